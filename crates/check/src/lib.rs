@@ -1,0 +1,1 @@
+//! The judge: histories in, violations out.

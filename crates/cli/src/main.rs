@@ -1,0 +1,3 @@
+//! The groupcast command line.
+
+fn main() {}

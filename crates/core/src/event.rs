@@ -1,0 +1,72 @@
+//! What a protocol tells its user: deliveries and configurations.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::id::{ConfigId, MemberId, MessageId};
+use crate::service::Service;
+
+/// Something that happened, in the order in which it happened at this member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A message is delivered.
+    Deliver(Delivery),
+    /// A configuration is installed.
+    Configuration(Configuration),
+    /// There is room again after a `submit` was refused for want of it.
+    Writable,
+    /// Another process with this member's name is alive. The one that has run for less time is told, and should stop.
+    NameInUse {
+        /// The other one, who stays.
+        holder: MemberId,
+    },
+    /// A `leave` is complete: nothing more will be delivered or sent.
+    Left,
+}
+
+/// A delivered message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// Which message.
+    pub id: MessageId,
+    /// What it was promised.
+    pub service: Service,
+    /// Where it stands in the total order; `None` for an unreliable message.
+    pub place: Option<Place>,
+    /// The bytes that were submitted.
+    pub payload: Bytes,
+}
+
+/// A place in the total order, equal at every member that delivers the message there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Place {
+    /// The regular configuration in which the message was ordered, also when it is delivered in a transitional one.
+    pub config: ConfigId,
+    /// (Sequence number of the packet in which the message ends << 16) | its index among those that end there.
+    /// Strictly increasing at every member, across configurations too.
+    pub seq: u64,
+}
+
+/// Whether a configuration is the regular one or the transitional one between two regular ones (EVS).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ConfigurationKind {
+    /// New messages are ordered in it.
+    Regular,
+    /// The members of the old regular configuration that move on together finish the old one's messages in it.
+    Transitional,
+}
+
+/// An installed configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Configuration {
+    /// Regular or transitional.
+    pub kind: ConfigurationKind,
+    /// The regular configuration's id; of a transitional one, the id of the regular configuration that it closes.
+    pub id: ConfigId,
+    /// Its members, in ascending order.
+    pub members: Vec<MemberId>,
+    /// Of those absent since the configuration before: who said good-bye (the others crashed or are cut off).
+    pub left: Vec<MemberId>,
+}

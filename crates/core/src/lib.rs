@@ -1,0 +1,39 @@
+//! Vocabulary, wire primitives and shared mechanisms of groupcast. No I/O, `no_std` + `alloc`.
+//!
+//! Everything else stands on this crate: the protocols are values that implement [`Protocol`], a [`Node`] seals, admits
+//! and demultiplexes for them, and the simulator and the network driver both host a `Node`. It names nothing of ours.
+//!
+//! - [`id`], [`time`], [`rng`], [`service`], [`event`]: the words that every other crate uses.
+//! - [`protocol`] and [`transmit`]: the contract of an endpoint (sans-IO: bytes and times in, bytes and times out).
+//! - [`node`] and [`seal`]: authenticated datagrams, replay windows, admission of peers.
+//! - [`wire`]: bounds-checked cursors and the prefix of every datagram.
+//! - [`mech`]: receive windows, packing and fragmentation, timers, round-trip estimates.
+//! - [`trace`]: what an observer of a member sees; the checker's only input.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod event;
+pub mod id;
+pub mod mech;
+pub mod node;
+pub mod protocol;
+pub mod rng;
+pub mod seal;
+pub mod service;
+pub mod time;
+pub mod trace;
+pub mod transmit;
+pub mod wire;
+
+pub use event::{Configuration, ConfigurationKind, Delivery, Event, Place};
+pub use id::{ConfigId, Incarnation, MemberId, MessageId, NodeId};
+pub use node::Node;
+pub use protocol::{Ordered, Protocol, SubmitError};
+pub use rng::Rng;
+pub use service::Service;
+pub use time::Time;
+pub use transmit::{Destination, SocketClass, Transmit, TransmitBuf};

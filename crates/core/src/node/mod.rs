@@ -1,0 +1,440 @@
+//! A node: many protocol instances behind one surface of sealed datagrams.
+//!
+//! The node is what the simulator and the network driver host. On the way in it checks the prefix, opens the seal,
+//! holds each sender to its replay window and admits only peers that proved to be alive ([`admission`]); on the way
+//! out it seals every segment in place and turns members into addresses. Whatever fails is counted and dropped.
+//!
+//! Body of a datagram, under the seal: one byte *channel*, then the channel's own format. Channel 0 is the node's own
+//! (admission); every protocol instance has another.
+
+mod admission;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use bytes::{Buf as _, BytesMut};
+
+use self::admission::{Admission, Standing};
+pub use self::admission::{AdmissionConfig, Hello};
+use crate::event::Event;
+use crate::id::MemberId;
+use crate::protocol::Protocol;
+use crate::rng::Rng;
+use crate::seal::Sealer;
+use crate::time::Time;
+use crate::trace::{Observation, Observer};
+use crate::transmit::{Destination, SocketClass, Transmit, TransmitBuf};
+use crate::wire::{ClusterTag, PREFIX_LEN, Prefix, PrefixError, VERSION};
+
+/// Which protocol instance of a node a datagram belongs to. 0 is the node itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Channel(pub u8);
+
+impl Channel {
+    /// The node's own.
+    pub const NODE: Self = Self(0);
+}
+
+/// Where the driver sends a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Route {
+    /// To the group's multicast address.
+    Multicast,
+    /// A copy to each address of [`Node::mesh`]: the network has no multicast.
+    Mesh,
+    /// To this address.
+    Unicast(SocketAddr),
+}
+
+/// How the group is reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// By IP multicast.
+    Multicast,
+    /// By a unicast copy to each of these addresses, and to every peer that makes itself known.
+    Mesh(Vec<SocketAddr>),
+}
+
+/// A datagram (or several segments) ready for the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outgoing {
+    /// Where to.
+    pub route: Route,
+    /// Which socket of the receiver takes it.
+    pub class: SocketClass,
+}
+
+/// Why a datagram was dropped. All of them change counters only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rejected {
+    /// Not a groupcast datagram of this version.
+    #[error(transparent)]
+    Prefix(#[from] PrefixError),
+    /// Of a cluster with another key.
+    #[error("of another cluster (tag {:08x}, ours is {:08x})", .theirs.0, .ours.0)]
+    Cluster {
+        /// The datagram's.
+        theirs: ClusterTag,
+        /// This node's.
+        ours: ClusterTag,
+    },
+    /// Sent by this very process.
+    #[error("sent by this process")]
+    Own,
+    /// Forged, damaged, or sealed with another key that happens to have the same tag.
+    #[error("forged or damaged")]
+    Forged,
+    /// Taken before, or too old to tell.
+    #[error("a replay")]
+    Replayed,
+    /// Its sender has not proved yet that it is alive; it was challenged.
+    #[error("of a sender that is not admitted yet")]
+    Unadmitted,
+    /// For an instance that is not here, or without a body.
+    #[error("for a channel that is not open here")]
+    Channel,
+}
+
+/// What a node has counted since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct NodeCounters {
+    /// Datagrams handed to an instance.
+    pub accepted: u64,
+    /// Datagrams sealed.
+    pub sealed: u64,
+    /// Not of this protocol, or too short.
+    pub malformed: u64,
+    /// Of another version.
+    pub other_version: u64,
+    /// Of another cluster.
+    pub other_cluster: u64,
+    /// Own datagrams that the network brought back.
+    pub own: u64,
+    /// Forged or damaged.
+    pub forged: u64,
+    /// Replayed.
+    pub replayed: u64,
+    /// Of senders not admitted yet.
+    pub unadmitted: u64,
+    /// For no open channel.
+    pub unknown_channel: u64,
+    /// Transmits to a member whose address is not known.
+    pub unroutable: u64,
+    /// Peers admitted.
+    pub admitted: u64,
+}
+
+/// Configuration of a node.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Who this is.
+    pub local: MemberId,
+    /// How the group is reached.
+    pub reach: Reach,
+    /// Bounds of admission.
+    pub admission: AdmissionConfig,
+}
+
+/// Many protocol instances behind one surface. Drain order as for [`Protocol`].
+pub struct Node<P> {
+    config: NodeConfig,
+    sealer: Box<dyn Sealer>,
+    /// The next datagram's nonce.
+    counter: u64,
+    admission: Admission,
+    instances: Vec<(Channel, P)>,
+    observer: Option<Box<dyn Observer>>,
+    counters: NodeCounters,
+}
+
+impl<P: Protocol> Node<P> {
+    /// Bytes before a body: the prefix and the channel.
+    pub const HEADROOM: usize = PREFIX_LEN + 1;
+
+    /// A node without instances. `rng` makes challenges unpredictable: seed it from the operating system.
+    pub fn new(config: NodeConfig, sealer: Box<dyn Sealer>, rng: &Rng) -> Self {
+        let admission = Admission::new(config.local, config.admission, rng.fork("admission"));
+        Self {
+            config,
+            sealer,
+            counter: 0,
+            admission,
+            instances: Vec::new(),
+            observer: None,
+            counters: NodeCounters::default(),
+        }
+    }
+
+    /// Opens `channel` for `instance`.
+    ///
+    /// # Panics
+    /// If the channel is the node's own or open already: the caller's bug.
+    pub fn open(&mut self, channel: Channel, instance: P) {
+        assert!(
+            channel != Channel::NODE && self.instance(channel).is_none(),
+            "{channel:?} is taken"
+        );
+        self.instances.push((channel, instance));
+    }
+
+    /// From now on `observer` sees what happens here, beginning with [`Observation::Start`].
+    pub fn observe_with(&mut self, observer: Box<dyn Observer>) {
+        self.observer = Some(observer);
+        self.observe(&Observation::Start);
+    }
+
+    /// Tells the observer of something that no event shows: submissions and group views.
+    pub fn observe(&mut self, observation: &Observation) {
+        if let Some(observer) = &mut self.observer {
+            observer.observe(self.config.local, observation);
+        }
+    }
+
+    /// Whether somebody observes; without, nothing needs to be digested.
+    pub fn is_observed(&self) -> bool {
+        self.observer.is_some()
+    }
+
+    /// A buffer for [`poll_transmit`](Self::poll_transmit), with room for this node's framing.
+    pub fn transmit_buf(&self, segments_max: usize) -> TransmitBuf {
+        TransmitBuf::new(segments_max, Self::HEADROOM, self.sealer.overhead())
+    }
+
+    /// A datagram arrived from `from`. Whatever is wrong with it is counted and returned, for the log.
+    pub fn handle_datagram(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        mut datagram: BytesMut,
+    ) -> Result<(), Rejected> {
+        let result = self.accept(now, from, &mut datagram);
+        match &result {
+            Ok(()) => {}
+            Err(rejected) => self.count(rejected),
+        }
+        result
+    }
+
+    fn accept(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &mut BytesMut,
+    ) -> Result<(), Rejected> {
+        let prefix = Prefix::decode(datagram)?;
+        let ours = self.sealer.cluster();
+        if prefix.cluster != ours {
+            return Err(Rejected::Cluster {
+                theirs: prefix.cluster,
+                ours,
+            });
+        }
+        if prefix.sender == self.config.local.incarnation {
+            return Err(Rejected::Own);
+        }
+        let mut body = datagram.split_off(PREFIX_LEN);
+        let clear: &[u8; PREFIX_LEN] = datagram[..].try_into().expect("split at the prefix");
+        if body.len() < self.sealer.overhead() + 1 {
+            return Err(Rejected::Channel);
+        }
+        self.sealer
+            .open(prefix.sender, prefix.counter, clear, &mut body)
+            .map_err(|_| Rejected::Forged)?;
+        body.truncate(body.len() - self.sealer.overhead());
+        let channel = Channel(body.get_u8());
+
+        if channel == Channel::NODE {
+            let hello = Hello::decode(&body).map_err(|_| Rejected::Channel)?;
+            if let Some(admitted) = self.admission.handle_hello(now, from, prefix, hello) {
+                self.counters.admitted += 1;
+                self.sealer.keep(prefix.sender);
+                if let Some(evicted) = admitted.evicted {
+                    self.sealer.forget(evicted);
+                }
+            }
+            return Ok(());
+        }
+        let sender = match self.admission.handle_counter(now, from, prefix) {
+            Standing::Member(member) => member,
+            Standing::Replayed => return Err(Rejected::Replayed),
+            Standing::Unadmitted => return Err(Rejected::Unadmitted),
+        };
+        let (_, instance) = self
+            .instances
+            .iter_mut()
+            .find(|(open, _)| *open == channel)
+            .ok_or(Rejected::Channel)?;
+        self.counters.accepted += 1;
+        instance.handle_datagram(now, sender, body.freeze());
+        Ok(())
+    }
+
+    fn count(&mut self, rejected: &Rejected) {
+        let counters = &mut self.counters;
+        let counter = match rejected {
+            Rejected::Prefix(PrefixError::Version(_)) => &mut counters.other_version,
+            Rejected::Prefix(_) => &mut counters.malformed,
+            Rejected::Cluster { .. } => &mut counters.other_cluster,
+            Rejected::Own => &mut counters.own,
+            Rejected::Forged => &mut counters.forged,
+            Rejected::Replayed => &mut counters.replayed,
+            Rejected::Unadmitted => &mut counters.unadmitted,
+            Rejected::Channel => &mut counters.unknown_channel,
+        };
+        *counter += 1;
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        for (_, instance) in &mut self.instances {
+            if instance.poll_timeout().is_some_and(|due| due <= now) {
+                instance.handle_timeout(now);
+            }
+        }
+    }
+
+    /// Fills `buf` (cleared first) with the next sealed segments, all for one route.
+    pub fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Outgoing> {
+        buf.clear();
+        if let Some((to, hello)) = self.admission.poll_transmit() {
+            buf.push(&[&hello.encode()]);
+            self.seal(Channel::NODE, buf);
+            return Some(Outgoing {
+                route: Route::Unicast(to),
+                class: SocketClass::Token,
+            });
+        }
+        for index in 0..self.instances.len() {
+            loop {
+                let (channel, instance) = &mut self.instances[index];
+                let channel = *channel;
+                let Some(transmit) = instance.poll_transmit(now, buf) else {
+                    break;
+                };
+                match self.route(transmit) {
+                    Some(route) => {
+                        self.seal(channel, buf);
+                        return Some(Outgoing {
+                            route,
+                            class: transmit.class,
+                        });
+                    }
+                    None => {
+                        self.counters.unroutable += 1;
+                        buf.clear();
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn route(&self, transmit: Transmit) -> Option<Route> {
+        match (transmit.destination, &self.config.reach) {
+            (Destination::Group, Reach::Multicast) => Some(Route::Multicast),
+            (Destination::Group, Reach::Mesh(_)) => Some(Route::Mesh),
+            (Destination::Member(member), _) => self.admission.address(member).map(Route::Unicast),
+        }
+    }
+
+    fn seal(&mut self, channel: Channel, buf: &mut TransmitBuf) {
+        let overhead = self.sealer.overhead();
+        for segment in buf.segments_mut() {
+            let prefix = Prefix {
+                version: VERSION,
+                cluster: self.sealer.cluster(),
+                sender: self.config.local.incarnation,
+                counter: self.counter,
+            }
+            .encode();
+            self.counter += 1;
+            self.counters.sealed += 1;
+            let (clear, rest) = segment.split_at_mut(PREFIX_LEN);
+            clear.copy_from_slice(&prefix);
+            let (body, tag) = rest.split_at_mut(rest.len() - overhead);
+            body[0] = channel.0;
+            self.sealer.seal(self.counter - 1, &prefix, body, tag);
+        }
+    }
+
+    /// The next event of any instance. The observer sees it first.
+    pub fn poll_event(&mut self) -> Option<(Channel, Event)> {
+        let (channel, event) = self
+            .instances
+            .iter_mut()
+            .find_map(|(channel, instance)| Some((*channel, instance.poll_event()?)))?;
+        if let Some(observer) = &mut self.observer
+            && let Some(observation) = Observation::of(&event)
+        {
+            observer.observe(self.config.local, &observation);
+        }
+        Some((channel, event))
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.instances
+            .iter()
+            .filter_map(|(_, instance)| instance.poll_timeout())
+            .min()
+    }
+
+    /// Which socket to read first: data if any instance asks for it.
+    pub fn read_first(&self) -> SocketClass {
+        if self
+            .instances
+            .iter()
+            .any(|(_, instance)| instance.read_first() == SocketClass::Data)
+        {
+            SocketClass::Data
+        } else {
+            SocketClass::Token
+        }
+    }
+
+    /// Who this is.
+    pub fn local(&self) -> MemberId {
+        self.config.local
+    }
+
+    /// The instance of `channel`.
+    pub fn instance(&self, channel: Channel) -> Option<&P> {
+        self.instances
+            .iter()
+            .find(|(open, _)| *open == channel)
+            .map(|(_, instance)| instance)
+    }
+
+    /// The instance of `channel`, for commands.
+    pub fn instance_mut(&mut self, channel: Channel) -> Option<&mut P> {
+        self.instances
+            .iter_mut()
+            .find(|(open, _)| *open == channel)
+            .map(|(_, instance)| instance)
+    }
+
+    /// Where the copies of a [`Route::Mesh`] go: the configured peers and those who made themselves known.
+    pub fn mesh(&self) -> impl Iterator<Item = SocketAddr> {
+        let seeds: &[SocketAddr] = match &self.config.reach {
+            Reach::Multicast => &[],
+            Reach::Mesh(seeds) => seeds,
+        };
+        let known = self
+            .admission
+            .addresses()
+            .filter(move |address| !seeds.contains(address));
+        seeds.iter().copied().chain(known)
+    }
+
+    /// Admitted peers and their addresses.
+    pub fn peers(&self) -> impl Iterator<Item = (MemberId, SocketAddr)> {
+        self.admission.peers()
+    }
+
+    /// What was counted since the start.
+    pub fn counters(&self) -> NodeCounters {
+        self.counters
+    }
+}

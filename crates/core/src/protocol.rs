@@ -1,0 +1,83 @@
+//! The contract of a protocol: bytes and times in, bytes and times out.
+
+use bytes::Bytes;
+
+use crate::event::Event;
+use crate::id::{MemberId, MessageId};
+use crate::service::Service;
+use crate::time::Time;
+use crate::transmit::{SocketClass, Transmit, TransmitBuf};
+
+/// A sans-IO protocol instance: no sockets, threads, clock, files or globals.
+///
+/// Drain order: one input (`handle_*`) or command, then [`poll_transmit`](Self::poll_transmit) and
+/// [`poll_event`](Self::poll_event) until both are empty, then [`poll_timeout`](Self::poll_timeout). Several inputs may
+/// come before the draining; the protocol bounds what they can pile up. Every call does bounded work. Times never go
+/// back; a timeout may be handled late, early or without need.
+pub trait Protocol {
+    /// A datagram of an admitted peer: its body, authenticated. Junk is counted and dropped, never an error.
+    fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes);
+
+    /// Time has passed: acts on every timer that is due.
+    fn handle_timeout(&mut self, now: Time);
+
+    /// Writes the next segments to send, all to one destination, into the empty `buf`; `None` if there are none.
+    fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit>;
+
+    /// The next thing that the user should know.
+    fn poll_event(&mut self) -> Option<Event>;
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
+    fn poll_timeout(&self) -> Option<Time>;
+
+    /// Which socket to read first when both have something (002 III-C). It may change with every datagram.
+    fn read_first(&self) -> SocketClass {
+        SocketClass::Token
+    }
+}
+
+/// A protocol that orders messages in a group: the ring, RMP.
+pub trait Ordered: Protocol {
+    /// Accepts a message for the group, or says why not; nothing changes in that case.
+    fn submit(
+        &mut self,
+        now: Time,
+        service: Service,
+        payload: Bytes,
+    ) -> Result<MessageId, SubmitError>;
+
+    /// Begins a graceful leave: what was accepted is delivered first. [`Event::Left`] says when it is done.
+    fn leave(&mut self, now: Time);
+
+    /// Who this is.
+    fn local(&self) -> MemberId;
+}
+
+/// Why a message was not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// The queue is full: wait for [`Event::Writable`].
+    #[error("the send queue is full ({queued} bytes wait)")]
+    Full {
+        /// How many bytes wait.
+        queued: usize,
+    },
+    /// Longer than any message may be.
+    #[error("a message of {len} bytes exceeds the limit of {max} bytes")]
+    TooLarge {
+        /// Its length in bytes.
+        len: usize,
+        /// The most bytes.
+        max: usize,
+    },
+    /// This member is leaving or has left.
+    #[error("the member is leaving the group")]
+    Leaving,
+    /// The protocol does not carry this service.
+    #[error("this group does not carry the service {service}")]
+    Unsupported {
+        /// The service asked for.
+        service: Service,
+    },
+}

@@ -1,0 +1,157 @@
+//! Sealing: authenticated encryption at the node's edge, and the replay rules.
+//!
+//! One AEAD record per datagram (per segment under offload), in place. The prefix is authenticated, the counter in it
+//! is the nonce, the key belongs to one sender in one incarnation. The network driver supplies AES-GCM; the simulator
+//! a fake of the same size and rules, so that swarms cover forgery, replay and restart.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use crate::id::Incarnation;
+use crate::wire::{ClusterTag, PREFIX_LEN};
+
+/// Seals and opens the bodies of datagrams.
+pub trait Sealer {
+    /// Bytes that a seal adds after the body.
+    fn overhead(&self) -> usize;
+
+    /// The tag of the cluster whose key this holds.
+    fn cluster(&self) -> ClusterTag;
+
+    /// Seals `body` in place under the local sender's key and fills `tag` ([`overhead`](Self::overhead) bytes). A
+    /// counter is never used twice.
+    fn seal(&mut self, counter: u64, prefix: &[u8; PREFIX_LEN], body: &mut [u8], tag: &mut [u8]);
+
+    /// Opens `sealed` (body and tag) of `sender` in place; the body is then all but the last
+    /// [`overhead`](Self::overhead) bytes. On failure the bytes are unspecified.
+    fn open(
+        &mut self,
+        sender: Incarnation,
+        counter: u64,
+        prefix: &[u8; PREFIX_LEN],
+        sealed: &mut [u8],
+    ) -> Result<(), OpenError>;
+
+    /// The sender was admitted: its key is worth keeping.
+    fn keep(&mut self, sender: Incarnation);
+
+    /// The sender is gone: its key can be dropped.
+    fn forget(&mut self, sender: Incarnation);
+}
+
+/// The datagram was not sealed by the sender that it names, with this cluster's key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not sealed with this cluster's key by the sender that it names")]
+pub struct OpenError;
+
+/// Which counters of one sender have been seen: each datagram is taken once.
+///
+/// The window is wide because the token overtakes data that waits in the other socket's buffer (002 III-C): a full
+/// 4 MiB buffer of small datagrams must not fall out of it.
+#[derive(Clone, Debug)]
+pub struct ReplayWindow {
+    /// The highest counter taken, plus one; 0 if none.
+    next: u64,
+    /// One bit a counter, for the last [`ReplayWindow::WIDTH`] of them, indexed by counter modulo the width.
+    seen: Box<[u64]>,
+}
+
+impl ReplayWindow {
+    /// How far below the highest counter a datagram may still arrive.
+    pub const WIDTH: u64 = 16_384;
+
+    /// A window that takes counters from `first` on.
+    pub fn starting_at(first: u64) -> Self {
+        let mut window = Self {
+            next: 0,
+            seen: vec![0; (Self::WIDTH / 64) as usize].into(),
+        };
+        if first > 0 {
+            window.seen.fill(u64::MAX);
+            window.next = first;
+        }
+        window
+    }
+
+    /// Takes `counter`: true if it is new, false if it was taken before or is too old to tell.
+    pub fn take(&mut self, counter: u64) -> bool {
+        if counter == u64::MAX {
+            return false;
+        }
+        if counter >= self.next {
+            // Every counter between the old and the new highest becomes "not seen".
+            let fresh = (counter - self.next).min(Self::WIDTH - 1);
+            for skipped in counter - fresh..counter {
+                self.clear(skipped);
+            }
+            self.set(counter);
+            self.next = counter + 1;
+            return true;
+        }
+        if self.next - counter > Self::WIDTH || self.is_set(counter) {
+            return false;
+        }
+        self.set(counter);
+        true
+    }
+
+    fn slot(counter: u64) -> (usize, u64) {
+        let bit = counter % Self::WIDTH;
+        ((bit / 64) as usize, 1 << (bit % 64))
+    }
+
+    fn is_set(&self, counter: u64) -> bool {
+        let (word, bit) = Self::slot(counter);
+        self.seen[word] & bit != 0
+    }
+
+    fn set(&mut self, counter: u64) {
+        let (word, bit) = Self::slot(counter);
+        self.seen[word] |= bit;
+    }
+
+    fn clear(&mut self, counter: u64) {
+        let (word, bit) = Self::slot(counter);
+        self.seen[word] &= !bit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against the naive model: a set of all counters taken, and the highest.
+        #[test]
+        fn each_counter_is_taken_once(jumps in prop::collection::vec((0u64..40_000, any::<bool>()), 1..200)) {
+            let mut window = ReplayWindow::starting_at(0);
+            let mut taken = BTreeSet::new();
+            let mut highest = 0u64;
+            for (jump, back) in jumps {
+                let counter = if back { highest.saturating_sub(jump) } else { highest + jump };
+                let in_window = counter + ReplayWindow::WIDTH > highest || taken.is_empty();
+                let expected = in_window && !taken.contains(&counter);
+                prop_assert_eq!(window.take(counter), expected, "counter {} highest {}", counter, highest);
+                if expected {
+                    taken.insert(counter);
+                    highest = highest.max(counter);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_that_starts_later_refuses_what_came_before() {
+        let mut window = ReplayWindow::starting_at(100);
+        assert!(!window.take(99));
+        assert!(window.take(100));
+        assert!(!window.take(100));
+        assert!(window.take(50_000));
+        assert!(window.take(49_999));
+        assert!(!window.take(u64::MAX), "the last counter would overflow");
+    }
+}

@@ -1,0 +1,98 @@
+//! What an observer at one member sees: submissions, deliveries, configurations, the end of a life.
+//!
+//! These are the histories that the checker judges, whether from the simulator or from a live daemon. They carry no
+//! times and no internals. Payloads appear as a digest.
+
+use alloc::vec::Vec;
+
+use crate::event::{Configuration, ConfigurationKind, Delivery, Event, Place};
+use crate::id::{ConfigId, MemberId, MessageId, fnv1a};
+use crate::service::Service;
+
+/// One line of a member's history.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Observation {
+    /// The member began its life. Always the first line.
+    Start,
+    /// The member accepted a message from its user.
+    Submit {
+        /// Which.
+        id: MessageId,
+        /// What it was promised.
+        service: Service,
+        /// Of its payload.
+        digest: u64,
+    },
+    /// The member delivered a message.
+    Deliver {
+        /// Which.
+        id: MessageId,
+        /// What it was promised.
+        service: Service,
+        /// Where in the order; `None` for an unreliable one.
+        place: Option<Place>,
+        /// Of its payload.
+        digest: u64,
+    },
+    /// The member installed a configuration.
+    Configuration {
+        /// Regular or transitional.
+        kind: ConfigurationKind,
+        /// Of a transitional one, the id of the regular configuration that it closes.
+        id: ConfigId,
+        /// In ascending order.
+        members: Vec<MemberId>,
+    },
+    /// The member's user saw a new view of a process group, at this place of its history.
+    GroupView {
+        /// The group's name.
+        group: alloc::string::String,
+        /// The view's identifier, equal wherever the view is the same.
+        view: alloc::string::String,
+        /// Names of the members, in the view's order.
+        members: Vec<alloc::string::String>,
+    },
+    /// The member left gracefully. Nothing follows.
+    Leave,
+    /// The member's life ended without a word. Nothing follows.
+    Crash,
+}
+
+impl Observation {
+    /// What an observer sees of `event`; `None` if nothing.
+    pub fn of(event: &Event) -> Option<Self> {
+        match event {
+            Event::Deliver(Delivery {
+                id,
+                service,
+                place,
+                payload,
+            }) => Some(Self::Deliver {
+                id: *id,
+                service: *service,
+                place: *place,
+                digest: digest(payload),
+            }),
+            Event::Configuration(Configuration {
+                kind, id, members, ..
+            }) => Some(Self::Configuration {
+                kind: *kind,
+                id: *id,
+                members: members.clone(),
+            }),
+            Event::Left => Some(Self::Leave),
+            Event::Writable | Event::NameInUse { .. } => None,
+        }
+    }
+}
+
+/// Digest of a payload in a history: FNV-1a, 64 bits.
+pub fn digest(payload: &[u8]) -> u64 {
+    fnv1a(payload)
+}
+
+/// Watches one member.
+pub trait Observer {
+    /// `observer` saw `observation`, after all that it saw before.
+    fn observe(&mut self, observer: MemberId, observation: &Observation);
+}

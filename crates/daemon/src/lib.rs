@@ -1,0 +1,1 @@
+//! The groupcast daemon: configuration, listeners, signals, logging.

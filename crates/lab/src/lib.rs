@@ -1,0 +1,1 @@
+//! Test beds, measurements and the papers' experiments.

@@ -1,0 +1,1 @@
+//! UDP multicast on Linux: batching, offload, sealing, event loop.

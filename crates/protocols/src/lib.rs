@@ -1,0 +1,1 @@
+//! The protocols of groupcast as sans-IO state machines.

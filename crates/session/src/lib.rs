@@ -1,0 +1,1 @@
+//! Sans-IO client protocol and process groups of groupcast.

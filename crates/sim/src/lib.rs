@@ -1,0 +1,1 @@
+//! Deterministic discrete-event network in which the protocols of groupcast run unchanged.

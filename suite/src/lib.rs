@@ -1,0 +1,1 @@
+//! Conformance and live tests of groupcast.

@@ -1,0 +1,3 @@
+//! Tasks of the groupcast workspace.
+
+fn main() {}
