@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::id::{MemberId, MessageId};
 use crate::service::Service;
 use crate::time::Time;
+use crate::trace::Transition;
 use crate::transmit::{SocketClass, Transmit, TransmitBuf};
 
 /// A sans-IO protocol instance: no sockets, threads, clock, files or globals.
@@ -26,6 +27,12 @@ pub trait Protocol {
 
     /// The next thing that the user should know.
     fn poll_event(&mut self) -> Option<Event>;
+
+    /// The next change of the protocol's state machine since the last call, for logs and for the swarm's coverage. It
+    /// is no event: nothing is lost by not asking, and at most a few are kept.
+    fn poll_transition(&mut self) -> Option<Transition> {
+        None
+    }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
     fn poll_timeout(&self) -> Option<Time>;

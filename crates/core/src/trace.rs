@@ -91,6 +91,17 @@ pub fn digest(payload: &[u8]) -> u64 {
     fnv1a(payload)
 }
 
+/// A change of a protocol's state machine: what happened inside, for logs and coverage, never for the checker.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Transition {
+    /// The state before.
+    pub from: &'static str,
+    /// The state after; the same as before when the state was entered anew.
+    pub to: &'static str,
+    /// What caused it.
+    pub cause: &'static str,
+}
+
 /// Watches one member.
 pub trait Observer {
     /// `observer` saw `observation`, after all that it saw before.

@@ -23,7 +23,7 @@ use crate::protocol::Protocol;
 use crate::rng::Rng;
 use crate::seal::Sealer;
 use crate::time::Time;
-use crate::trace::{Observation, Observer};
+use crate::trace::{Observation, Observer, Transition};
 use crate::transmit::{Destination, SocketClass, Transmit, TransmitBuf};
 use crate::wire::{ClusterTag, PREFIX_LEN, Prefix, PrefixError, VERSION};
 
@@ -371,6 +371,13 @@ impl<P: Protocol> Node<P> {
             observer.observe(self.config.local, &observation);
         }
         Some((channel, event))
+    }
+
+    /// The next change of any instance's state machine.
+    pub fn poll_transition(&mut self) -> Option<(Channel, Transition)> {
+        self.instances
+            .iter_mut()
+            .find_map(|(channel, instance)| Some((*channel, instance.poll_transition()?)))
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
