@@ -1,5 +1,7 @@
 //! The contract of a protocol: bytes and times in, bytes and times out.
 
+use alloc::boxed::Box;
+
 use bytes::Bytes;
 
 use crate::event::Event;
@@ -87,4 +89,53 @@ pub enum SubmitError {
         /// The service asked for.
         service: Service,
     },
+}
+
+impl<P: Protocol + ?Sized> Protocol for Box<P> {
+    fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
+        (**self).handle_datagram(now, from, body);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        (**self).handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        (**self).poll_transmit(now, buf)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        (**self).poll_event()
+    }
+
+    fn poll_transition(&mut self) -> Option<Transition> {
+        (**self).poll_transition()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        (**self).poll_timeout()
+    }
+
+    fn read_first(&self) -> SocketClass {
+        (**self).read_first()
+    }
+}
+
+impl<P: Ordered + ?Sized> Ordered for Box<P> {
+    fn submit(
+        &mut self,
+        now: Time,
+        service: Service,
+        payload: Bytes,
+    ) -> Result<MessageId, SubmitError> {
+        (**self).submit(now, service, payload)
+    }
+
+    fn leave(&mut self, now: Time) {
+        (**self).leave(now);
+    }
+
+    fn local(&self) -> MemberId {
+        (**self).local()
+    }
 }

@@ -1,0 +1,335 @@
+//! Messages into packet bodies and back: small ones share a packet, large ones span several.
+//!
+//! A sender's packets, in order, carry a stream of *records*, each a message with a header: service (1 byte), number
+//! (varint), length (varint), payload. A record may continue in the next packet; a header never does. The byte
+//! [`PADDING`] where a header would begin says that the rest of the body is padding, so that the segments of one send
+//! can be made equal.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+use crate::service::Service;
+use crate::wire::{DecodeError, Reader, Writer};
+
+/// Where a header would begin: the rest of the body is padding.
+pub const PADDING: u8 = 0xff;
+
+/// The most bytes of a record's header.
+const HEADER_MAX: usize = 1 + 10 + 5;
+
+/// A message with what its receivers must know of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// What it is promised.
+    pub service: Service,
+    /// Its sender's count.
+    pub number: u64,
+    /// Its bytes.
+    pub payload: Bytes,
+}
+
+/// Messages that wait to be sent, and the place in the first of them.
+#[derive(Debug, Default)]
+pub struct Packer {
+    queue: VecDeque<Record>,
+    /// Payload bytes of the first message that are in packets already.
+    offset: usize,
+    /// Payload bytes that wait.
+    bytes: usize,
+    /// Bodies are cut from here, many to an allocation.
+    slab: BytesMut,
+}
+
+impl Packer {
+    /// Bytes of one allocation, from which bodies are cut.
+    const SLAB: usize = 64 * 1024;
+
+    /// Appends a message.
+    pub fn push(&mut self, record: Record) {
+        self.bytes += record.payload.len();
+        self.queue.push_back(record);
+    }
+
+    /// Payload bytes that wait.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Messages that wait, a partly sent one included.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The next body, of at most `max` bytes; `None` if nothing waits.
+    ///
+    /// A record that would fit into a packet of its own is cut only where that saves more than an eighth of a packet:
+    /// a whole record is delivered without a copy.
+    ///
+    /// # Panics
+    /// If `max` is not larger than twice a header: a configuration check excludes it.
+    pub fn pack(&mut self, max: usize) -> Option<Bytes> {
+        assert!(
+            max > 2 * HEADER_MAX,
+            "a body of {max} bytes cannot carry a record"
+        );
+        if self.queue.is_empty() {
+            return None;
+        }
+        if self.slab.capacity() < max {
+            self.slab = BytesMut::with_capacity(Self::SLAB.max(max));
+        }
+        while let Some(record) = self.queue.front() {
+            let room = max - self.slab.len();
+            if self.offset == 0 {
+                let header = header(record);
+                let whole = header.len() + record.payload.len();
+                let waste = room <= max / 8;
+                if whole > room && (room <= HEADER_MAX || waste && whole <= max) {
+                    break;
+                }
+                self.slab.put_slice(&header);
+            }
+            let rest = &record.payload[self.offset..];
+            let taken = rest.len().min(max - self.slab.len());
+            self.slab.put_slice(&rest[..taken]);
+            self.offset += taken;
+            self.bytes -= taken;
+            if self.offset < record.payload.len() {
+                break;
+            }
+            self.queue.pop_front();
+            self.offset = 0;
+        }
+        Some(self.slab.split().freeze())
+    }
+
+    /// Begins the first message anew if it was partly sent: its receivers have forgotten the part.
+    pub fn rewind(&mut self) {
+        self.bytes += self.offset;
+        self.offset = 0;
+    }
+}
+
+fn header(record: &Record) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_MAX);
+    Writer::new(&mut bytes)
+        .u8(record.service as u8)
+        .varint(record.number)
+        .varint(record.payload.len() as u64);
+    bytes
+}
+
+/// One sender's stream on the receiving side.
+#[derive(Clone, Debug, Default)]
+pub struct Unpacker {
+    partial: Option<Partial>,
+}
+
+#[derive(Clone, Debug)]
+struct Partial {
+    service: Service,
+    number: u64,
+    len: usize,
+    bytes: Vec<u8>,
+}
+
+impl Unpacker {
+    /// The next record that ends in `body` at or after `at`, which moves behind it; `None` at the end of the body.
+    ///
+    /// Memory grows with the bytes that arrived, not with the length that a header claims; a record longer than `max`
+    /// is an error, after which the rest of the body is skipped.
+    pub fn next(
+        &mut self,
+        body: &Bytes,
+        at: &mut usize,
+        max: usize,
+    ) -> Result<Option<Record>, DecodeError> {
+        let result = self.advance(body, at, max);
+        if result.is_err() {
+            *at = body.len();
+            self.partial = None;
+        }
+        result
+    }
+
+    fn advance(
+        &mut self,
+        body: &Bytes,
+        at: &mut usize,
+        max: usize,
+    ) -> Result<Option<Record>, DecodeError> {
+        if let Some(partial) = &mut self.partial {
+            let taken = (partial.len - partial.bytes.len()).min(body.len() - *at);
+            partial.bytes.extend_from_slice(&body[*at..*at + taken]);
+            *at += taken;
+            if partial.bytes.len() < partial.len {
+                return Ok(None);
+            }
+            let Partial {
+                service,
+                number,
+                bytes,
+                ..
+            } = self.partial.take().expect("matched just above");
+            return Ok(Some(Record {
+                service,
+                number,
+                payload: bytes.into(),
+            }));
+        }
+        if *at >= body.len() || body[*at] == PADDING {
+            *at = body.len();
+            return Ok(None);
+        }
+        let mut reader = Reader::new(&body[*at..]);
+        let code = reader.u8("service")?;
+        let service =
+            Service::from_code(code).ok_or_else(|| reader.invalid("service", u64::from(code)))?;
+        let number = reader.varint("number")?;
+        let len = reader.varint("length")?;
+        let len = usize::try_from(len)
+            .ok()
+            .filter(|len| *len <= max)
+            .ok_or_else(|| reader.invalid("length", len))?;
+        let start = *at + reader.position();
+        if len <= body.len() - start {
+            *at = start + len;
+            return Ok(Some(Record {
+                service,
+                number,
+                payload: body.slice(start..start + len),
+            }));
+        }
+        self.partial = Some(Partial {
+            service,
+            number,
+            len,
+            bytes: body[start..].to_vec(),
+        });
+        *at = body.len();
+        Ok(None)
+    }
+
+    /// Forgets the begun record: its rest will not come.
+    pub fn reset(&mut self) {
+        self.partial = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn unpack(bodies: &[Bytes]) -> Vec<Record> {
+        let mut unpacker = Unpacker::default();
+        let mut records = Vec::new();
+        for body in bodies {
+            let mut at = 0;
+            while let Some(record) = unpacker
+                .next(body, &mut at, 1 << 20)
+                .expect("own bodies decode")
+            {
+                records.push(record);
+            }
+        }
+        records
+    }
+
+    fn record(number: u64, len: usize) -> Record {
+        let payload = (0..len)
+            .map(|index| (index as u64 + number) as u8)
+            .collect::<Vec<u8>>()
+            .into();
+        Record {
+            service: Service::Agreed,
+            number,
+            payload,
+        }
+    }
+
+    fn pack(sizes: &[usize], max: usize) -> Vec<Bytes> {
+        let mut packer = Packer::default();
+        for (number, len) in sizes.iter().enumerate() {
+            packer.push(record(number as u64 + 1, *len));
+        }
+        let bodies: Vec<Bytes> = core::iter::from_fn(|| packer.pack(max)).collect();
+        assert_eq!((packer.bytes(), packer.len()), (0, 0));
+        bodies
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_packed_comes_back(sizes in prop::collection::vec(0usize..5000, 0..40), max in 64usize..2000) {
+            let bodies = pack(&sizes, max);
+            prop_assert!(bodies.iter().all(|body| body.len() <= max));
+            let expected: Vec<Record> = sizes.iter().enumerate().map(|(n, len)| record(n as u64 + 1, *len)).collect();
+            prop_assert_eq!(unpack(&bodies), expected);
+        }
+
+        #[test]
+        fn any_bytes_unpack_to_records_or_errors(body: Vec<u8>) {
+            let body = Bytes::from(body);
+            let mut unpacker = Unpacker::default();
+            let mut at = 0;
+            while at < body.len() {
+                let before = at;
+                let _ = unpacker.next(&body, &mut at, 1 << 20);
+                prop_assert!(at > before);
+            }
+        }
+    }
+
+    #[test]
+    fn small_messages_share_a_packet_and_nearly_full_ones_are_not_cut() {
+        assert_eq!(pack(&[10; 20], 1389).len(), 1);
+        let bodies = pack(&[1350; 4], 1389);
+        assert_eq!(
+            bodies.len(),
+            4,
+            "39 bytes are left unused rather than copied together again"
+        );
+        let bodies = pack(&[1000; 7], 1389);
+        assert!(
+            bodies.len() <= 6,
+            "a third of each packet would be too much to waste: {}",
+            bodies.len()
+        );
+    }
+
+    #[test]
+    fn a_rewound_message_is_sent_whole_again() {
+        let mut packer = Packer::default();
+        packer.push(record(1, 300));
+        let lost = packer.pack(100);
+        assert!(lost.is_some() && packer.bytes() < 300);
+        packer.rewind();
+        assert_eq!(packer.bytes(), 300);
+        let bodies: Vec<Bytes> = core::iter::from_fn(|| packer.pack(100)).collect();
+        assert_eq!(unpack(&bodies), [record(1, 300)]);
+    }
+
+    #[test]
+    fn a_length_beyond_the_limit_is_refused_without_allocating() {
+        let mut body = Vec::new();
+        Writer::new(&mut body)
+            .u8(Service::Agreed as u8)
+            .varint(1)
+            .varint(1 << 40);
+        let mut at = 0;
+        assert!(
+            Unpacker::default()
+                .next(&body.clone().into(), &mut at, 1 << 26)
+                .is_err()
+        );
+        assert_eq!(at, body.len());
+    }
+}
