@@ -1,1 +1,10 @@
-//! The groupcast daemon: configuration, listeners, signals, logging.
+//! The groupcast daemon as a library: configuration, listeners, signals, logging around one protocol thread.
+//!
+//! Thin on purpose: the ring is in `protocols`, process groups and the client protocol in `session`, sockets between
+//! daemons in `net`. What is here reads configurations, owns the client sockets, and carries bytes and events from one
+//! of those to the other.
+#![forbid(unsafe_code)]
+
+pub mod config;
+
+pub use config::{Config, ConfigError};

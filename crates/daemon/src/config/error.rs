@@ -1,0 +1,104 @@
+//! What can be wrong with a configuration, each with the place in the file where it is, if it came from one.
+//!
+//! Rendering (colours, the line with a marker under it) is the command line's.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A configuration file as it was read.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Where it was read from.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: Arc<str>,
+}
+
+/// A place in a configuration file.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The file.
+    pub source: Source,
+    /// The bytes of it that are wrong; empty if only the file is known.
+    pub span: Range<usize>,
+}
+
+impl Place {
+    /// The line of the place, from 1.
+    pub fn line(&self) -> usize {
+        let start = self.span.start.min(self.source.text.len());
+        1 + self.source.text.as_bytes()[..start]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count()
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.source.path.display(), self.line())
+    }
+}
+
+/// Why there is no configuration. Nothing was started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {}: {source}", .path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is not TOML, or holds an unknown key or a value of the wrong kind.
+    #[error("{message}")]
+    Syntax {
+        /// What is wrong.
+        message: String,
+        /// Where.
+        place: Place,
+    },
+    /// A value is outside what it may be, or contradicts another.
+    #[error("{key}: {message}")]
+    Value {
+        /// The key, dotted; an option of the command line is called the same with `-` for `_`.
+        key: String,
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        help: String,
+        /// Where, if it came from a file.
+        place: Option<Place>,
+    },
+    /// Neither a key nor the word that none is wanted.
+    #[error("a daemon without a key refuses to start")]
+    NoKey,
+}
+
+impl ConfigError {
+    /// What the user can do about it.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Unreadable { .. } => "name a file that this user can read with -c FILE".into(),
+            Self::Syntax { .. } => "docs/configuration.md lists every key".into(),
+            Self::Value { help, .. } => help.clone(),
+            Self::NoKey => "make a key with `groupcast keygen FILE`, copy it to every host and start with \
+                            `--key FILE`; to run without authentication and encryption, say so: `--insecure`"
+                .into(),
+        }
+    }
+
+    /// Where in which file, if it came from one.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Unreadable { .. } | Self::NoKey => None,
+            Self::Syntax { place, .. } => Some(place),
+            Self::Value { place, .. } => place.as_ref(),
+        }
+    }
+}

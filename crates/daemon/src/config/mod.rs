@@ -1,0 +1,310 @@
+//! What a daemon is told: checked, complete, with every default in place.
+//!
+//! [`File`] and [`Options`] are what was written; [`Config::build`] lays one over the other, checks each value and
+//! values against each other, and fills in the defaults. Nothing is corrected in silence. [`reference`] documents
+//! every key; `docs/configuration.md` is written from it.
+
+mod error;
+mod options;
+pub mod reference;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::path::PathBuf;
+
+pub use self::error::{ConfigError, Place, Source};
+pub use self::options::{ClientOptions, File, Listen, Options};
+
+/// Port of a daemon's datagrams, unless told otherwise.
+pub const LISTEN_PORT: u16 = 4810;
+/// Where the group's multicasts go, unless told otherwise (organisation-local scope, RFC 2365).
+pub const MULTICAST: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 1), 4809);
+/// Longest name of a daemon in bytes.
+pub const NAME_MAX: usize = 64;
+
+/// What a daemon runs with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The daemon's name, unique in the cluster: 1 to [`NAME_MAX`] bytes. Default: the host's name.
+    pub name: String,
+    /// Where its datagrams come from and are received. Default: the address from which multicasts would leave this
+    /// host, or 127.0.0.1 if none would; port 4810.
+    pub listen: SocketAddrV4,
+    /// How the others are reached. Default: by multicast to [`MULTICAST`].
+    pub reach: ReachConfig,
+    /// The Unix socket for clients. Default: [`default_socket`].
+    pub socket: PathBuf,
+    /// A TCP address for clients. Default: none.
+    pub client_listen: Option<SocketAddr>,
+    /// Whose datagrams are believed.
+    pub security: Security,
+    /// Where the history is written. Default: nowhere.
+    pub history: Option<PathBuf>,
+    /// Bounds of the client side.
+    pub clients: ClientConfig,
+}
+
+/// How the other daemons are reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReachConfig {
+    /// By IP multicast.
+    Multicast {
+        /// The group's address and port.
+        group: SocketAddrV4,
+        /// How many routers a multicast may cross: 0 (this host) to 255. Default 1: this network.
+        ttl: u8,
+        /// Whether other daemons on this host hear the multicasts. Default true.
+        loopback: bool,
+    },
+    /// By a unicast copy to each of these, and to every daemon that makes itself known.
+    Mesh(Vec<SocketAddrV4>),
+}
+
+/// Whose datagrams are believed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Security {
+    /// Those sealed with the key in this file.
+    Key(PathBuf),
+    /// Everybody's: no authentication, no encryption, in so many words.
+    Insecure,
+}
+
+/// Bounds of the client side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClientConfig {
+    /// The most clients at once: 1 to 65,536. Default 1,024. Too small: clients are turned away with a message.
+    pub max: usize,
+}
+
+/// The socket that daemons and clients use unless told otherwise: `/run/groupcast.sock` for root, else
+/// `groupcast.sock` in `$XDG_RUNTIME_DIR`, else `/tmp/groupcast-UID.sock`.
+pub fn default_socket() -> PathBuf {
+    let uid = rustix::process::geteuid();
+    if uid.is_root() {
+        return PathBuf::from("/run/groupcast.sock");
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|directory| !directory.is_empty()) {
+        Some(directory) => PathBuf::from(directory).join("groupcast.sock"),
+        None => PathBuf::from(format!("/tmp/groupcast-{}.sock", uid.as_raw())),
+    }
+}
+
+impl Config {
+    /// The configuration of `file` with `command_line` laid over it and defaults for the rest.
+    pub fn build(file: Option<&File>, command_line: Options) -> Result<Self, ConfigError> {
+        let check = Check {
+            file,
+            command_line: &command_line.clone(),
+        };
+        check.exclusive(&command_line, None)?;
+        let options = match file {
+            Some(file) => {
+                check.exclusive(&file.options, Some(file))?;
+                file.options.clone().overlaid_with(command_line)
+            }
+            None => command_line,
+        };
+        let security = match (&options.key, options.insecure) {
+            (Some(key), _) => Security::Key(key.clone()),
+            (None, Some(true)) => Security::Insecure,
+            (None, _) => return Err(ConfigError::NoKey),
+        };
+        Ok(Self {
+            name: check.name(options.name.as_deref())?,
+            reach: check.reach(&options)?,
+            listen: check.listen(options.listen)?,
+            client_listen: check.client_listen(options.client_listen, &security)?,
+            socket: options.socket.unwrap_or_else(default_socket),
+            security,
+            history: options.history,
+            clients: ClientConfig {
+                max: check.range("clients.max", options.clients.max, 1_024, 1, 65_536)? as usize,
+            },
+        })
+    }
+}
+
+/// Checks values, and knows where each was written.
+struct Check<'a> {
+    file: Option<&'a File>,
+    command_line: &'a Options,
+}
+
+impl Check<'_> {
+    fn error(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> ConfigError {
+        ConfigError::Value {
+            key: key.to_owned(),
+            message: message.into(),
+            help: help.into(),
+            place: match self.command_line.sets(key) {
+                true => None,
+                false => self.file.and_then(|file| file.place(key)),
+            },
+        }
+    }
+
+    /// Refuses what excludes each other within one source; across sources the command line wins.
+    fn exclusive(&self, options: &Options, file: Option<&File>) -> Result<(), ConfigError> {
+        let conflict = |key: &str, other: &str, help: &str| ConfigError::Value {
+            key: key.to_owned(),
+            message: format!("contradicts {other}"),
+            help: help.to_owned(),
+            place: file.and_then(|file| file.place(key)),
+        };
+        if options.key.is_some() && options.insecure == Some(true) {
+            return Err(conflict(
+                "insecure",
+                "key",
+                "keep the key to be protected, or leave it out to run without protection",
+            ));
+        }
+        if options.peer.is_some() && options.multicast.is_some() {
+            return Err(conflict(
+                "multicast",
+                "peer",
+                "peers are for networks without multicast: give one or the other",
+            ));
+        }
+        Ok(())
+    }
+
+    fn name(&self, name: Option<&str>) -> Result<String, ConfigError> {
+        let fallback;
+        let name = match name {
+            Some(name) => name,
+            None => {
+                let uname = rustix::system::uname();
+                fallback = uname.nodename().to_string_lossy().into_owned();
+                &fallback
+            }
+        };
+        let legal = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(legal) {
+            return Err(self.error(
+                "name",
+                format!("`{name}` cannot be a daemon's name"),
+                format!("use 1 to {NAME_MAX} bytes of letters, digits, `-`, `_` and `.`"),
+            ));
+        }
+        Ok(name.to_owned())
+    }
+
+    fn listen(&self, listen: Option<Listen>) -> Result<SocketAddrV4, ConfigError> {
+        let ip = match listen.map(|listen| listen.ip) {
+            None => default_interface(),
+            Some(IpAddr::V4(ip)) if !ip.is_unspecified() && !ip.is_multicast() => ip,
+            Some(ip) => {
+                return Err(self.error(
+                    "listen",
+                    format!("`{ip}` is not the IPv4 address of one interface"),
+                    "name the address of the interface that the other daemons are reached by",
+                ));
+            }
+        };
+        let port = listen.and_then(|listen| listen.port).unwrap_or(LISTEN_PORT);
+        Ok(SocketAddrV4::new(ip, port))
+    }
+
+    fn reach(&self, options: &Options) -> Result<ReachConfig, ConfigError> {
+        if let Some(peers) = &options.peer {
+            return self.mesh(peers, options);
+        }
+        let group = options.multicast.unwrap_or(MULTICAST);
+        if !group.ip().is_multicast() || group.port() == 0 {
+            return Err(self.error(
+                "multicast",
+                format!("`{group}` is not a multicast address with a port"),
+                "use an address of 224.0.0.0/4, best of 239.192.0.0/14, for example 239.192.79.1:4809",
+            ));
+        }
+        Ok(ReachConfig::Multicast {
+            group,
+            ttl: options.ttl.unwrap_or(1),
+            loopback: options.multicast_loop.unwrap_or(true),
+        })
+    }
+
+    fn mesh(&self, peers: &[SocketAddrV4], options: &Options) -> Result<ReachConfig, ConfigError> {
+        for (key, set) in [
+            ("ttl", options.ttl.is_some()),
+            ("multicast_loop", options.multicast_loop.is_some()),
+        ] {
+            if set {
+                return Err(self.error(
+                    key,
+                    "means nothing without multicast",
+                    "leave it out, or leave the peers out",
+                ));
+            }
+        }
+        if peers.is_empty() {
+            return Err(self.error(
+                "peer",
+                "there is none",
+                "name at least one other daemon, or leave the key out for multicast",
+            ));
+        }
+        let unusable = |peer: &&SocketAddrV4| {
+            peer.port() == 0 || peer.ip().is_unspecified() || peer.ip().is_multicast()
+        };
+        if let Some(peer) = peers.iter().find(unusable) {
+            return Err(self.error(
+                "peer",
+                format!("`{peer}` is not the address of one daemon"),
+                "use what that daemon has as `listen`, for example 10.0.0.6:4810",
+            ));
+        }
+        Ok(ReachConfig::Mesh(peers.to_vec()))
+    }
+
+    fn client_listen(
+        &self,
+        address: Option<SocketAddr>,
+        security: &Security,
+    ) -> Result<Option<SocketAddr>, ConfigError> {
+        match address {
+            Some(address) if !address.ip().is_loopback() && *security != Security::Insecure => {
+                Err(self.error(
+                    "client_listen",
+                    format!("clients at {address} would speak in clear over the network"),
+                    "listen on a loopback address, for example 127.0.0.1:4811, or say `insecure`",
+                ))
+            }
+            address => Ok(address),
+        }
+    }
+
+    fn range<N>(
+        &self,
+        key: &str,
+        value: Option<N>,
+        default: N,
+        low: N,
+        high: N,
+    ) -> Result<N, ConfigError>
+    where
+        N: PartialOrd + std::fmt::Display,
+    {
+        match value {
+            None => Ok(default),
+            Some(value) if low <= value && value <= high => Ok(value),
+            Some(value) => Err(self.error(
+                key,
+                format!("{value} is out of range"),
+                format!("use {low} to {high}"),
+            )),
+        }
+    }
+}
+
+/// The address from which multicasts would leave this host; 127.0.0.1 if it has no way out.
+fn default_interface() -> Ipv4Addr {
+    // Connecting a UDP socket sends nothing; it only asks the routing table.
+    let routed = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+        socket.connect(MULTICAST)?;
+        socket.local_addr()
+    });
+    match routed.map(|address| address.ip()) {
+        Ok(IpAddr::V4(ip)) if !ip.is_unspecified() => ip,
+        _ => Ipv4Addr::LOCALHOST,
+    }
+}

@@ -1,0 +1,176 @@
+//! What a configuration may say: precedence, contradictions, ranges, and errors that point at the line.
+
+use std::path::{Path, PathBuf};
+
+use groupcast_daemon::config::{
+    Config, ConfigError, File, MULTICAST, Options, ReachConfig, Security,
+};
+
+fn file(text: &str) -> File {
+    File::parse(Path::new("daemon.toml"), text).unwrap()
+}
+
+fn build(text: &str) -> Result<Config, ConfigError> {
+    Config::build(Some(&file(text)), Options::default())
+}
+
+/// The error of `text`: its message, its line, its help.
+fn refused(text: &str) -> (String, Option<usize>, String) {
+    let error = File::parse(Path::new("daemon.toml"), text)
+        .and_then(|file| Config::build(Some(&file), Options::default()))
+        .expect_err(text);
+    let line = error.place().map(|place| place.line());
+    (error.to_string(), line, error.help())
+}
+
+#[test]
+fn a_daemon_without_a_key_is_refused_and_told_how() {
+    let error = Config::build(None, Options::default()).unwrap_err();
+    assert!(matches!(error, ConfigError::NoKey));
+    for word in ["groupcast keygen FILE", "--key FILE", "--insecure"] {
+        assert!(error.help().contains(word), "{}", error.help());
+    }
+    assert!(matches!(
+        build("insecure = false").unwrap_err(),
+        ConfigError::NoKey
+    ));
+}
+
+#[test]
+fn little_is_needed() {
+    let config = build("key = \"k\"").unwrap();
+    assert_eq!(config.security, Security::Key(PathBuf::from("k")));
+    assert_eq!(config.listen.port(), 4810);
+    assert!(!config.name.is_empty());
+    assert_eq!(
+        config.reach,
+        ReachConfig::Multicast {
+            group: MULTICAST,
+            ttl: 1,
+            loopback: true
+        }
+    );
+}
+
+#[test]
+fn the_command_line_wins_and_displaces_what_it_excludes() {
+    let text = "name = \"a\"\ninsecure = true\nmulticast = \"239.0.0.1:9\"\n[clients]\nmax = 7";
+    let over = Options {
+        key: Some("k".into()),
+        peer: Some(vec!["10.0.0.2:4810".parse().unwrap()]),
+        listen: Some("10.0.0.1".parse().unwrap()),
+        ..Options::default()
+    };
+    let config = Config::build(Some(&file(text)), over).unwrap();
+    assert_eq!(config.name, "a");
+    assert_eq!(config.security, Security::Key("k".into()));
+    assert_eq!(
+        config.reach,
+        ReachConfig::Mesh(vec!["10.0.0.2:4810".parse().unwrap()])
+    );
+    assert_eq!(config.listen, "10.0.0.1:4810".parse().unwrap());
+    assert_eq!(config.clients.max, 7);
+}
+
+#[test]
+fn errors_point_at_the_line() {
+    let (message, line, _) = refused("name = \"a\"\ninsecure = true\nmulticats = \"x\"\n");
+    assert!(message.contains("unknown field `multicats`"), "{message}");
+    assert_eq!(line, Some(3));
+
+    let (message, line, _) = refused("insecure = true\n[clients]\nmax = \"many\"\n");
+    assert!(message.contains("invalid type"), "{message}");
+    assert_eq!(line, Some(3));
+
+    let (message, line, help) = refused("insecure = true\n[clients]\n\nmax = 0\n");
+    assert_eq!(message, "clients.max: 0 is out of range");
+    assert_eq!(line, Some(4));
+    assert_eq!(help, "use 1 to 65536");
+
+    let (_, line, _) = refused("name = \"a\"\nlisten = \n");
+    assert_eq!(line, Some(2));
+}
+
+#[test]
+fn contradictions_are_refused_where_they_are_written() {
+    let (message, line, _) = refused("key = \"k\"\ninsecure = true\n");
+    assert_eq!(message, "insecure: contradicts key");
+    assert_eq!(line, Some(2));
+
+    let (message, line, _) =
+        refused("insecure = true\nmulticast = \"239.0.0.1:9\"\npeer = [\"10.0.0.1:1\"]");
+    assert_eq!(message, "multicast: contradicts peer");
+    assert_eq!(line, Some(2));
+
+    let (message, line, _) = refused("insecure = true\nttl = 3\npeer = [\"10.0.0.1:1\"]");
+    assert_eq!(message, "ttl: means nothing without multicast");
+    assert_eq!(line, Some(2));
+
+    let both = Options {
+        key: Some("k".into()),
+        insecure: Some(true),
+        ..Options::default()
+    };
+    let error = Config::build(None, both).unwrap_err();
+    assert_eq!(error.to_string(), "insecure: contradicts key");
+    assert!(error.place().is_none(), "it was on the command line");
+}
+
+#[test]
+fn clients_in_clear_over_the_network_need_the_word() {
+    let (message, line, help) = refused("key = \"k\"\nclient_listen = \"0.0.0.0:4811\"");
+    assert!(message.contains("in clear over the network"), "{message}");
+    assert_eq!(line, Some(2));
+    assert!(help.contains("127.0.0.1"), "{help}");
+    assert!(build("key = \"k\"\nclient_listen = \"127.0.0.1:4811\"").is_ok());
+    assert!(build("key = \"k\"\nclient_listen = \"[::1]:4811\"").is_ok());
+    assert!(build("insecure = true\nclient_listen = \"0.0.0.0:4811\"").is_ok());
+}
+
+#[test]
+fn addresses_and_names_that_cannot_be_are_refused() {
+    for (text, part) in [
+        (
+            "listen = \"0.0.0.0\"",
+            "not the IPv4 address of one interface",
+        ),
+        ("listen = \"::1\"", "not the IPv4 address of one interface"),
+        ("listen = \"localhost\"", "is not an address"),
+        ("multicast = \"10.0.0.1:4809\"", "not a multicast address"),
+        ("multicast = \"239.0.0.1:0\"", "not a multicast address"),
+        ("peer = []", "there is none"),
+        (
+            "peer = [\"239.0.0.1:4810\"]",
+            "not the address of one daemon",
+        ),
+        ("name = \"\"", "cannot be a daemon's name"),
+        ("name = \"a b\"", "cannot be a daemon's name"),
+        ("name = \"a@b\"", "cannot be a daemon's name"),
+    ] {
+        let (message, line, _) = refused(&format!("insecure = true\n{text}\n"));
+        assert!(message.contains(part), "{text}: {message}");
+        assert_eq!(line, Some(2), "{text}");
+    }
+}
+
+#[test]
+fn paths_of_a_file_are_relative_to_it() {
+    let directory = std::env::temp_dir().join(format!("groupcast-config-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("daemon.toml");
+    std::fs::write(
+        &path,
+        "key = \"cluster.key\"\nhistory = \"/var/h.ndjson\"\n",
+    )
+    .unwrap();
+    let config = Config::build(Some(&File::read(&path).unwrap()), Options::default()).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(
+        config.security,
+        Security::Key(directory.join("cluster.key"))
+    );
+    assert_eq!(config.history, Some(PathBuf::from("/var/h.ndjson")));
+
+    let missing = File::read(&path).unwrap_err();
+    assert!(missing.to_string().contains("daemon.toml"), "{missing}");
+}
