@@ -1,3 +1,143 @@
-//! Tasks of the groupcast workspace.
+//! Tasks of the groupcast workspace: `cargo xtask TASK`.
+//!
+//! One file a task; [`exec`] runs commands for them, [`setup`] knows what they need from the machine. Nothing here is
+//! part of the product.
 
-fn main() {}
+mod arrows;
+mod bench;
+mod exec;
+mod fuzz;
+mod no_std;
+mod setup;
+mod swarm;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Tasks of the groupcast workspace
+
+Usage: cargo xtask TASK [OPTIONS]
+
+  test                 install what is needed and run every test that a change must pass
+    --only STEP,...      only these steps      --skip STEP,...   all but these
+    --list               name the steps        --swarm-seconds N (default 150)
+  arrows               check which crate names which, and that core and protocols stay no_std
+  swarm --seeds A..B [--jobs N] [...]
+                       run the simulator's swarm over seeds; options go through to it
+  soak [...]           run the long live test; options go through to it
+  bench [...]          measure the ring with 3, 5 and 8 hosts, sealed and in clear; options go through
+                       to `groupcast bench ring`
+  fuzz [TARGET [--seconds N] [...]]
+                       fuzz one target (default 60 s); without a target, name them
+
+Exit codes: 0 done, 1 failed, 2 usage.
+";
+
+/// Why a task ended without success.
+enum Failure {
+    /// It was called wrongly: what to do instead.
+    Usage(String),
+    /// It failed: what went wrong.
+    Failed(String),
+    /// The program that the options went through to has said why; its exit code.
+    Said(u8),
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::Failed(message)
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Failed(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+        Err(Failure::Said(code)) => ExitCode::from(code),
+        Err(Failure::Usage(message)) => {
+            eprintln!("error: {message}\nTry `cargo xtask help`.");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &[String]) -> Result<(), Failure> {
+    let Some((task, rest)) = args.split_first() else {
+        return Err(Failure::Usage("no task was named".into()));
+    };
+    match task.as_str() {
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        "test" => test::task(rest),
+        "arrows" => arrows(rest),
+        "swarm" => swarm::task(rest),
+        "soak" => swarm::soak(rest),
+        "bench" => bench::task(rest),
+        "fuzz" => fuzz::task(rest),
+        other => Err(Failure::Usage(format!("there is no task `{other}`"))),
+    }
+}
+
+fn arrows(args: &[String]) -> Result<(), Failure> {
+    if let Some(arg) = args.first() {
+        return Err(Failure::Usage(format!(
+            "`arrows` takes no argument, got `{arg}`"
+        )));
+    }
+    let breaches = breaches()?;
+    if breaches.is_empty() {
+        println!("the arrows hold; core and protocols are no_std");
+        return Ok(());
+    }
+    Err(Failure::Failed(breaches.join("\n       ")))
+}
+
+/// All that breaks the structure of the workspace.
+fn breaches() -> Result<Vec<String>, String> {
+    let mut breaches = arrows::check()?;
+    breaches.extend(no_std::check()?);
+    Ok(breaches)
+}
+
+/// The number that follows the option `flag`.
+fn number(flag: &str, value: &str) -> Result<u64, Failure> {
+    value
+        .parse()
+        .map_err(|_| Failure::Usage(format!("`{flag}` takes a number of seconds, not `{value}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_usage_error(args: &[&str]) -> bool {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        matches!(run(&args), Err(Failure::Usage(_)))
+    }
+
+    #[test]
+    fn wrong_calls_are_usage_errors() {
+        for args in [
+            &[][..],
+            &["tests"],
+            &["arrows", "now"],
+            &["test", "--onyl", "lint"],
+            &["test", "--only"],
+            &["test", "--only", "no-such-step"],
+            &["test", "--swarm-seconds", "soon"],
+            &["fuzz", "no-such-target"],
+            &["fuzz", "node", "--seconds", "x"],
+            &["fuzz", "node", "--seconds"],
+        ] {
+            assert!(is_usage_error(args), "{args:?}");
+        }
+    }
+}

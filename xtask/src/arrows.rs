@@ -1,0 +1,224 @@
+//! Which crate may name which: the arrows of ARCHITECTURE.md, held.
+//!
+//! The compiler refuses a cycle; this refuses a short cut. What `cargo metadata` says of each crate of the workspace is
+//! compared with [`RULES`]; a crate without a rule is refused too, so that a new crate comes with its arrows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::exec;
+
+/// What one crate may depend on, among ours.
+struct Rule {
+    name: &'static str,
+    /// What users of the crate get with it.
+    may: &'static [&'static str],
+    /// What its own tests and benches may use besides.
+    may_in_tests: &'static [&'static str],
+}
+
+const fn rule(name: &'static str, may: &'static [&'static str]) -> Rule {
+    Rule {
+        name,
+        may,
+        may_in_tests: &[],
+    }
+}
+
+/// Everything but the command line and the suites: what the top of the workspace may use.
+const LIBRARIES: &[&str] = &[
+    "groupcast-core",
+    "groupcast-protocols",
+    "groupcast-check",
+    "groupcast-sim",
+    "groupcast-session",
+    "groupcast-net",
+    "groupcast-client",
+    "groupcast-daemon",
+    "groupcast-lab",
+];
+
+const RULES: &[Rule] = &[
+    rule("groupcast-core", &[]),
+    Rule {
+        name: "groupcast-protocols",
+        may: &["groupcast-core"],
+        may_in_tests: &["groupcast-check", "groupcast-sim"],
+    },
+    rule("groupcast-check", &["groupcast-core"]),
+    rule("groupcast-session", &["groupcast-core"]),
+    rule("groupcast-net", &["groupcast-core"]),
+    rule("groupcast-sim", &["groupcast-core", "groupcast-check"]),
+    rule("groupcast-client", &["groupcast-core", "groupcast-session"]),
+    // The daemon writes histories, so it knows their format.
+    rule(
+        "groupcast-daemon",
+        &[
+            "groupcast-core",
+            "groupcast-check",
+            "groupcast-net",
+            "groupcast-protocols",
+            "groupcast-session",
+        ],
+    ),
+    rule(
+        "groupcast-lab",
+        &[
+            "groupcast-core",
+            "groupcast-protocols",
+            "groupcast-check",
+            "groupcast-sim",
+            "groupcast-session",
+            "groupcast-net",
+            "groupcast-client",
+            "groupcast-daemon",
+        ],
+    ),
+    rule("groupcast", LIBRARIES),
+    rule("groupcast-suite", LIBRARIES),
+    rule("xtask", &[]),
+];
+
+/// A dependency of one crate of the workspace on another.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Arrow {
+    from: String,
+    to: String,
+    /// Used by the crate's tests and benches only.
+    in_tests: bool,
+}
+
+/// Every breach found, one a line; empty if the arrows hold.
+pub(crate) fn check() -> Result<Vec<String>, String> {
+    let mut metadata: Command =
+        exec::cargo(["metadata", "--no-deps", "--format-version", "1", "--quiet"]);
+    let output = metadata
+        .output()
+        .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("cargo metadata failed: {}", said.trim()));
+    }
+    let metadata = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("cargo metadata is no JSON: {error}"))?;
+    let (crates, arrows) = read(&metadata);
+    if crates.is_empty() {
+        return Err("cargo metadata names no crate".into());
+    }
+    Ok(breaches(&crates, &arrows))
+}
+
+/// The crates of the workspace and the arrows between them.
+fn read(metadata: &Value) -> (BTreeSet<String>, BTreeSet<Arrow>) {
+    let packages = metadata["packages"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let crates: BTreeSet<String> = packages
+        .iter()
+        .filter_map(|package| package["name"].as_str().map(str::to_owned))
+        .collect();
+    let mut arrows = BTreeSet::new();
+    for package in packages {
+        let from = package["name"].as_str().unwrap_or_default();
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let to = dependency["name"].as_str().unwrap_or_default();
+            if crates.contains(to) {
+                arrows.insert(Arrow {
+                    from: from.to_owned(),
+                    to: to.to_owned(),
+                    in_tests: dependency["kind"].as_str() == Some("dev"),
+                });
+            }
+        }
+    }
+    (crates, arrows)
+}
+
+fn breaches(crates: &BTreeSet<String>, arrows: &BTreeSet<Arrow>) -> Vec<String> {
+    let rules: BTreeMap<&str, &Rule> = RULES.iter().map(|rule| (rule.name, rule)).collect();
+    let unruled = crates
+        .iter()
+        .filter(|name| !rules.contains_key(name.as_str()))
+        .map(|name| format!("{name} has no rule: give it one in xtask/src/arrows.rs, with its reason in docs/adr"));
+    let forbidden = arrows.iter().filter_map(|arrow| {
+        let rule = rules.get(arrow.from.as_str())?;
+        let to = arrow.to.as_str();
+        let allowed = rule.may.contains(&to) || (arrow.in_tests && rule.may_in_tests.contains(&to));
+        let of = if arrow.in_tests { "the tests of " } else { "" };
+        (!allowed).then(|| format!("{of}{} must not depend on {to}", arrow.from))
+    });
+    unruled.chain(forbidden).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Breaches of a workspace in which `from` depends on `to`.
+    fn of(from: &str, to: &str, kind: &Value) -> Vec<String> {
+        let metadata = json!({"packages": [
+            {"name": from, "dependencies": [
+                {"name": to, "kind": kind},
+                {"name": "bytes", "kind": null},
+            ]},
+            {"name": to, "dependencies": []},
+        ]});
+        let (crates, arrows) = read(&metadata);
+        breaches(&crates, &arrows)
+    }
+
+    #[test]
+    fn the_arrows_of_this_workspace_hold() {
+        assert_eq!(check(), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn forbidden_arrows_are_found() {
+        for (from, to) in [
+            ("groupcast-core", "groupcast-check"),
+            ("groupcast-sim", "groupcast-protocols"),
+            ("groupcast-net", "groupcast-protocols"),
+            ("groupcast-protocols", "groupcast-sim"),
+            ("groupcast-protocols", "groupcast-net"),
+            ("groupcast-session", "groupcast-net"),
+            ("groupcast-check", "groupcast-sim"),
+            ("groupcast-client", "groupcast-daemon"),
+            ("groupcast-daemon", "groupcast-sim"),
+            ("groupcast-lab", "groupcast"),
+        ] {
+            assert_eq!(
+                of(from, to, &Value::Null),
+                [format!("{from} must not depend on {to}")]
+            );
+        }
+    }
+
+    #[test]
+    fn tests_may_use_more_than_the_crate_but_not_anything() {
+        assert!(of("groupcast-protocols", "groupcast-sim", &json!("dev")).is_empty());
+        assert_eq!(
+            of("groupcast-protocols", "groupcast-net", &json!("dev")),
+            ["the tests of groupcast-protocols must not depend on groupcast-net"]
+        );
+        assert_eq!(
+            of("groupcast-core", "groupcast-sim", &json!("dev")).len(),
+            1
+        );
+        assert_eq!(
+            of("groupcast-protocols", "groupcast-sim", &json!("build")).len(),
+            1,
+            "a build script is no test"
+        );
+    }
+
+    #[test]
+    fn a_crate_without_a_rule_is_refused() {
+        let found = of("groupcast-novel", "groupcast-core", &Value::Null);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("groupcast-novel has no rule"));
+    }
+}

@@ -1,0 +1,244 @@
+//! Running a command: its output streams through while the closing lines of test runners are counted, and it is ended
+//! when it exceeds its time.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+use crate::tally::Tally;
+
+/// How often a running command is looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long the output of a command that has ended may still be read: a process that it left behind can hold the pipe.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+
+/// What a command did.
+pub(crate) struct Finished {
+    /// Why it failed, if it did.
+    pub(crate) error: Option<String>,
+    /// What its test runners counted.
+    pub(crate) tally: Tally,
+}
+
+/// A command of `program`, run in the root of the workspace.
+pub(crate) fn command<A: AsRef<OsStr>>(
+    program: impl AsRef<OsStr>,
+    args: impl IntoIterator<Item = A>,
+) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    command
+}
+
+/// The very cargo that runs this task.
+pub(crate) fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    command(cargo, args)
+}
+
+/// The root of the workspace.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the root of the workspace")
+}
+
+/// Where cargo puts what it builds with `profile`.
+pub(crate) fn built(profile: &str, name: &str) -> std::path::PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |dir| root().join(dir));
+    target.join(profile).join(name)
+}
+
+/// A line that shows `command` as a person would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let mut line = program.file_name().unwrap_or_default().to_os_string();
+    for arg in command.get_args() {
+        line.push(" ");
+        line.push(arg);
+    }
+    line.to_string_lossy().into_owned()
+}
+
+/// Runs `command`, for at most `time_max`, with its output streaming through.
+pub(crate) fn run(mut command: Command, time_max: Duration) -> Finished {
+    let line = shown(&command);
+    println!("$ {line}");
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => {
+            return Finished {
+                error: Some(format!("cannot run `{line}`: {error}")),
+                tally: Tally::NONE,
+            };
+        }
+    };
+    let lines = stream(&mut child);
+    let ended = wait(&mut child, time_max);
+    let tally = collect(&lines);
+    let error = match ended {
+        Ok(status) if status.success() => None,
+        Ok(status) => Some(format!("`{line}`: {status}")),
+        Err(error) => Some(format!("`{line}`: {error}")),
+    };
+    Finished { error, tally }
+}
+
+/// Runs `command` with this task's own input and output, and passes its failure on.
+pub(crate) fn hand_over(mut command: Command) -> Result<(), Failure> {
+    let status = command
+        .status()
+        .map_err(|error| format!("cannot run `{}`: {error}", shown(&command)))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(code) => Err(Failure::Said(u8::try_from(code).unwrap_or(1))),
+        None => Err(Failure::Failed(format!("`{}`: {status}", shown(&command)))),
+    }
+}
+
+/// Prints what `child` prints, and passes on what it counts.
+fn stream(child: &mut Child) -> mpsc::Receiver<Tally> {
+    let stdout = child.stdout.take().expect("its output is piped");
+    let (counted, counts) = mpsc::channel();
+    thread::spawn(move || {
+        let mut output = BufReader::new(stdout);
+        let mut bytes = Vec::new();
+        while output
+            .read_until(b'\n', &mut bytes)
+            .is_ok_and(|read| read > 0)
+        {
+            let line = String::from_utf8_lossy(&bytes);
+            print!("{line}");
+            if let Some(tally) = Tally::of_line(line.trim_end())
+                && counted.send(tally).is_err()
+            {
+                return;
+            }
+            bytes.clear();
+        }
+    });
+    counts
+}
+
+/// Adds up what was counted until the output ends.
+fn collect(counts: &mpsc::Receiver<Tally>) -> Tally {
+    let deadline = Instant::now() + DRAIN_MAX;
+    let mut sum = Tally::NONE;
+    while let Ok(tally) = counts.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        sum += tally;
+    }
+    sum
+}
+
+fn wait(child: &mut Child, time_max: Duration) -> Result<ExitStatus, String> {
+    let deadline = Instant::now() + time_max;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
+            Ok(None) => {
+                end(child);
+                return Err(format!("ended after {} s", time_max.as_secs()));
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+/// Ends `child` and all that it started. They stay in our process group, so that an interrupt at the terminal reaches
+/// them; that is why they are found one by one.
+fn end(child: &mut Child) {
+    let mut family = vec![child.id()];
+    let mut index = 0;
+    while let Some(&parent) = family.get(index) {
+        family.extend(children(parent));
+        index += 1;
+    }
+    for pid in family.iter().rev() {
+        // One that has ended meanwhile is no concern.
+        let _ = Command::new("kill")
+            .args(["-9", &pid.to_string()])
+            .stderr(Stdio::null())
+            .status();
+    }
+    let _ = child.wait();
+}
+
+/// Pids of the processes that `parent` started and that still run.
+fn children(parent: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/stat"))
+                .is_ok_and(|stat| parent_of(&stat) == Some(parent))
+        })
+        .collect()
+}
+
+/// The parent's pid in a line of `/proc/PID/stat`. The name in it may contain spaces and parentheses.
+fn parent_of(stat: &str) -> Option<u32> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn counts_pass_through_and_a_failing_command_says_so() {
+        let script = "echo 'test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out'; \
+             echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'; exit 3";
+        let finished = run(command("sh", ["-c", script]), LONG);
+        assert_eq!(finished.tally.passed, 3);
+        assert_eq!(finished.tally.skipped, 1);
+        assert!(finished.error.expect("it exits with 3").contains("3"));
+    }
+
+    #[test]
+    fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
+        let begun = Instant::now();
+        let finished = run(
+            command("sh", ["-c", "sh -c 'sleep 60; true'; true"]),
+            Duration::from_millis(300),
+        );
+        assert!(
+            finished
+                .error
+                .expect("it was ended")
+                .contains("ended after")
+        );
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let finished = run(command("no-such-program-here", ["x"]), LONG);
+        assert!(
+            finished
+                .error
+                .expect("it cannot run")
+                .contains("no-such-program-here")
+        );
+    }
+
+    #[test]
+    fn the_parent_is_found_behind_any_process_name() {
+        assert_eq!(parent_of("12 (a) b) S 7 12 12 0"), Some(7));
+        assert_eq!(parent_of("garbage"), None);
+    }
+}

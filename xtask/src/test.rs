@@ -1,0 +1,443 @@
+//! `cargo xtask test`: every test that a change must pass, as one list of steps.
+//!
+//! A step that fails does not stop the others, so that one run says all. Each profile is built once: the tests' for
+//! the tests, the swarm's for the swarm, the release for the demo and the live tests. To add a step (another language's
+//! bindings, another protocol), write its function and add a line to [`STEPS`].
+
+use std::time::{Duration, Instant};
+
+use crate::exec::{self, Finished, cargo};
+use crate::tally::Tally;
+use crate::{Failure, fuzz, setup, swarm};
+
+/// How long the swarm runs unless told otherwise. With the other steps it stays below 25 minutes on two cores.
+const SWARM_BUDGET: Duration = Duration::from_secs(150);
+/// How long one command of a step may take before something hangs.
+const COMMAND_TIME_MAX: Duration = Duration::from_secs(900);
+
+/// One step.
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Options) -> Outcome,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "setup",
+        about: "install what the other steps call",
+        run: |_| match setup::install() {
+            Ok(note) => Outcome::checked(note),
+            Err(error) => Outcome::failed(error),
+        },
+    },
+    Step {
+        name: "format",
+        about: "rustfmt",
+        run: |_| check(&["fmt", "--all", "--check"]),
+    },
+    Step {
+        name: "arrows",
+        about: "which crate names which; no_std",
+        run: |_| arrows(),
+    },
+    Step {
+        name: "lint",
+        about: "clippy on everything, warnings are errors",
+        run: |_| {
+            check(&[
+                "clippy",
+                "--locked",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ])
+        },
+    },
+    Step {
+        name: "tests",
+        about: "unit, scenario and doc tests, fuzz corpus",
+        run: |_| of_runner(exec::run(cargo(TESTS), COMMAND_TIME_MAX), String::new()),
+    },
+    Step {
+        name: "docs",
+        about: "documentation without warnings",
+        run: |_| docs(),
+    },
+    Step {
+        name: "fuzz",
+        about: "the fuzz targets build",
+        run: |_| fuzz_build(),
+    },
+    Step {
+        name: "swarm",
+        about: "seeded faults in the simulator",
+        run: swarm_step,
+    },
+    Step {
+        name: "canaries",
+        about: "every planted bug is caught",
+        run: |_| of_runner(swarm::canaries(), String::new()),
+    },
+    Step {
+        name: "demo",
+        about: "the whole life of a group, real sockets",
+        run: |_| demo(),
+    },
+    Step {
+        name: "live",
+        about: "daemons in network namespaces",
+        run: |_| live(),
+    },
+];
+
+const TESTS: &[&str] = &["test", "--workspace", "--no-fail-fast"];
+
+/// What a step did.
+struct Outcome {
+    state: State,
+    /// Why it failed or was skipped, or what else is worth a word.
+    note: String,
+    tally: Tally,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Ok,
+    Failed,
+    Skipped,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "FAILED",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+impl Outcome {
+    fn checked(note: impl Into<String>) -> Self {
+        Self {
+            state: State::Ok,
+            note: note.into(),
+            tally: Tally::ONE_PASSED,
+        }
+    }
+
+    fn failed(note: impl Into<String>) -> Self {
+        Self {
+            state: State::Failed,
+            note: note.into(),
+            tally: Tally::ONE_FAILED,
+        }
+    }
+
+    fn skipped(why: impl Into<String>) -> Self {
+        Self {
+            state: State::Skipped,
+            note: why.into(),
+            tally: Tally::ONE_SKIPPED,
+        }
+    }
+}
+
+/// `cargo xtask test …`
+pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
+    let options = Options::parse(args)?;
+    if options.list {
+        for step in STEPS {
+            println!("{:<9} {}", step.name, step.about);
+        }
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let reports: Vec<Report> = STEPS
+        .iter()
+        .filter(|step| options.wants(step.name))
+        .map(|step| Report::of(step, &options))
+        .collect();
+    summarise(&reports, begun.elapsed())
+}
+
+struct Report {
+    name: &'static str,
+    outcome: Outcome,
+    took: Duration,
+}
+
+impl Report {
+    /// Runs `step`.
+    fn of(step: &Step, options: &Options) -> Self {
+        println!("\n== {}: {}", step.name, step.about);
+        let begun = Instant::now();
+        let outcome = (step.run)(options);
+        let took = begun.elapsed();
+        println!(
+            "== {}: {} after {:.1} s{}{}",
+            step.name,
+            outcome.state.word(),
+            took.as_secs_f64(),
+            if outcome.note.is_empty() { "" } else { ": " },
+            outcome.note
+        );
+        Self {
+            name: step.name,
+            outcome,
+            took,
+        }
+    }
+}
+
+/// Prints the table and, last, the line that programs read.
+fn summarise(reports: &[Report], took: Duration) -> Result<(), Failure> {
+    let mut sum = Tally::NONE;
+    println!(
+        "\n{:<9} {:<8} {:>8} {:>7} {:>7} {:>8}  note",
+        "step", "state", "seconds", "passed", "failed", "skipped"
+    );
+    for Report {
+        name,
+        outcome,
+        took,
+    } in reports
+    {
+        sum += outcome.tally;
+        println!(
+            "{:<9} {:<8} {:>8.1} {:>7} {:>7} {:>8}  {}",
+            name,
+            outcome.state.word(),
+            took.as_secs_f64(),
+            outcome.tally.passed,
+            outcome.tally.failed,
+            outcome.tally.skipped,
+            outcome.note
+        );
+    }
+    println!("{:<9} {:<8} {:>8.1}\n", "total", "", took.as_secs_f64());
+    println!("{sum}");
+    if sum.failed == 0 {
+        Ok(())
+    } else {
+        Err(Failure::Said(1))
+    }
+}
+
+/// What the caller asked for.
+struct Options {
+    only: Vec<String>,
+    skip: Vec<String>,
+    list: bool,
+    swarm_budget: Duration,
+}
+
+impl Options {
+    fn parse(args: &[String]) -> Result<Self, Failure> {
+        let mut options = Self {
+            only: Vec::new(),
+            skip: Vec::new(),
+            list: false,
+            swarm_budget: SWARM_BUDGET,
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value = || {
+                args.next()
+                    .ok_or_else(|| Failure::Usage(format!("`{arg}` needs a value")))
+            };
+            match arg.as_str() {
+                "--list" => options.list = true,
+                "--only" => options.only = steps(value()?)?,
+                "--skip" => options.skip = steps(value()?)?,
+                "--swarm-seconds" => {
+                    options.swarm_budget = Duration::from_secs(crate::number(arg, value()?)?);
+                }
+                other => {
+                    return Err(Failure::Usage(format!("`test` has no option `{other}`")));
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        let named = |list: &[String]| list.iter().any(|wanted| wanted == name);
+        (self.only.is_empty() || named(&self.only)) && !named(&self.skip)
+    }
+}
+
+/// The names of steps in `list`, all of them known.
+fn steps(list: &str) -> Result<Vec<String>, Failure> {
+    list.split(',')
+        .map(|name| {
+            if STEPS.iter().any(|step| step.name == name) {
+                Ok(name.to_owned())
+            } else {
+                let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+                Err(Failure::Usage(format!(
+                    "there is no step `{name}`; there are: {}",
+                    known.join(", ")
+                )))
+            }
+        })
+        .collect()
+}
+
+/// A step that is one command of cargo and counts as one test.
+fn check(args: &[&str]) -> Outcome {
+    match exec::run(cargo(args), COMMAND_TIME_MAX).error {
+        None => Outcome::checked(""),
+        Some(error) => Outcome::failed(error),
+    }
+}
+
+/// The outcome of a step whose tests a runner counted. A failure without a failed test (it does not compile, it
+/// crashed, it hung) counts as one.
+fn of_runner(finished: Finished, note: String) -> Outcome {
+    let mut tally = finished.tally;
+    match finished.error {
+        None if tally.failed == 0 => Outcome {
+            state: State::Ok,
+            note,
+            tally,
+        },
+        error => {
+            tally.failed = tally.failed.max(1);
+            Outcome {
+                state: State::Failed,
+                note: error.unwrap_or(note),
+                tally,
+            }
+        }
+    }
+}
+
+fn arrows() -> Outcome {
+    match crate::breaches() {
+        Ok(breaches) if breaches.is_empty() => Outcome::checked(""),
+        Ok(breaches) => Outcome::failed(breaches.join("; ")),
+        Err(error) => Outcome::failed(error),
+    }
+}
+
+fn docs() -> Outcome {
+    let mut doc = cargo(["doc", "--workspace", "--no-deps"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    match exec::run(doc, COMMAND_TIME_MAX).error {
+        None => Outcome::checked(""),
+        Some(error) => Outcome::failed(error),
+    }
+}
+
+fn fuzz_build() -> Outcome {
+    if setup::found("c++").is_none() {
+        return Outcome::skipped("libFuzzer is C++ and there is no c++ here");
+    }
+    match exec::run(fuzz::check(), COMMAND_TIME_MAX).error {
+        None => Outcome::checked(""),
+        Some(error) => Outcome::failed(error),
+    }
+}
+
+fn swarm_step(options: &Options) -> Outcome {
+    let (finished, seeds) = swarm::within(options.swarm_budget);
+    match finished.error {
+        None => Outcome::checked(format!("{seeds} seeds")),
+        Some(error) => Outcome::failed(error),
+    }
+}
+
+/// Builds the `groupcast` that the demo and the live tests run.
+fn release() -> Result<(), String> {
+    let build = cargo(["build", "--release", "--bin", "groupcast"]);
+    exec::run(build, COMMAND_TIME_MAX).error.map_or(Ok(()), Err)
+}
+
+fn demo() -> Outcome {
+    if let Err(error) = release() {
+        return Outcome::failed(error);
+    }
+    let demo = exec::command(exec::built("release", "groupcast"), ["demo"]);
+    match exec::run(demo, Duration::from_secs(60)).error {
+        None => Outcome::checked(""),
+        Some(error) => Outcome::failed(error),
+    }
+}
+
+fn live() -> Outcome {
+    if let Some(why) = setup::live_obstacle() {
+        return Outcome::skipped(why);
+    }
+    if let Err(error) = release() {
+        return Outcome::failed(error);
+    }
+    let tests = cargo([
+        "test",
+        "--package",
+        "groupcast-suite",
+        "--test",
+        "live*",
+        "--no-fail-fast",
+        "--",
+        "--ignored",
+        "--test-threads=1",
+    ]);
+    of_runner(exec::run(tests, COMMAND_TIME_MAX), String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Option<Options> {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Options::parse(&args).ok()
+    }
+
+    #[test]
+    fn only_and_skip_choose_steps() {
+        let options = parsed(&["--only", "lint,tests", "--skip", "tests"]).expect("it is valid");
+        assert!(options.wants("lint"));
+        assert!(!options.wants("tests") && !options.wants("docs"));
+        assert!(parsed(&[]).expect("it is valid").wants("docs"));
+    }
+
+    #[test]
+    fn names_of_steps_are_told_apart() {
+        for (index, step) in STEPS.iter().enumerate() {
+            assert!(STEPS[..index].iter().all(|other| other.name != step.name));
+        }
+    }
+
+    #[test]
+    fn a_runner_that_ends_badly_without_a_failed_test_counts_as_one() {
+        let crashed = Finished {
+            error: Some("signal 6".into()),
+            tally: Tally::ONE_PASSED,
+        };
+        let outcome = of_runner(crashed, String::new());
+        assert!(outcome.state == State::Failed);
+        assert_eq!((outcome.tally.passed, outcome.tally.failed), (1, 1));
+        assert_eq!(outcome.note, "signal 6");
+    }
+
+    #[test]
+    fn any_failed_test_fails_the_run() {
+        let report = |outcome| Report {
+            name: "x",
+            outcome,
+            took: Duration::ZERO,
+        };
+        assert!(summarise(&[report(Outcome::checked(""))], Duration::ZERO).is_ok());
+        assert!(summarise(&[report(Outcome::skipped("why"))], Duration::ZERO).is_ok());
+        let mixed = [
+            report(Outcome::checked("")),
+            report(Outcome::failed("broken")),
+        ];
+        assert!(summarise(&mixed, Duration::ZERO).is_err());
+    }
+}
