@@ -1,1 +1,13 @@
-//! Test beds, measurements and the papers' experiments.
+//! Test beds and measurements: many hosts on one machine, and what groupcast does on them.
+//!
+//! - [`testbed`]: network namespaces behind a switch that can be slow, lossy or cut in parts.
+//! - [`process`]: processes on those hosts, their outputs and their cost.
+//!
+//! It stands on top of everything else and nothing but the command line and the test suite stands on it.
+#![forbid(unsafe_code)]
+
+pub mod process;
+pub mod testbed;
+
+pub use process::{Process, Usage};
+pub use testbed::{Link, Testbed, TestbedError};

@@ -1,0 +1,192 @@
+//! A process on a host of a test bed: its outputs, its end, and what it costs.
+//!
+//! Outputs go to files, never to pipes, so that nothing a process prints can block it. It is killed by its own id when
+//! the value is dropped.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::param::clock_ticks_per_second;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How often a process is asked whether it has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// What a process has used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Processor time, user and system.
+    pub cpu: Duration,
+    /// Memory resident now, in bytes.
+    pub resident: u64,
+}
+
+/// A running or ended process.
+#[derive(Debug)]
+pub struct Process {
+    label: String,
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Process {
+    /// Starts `command`, its outputs in `directory`.
+    pub(crate) fn spawn(label: &str, directory: &Path, mut command: Command) -> io::Result<Self> {
+        let out = directory.join(format!("{label}.out"));
+        let err = directory.join(format!("{label}.err"));
+        let child = command
+            .stdout(File::create(&out)?)
+            .stderr(File::create(&err)?)
+            .spawn()?;
+        Ok(Self {
+            label: label.to_owned(),
+            child,
+            out,
+            err,
+        })
+    }
+
+    /// What the caller called it.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The file that its standard output goes to.
+    pub fn stdout_path(&self) -> &Path {
+        &self.out
+    }
+
+    /// What it has printed on standard output so far.
+    pub fn stdout(&self) -> io::Result<String> {
+        Ok(String::from_utf8_lossy(&fs::read(&self.out)?).into_owned())
+    }
+
+    /// What it has printed on standard error so far.
+    pub fn stderr(&self) -> io::Result<String> {
+        Ok(String::from_utf8_lossy(&fs::read(&self.err)?).into_owned())
+    }
+
+    /// The writing end of its standard input, if the command was given a pipe.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// Sends a signal; an ended process is left alone.
+    pub fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        // Between `try_wait` and `kill_process` nobody else reaps the child, so the id is still its own.
+        if self.child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+    }
+
+    /// SIGKILL: ends it without a chance to say a word, and waits for that.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.signal(Signal::KILL)?;
+        self.child.wait().map(|_| ())
+    }
+
+    /// SIGTERM: asks it to end.
+    pub fn terminate(&mut self) -> io::Result<()> {
+        self.signal(Signal::TERM)
+    }
+
+    /// SIGSTOP: freezes it.
+    pub fn stop(&mut self) -> io::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// SIGCONT: lets it go on.
+    pub fn resume(&mut self) -> io::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Its exit status, if it ends within `limit`.
+    pub fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// What it has used so far.
+    pub fn usage(&self) -> io::Result<Usage> {
+        usage(self.pid())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What process `pid` has used so far.
+pub fn usage(pid: u32) -> io::Result<Usage> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // proc(5): utime, stime and rss are fields 14, 15 and 24.
+    let (user, system, pages) = (field(&stat, 14)?, field(&stat, 15)?, field(&stat, 24)?);
+    let ticks = clock_ticks_per_second();
+    Ok(Usage {
+        cpu: Duration::from_micros((user + system) * 1_000_000 / ticks),
+        resident: pages * rustix::param::page_size() as u64,
+    })
+}
+
+/// When process `pid` started, in clock ticks since the machine did.
+pub(crate) fn start_time(pid: u32) -> io::Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    field(&stat, 22)
+}
+
+/// Field `number` (from 1) of a line of /proc/PID/stat. The second is a name in brackets and may hold anything.
+fn field(stat: &str, number: usize) -> io::Result<u64> {
+    stat.rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_whitespace().nth(number - 3))
+        .and_then(|field| field.parse().ok())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a line of /proc/PID/stat"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_behind_a_name_with_brackets_and_blanks() {
+        let stat = "12 (a ) b) S 1 2 3";
+        assert_eq!(field(stat, 4).unwrap(), 1);
+        assert_eq!(field(stat, 6).unwrap(), 3);
+        assert!(field(stat, 7).is_err());
+        assert!(field("", 3).is_err());
+    }
+
+    #[test]
+    fn this_process_uses_memory_and_started_once() {
+        let pid = std::process::id();
+        assert!(usage(pid).unwrap().resident > 100_000);
+        assert_eq!(start_time(pid).unwrap(), start_time(pid).unwrap());
+    }
+}

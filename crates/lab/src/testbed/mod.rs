@@ -1,0 +1,311 @@
+//! A network on one machine: hosts are network namespaces, joined by a switch that can be slow, lossy or cut in parts.
+//!
+//! ```text
+//!   gc-ID-1         gc-ID-2              gc-ID-N
+//!   ┌──────┐        ┌──────┐             ┌──────┐
+//!   │ eth0 │10.79.x.1 eth0 │10.79.x.2    │ eth0 │10.79.x.N    loss: nft at netdev ingress of eth0
+//!   └──┬───┘        └──┬───┘             └──┬───┘             rate: token bucket on eth0 and on each port
+//!   ┌──┴───────────────┴────────────────────┴───┐
+//!   │ p1              p2     gc-ID-sw       pN  │             parts: one bridge for each part
+//!   └───────────────────────────────────────────┘
+//! ```
+//!
+//! The root namespace stays untouched. A bed takes itself down when dropped; one whose creator was killed is removed by
+//! the next that is built. Needs root, `ip`, `tc`, `nft`, and a kernel with veth, bridge, tbf and netdev filters; no
+//! netem, so there is no delay and no reordering here: those are the simulator's.
+//!
+//! What runs on the hosts, and what is measured, is left to the callers.
+
+mod command;
+mod link;
+mod naming;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use self::command::run;
+pub use self::link::{Link, UnknownLink};
+use self::naming::Identity;
+use crate::process::Process;
+
+/// The most hosts of one bed.
+pub const HOSTS_MAX: usize = 64;
+
+/// Why a test bed could not be built or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TestbedError {
+    /// A tool could not be started.
+    #[error("cannot run `{command}`: {source}")]
+    Start {
+        /// The whole command.
+        command: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A tool failed.
+    #[error("`{command}` failed: {stderr}")]
+    Failed {
+        /// The whole command.
+        command: String,
+        /// What it said.
+        stderr: String,
+    },
+    /// A tool did not come to an end.
+    #[error("`{command}` was stopped after {} s", limit.as_secs())]
+    Timeout {
+        /// The whole command.
+        command: String,
+        /// How long it was given.
+        limit: Duration,
+    },
+    /// This process cannot be told apart from others.
+    #[error("cannot read /proc: {0}")]
+    Proc(io::Error),
+    /// Outputs have no place.
+    #[error("cannot write to {}: {source}", path.display())]
+    Output {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// More or fewer hosts than a bed can have.
+    #[error("a test bed has 1 to {HOSTS_MAX} hosts, not {0}")]
+    Hosts(usize),
+}
+
+/// N hosts and a switch. Hosts are numbered from 1.
+#[derive(Debug)]
+pub struct Testbed {
+    identity: Identity,
+    hosts: usize,
+    link: Link,
+    directory: PathBuf,
+    keeps_outputs: bool,
+}
+
+impl Testbed {
+    /// Whether beds can be built here, or in words why not. Builds a small one the first time it is asked.
+    pub fn available() -> Result<(), String> {
+        static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
+        ANSWER
+            .get_or_init(|| {
+                if !rustix::process::geteuid().is_root() {
+                    return Err("needs root to create network namespaces".to_owned());
+                }
+                Self::new(2, Link::Gbit1)
+                    .and_then(|bed| {
+                        bed.lose(1, 10)?;
+                        bed.cut(2)
+                    })
+                    .map_err(|error| {
+                        format!("needs network namespaces with veth, bridge, tbf and nft: {error}")
+                    })
+            })
+            .clone()
+    }
+
+    /// Builds a bed of `hosts` hosts whose wires are `link`, without loss and whole.
+    pub fn new(hosts: usize, link: Link) -> Result<Self, TestbedError> {
+        if !(1..=HOSTS_MAX).contains(&hosts) {
+            return Err(TestbedError::Hosts(hosts));
+        }
+        naming::remove_stale()?;
+        let identity = Identity::next()?;
+        let directory = identity.directory();
+        fs::create_dir_all(&directory).map_err(|source| TestbedError::Output {
+            path: directory.clone(),
+            source,
+        })?;
+        // From here on, dropping the value cleans up whatever exists.
+        let bed = Self {
+            identity,
+            hosts,
+            link,
+            directory,
+            keeps_outputs: false,
+        };
+        bed.build_switch()?;
+        for host in 1..=hosts {
+            bed.build_host(host)?;
+        }
+        Ok(bed)
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        self.hosts
+    }
+
+    /// What the wires are.
+    pub fn link(&self) -> Link {
+        self.link
+    }
+
+    /// The address of a host.
+    pub fn address(&self, host: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, 79, self.identity.subnet(), host as u8)
+    }
+
+    /// Where the outputs of processes are while the bed exists.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// From now on the outputs outlive the bed, as they do when it is dropped by a panic.
+    pub fn keep_outputs(&mut self) {
+        self.keeps_outputs = true;
+    }
+
+    /// A command that runs `program` on `host`, with nothing to read; the caller adds arguments.
+    pub fn command(&self, host: usize, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.identity.host(host)])
+            .arg(program)
+            .current_dir(&self.directory)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a [`command`](Self::command). Its outputs go to `LABEL.out` and `LABEL.err` in the bed's directory.
+    pub fn launch(&self, label: &str, command: Command) -> Result<Process, TestbedError> {
+        Process::spawn(label, &self.directory, command).map_err(|source| TestbedError::Output {
+            path: self.directory.join(label),
+            source,
+        })
+    }
+
+    /// From now on, `host` loses `permille` of 1,000 frames that reach it, at random; 0 for none, 1,000 for all.
+    pub fn lose(&self, host: usize, permille: u16) -> Result<(), TestbedError> {
+        let mut script = "add table netdev gc\ndelete table netdev gc\n".to_owned();
+        if permille > 0 {
+            script.push_str(&format!(
+                "table netdev gc {{\n\
+                 chain rx {{\n\
+                 type filter hook ingress device eth0 priority 0\n\
+                 numgen random mod 1000 < {permille} drop\n\
+                 }}\n\
+                 }}\n"
+            ));
+        }
+        let namespace = self.identity.host(host);
+        run(
+            "ip",
+            &["netns", "exec", &namespace, "nft", "-f", "-"],
+            &script,
+        )
+        .map(|_| ())
+    }
+
+    /// Cuts `host` off: no frame reaches it and none of its own leaves, while its interface looks healthy. At once.
+    pub fn cut(&self, host: usize) -> Result<(), TestbedError> {
+        self.switch(&self.move_to_part(host, host))
+    }
+
+    /// Joins all parts again. At once.
+    pub fn heal(&self) -> Result<(), TestbedError> {
+        let script: String = (1..=self.hosts)
+            .map(|host| self.move_to_part(host, 0))
+            .collect();
+        self.switch(&script)
+    }
+
+    /// Splits the network: hosts of one part reach each other only. Hosts in no part stay together as one more.
+    pub fn partition(&self, parts: &[&[usize]]) -> Result<(), TestbedError> {
+        let mut script = String::new();
+        for host in 1..=self.hosts {
+            // A part is named by its first host; part 0 is everybody else's.
+            let part = parts
+                .iter()
+                .find(|part| part.contains(&host))
+                .map_or(0, |part| part[0]);
+            script.push_str(&self.move_to_part(host, part));
+        }
+        self.switch(&script)
+    }
+
+    fn build_switch(&self) -> Result<(), TestbedError> {
+        let namespace = self.identity.switch();
+        run("ip", &["netns", "add", &namespace], "")?;
+        quieten(&namespace)?;
+        let mut script = String::new();
+        for part in 0..=self.hosts {
+            script.push_str(&format!(
+                "link add br{part} type bridge mcast_snooping 0 stp_state 0 forward_delay 0\n\
+                 link set br{part} up\n"
+            ));
+        }
+        self.switch(&script)
+    }
+
+    fn build_host(&self, host: usize) -> Result<(), TestbedError> {
+        let (switch, namespace) = (self.identity.switch(), self.identity.host(host));
+        let port = format!("p{host}");
+        let offload = self.link.offload_options();
+        run("ip", &["netns", "add", &namespace], "")?;
+        quieten(&namespace)?;
+        self.switch(&format!(
+            "link add {port} type veth peer name eth0 netns {namespace}\n\
+             link set {port} master br0 {offload} up\n"
+        ))?;
+        let address = self.address(host);
+        run(
+            "ip",
+            &["-n", &namespace, "-batch", "-"],
+            &format!(
+                "link set lo up\n\
+                 link set eth0 {offload} up\n\
+                 address add {address}/24 dev eth0\n\
+                 route add 224.0.0.0/4 dev eth0\n"
+            ),
+        )?;
+        let host_queue = self.link.host_queue("eth0");
+        if !host_queue.is_empty() {
+            run("tc", &["-n", &namespace, "-batch", "-"], &host_queue)?;
+        }
+        let switch_queue = self.link.switch_queue(&port);
+        if !switch_queue.is_empty() {
+            run("tc", &["-n", &switch, "-batch", "-"], &switch_queue)?;
+        }
+        Ok(())
+    }
+
+    fn move_to_part(&self, host: usize, part: usize) -> String {
+        format!("link set p{host} master br{part}\n")
+    }
+
+    fn switch(&self, script: &str) -> Result<(), TestbedError> {
+        let namespace = self.identity.switch();
+        run("ip", &["-n", &namespace, "-batch", "-"], script).map(|_| ())
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        // Nothing can be reported from here, and the next bed removes what this one leaves.
+        for host in 1..=self.hosts {
+            let _ = naming::remove(&self.identity.host(host));
+        }
+        let _ = naming::remove(&self.identity.switch());
+        if self.keeps_outputs || std::thread::panicking() {
+            eprintln!("outputs are kept in {}", self.directory.display());
+        } else {
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+/// No IPv6 in this namespace: its announcements would only add noise to measurements.
+fn quieten(namespace: &str) -> Result<(), TestbedError> {
+    let script = "for scope in all default; do \
+                  [ ! -e /proc/sys/net/ipv6 ] || echo 1 > /proc/sys/net/ipv6/conf/$scope/disable_ipv6; done";
+    run("ip", &["netns", "exec", namespace, "sh", "-c", script], "").map(|_| ())
+}
