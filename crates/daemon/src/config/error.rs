@@ -14,14 +14,14 @@ pub struct Source {
     /// Where it was read from.
     pub path: PathBuf,
     /// Its text.
-    pub text: Arc<str>,
+    pub text: String,
 }
 
 /// A place in a configuration file.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The file.
-    pub source: Source,
+    pub source: Arc<Source>,
     /// The bytes of it that are wrong; empty if only the file is known.
     pub span: Range<usize>,
 }

@@ -102,7 +102,7 @@ impl From<Listen> for String {
 pub struct File {
     /// What it says.
     pub options: Options,
-    source: Source,
+    source: Arc<Source>,
 }
 
 impl File {
@@ -115,10 +115,11 @@ impl File {
         let mut file = Self::parse(path, &text)?;
         if let Some(directory) = path.parent() {
             let options = &mut file.options;
-            for named in [&mut options.socket, &mut options.key, &mut options.history] {
-                if let Some(named) = named {
-                    *named = directory.join(&*named);
-                }
+            for named in [&mut options.socket, &mut options.key, &mut options.history]
+                .into_iter()
+                .flatten()
+            {
+                *named = directory.join(&*named);
             }
         }
         Ok(file)
@@ -126,10 +127,10 @@ impl File {
 
     /// Reads `text` as the contents of the file at `path`.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        let source = Source {
+        let source = Arc::new(Source {
             path: path.to_owned(),
-            text: Arc::from(text),
-        };
+            text: text.to_owned(),
+        });
         match toml::from_str(text) {
             Ok(options) => Ok(Self { options, source }),
             Err(error) => Err(ConfigError::Syntax {
