@@ -1,0 +1,419 @@
+//! Frames from a client to its daemon.
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use groupcast_core::Service;
+use groupcast_core::wire::{DecodeError, Reader, Writer};
+
+use super::text::{names_in, put_name, skip_names, take_name};
+use super::{DESTINATIONS_MAX, FrameError, RawFrame, frame, kind};
+
+/// The first frame of a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// The oldest version that the client speaks.
+    pub version_min: u16,
+    /// The newest version that the client speaks.
+    pub version_max: u16,
+    /// What else it can do.
+    pub features: u64,
+    /// What it is.
+    pub kind: ClientKind,
+    /// How many bytes of messages and views the daemon may send before the client gives credit back.
+    pub delivery_window: u64,
+    /// The name that it wants, without `@host`; without one the daemon makes one.
+    pub name: Option<String>,
+}
+
+/// What a client is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum ClientKind {
+    /// It joins and publishes.
+    #[default]
+    Application = 0,
+    /// It looks at the daemon: `groupcast status`.
+    Tool = 1,
+}
+
+impl ClientKind {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Application => "application",
+            Self::Tool => "tool",
+        }
+    }
+}
+
+/// A frame from a client.
+#[derive(Debug)]
+pub enum ClientFrame {
+    /// The first one.
+    Hello(Hello),
+    /// Become a member of a group.
+    Join {
+        /// The group.
+        group: String,
+        /// Whether the client's own messages are not delivered to it by this group.
+        discard_own: bool,
+    },
+    /// Be a member no more.
+    Leave {
+        /// The group.
+        group: String,
+    },
+    /// Send a message.
+    Publish(Publish),
+    /// So many bytes of deliveries have been consumed.
+    Credit {
+        /// Stream bytes.
+        bytes: u64,
+    },
+    /// Asks for the daemon's status.
+    Status,
+    /// Asks for all groups.
+    Groups,
+    /// Asks for a pong.
+    Ping {
+        /// Comes back.
+        token: u64,
+    },
+    /// Nothing more will come; the daemon closes when all that came is accepted.
+    Bye,
+}
+
+impl ClientFrame {
+    /// The frame in `raw`; `None` if this side does not know its kind, which is skipped.
+    pub fn decode(raw: RawFrame) -> Result<Option<Self>, FrameError> {
+        let code = raw.kind;
+        Self::decode_body(raw).map_err(|error| FrameError::Malformed { kind: code, error })
+    }
+
+    fn decode_body(raw: RawFrame) -> Result<Option<Self>, DecodeError> {
+        if raw.kind == kind::PUBLISH {
+            return Publish::decode(raw.body).map(|publish| Some(Self::Publish(publish)));
+        }
+        let reader = &mut Reader::new(&raw.body);
+        let frame = match raw.kind {
+            kind::HELLO => Self::Hello(Hello::decode(reader)?),
+            kind::JOIN => {
+                let flags = reader.u8("flags")?;
+                if flags > 1 {
+                    return Err(reader.invalid("flags", u64::from(flags)));
+                }
+                Self::Join {
+                    group: take_name(reader, "group")?.into(),
+                    discard_own: flags == 1,
+                }
+            }
+            kind::LEAVE => Self::Leave {
+                group: take_name(reader, "group")?.into(),
+            },
+            kind::CREDIT => Self::Credit {
+                bytes: reader.u64("bytes")?,
+            },
+            kind::STATUS => Self::Status,
+            kind::GROUPS => Self::Groups,
+            kind::PING => Self::Ping {
+                token: reader.u64("token")?,
+            },
+            kind::BYE => Self::Bye,
+            _ => return Ok(None),
+        };
+        reader.finish()?;
+        Ok(Some(frame))
+    }
+
+    /// Appends the frame to `bytes`.
+    ///
+    /// # Panics
+    /// If a name exceeds 255 bytes.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Hello(hello) => frame(bytes, kind::HELLO, 0, |body| hello.encode(body)),
+            Self::Join { group, discard_own } => frame(bytes, kind::JOIN, 0, |body| {
+                body.u8(u8::from(*discard_own));
+                put_name(body, group);
+            }),
+            Self::Leave { group } => {
+                frame(bytes, kind::LEAVE, 0, |body| put_name(body, group));
+            }
+            Self::Publish(publish) => {
+                let groups: Vec<_> = publish.destinations().collect();
+                let payload = publish.payload();
+                encode_publish_head(
+                    bytes,
+                    publish.number,
+                    publish.service,
+                    &groups,
+                    payload.len(),
+                );
+                bytes.extend_from_slice(payload);
+            }
+            Self::Credit { bytes: consumed } => frame(bytes, kind::CREDIT, 0, |body| {
+                body.u64(*consumed);
+            }),
+            Self::Status => frame(bytes, kind::STATUS, 0, |_| {}),
+            Self::Groups => frame(bytes, kind::GROUPS, 0, |_| {}),
+            Self::Ping { token } => frame(bytes, kind::PING, 0, |body| {
+                body.u64(*token);
+            }),
+            Self::Bye => frame(bytes, kind::BYE, 0, |_| {}),
+        }
+    }
+}
+
+impl Hello {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (version_min, version_max) = (reader.u16("version min")?, reader.u16("version max")?);
+        let features = reader.u64("features")?;
+        let kind = match reader.u8("kind")? {
+            1 => ClientKind::Tool,
+            // A newer client may be something newer: to this daemon it is an application.
+            _ => ClientKind::Application,
+        };
+        let delivery_window = reader.u64("delivery window")?;
+        let name = take_name(reader, "name")?;
+        // What follows belongs to a newer version, which may be in the range.
+        reader.rest();
+        Ok(Self {
+            version_min,
+            version_max,
+            features,
+            kind,
+            delivery_window,
+            name: (!name.is_empty()).then(|| name.into()),
+        })
+    }
+
+    fn encode(&self, body: &mut Writer<'_>) {
+        body.u16(self.version_min)
+            .u16(self.version_max)
+            .u64(self.features)
+            .u8(self.kind as u8)
+            .u64(self.delivery_window);
+        put_name(body, self.name.as_deref().unwrap_or_default());
+    }
+}
+
+/// A message to publish, in the bytes that it came in.
+///
+/// What stands before the payload is of no use once the destinations are known, so
+/// [`into_payload_after`](Self::into_payload_after) writes the ring's header over it, and the payload is not copied.
+#[derive(Debug)]
+pub struct Publish {
+    /// The client's own count of its messages: it increases.
+    pub number: u64,
+    /// What the message is promised.
+    pub service: Service,
+    names_at: usize,
+    payload_at: usize,
+    body: BytesMut,
+}
+
+impl Publish {
+    fn decode(body: BytesMut) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(&body);
+        let number = reader.u64("number")?;
+        let code = reader.u8("service")?;
+        let service =
+            Service::from_code(code).ok_or_else(|| reader.invalid("service", u64::from(code)))?;
+        let count = usize::from(reader.u8("destinations")?);
+        if count == 0 || count > DESTINATIONS_MAX {
+            return Err(reader.invalid("destinations", count as u64));
+        }
+        let names_at = reader.position();
+        let len = skip_names(&mut reader, "destination", count)?;
+        Ok(Self {
+            number,
+            service,
+            names_at,
+            payload_at: names_at + len,
+            body,
+        })
+    }
+
+    /// Where it goes, in the publisher's order. The names are UTF-8, nothing more is sure.
+    pub fn destinations(&self) -> impl Iterator<Item = &str> {
+        names_in(&self.body[self.names_at..self.payload_at])
+    }
+
+    /// What it says.
+    pub fn payload(&self) -> &[u8] {
+        &self.body[self.payload_at..]
+    }
+
+    /// Stream bytes that its frame took: what publish credit counts.
+    pub fn stream_len(&self) -> usize {
+        super::HEADER_LEN + self.body.len()
+    }
+
+    /// `head`, then the payload. Copies the payload only if `head` is longer than what came before it.
+    pub fn into_payload_after(mut self, head: &[u8]) -> Bytes {
+        match self.payload_at.checked_sub(head.len()) {
+            Some(start) => {
+                self.body[start..self.payload_at].copy_from_slice(head);
+                self.body.advance(start);
+                self.body.freeze()
+            }
+            None => {
+                let mut whole = BytesMut::with_capacity(head.len() + self.payload().len());
+                whole.extend_from_slice(head);
+                whole.extend_from_slice(self.payload());
+                whole.freeze()
+            }
+        }
+    }
+}
+
+/// Appends a publish frame up to its payload of `payload_len` bytes, which the caller sends next; returns what the
+/// whole frame costs in credit.
+///
+/// # Panics
+/// If there are no destinations or more than [`DESTINATIONS_MAX`], or a name exceeds 255 bytes.
+pub fn encode_publish_head(
+    bytes: &mut Vec<u8>,
+    number: u64,
+    service: Service,
+    destinations: &[&str],
+    payload_len: usize,
+) -> usize {
+    assert!(
+        (1..=DESTINATIONS_MAX).contains(&destinations.len()),
+        "a message has 1 to {DESTINATIONS_MAX} destinations"
+    );
+    let start = bytes.len();
+    frame(bytes, kind::PUBLISH, payload_len, |body| {
+        body.u64(number)
+            .u8(service as u8)
+            .u8(destinations.len() as u8);
+        for name in destinations {
+            put_name(body, name);
+        }
+    });
+    bytes.len() - start + payload_len
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{FRAME_MAX, FrameDecoder, MAGIC};
+    use super::*;
+
+    fn decode_all(bytes: &[u8]) -> Result<Vec<ClientFrame>, FrameError> {
+        let mut decoder = FrameDecoder::new(FRAME_MAX);
+        for piece in [&MAGIC[..], bytes] {
+            for chunk in piece.chunks(1000) {
+                decoder.space()[..chunk.len()].copy_from_slice(chunk);
+                decoder.filled(chunk.len());
+            }
+        }
+        let mut frames = Vec::new();
+        while let Some(raw) = decoder.next_frame()? {
+            frames.extend(ClientFrame::decode(raw)?);
+        }
+        Ok(frames)
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let mut bytes = Vec::new();
+        ClientFrame::Hello(Hello {
+            version_min: 1,
+            version_max: 1,
+            features: 0,
+            kind: ClientKind::Tool,
+            delivery_window: 0x10_0000,
+            name: Some("al".into()),
+        })
+        .encode(&mut bytes);
+        ClientFrame::Join {
+            group: "g".into(),
+            discard_own: true,
+        }
+        .encode(&mut bytes);
+        encode_publish_head(&mut bytes, 7, Service::Safe, &["g", "a@h"], 2);
+        bytes.extend(b"hi");
+        ClientFrame::Bye.encode(&mut bytes);
+        #[rustfmt::skip]
+        let golden = [
+            0, 0, 0, 25, 1,  0, 1, 0, 1,  0, 0, 0, 0, 0, 0, 0, 0,  1,  0, 0, 0, 0, 0, 16, 0, 0,  2, b'a', b'l',
+            0, 0, 0, 4, 2,  1,  1, b'g',
+            0, 0, 0, 19, 4,  0, 0, 0, 0, 0, 0, 0, 7,  5,  2,  1, b'g',  3, b'a', b'@', b'h',  b'h', b'i',
+            0, 0, 0, 1, 9,
+        ];
+        assert_eq!(bytes, golden);
+        let frames = decode_all(&golden).unwrap();
+        assert!(
+            matches!(&frames[0], ClientFrame::Hello(hello) if hello.name.as_deref() == Some("al"))
+        );
+        assert!(
+            matches!(&frames[1], ClientFrame::Join { group, discard_own: true } if group == "g")
+        );
+        let ClientFrame::Publish(publish) = &frames[2] else {
+            panic!("{:?}", frames[2]);
+        };
+        assert_eq!(publish.destinations().collect::<Vec<_>>(), ["g", "a@h"]);
+        assert_eq!(publish.payload(), b"hi");
+        assert!(matches!(frames[3], ClientFrame::Bye));
+    }
+
+    #[test]
+    fn frames_of_unknown_kinds_are_skipped() {
+        let mut bytes = vec![0, 0, 0, 3, 200, 1, 2];
+        ClientFrame::Status.encode(&mut bytes);
+        let frames = decode_all(&bytes).unwrap();
+        assert!(matches!(frames[..], [ClientFrame::Status]));
+    }
+
+    #[test]
+    fn a_message_without_destinations_is_malformed() {
+        let bytes = [0, 0, 0, 11, 4, 0, 0, 0, 0, 0, 0, 0, 1, 4, 0];
+        let error = decode_all(&bytes).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a malformed publish frame: destinations at byte 10 has the value 0, which is not allowed"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn publishes_come_back_and_take_any_head(
+            number: u64,
+            service in prop::sample::select(&Service::ALL[..]),
+            names in prop::collection::vec("[a-zü/]{1,20}", 1..=100),
+            payload: Vec<u8>,
+            head in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let mut bytes = Vec::new();
+            let cost = encode_publish_head(&mut bytes, number, service, &names, payload.len());
+            bytes.extend(&payload);
+            prop_assert_eq!(bytes.len(), cost);
+            let mut frames = decode_all(&bytes).unwrap();
+            let Some(ClientFrame::Publish(publish)) = frames.pop() else {
+                return Err(TestCaseError::fail("not a publish"));
+            };
+            prop_assert_eq!(publish.number, number);
+            prop_assert_eq!(publish.service, service);
+            prop_assert_eq!(publish.stream_len(), cost);
+            prop_assert_eq!(publish.destinations().collect::<Vec<_>>(), names);
+            prop_assert_eq!(publish.payload(), &payload[..]);
+            let whole = publish.into_payload_after(&head);
+            prop_assert_eq!(&whole[..head.len()], &head[..]);
+            prop_assert_eq!(&whole[head.len()..], &payload[..]);
+        }
+
+        #[test]
+        fn any_body_of_any_kind_never_panics(kind: u8, body: Vec<u8>) {
+            let raw = RawFrame { kind, body: body[..].into() };
+            if let Ok(Some(frame)) = ClientFrame::decode(raw) {
+                // What was accepted can be said again.
+                let mut bytes = Vec::new();
+                frame.encode(&mut bytes);
+                prop_assert!(decode_all(&bytes).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The client protocol: frames between a client and its daemon, over a Unix or TCP stream.
+//!
+//! Each side begins with [`MAGIC`]; then come frames: `u32 length | u8 kind | body`, where the length counts kind and
+//! body. Integers are big-endian; a *name* is `u8 length | UTF-8`; a *config* is 24 bytes (counter, node,
+//! incarnation). A frame of an unknown kind is skipped: a newer peer may send it. A frame of a known kind must be exact.
+//!
+//! | client to daemon | body |
+//! |---|---|
+//! | 1 hello | versions `u16 min, u16 max`; features `u64`; kind `u8`; delivery window `u64`; name or an empty one |
+//! | 2 join | flags `u8` (bit 0: not my own messages); group |
+//! | 3 leave | group |
+//! | 4 publish | number `u64`; service `u8`; count `u8` and so many destinations; payload |
+//! | 5 credit | bytes consumed `u64` |
+//! | 6 status, 7 groups | |
+//! | 8 ping | token `u64` |
+//! | 9 bye | |
+//!
+//! | daemon to client | body |
+//! |---|---|
+//! | 65 welcome | version `u16`; features `u64`; publish window `u64`; longest message `u64`; private name |
+//! | 66 refused | code `u8`; text |
+//! | 67 message | index `u8` of the destination that it came by; service `u8`; placed `u8`, and if so config, seq `u64`; sender; count `u8` and destinations; payload |
+//! | 68 view | kind `u8`; cause `u8`; config; seq `u64`; within `u8`, and if so component `u64`; group; who changed, or an empty name; count `u32` and members |
+//! | 69 accepted | up to number `u64` |
+//! | 70 credit | bytes granted `u64` |
+//! | 71 rejected | what `u8` (0 publish, 1 join, 2 leave); publish: number `u64`, otherwise group; code `u8`; text |
+//! | 72 status, 73 groups | JSON |
+//! | 74 disconnected | code `u8`; text |
+//! | 75 pong | token `u64` |
+//!
+//! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the stream bytes of its credited
+//! frames (publish; message and view) against it, and the receiver gives bytes back as it is done with them. A frame
+//! that exceeds the whole window may be sent while nothing else is outstanding.
+
+mod client;
+mod daemon;
+mod decoder;
+mod text;
+
+pub use client::{ClientFrame, ClientKind, Hello, Publish, encode_publish_head};
+pub use daemon::{
+    DaemonFrame, Disconnect, Message, MessageHead, Refusal, Reject, Request, Welcome,
+    encode_message_head,
+};
+pub use decoder::{FrameDecoder, FrameError, RawFrame};
+pub use text::{Names, Text};
+
+use groupcast_core::wire::Writer;
+
+/// What each side's stream begins with.
+pub const MAGIC: [u8; 4] = *b"gcst";
+/// The version that this crate speaks; there is no older one.
+pub const VERSION: u16 = 1;
+/// Feature bits that this crate knows: none yet.
+pub const FEATURES: u64 = 0;
+/// The longest payload of a message.
+pub const MESSAGE_MAX: usize = 64 << 20;
+/// The most destinations of one message.
+pub const DESTINATIONS_MAX: usize = 100;
+/// The longest frame, kind and body: the longest message, and room for its names.
+pub const FRAME_MAX: usize = MESSAGE_MAX + (64 << 10);
+/// Length and kind.
+pub const HEADER_LEN: usize = 5;
+
+/// The codes of the kinds.
+pub(crate) mod kind {
+    pub(crate) const HELLO: u8 = 1;
+    pub(crate) const JOIN: u8 = 2;
+    pub(crate) const LEAVE: u8 = 3;
+    pub(crate) const PUBLISH: u8 = 4;
+    pub(crate) const CREDIT: u8 = 5;
+    pub(crate) const STATUS: u8 = 6;
+    pub(crate) const GROUPS: u8 = 7;
+    pub(crate) const PING: u8 = 8;
+    pub(crate) const BYE: u8 = 9;
+
+    pub(crate) const WELCOME: u8 = 65;
+    pub(crate) const REFUSED: u8 = 66;
+    pub(crate) const MESSAGE: u8 = 67;
+    pub(crate) const VIEW: u8 = 68;
+    pub(crate) const ACCEPTED: u8 = 69;
+    pub(crate) const GRANT: u8 = 70;
+    pub(crate) const REJECTED: u8 = 71;
+    pub(crate) const STATUS_REPORT: u8 = 72;
+    pub(crate) const GROUPS_REPORT: u8 = 73;
+    pub(crate) const DISCONNECTED: u8 = 74;
+    pub(crate) const PONG: u8 = 75;
+}
+
+/// The word for a kind of frame, for errors and logs.
+pub fn frame_name(code: u8) -> &'static str {
+    match code {
+        kind::HELLO => "hello",
+        kind::JOIN => "join",
+        kind::LEAVE => "leave",
+        kind::PUBLISH => "publish",
+        kind::CREDIT | kind::GRANT => "credit",
+        kind::STATUS | kind::STATUS_REPORT => "status",
+        kind::GROUPS | kind::GROUPS_REPORT => "groups",
+        kind::PING => "ping",
+        kind::BYE => "bye",
+        kind::WELCOME => "welcome",
+        kind::REFUSED => "refused",
+        kind::MESSAGE => "message",
+        kind::VIEW => "view",
+        kind::ACCEPTED => "accepted",
+        kind::REJECTED => "rejected",
+        kind::DISCONNECTED => "disconnected",
+        kind::PONG => "pong",
+        _ => "unknown",
+    }
+}
+
+/// Appends a frame: its header, what `body` writes, and room in its length for `tail` bytes that the caller sends
+/// after it.
+fn frame(bytes: &mut Vec<u8>, kind: u8, tail: usize, body: impl FnOnce(&mut Writer<'_>)) {
+    let start = bytes.len();
+    let mut writer = Writer::new(bytes);
+    writer.u32(0).u8(kind);
+    body(&mut writer);
+    let len = bytes.len() - start - HEADER_LEN + 1 + tail;
+    let len = u32::try_from(len).expect("callers bound a frame by FRAME_MAX");
+    bytes[start..start + 4].copy_from_slice(&len.to_be_bytes());
+}
