@@ -1,1 +1,31 @@
-//! Deterministic discrete-event network in which the protocols of groupcast run unchanged.
+//! A deterministic discrete-event network in which the very same protocol code runs.
+//!
+//! The simulator hosts a [`Node`](groupcast_core::Node) a host, as the network driver does, and names no protocol: it
+//! takes any [`Ordered`](groupcast_core::Ordered). A world follows from its seed alone; the same seed twice gives the
+//! same [trace hash](Cluster::trace_hash).
+//!
+//! - [`Cluster`]: a group of hosts for tests: submit, crash, pause, partition, look, judge.
+//! - [`network`]: the switch, its links, and what goes wrong on them.
+//! - [`engine`]: the agenda and the virtual clock.
+//! - [`seal`]: a fake sealer with the size and the rules of the real one.
+
+mod adversary;
+mod clock;
+mod cluster;
+pub mod engine;
+mod host;
+pub mod network;
+mod record;
+pub mod seal;
+#[cfg(test)]
+mod sequencer;
+mod trace;
+mod world;
+
+pub use adversary::AdversaryConfig;
+pub use clock::ClockRate;
+pub use cluster::{Cluster, ClusterConfig};
+pub use host::{HostConfig, Status};
+pub use network::{Block, DatagramInfo, NetworkConfig};
+pub use trace::{Trace, TraceLevel};
+pub use world::{Factory, Transited};

@@ -1,0 +1,546 @@
+//! The network between the hosts: one switch, a full-duplex link to each host, and everything that goes wrong.
+//!
+//! A datagram leaves through its sender's egress link, crosses the switch, and goes down the ingress link of each
+//! receiver: [`Network::leave`] and [`Network::deliver`] are the only two ways through, and another topology replaces
+//! what is between them. Links serialise at their bandwidth and drop the tail beyond their queue. What is random
+//! (loss, duplication, jitter, reordering, corruption) is drawn for each copy on its own.
+
+use std::fmt;
+use std::time::Duration;
+
+use groupcast_core::node::Channel;
+use groupcast_core::wire::PREFIX_LEN;
+use groupcast_core::{Rng, SocketClass, Time};
+
+use crate::seal::TAG_LEN;
+
+/// The nature of the network. The default is a quiet gigabit LAN.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetworkConfig {
+    /// Bits per second of every link, each way. Default 1 Gbit/s.
+    pub bandwidth: u64,
+    /// Propagation from host to host, the switch included. Default 30 µs.
+    pub latency: Duration,
+    /// The most by which a copy is late at random; more than the gap between datagrams reorders them. Default 0.
+    pub jitter: Duration,
+    /// Bytes that wait for an egress link before the tail is dropped. Default 4 MiB (a host's own buffers).
+    pub egress_queue: usize,
+    /// Bytes that wait for an ingress link before the tail is dropped. Default 512 KiB (a switch's port).
+    pub ingress_queue: usize,
+    /// Probability that a copy is lost. Default 0.
+    pub loss: f64,
+    /// Probability that a copy arrives twice. Default 0.
+    pub duplication: f64,
+    /// Probability that a copy is held back by up to [`reordering_delay`](Self::reordering_delay). Default 0.
+    pub reordering: f64,
+    /// Default 2 ms.
+    pub reordering_delay: Duration,
+    /// Probability that a bit of a copy is flipped. Default 0.
+    pub corruption: f64,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        Self {
+            bandwidth: 1_000_000_000,
+            latency: Duration::from_micros(30),
+            jitter: Duration::ZERO,
+            egress_queue: 4 << 20,
+            ingress_queue: 512 << 10,
+            loss: 0.0,
+            duplication: 0.0,
+            reordering: 0.0,
+            reordering_delay: Duration::from_millis(2),
+            corruption: 0.0,
+        }
+    }
+}
+
+/// A way from one host to another that is closed, for one class of datagrams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// The sender.
+    pub from: usize,
+    /// The receiver.
+    pub to: usize,
+    /// What does not pass.
+    pub class: SocketClass,
+}
+
+impl Block {
+    /// Both classes, from `from` to `to`.
+    pub fn one_way(from: usize, to: usize) -> [Self; 2] {
+        [SocketClass::Data, SocketClass::Token].map(|class| Self { from, to, class })
+    }
+
+    /// Everything between hosts of different `components`, both ways. Hosts of `0..hosts` in none of them are
+    /// together in one more.
+    pub fn partition(hosts: usize, components: &[&[usize]]) -> Vec<Self> {
+        let component = |host: usize| components.iter().position(|part| part.contains(&host));
+        (0..hosts)
+            .flat_map(|from| (0..hosts).map(move |to| (from, to)))
+            .filter(|(from, to)| component(*from) != component(*to))
+            .flat_map(|(from, to)| Self::one_way(from, to))
+            .collect()
+    }
+}
+
+/// What a filter of a test sees of a copy on its way from one host to another.
+#[derive(Clone, Copy, Debug)]
+pub struct DatagramInfo<'a> {
+    /// The sender.
+    pub from: usize,
+    /// The receiver.
+    pub to: usize,
+    /// Data or token.
+    pub class: SocketClass,
+    /// How many copies of this class went this way before it.
+    pub index: u64,
+    /// All bytes of the datagram: prefix, channel, the protocol's body (in clear), tag.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> DatagramInfo<'a> {
+    /// The protocol's own bytes; empty if the datagram is too short to have any.
+    pub fn body(&self) -> &'a [u8] {
+        body_of(self.bytes)
+    }
+
+    /// Whether the node itself sent it, to admit a peer, and no protocol.
+    pub fn is_admission(&self) -> bool {
+        self.bytes.get(PREFIX_LEN) == Some(&Channel::NODE.0)
+    }
+}
+
+/// The protocol's bytes of a datagram that the fake sealer sealed.
+pub(crate) fn body_of(datagram: &[u8]) -> &[u8] {
+    let end = datagram.len().saturating_sub(TAG_LEN);
+    datagram.get(PREFIX_LEN + 1..end).unwrap_or(&[])
+}
+
+/// What the network did so far, in copies (one a receiver).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct NetworkCounters {
+    /// Datagrams that left a host.
+    pub sent: u64,
+    /// Bytes of them on the wire, framing included.
+    pub sent_bytes: u64,
+    /// Datagrams dropped at a full egress queue.
+    pub egress_dropped: u64,
+    /// Dropped at a full ingress queue.
+    pub ingress_dropped: u64,
+    /// Lost at random.
+    pub lost: u64,
+    /// Stopped by a block.
+    pub blocked: u64,
+    /// Dropped by a test's filter.
+    pub filtered: u64,
+    /// Sent on twice.
+    pub duplicated: u64,
+    /// Held back.
+    pub reordered: u64,
+    /// Damaged.
+    pub corrupted: u64,
+    /// Handed to a host.
+    pub delivered: u64,
+}
+
+/// A copy that reaches its host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) at: Time,
+    /// The bit that is flipped, if any.
+    pub(crate) flipped: Option<u32>,
+}
+
+type Filter = Box<dyn FnMut(&DatagramInfo<'_>) -> bool>;
+
+/// The switch, the links and the faults.
+pub struct Network {
+    config: NetworkConfig,
+    hosts: usize,
+    egress: Vec<Link>,
+    ingress: Vec<Link>,
+    /// Extra loss of what goes to a host.
+    ingress_loss: Vec<f64>,
+    /// How many blocks stand, by way and class: faults may overlap.
+    blocks: Vec<u16>,
+    /// How many copies were judged, by way and class.
+    judged: Vec<u64>,
+    drop_once: Vec<Filter>,
+    drop_all: Vec<Filter>,
+    rng: Rng,
+    counters: NetworkCounters,
+}
+
+impl Network {
+    /// A healthy network of `hosts` hosts.
+    pub(crate) fn new(config: NetworkConfig, hosts: usize, rng: Rng) -> Self {
+        Self {
+            config,
+            hosts,
+            egress: vec![Link::default(); hosts],
+            ingress: vec![Link::default(); hosts],
+            ingress_loss: vec![0.0; hosts],
+            blocks: vec![0; hosts * hosts * 2],
+            judged: vec![0; hosts * hosts * 2],
+            drop_once: Vec::new(),
+            drop_all: Vec::new(),
+            rng,
+            counters: NetworkCounters::default(),
+        }
+    }
+
+    /// Sends `len` bytes from `from`: when they are at the switch, or `None` if the egress queue is full.
+    pub(crate) fn leave(&mut self, now: Time, from: usize, len: usize) -> Option<Time> {
+        let bytes = on_the_wire(len);
+        let (config, counters) = (&self.config, &mut self.counters);
+        let Some(left) = self.egress[from].pass(now, bytes, config.bandwidth, config.egress_queue)
+        else {
+            counters.egress_dropped += 1;
+            return None;
+        };
+        counters.sent += 1;
+        counters.sent_bytes += bytes;
+        Some(left + config.latency)
+    }
+
+    /// Takes a datagram from the switch down to host `to`: none, one or two arrivals.
+    pub(crate) fn deliver(
+        &mut self,
+        now: Time,
+        from: usize,
+        to: usize,
+        class: SocketClass,
+        bytes: &[u8],
+    ) -> [Option<Arrival>; 2] {
+        if !self.passes(from, to, class, bytes) {
+            return [None; 2];
+        }
+        let first = self.descend(now, to, bytes.len());
+        let second = (first.is_some() && self.rng.chance(self.config.duplication))
+            .then(|| {
+                self.counters.duplicated += 1;
+                self.descend(now, to, bytes.len())
+            })
+            .flatten();
+        [first, second]
+    }
+
+    fn passes(&mut self, from: usize, to: usize, class: SocketClass, bytes: &[u8]) -> bool {
+        let way = self.way(from, to, class);
+        let index = self.judged[way];
+        self.judged[way] += 1;
+        if !(self.drop_once.is_empty() && self.drop_all.is_empty()) {
+            let info = DatagramInfo {
+                from,
+                to,
+                class,
+                index,
+                bytes,
+            };
+            if self.is_filtered(&info) {
+                self.counters.filtered += 1;
+                return false;
+            }
+        }
+        if self.blocks[way] > 0 {
+            self.counters.blocked += 1;
+            return false;
+        }
+        if self.rng.chance(self.config.loss) || self.rng.chance(self.ingress_loss[to]) {
+            self.counters.lost += 1;
+            return false;
+        }
+        true
+    }
+
+    fn is_filtered(&mut self, info: &DatagramInfo<'_>) -> bool {
+        if self.drop_all.iter_mut().any(|filter| filter(info)) {
+            return true;
+        }
+        match self.drop_once.iter_mut().position(|filter| filter(info)) {
+            Some(spent) => {
+                drop(self.drop_once.remove(spent));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Down the ingress link. Jitter comes after it: a late copy does not hold up those behind it.
+    fn descend(&mut self, now: Time, to: usize, len: usize) -> Option<Arrival> {
+        let (config, counters) = (&self.config, &mut self.counters);
+        let bytes = on_the_wire(len);
+        let passed = self.ingress[to].pass(now, bytes, config.bandwidth, config.ingress_queue);
+        let Some(mut at) = passed else {
+            counters.ingress_dropped += 1;
+            return None;
+        };
+        if !config.jitter.is_zero() {
+            at += self.rng.duration(Duration::ZERO, config.jitter);
+        }
+        if self.rng.chance(config.reordering) {
+            counters.reordered += 1;
+            at += self.rng.duration(Duration::ZERO, config.reordering_delay);
+        }
+        let flipped = self.rng.chance(config.corruption).then(|| {
+            counters.corrupted += 1;
+            self.rng.below(8 * len as u64) as u32
+        });
+        counters.delivered += 1;
+        Some(Arrival { at, flipped })
+    }
+
+    /// Closes a way. Two blocks of one way must both be removed.
+    pub fn block(&mut self, block: Block) {
+        let way = self.way(block.from, block.to, block.class);
+        self.blocks[way] += 1;
+    }
+
+    /// Takes one block away; nothing if there is none (because everything was healed in between).
+    pub fn unblock(&mut self, block: Block) {
+        let way = self.way(block.from, block.to, block.class);
+        self.blocks[way] = self.blocks[way].saturating_sub(1);
+    }
+
+    /// Takes away all blocks, filters and extra losses of hosts. The nature of the network stays.
+    pub fn heal(&mut self) {
+        self.blocks.fill(0);
+        self.ingress_loss.fill(0.0);
+        self.drop_once.clear();
+        self.drop_all.clear();
+    }
+
+    /// Loses a part of what goes to `host`, on top of the loss of the whole network.
+    pub fn set_ingress_loss(&mut self, host: usize, loss: f64) {
+        self.ingress_loss[host] = loss;
+    }
+
+    /// Drops the first copy that `filter` chooses.
+    pub fn drop_once(&mut self, filter: impl FnMut(&DatagramInfo<'_>) -> bool + 'static) {
+        self.drop_once.push(Box::new(filter));
+    }
+
+    /// Drops every copy that `filter` chooses, until [`heal`](Self::heal).
+    pub fn drop_all(&mut self, filter: impl FnMut(&DatagramInfo<'_>) -> bool + 'static) {
+        self.drop_all.push(Box::new(filter));
+    }
+
+    /// Its nature.
+    pub fn config(&self) -> &NetworkConfig {
+        &self.config
+    }
+
+    /// Its nature, to be changed from now on.
+    pub fn config_mut(&mut self) -> &mut NetworkConfig {
+        &mut self.config
+    }
+
+    /// What it did so far.
+    pub fn counters(&self) -> NetworkCounters {
+        self.counters
+    }
+
+    fn way(&self, from: usize, to: usize, class: SocketClass) -> usize {
+        (from * self.hosts + to) * 2 + usize::from(class == SocketClass::Token)
+    }
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network")
+            .field("config", &self.config)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One direction of a cable, with the queue before it.
+#[derive(Clone, Copy, Default, Debug)]
+struct Link {
+    /// When the last byte that waits will have left.
+    free_at: Time,
+}
+
+impl Link {
+    /// When the last of `bytes` is through, or `None` if they find more than `queue` bytes before them.
+    ///
+    /// The queue is not kept: its length follows from when the link will be free.
+    fn pass(&mut self, now: Time, bytes: u64, bandwidth: u64, queue: usize) -> Option<Time> {
+        let ahead = self.free_at.as_nanos().saturating_sub(now.as_nanos());
+        if ahead.saturating_mul(bandwidth) > (queue as u64).saturating_mul(BIT_NANOS_PER_BYTE) {
+            return None;
+        }
+        let nanos = (bytes * BIT_NANOS_PER_BYTE).div_ceil(bandwidth.max(1));
+        self.free_at = self.free_at.max(now) + Duration::from_nanos(nanos);
+        Some(self.free_at)
+    }
+}
+
+const BIT_NANOS_PER_BYTE: u64 = 8 * 1_000_000_000;
+
+/// Bytes that a datagram of `len` bytes takes on an Ethernet of 1,500-byte frames.
+fn on_the_wire(len: usize) -> u64 {
+    // Preamble 8, Ethernet 18, gap 12, IP 20 for each frame; UDP 8 once.
+    let frames = (len + 8).div_ceil(1480).max(1);
+    (len + 8 + frames * 58) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGE: [u8; 100] = [0; 100];
+
+    fn network(config: NetworkConfig) -> Network {
+        Network::new(config, 3, Rng::new(1))
+    }
+
+    /// How many of 20,000 copies, far enough apart not to queue, arrive.
+    fn arrivals(network: &mut Network, to: usize) -> usize {
+        (0..20_000)
+            .flat_map(|n| {
+                let now = Time::from_millis(n);
+                network.deliver(now, 0, to, SocketClass::Data, &MESSAGE)
+            })
+            .flatten()
+            .count()
+    }
+
+    #[test]
+    fn loss_and_duplication_have_the_rates_that_were_asked_for() {
+        let mut lossy = network(NetworkConfig {
+            loss: 0.2,
+            ..NetworkConfig::default()
+        });
+        assert!((15_700..16_300).contains(&arrivals(&mut lossy, 1)));
+        lossy.set_ingress_loss(2, 0.5);
+        assert!((7_700..8_300).contains(&arrivals(&mut lossy, 2)));
+        let mut double = network(NetworkConfig {
+            duplication: 0.1,
+            ..NetworkConfig::default()
+        });
+        assert!((21_800..22_200).contains(&arrivals(&mut double, 1)));
+        assert_eq!(double.counters().lost, 0);
+    }
+
+    #[test]
+    fn a_link_takes_its_time_and_the_latency_comes_on_top() {
+        let mut network = network(NetworkConfig {
+            bandwidth: 8_000_000,
+            latency: Duration::from_millis(5),
+            ..NetworkConfig::default()
+        });
+        // One byte a microsecond: 1,434 bytes are 1,500 on the wire.
+        let first = network.leave(Time::ZERO, 0, 1_434).map(Time::as_nanos);
+        let second = network.leave(Time::ZERO, 0, 1_434).map(Time::as_nanos);
+        assert_eq!((first, second), (Some(6_500_000), Some(8_000_000)));
+        let other = network.leave(Time::ZERO, 1, 1_434).map(Time::as_nanos);
+        assert_eq!(other, Some(6_500_000), "each host has its own link");
+    }
+
+    #[test]
+    fn the_tail_is_dropped_beyond_the_queue_and_room_comes_back_with_time() {
+        let mut network = network(NetworkConfig {
+            bandwidth: 8_000_000,
+            ingress_queue: 4_000,
+            ..NetworkConfig::default()
+        });
+        let burst = |network: &mut Network, now| {
+            (0..10)
+                .flat_map(|_| network.deliver(now, 0, 1, SocketClass::Data, &[0; 1_434]))
+                .flatten()
+                .count()
+        };
+        assert_eq!(burst(&mut network, Time::ZERO), 3, "3 × 1,500 exceed 4,000");
+        assert_eq!(network.counters().ingress_dropped, 7);
+        assert_eq!(burst(&mut network, Time::from_millis(100)), 3);
+    }
+
+    #[test]
+    fn a_partition_cuts_both_ways_between_components_and_nothing_within() {
+        let mut network = Network::new(NetworkConfig::default(), 5, Rng::new(1));
+        let cut = Block::partition(5, &[&[0, 1], &[2]]);
+        cut.iter().for_each(|block| network.block(*block));
+        let reaches = |network: &mut Network, from, to| {
+            [SocketClass::Data, SocketClass::Token]
+                .map(|class| network.deliver(Time::ZERO, from, to, class, &MESSAGE)[0].is_some())
+        };
+        for (from, to, expected) in [
+            (0, 1, true),
+            (3, 4, true),
+            (0, 2, false),
+            (2, 3, false),
+            (4, 0, false),
+        ] {
+            assert_eq!(
+                reaches(&mut network, from, to),
+                [expected; 2],
+                "{from} to {to}"
+            );
+            assert_eq!(
+                reaches(&mut network, to, from),
+                [expected; 2],
+                "{to} to {from}"
+            );
+        }
+        cut.iter().for_each(|block| network.unblock(*block));
+        assert_eq!(reaches(&mut network, 0, 2), [true; 2]);
+    }
+
+    #[test]
+    fn a_block_stops_one_class_one_way_and_overlapping_blocks_are_counted() {
+        let mut network = network(NetworkConfig::default());
+        let block = Block {
+            from: 0,
+            to: 1,
+            class: SocketClass::Data,
+        };
+        network.block(block);
+        network.block(block);
+        network.unblock(block);
+        let mut passes =
+            |from, to, class| network.deliver(Time::ZERO, from, to, class, &MESSAGE)[0].is_some();
+        assert!(!passes(0, 1, SocketClass::Data));
+        assert!(passes(0, 1, SocketClass::Token));
+        assert!(passes(1, 0, SocketClass::Data));
+        network.heal();
+        network.unblock(block);
+        assert!(network.deliver(Time::ZERO, 0, 1, SocketClass::Data, &MESSAGE)[0].is_some());
+    }
+
+    #[test]
+    fn jitter_reorders_and_corruption_flips_a_bit_within_the_datagram() {
+        let mut network = network(NetworkConfig {
+            jitter: Duration::from_micros(100),
+            corruption: 1.0,
+            ..NetworkConfig::default()
+        });
+        let arrivals: Vec<Arrival> = (0..1_000)
+            .flat_map(|n| {
+                let now = Time::from_nanos(n * 10_000);
+                network.deliver(now, 0, 1, SocketClass::Data, &MESSAGE)
+            })
+            .flatten()
+            .collect();
+        assert_eq!(arrivals.len(), 1_000);
+        assert!(!arrivals.is_sorted_by_key(|arrival| arrival.at));
+        assert!(
+            arrivals
+                .iter()
+                .all(|arrival| arrival.flipped.is_some_and(|bit| bit < 800))
+        );
+    }
+
+    #[test]
+    fn a_filter_drops_the_very_datagram_that_it_chooses() {
+        let mut network = network(NetworkConfig::default());
+        network.drop_once(|info| info.to == 1 && info.index == 2);
+        let arrived: Vec<bool> = (0..5)
+            .map(|_| network.deliver(Time::ZERO, 0, 1, SocketClass::Data, &MESSAGE)[0].is_some())
+            .collect();
+        assert_eq!(arrived, [true, true, false, true, true]);
+        assert_eq!(network.counters().filtered, 1);
+    }
+}

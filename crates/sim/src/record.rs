@@ -1,0 +1,131 @@
+//! What the members of a world were seen to do: the judge's input, and the trace hash.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use groupcast_check::Checker;
+use groupcast_core::trace::{Observation, Observer};
+use groupcast_core::{ConfigId, MemberId, MessageId, Time};
+
+use crate::seal::fold;
+
+/// A running hash of all that happens: the same seed twice gives the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TraceHash(u64);
+
+impl TraceHash {
+    pub(crate) fn new() -> Self {
+        Self(0x2d35_8dcc_aa6c_78a5)
+    }
+
+    pub(crate) fn absorb(&mut self, word: u64) {
+        self.0 = fold(self.0.rotate_left(17) ^ word, 0x8bb8_4b93_962e_acc9) ^ word;
+    }
+
+    pub(crate) fn value(self) -> u64 {
+        self.0
+    }
+
+    fn member(&mut self, member: MemberId) {
+        self.absorb(member.node.0);
+        self.absorb(member.incarnation.0);
+    }
+
+    fn message(&mut self, id: MessageId) {
+        self.member(id.sender);
+        self.absorb(id.number);
+    }
+
+    fn config(&mut self, id: ConfigId) {
+        self.absorb(id.counter);
+        self.member(id.representative);
+    }
+
+    fn observation(&mut self, observation: &Observation) {
+        match observation {
+            Observation::Start => self.absorb(1),
+            Observation::Submit {
+                id,
+                service,
+                digest,
+            } => {
+                self.absorb(2 + ((*service as u64) << 8));
+                self.message(*id);
+                self.absorb(*digest);
+            }
+            Observation::Deliver {
+                id,
+                service,
+                place,
+                digest,
+            } => {
+                self.absorb(3 + ((*service as u64) << 8));
+                self.message(*id);
+                if let Some(place) = place {
+                    self.config(place.config);
+                    self.absorb(place.seq);
+                }
+                self.absorb(*digest);
+            }
+            Observation::Configuration { kind, id, members } => {
+                self.absorb(4 + ((*kind as u64) << 8));
+                self.config(*id);
+                members.iter().for_each(|member| self.member(*member));
+            }
+            Observation::GroupView {
+                group,
+                view,
+                members,
+            } => {
+                self.absorb(5);
+                for text in [group, view].into_iter().chain(members) {
+                    self.absorb(groupcast_core::trace::digest(text.as_bytes()));
+                }
+            }
+            Observation::Leave => self.absorb(6),
+            Observation::Crash => self.absorb(7),
+        }
+    }
+}
+
+/// All histories of a world, in the order in which they were made, and the judge, who reads along.
+pub(crate) struct Record {
+    /// The world's time, kept up to date by it.
+    pub(crate) now: Time,
+    pub(crate) hash: TraceHash,
+    log: Vec<(MemberId, Observation)>,
+    pub(crate) checker: Checker,
+}
+
+impl Record {
+    pub(crate) fn new() -> Rc<RefCell<Self>> {
+        Rc::new(RefCell::new(Self {
+            now: Time::ZERO,
+            hash: TraceHash::new(),
+            log: Vec::new(),
+            checker: Checker::new(),
+        }))
+    }
+
+    /// Who saw what.
+    pub(crate) fn log(&self) -> &[(MemberId, Observation)] {
+        &self.log
+    }
+
+    pub(crate) fn observe(&mut self, member: MemberId, observation: &Observation) {
+        self.hash.absorb(self.now.as_nanos());
+        self.hash.member(member);
+        self.hash.observation(observation);
+        self.checker.observe(member, observation);
+        self.log.push((member, observation.clone()));
+    }
+}
+
+/// The observer of one node.
+pub(crate) struct Tap(pub(crate) Rc<RefCell<Record>>);
+
+impl Observer for Tap {
+    fn observe(&mut self, observer: MemberId, observation: &Observation) {
+        self.0.borrow_mut().observe(observer, observation);
+    }
+}

@@ -1,0 +1,183 @@
+//! A fake [`Sealer`]: the size and the rules of AES-GCM, a keyed checksum instead of its arithmetic.
+//!
+//! Every sender has a key of its own, a counter is used once, and any change of the prefix, the body or the tag is
+//! found. Bodies stay in clear, so that traces and filters can read them; nothing here is secret.
+
+use groupcast_core::Incarnation;
+use groupcast_core::seal::{OpenError, Sealer};
+use groupcast_core::wire::{ClusterTag, PREFIX_LEN};
+
+/// Bytes of a tag, as many as AES-GCM's.
+pub const TAG_LEN: usize = 16;
+
+/// Seals for one host with the key of one cluster.
+#[derive(Debug)]
+pub struct FakeSealer {
+    cluster_key: u64,
+    local: Incarnation,
+    /// The lowest counter that has not been used: the node counts up, so one number tells.
+    unused: u64,
+}
+
+impl FakeSealer {
+    /// The sealer of the sender `local` in the cluster whose key is `cluster_key`.
+    pub fn new(cluster_key: u64, local: Incarnation) -> Self {
+        Self {
+            cluster_key,
+            local,
+            unused: 0,
+        }
+    }
+
+    fn tag(&self, sender: Incarnation, counter: u64, prefix: &[u8], body: &[u8]) -> [u8; TAG_LEN] {
+        let key = fold(self.cluster_key ^ K0, sender.0 ^ K1);
+        let hash = checksum(checksum(fold(key, counter ^ K2), prefix), body);
+        let mut tag = [0; TAG_LEN];
+        tag[..8].copy_from_slice(&hash.to_be_bytes());
+        tag[8..].copy_from_slice(&fold(hash ^ K2, key).to_be_bytes());
+        tag
+    }
+}
+
+impl Sealer for FakeSealer {
+    fn overhead(&self) -> usize {
+        TAG_LEN
+    }
+
+    fn cluster(&self) -> ClusterTag {
+        ClusterTag(fold(self.cluster_key, K1) as u32)
+    }
+
+    fn seal(&mut self, counter: u64, prefix: &[u8; PREFIX_LEN], body: &mut [u8], tag: &mut [u8]) {
+        assert!(
+            counter >= self.unused,
+            "the nonce {counter} of {:?} is used twice",
+            self.local
+        );
+        self.unused = counter + 1;
+        tag.copy_from_slice(&self.tag(self.local, counter, prefix, body));
+    }
+
+    fn open(
+        &mut self,
+        sender: Incarnation,
+        counter: u64,
+        prefix: &[u8; PREFIX_LEN],
+        sealed: &mut [u8],
+    ) -> Result<(), OpenError> {
+        let (body, tag) = sealed.split_last_chunk::<TAG_LEN>().ok_or(OpenError)?;
+        if *tag == self.tag(sender, counter, prefix, body) {
+            Ok(())
+        } else {
+            Err(OpenError)
+        }
+    }
+
+    // Keys are derived in a nanosecond: there are none to keep.
+    fn keep(&mut self, _sender: Incarnation) {}
+
+    fn forget(&mut self, _sender: Incarnation) {}
+}
+
+const K0: u64 = 0xa076_1d64_78bd_642f;
+const K1: u64 = 0xe703_7ed1_a0b4_28db;
+const K2: u64 = 0x8ebc_6af0_9c88_c6e3;
+
+/// Both halves of the product, one over the other: the mixing step of wyhash.
+pub(crate) fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// A keyed checksum of `bytes`, sixteen at a time.
+fn checksum(key: u64, bytes: &[u8]) -> u64 {
+    let mut hash = key ^ fold(bytes.len() as u64 ^ K0, K1);
+    let (blocks, rest) = bytes.as_chunks::<16>();
+    for block in blocks {
+        hash = mix(hash, block);
+    }
+    let mut last = [0; 16];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(hash, &last)
+}
+
+fn mix(hash: u64, block: &[u8; 16]) -> u64 {
+    let mut low = [0; 8];
+    let mut high = [0; 8];
+    low.copy_from_slice(&block[..8]);
+    high.copy_from_slice(&block[8..]);
+    fold(
+        u64::from_le_bytes(low) ^ K1 ^ hash.rotate_left(23),
+        u64::from_le_bytes(high) ^ hash,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALICE: Incarnation = Incarnation(1);
+
+    fn sealed(len: usize) -> (FakeSealer, [u8; PREFIX_LEN], Vec<u8>) {
+        let mut sealer = FakeSealer::new(7, ALICE);
+        let prefix = [3; PREFIX_LEN];
+        let mut bytes: Vec<u8> = (0..len as u8).collect();
+        let mut tag = [0; TAG_LEN];
+        sealer.seal(5, &prefix, &mut bytes, &mut tag);
+        bytes.extend(tag);
+        (sealer, prefix, bytes)
+    }
+
+    #[test]
+    fn what_was_sealed_opens_and_its_body_is_whole() {
+        for len in [0, 1, 15, 16, 17, 100] {
+            let (mut sealer, prefix, mut bytes) = sealed(len);
+            assert_eq!(sealer.open(ALICE, 5, &prefix, &mut bytes), Ok(()));
+            assert!(bytes[..len].iter().copied().eq(0..len as u8));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let (mut sealer, prefix, bytes) = sealed(33);
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(
+                sealer.open(ALICE, 5, &prefix, &mut flipped),
+                Err(OpenError),
+                "bit {bit}"
+            );
+        }
+        for bit in 0..PREFIX_LEN * 8 {
+            let mut flipped = prefix;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(
+                sealer.open(ALICE, 5, &flipped, &mut bytes.clone()),
+                Err(OpenError),
+                "bit {bit} of the prefix"
+            );
+        }
+    }
+
+    #[test]
+    fn another_sender_counter_cluster_or_length_does_not_open() {
+        let (mut sealer, prefix, mut bytes) = sealed(20);
+        assert!(sealer.open(Incarnation(2), 5, &prefix, &mut bytes).is_err());
+        assert!(sealer.open(ALICE, 6, &prefix, &mut bytes).is_err());
+        assert!(
+            FakeSealer::new(8, ALICE)
+                .open(ALICE, 5, &prefix, &mut bytes)
+                .is_err()
+        );
+        assert!(sealer.open(ALICE, 5, &prefix, &mut bytes[..30]).is_err());
+        assert!(sealer.open(ALICE, 5, &prefix, &mut []).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "used twice")]
+    fn a_nonce_is_used_once() {
+        let (mut sealer, prefix, mut bytes) = sealed(4);
+        sealer.seal(5, &prefix, &mut bytes, &mut [0; TAG_LEN]);
+    }
+}
