@@ -1,1 +1,89 @@
-//! UDP multicast on Linux: batching, offload, sealing, event loop.
+//! UDP multicast on Linux, hosting a [`Node`](groupcast_core::Node).
+//!
+//! The [`Endpoint`] owns the sockets, the clock and the loop, and drives any [`Protocol`](groupcast_core::Protocol) by
+//! times and bytes; it names none. Datagrams are sealed by an [`AesGcmSealer`] at the node's edge. IPv4; one interface.
+//! What it deliberately leaves to others: clients, signals and configuration files (the daemon), and everything that a
+//! protocol decides. `docs/network.md` describes ports, buffers, offload and keys for operators.
+//!
+//! - [`endpoint`]: the loop: wait, read by priority, timers, send.
+//! - [`config`], [`counters`], [`error`], [`key`], [`seal`], [`clock`]: what their names say.
+//!
+//! ```no_run
+//! use std::net::SocketAddrV4;
+//! use std::path::Path;
+//! use std::time::Duration;
+//!
+//! use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
+//! use groupcast_core::{Incarnation, MemberId, Node, NodeId, Protocol, Rng};
+//! use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, Key, random_u64};
+//! use mio::{Interest, Token};
+//!
+//! /// The loop of a daemon with one listener for clients.
+//! fn serve<P: Protocol>(
+//!     listen: SocketAddrV4,
+//!     group: SocketAddrV4,
+//!     new_protocol: impl FnOnce(MemberId, &Rng) -> P,
+//! ) -> Result<(), Box<dyn std::error::Error>> {
+//!     let config = EndpointConfig::multicast(listen, group);
+//!     let local = MemberId {
+//!         node: NodeId::from_name("host-1"),
+//!         incarnation: Incarnation(random_u64()?),
+//!     };
+//!     let rng = Rng::new(random_u64()?);
+//!     let key = Key::load(Path::new("/etc/groupcast/cluster.key"))?;
+//!     let sealer = Box::new(AesGcmSealer::new(&key, local.incarnation));
+//!     let admission = AdmissionConfig::default();
+//!     let reach = config.reach();
+//!     let mut node = Node::new(NodeConfig { local, reach, admission }, sealer, &rng);
+//!     node.open(Channel(1), new_protocol(local, &rng));
+//!
+//!     let mut endpoint = Endpoint::open(config, node)?;
+//!     if let Some(warning) = endpoint.receive_buffer().warning() {
+//!         tracing::warn!("{warning}");
+//!     }
+//!     let mut clients = mio::net::UnixListener::bind("/run/groupcast.sock")?;
+//!     endpoint.registry().register(&mut clients, Token(0), Interest::READABLE)?;
+//!
+//!     let mut ready = Vec::new();
+//!     loop {
+//!         // Some(Duration::ZERO) instead, while the clients' side has work left.
+//!         endpoint.turn(Some(Duration::from_secs(1)), &mut ready)?;
+//!         for (token, readiness) in ready.drain(..) {
+//!             // Serve the client: accept, read, `endpoint.node_mut().instance_mut(Channel(1))` and submit.
+//!             println!("{token:?} is {readiness:?}");
+//!         }
+//!         while let Some((channel, event)) = endpoint.node_mut().poll_event() {
+//!             println!("{channel:?}: {event:?}");
+//!         }
+//!         while endpoint.node_mut().poll_transition().is_some() {}
+//!     }
+//! }
+//! ```
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("groupcast-net needs Linux: it uses its UDP offload, epoll and multicast options");
+
+pub mod clock;
+pub mod config;
+pub mod counters;
+pub mod endpoint;
+pub mod error;
+pub mod key;
+mod receive;
+mod report;
+pub mod seal;
+mod send;
+mod socket;
+#[allow(unsafe_code)]
+mod sys;
+mod wait;
+
+pub use clock::Clock;
+pub use config::{EndpointConfig, Group, Spin};
+pub use counters::{Counters, ReceiveCounters, SendCounters};
+pub use endpoint::{Endpoint, Filter};
+pub use error::NetError;
+pub use key::{Key, KeyError, random_u64};
+pub use seal::{AesGcmSealer, InsecureSealer};
+pub use socket::{BufferReport, probe_multicast};
+pub use wait::Readiness;

@@ -1,0 +1,435 @@
+//! The endpoint: a node, its sockets, its clock and its loop, one turn at a time.
+//!
+//! One thread owns it all. A turn waits (for the network, for the node's timers, for the caller's own sources), reads
+//! the sockets in the order that the protocol asks for, runs the timers and sends. Between turns the caller serves its
+//! clients and takes the node's events.
+
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use groupcast_core::node::{Outgoing, Rejected, Route};
+use groupcast_core::{Node, Protocol, SocketClass, Time};
+use mio::Token;
+
+use crate::clock::Clock;
+use crate::config::{EndpointConfig, Group};
+use crate::counters::Counters;
+use crate::error::NetError;
+use crate::receive::{Receiver, Slabs};
+use crate::report::RejectionLog;
+use crate::send::Sender;
+use crate::socket::{BufferReport, Sockets, datagram_max};
+use crate::wait::{Readiness, Waiter};
+
+/// Keeps the datagrams of the senders for which it says true.
+pub type Filter = Box<dyn Fn(SocketAddr) -> bool>;
+
+/// A [`Node`] on the network. See the [crate's example](crate).
+///
+/// Drain order: commands (through [`node_mut`](Self::node_mut)), then [`turn`](Self::turn), then the node's
+/// `poll_event` and `poll_transition` until both are empty.
+pub struct Endpoint<P> {
+    config: EndpointConfig,
+    node: Node<P>,
+    clock: Clock,
+    waiter: Waiter,
+    control: Receiver,
+    data: Receiver,
+    slabs: Slabs,
+    sender: Sender,
+    filter: Option<Filter>,
+    log: RejectionLog,
+    buffer: BufferReport,
+    /// When the clock was last read.
+    seen: Option<Time>,
+    /// Since when the sockets have not been empty at the end of a turn.
+    backlog: Option<Time>,
+    /// Whether a readiness collected earlier may be out of date: something was read since.
+    stale: bool,
+    /// Receives in a row, from the preferred socket, that brought nothing acceptable.
+    junk: usize,
+    /// Whether the node may have more to send than the last flush took.
+    unsent: bool,
+    /// Whether the control socket is registered for room in its send buffer.
+    watches_room: bool,
+    gaps: u64,
+}
+
+impl<P: Protocol> Endpoint<P> {
+    /// The caller's tokens are below this one; this and all above are the endpoint's.
+    pub const RESERVED_FROM: Token = Token(usize::MAX - 7);
+    /// A longer time between two looks at the clock than was asked for is logged and counted as a scheduling gap.
+    pub const GAP: Duration = Duration::from_millis(250);
+
+    const CONTROL: Token = Self::RESERVED_FROM;
+    const DATA: Token = Token(Self::RESERVED_FROM.0 + 1);
+    /// No wait is longer, so that a gap cannot hide in it.
+    const WAIT_MAX: Duration = Self::GAP;
+    /// Timers wait for unread datagrams for at most this long: time to read a full receive buffer.
+    const BACKLOG_MAX: Duration = Duration::from_millis(50);
+    /// Batches that one flush sends at most.
+    const BATCHES_MAX: usize = 1024;
+    /// After so many receives of nothing but junk, the other socket has its turn: a flood must not starve it.
+    const JUNK_MAX: usize = 8;
+
+    /// Opens the sockets of `config` for `node`, whose own configuration says [`EndpointConfig::reach`].
+    ///
+    /// # Errors
+    /// With what was wrong and what to do; nothing is left open then.
+    pub fn open(config: EndpointConfig, node: Node<P>) -> Result<Self, NetError> {
+        config.check()?;
+        let sockets = Sockets::open(&config)?;
+        let waiter = Waiter::new(config.spin).map_err(NetError::system("create an epoll"))?;
+        for (socket, token) in [
+            (&sockets.control, Self::CONTROL),
+            (&sockets.data, Self::DATA),
+        ] {
+            waiter
+                .register(socket, token)
+                .map_err(NetError::system("register a socket"))?;
+        }
+        let buf = node.transmit_buf(config.segments_max);
+        Ok(Self {
+            sender: Sender::new(buf, config.offload, config.send_patience),
+            config,
+            node,
+            clock: Clock::start(),
+            waiter,
+            control: Receiver::new(sockets.control, Self::CONTROL),
+            data: Receiver::new(sockets.data, Self::DATA),
+            slabs: Slabs::new(),
+            filter: None,
+            log: RejectionLog::default(),
+            buffer: sockets.buffer,
+            seen: None,
+            backlog: None,
+            stale: false,
+            junk: 0,
+            unsent: false,
+            watches_room: false,
+            gaps: 0,
+        })
+    }
+
+    /// One turn: sends what is waiting, waits, reads, runs the timers, sends again.
+    ///
+    /// It waits until there is a datagram, a timer is due, a source of the caller's is ready or `max_wait` has passed
+    /// (and not at all if there is work already), at most 250 ms. `ready` is cleared, then filled with the caller's
+    /// ready sources; a token may appear more than once. The work is bounded by
+    /// [`receive_max`](EndpointConfig::receive_max).
+    ///
+    /// # Errors
+    /// Only what the network cannot cause: the system takes the epoll or a socket for unusable.
+    pub fn turn(
+        &mut self,
+        max_wait: Option<Duration>,
+        ready: &mut Vec<(Token, Readiness)>,
+    ) -> io::Result<()> {
+        ready.clear();
+        let now = self.tick(Duration::ZERO);
+        self.flush(now);
+        self.watch_room()?;
+
+        let wait = self.patience(now, max_wait);
+        self.wait(now, wait, ready)?;
+        let now = self.tick(wait);
+        if self.sender.is_blocked() {
+            self.flush(now);
+        }
+        self.receive(ready)?;
+        self.run_timers();
+        Ok(())
+    }
+
+    /// Sends what the node has to send, without waiting: after commands that should not wait for the next turn.
+    pub fn flush(&mut self, now: Time) {
+        if self.sender.is_blocked() && !self.sender.drive(now, self.control.socket.as_fd()) {
+            return;
+        }
+        self.unsent = false;
+        for _ in 0..Self::BATCHES_MAX {
+            let Some(outgoing) = self.node.poll_transmit(now, &mut self.sender.buf) else {
+                return;
+            };
+            self.address(outgoing);
+            self.sender.begin();
+            if !self.sender.drive(now, self.control.socket.as_fd()) {
+                return;
+            }
+        }
+        self.unsent = true;
+    }
+
+    /// From now on drops the datagrams of all senders but those that `filter` keeps; `None` keeps all. Senders are
+    /// known by their control addresses. For demonstrations and tests: a partition inside one process.
+    pub fn set_filter(&mut self, filter: Option<Filter>) {
+        self.filter = filter;
+    }
+
+    /// Where the caller registers its own sources, with tokens below [`RESERVED_FROM`](Self::RESERVED_FROM).
+    pub fn registry(&self) -> &mio::Registry {
+        self.waiter.registry()
+    }
+
+    /// The time, as the node knows it.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The clock, for others who keep the node's time.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The node.
+    pub fn node(&self) -> &Node<P> {
+        &self.node
+    }
+
+    /// The node, for commands and to take its events.
+    pub fn node_mut(&mut self) -> &mut Node<P> {
+        &mut self.node
+    }
+
+    /// The configuration that it was opened with.
+    pub fn config(&self) -> &EndpointConfig {
+        &self.config
+    }
+
+    /// Whether the kernel granted the receive buffer: its [`warning`](BufferReport::warning) is for the log.
+    pub fn receive_buffer(&self) -> BufferReport {
+        self.buffer
+    }
+
+    /// The largest datagram that reaches the group (in a mesh, the first peer) unfragmented: its UDP payload in bytes,
+    /// seal and prefix included, by the interface's MTU of now; `None` if the system cannot tell. On loopback 65,508.
+    pub fn datagram_max(&self) -> Option<usize> {
+        let to = match &self.config.group {
+            Group::Multicast(group) => Some(*group),
+            Group::Mesh(peers) => peers
+                .iter()
+                .find(|peer| **peer != self.config.listen)
+                .copied(),
+        }?;
+        datagram_max(*self.config.listen.ip(), to)
+    }
+
+    /// What was counted since the start; asks the kernel for its drops (two system calls).
+    pub fn counters(&mut self) -> Counters {
+        self.control.count_drops();
+        self.data.count_drops();
+        Counters {
+            control: self.control.counters,
+            data: self.data.counters,
+            sent: self.sender.counters,
+            gaps: self.gaps,
+        }
+    }
+
+    /// Reads the clock; `asked` is how long this thread wanted to sleep since the last time.
+    fn tick(&mut self, asked: Duration) -> Time {
+        let now = self.clock.now();
+        let seen = self.seen.replace(now).unwrap_or(now);
+        let gap = (now - seen).saturating_sub(asked);
+        if gap > Self::GAP {
+            self.gaps += 1;
+            tracing::warn!(
+                "scheduling gap of {} ms: this process did not run, or was busy, for that long",
+                gap.as_millis()
+            );
+        }
+        now
+    }
+
+    fn patience(&self, now: Time, max_wait: Option<Duration>) -> Duration {
+        let blocked = self.sender.is_blocked();
+        if self.control.readable || self.data.readable || (self.unsent && !blocked) {
+            return Duration::ZERO;
+        }
+        let max_wait = max_wait.map_or(Self::WAIT_MAX, |wait| wait.min(Self::WAIT_MAX));
+        [self.node.poll_timeout(), self.sender.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map_or(max_wait, |due| max_wait.min(due - now))
+    }
+
+    fn wait(
+        &mut self,
+        now: Time,
+        wait: Duration,
+        ready: &mut Vec<(Token, Readiness)>,
+    ) -> io::Result<()> {
+        let (control, data) = (&mut self.control, &mut self.data);
+        self.stale = false;
+        self.waiter.wait(self.clock, now, wait, |token, readiness| {
+            sort(control, data, ready, token, readiness);
+        })
+    }
+
+    /// Brings the readiness of the sockets up to date.
+    fn collect(&mut self, ready: &mut Vec<(Token, Readiness)>) -> io::Result<()> {
+        let (control, data) = (&mut self.control, &mut self.data);
+        self.stale = false;
+        self.waiter
+            .collect(|token, readiness| sort(control, data, ready, token, readiness))
+            .map(|_| ())
+    }
+
+    /// Reads the sockets and sends what comes of it, until both are empty or the turn is long enough.
+    fn receive(&mut self, ready: &mut Vec<(Token, Readiness)>) -> io::Result<()> {
+        let mut taken = 0;
+        while taken < self.config.receive_max {
+            let Some(class) = self.choose(ready)? else {
+                break;
+            };
+            taken += self.receive_from(class)?;
+        }
+        Ok(())
+    }
+
+    /// Which socket to read next: the preferred one for as long as it has something (002 III-C).
+    fn choose(&mut self, ready: &mut Vec<(Token, Readiness)>) -> io::Result<Option<SocketClass>> {
+        let (first, second) = match (self.node.read_first(), self.junk < Self::JUNK_MAX) {
+            (SocketClass::Token, true) | (SocketClass::Data, false) => {
+                (SocketClass::Token, SocketClass::Data)
+            }
+            (SocketClass::Data, true) | (SocketClass::Token, false) => {
+                (SocketClass::Data, SocketClass::Token)
+            }
+        };
+        // The preferred one may have got something since readiness was last collected.
+        if !self.receiver(first).readable && self.stale {
+            self.collect(ready)?;
+        }
+        Ok([first, second]
+            .into_iter()
+            .find(|class| self.receiver(*class).readable))
+    }
+
+    fn receiver(&mut self, class: SocketClass) -> &mut Receiver {
+        match class {
+            SocketClass::Token => &mut self.control,
+            SocketClass::Data => &mut self.data,
+        }
+    }
+
+    /// Receives once; how many datagrams, at least 1 for the attempt.
+    fn receive_from(&mut self, class: SocketClass) -> io::Result<usize> {
+        self.stale = true;
+        let receiver = match class {
+            SocketClass::Token => &mut self.control,
+            SocketClass::Data => &mut self.data,
+        };
+        let Some(batch) = receiver.receive(&mut self.slabs)? else {
+            // An empty socket is the other one's chance as well.
+            self.junk = 0;
+            return Ok(1);
+        };
+        let now = self.tick(Duration::ZERO);
+        self.waiter.traffic = now;
+        let from = SocketAddr::V4(batch.received.from);
+        if let Some(keep) = &self.filter
+            && !keep(from)
+        {
+            self.receiver(class).counters.filtered += batch.count() as u64;
+            return Ok(1);
+        }
+        let (mut taken, mut accepted) = (0, false);
+        for datagram in batch {
+            taken += 1;
+            match self.node.handle_datagram(now, from, datagram) {
+                Ok(()) => accepted = true,
+                Err(rejected) => {
+                    // Its own multicasts are no junk: they come as often as it sends.
+                    accepted |= rejected == Rejected::Own;
+                    self.log.note(now, from, &rejected);
+                }
+            }
+        }
+        self.junk = match (accepted, self.junk < Self::JUNK_MAX) {
+            (false, true) => self.junk + 1,
+            _ => 0,
+        };
+        self.flush(now);
+        Ok(taken)
+    }
+
+    /// Runs the timers, unless what they wait for may lie unread in a socket: a process that was not scheduled for a
+    /// while would otherwise take a token that has long arrived for lost. A socket that never empties does not hold
+    /// them up for longer than [`BACKLOG_MAX`](Self::BACKLOG_MAX).
+    fn run_timers(&mut self) {
+        let now = self.tick(Duration::ZERO);
+        if self.control.readable || self.data.readable {
+            let since = *self.backlog.get_or_insert(now);
+            if now - since < Self::BACKLOG_MAX {
+                return;
+            }
+        } else {
+            self.backlog = None;
+        }
+        if self.node.poll_timeout().is_some_and(|due| due <= now) {
+            self.node.handle_timeout(now);
+            self.flush(now);
+        }
+    }
+
+    /// Turns the node's route into the addresses that get a copy.
+    fn address(&mut self, outgoing: Outgoing) {
+        let Self {
+            config,
+            node,
+            sender,
+            ..
+        } = self;
+        let targets = &mut sender.targets;
+        targets.clear();
+        let mesh = matches!(config.group, Group::Mesh(_));
+        let to_data = mesh && outgoing.class == SocketClass::Data;
+        let mut add = |peer: SocketAddr| {
+            if let SocketAddr::V4(peer) = peer
+                && peer != config.listen
+                && let Some(port) = peer.port().checked_add(to_data.into())
+            {
+                targets.push(SocketAddrV4::new(*peer.ip(), port));
+            }
+        };
+        match (outgoing.route, &config.group) {
+            (Route::Unicast(peer), _) => add(peer),
+            (Route::Mesh, _) => node.mesh().for_each(add),
+            (Route::Multicast, Group::Multicast(group)) => targets.push(*group),
+            (Route::Multicast, Group::Mesh(_)) => sender.counters.unroutable += 1,
+        }
+    }
+
+    fn watch_room(&mut self) -> io::Result<()> {
+        let blocked = self.sender.is_blocked();
+        if blocked != self.watches_room {
+            self.waiter
+                .watch_room(&self.control.socket, Self::CONTROL, blocked)?;
+            self.watches_room = blocked;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps what an event says of the endpoint's own sockets, and gives the rest to the caller.
+fn sort(
+    control: &mut Receiver,
+    data: &mut Receiver,
+    ready: &mut Vec<(Token, Readiness)>,
+    token: Token,
+    readiness: Readiness,
+) {
+    if let Some(receiver) = [control, data]
+        .into_iter()
+        .find(|receiver| receiver.token == token)
+    {
+        // An error is read like a datagram.
+        receiver.readable |= readiness.readable || readiness.closed;
+    } else {
+        ready.push((token, readiness));
+    }
+}

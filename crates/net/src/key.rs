@@ -1,0 +1,300 @@
+//! The cluster's pre-shared key and its file: what `groupcast keygen` writes and every daemon reads.
+//!
+//! The file is one line of 64 hexadecimal digits (256 random bits); lines that begin with `#` are comments. What is
+//! derived from the key is the business of [`seal`](crate::seal).
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use zeroize::{Zeroize as _, Zeroizing};
+
+/// A cluster's pre-shared key: 256 bits, overwritten when dropped, never shown by `Debug`.
+#[derive(Clone)]
+pub struct Key([u8; Key::LEN]);
+
+impl Key {
+    /// Length in bytes.
+    pub const LEN: usize = 32;
+
+    const HEADER: &str = "# groupcast cluster key. Every daemon of the cluster needs a copy; who has it can read \
+                          and write everything. Keep it secret (chmod 600).\n";
+    /// No key file is longer, whatever its comments say.
+    const FILE_MAX: u64 = 4096;
+
+    /// 256 bits from the operating system.
+    ///
+    /// # Errors
+    /// [`KeyError::Entropy`] if the system has none to give.
+    pub fn random() -> Result<Self, KeyError> {
+        let mut bytes = [0; Self::LEN];
+        aws_lc_rs::rand::fill(&mut bytes).map_err(|_| KeyError::Entropy)?;
+        Ok(Self(bytes))
+    }
+
+    /// The key with exactly these bytes: for tests, and for keys that come from elsewhere.
+    pub fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
+        Self(bytes)
+    }
+
+    /// Makes a new random key and writes it to the new file `path` with mode 0600.
+    ///
+    /// # Errors
+    /// [`KeyError::Exists`] if there is a file already: it is never overwritten.
+    pub fn generate(path: &Path) -> Result<Self, KeyError> {
+        let key = Self::random()?;
+        let mut text = Zeroizing::new(String::from(Self::HEADER));
+        for byte in key.0 {
+            text.push(hex_digit(byte >> 4));
+            text.push(hex_digit(byte & 0xf));
+        }
+        text.push('\n');
+        let failed = |source| KeyError::Write {
+            path: path.into(),
+            source,
+        };
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::AlreadyExists => KeyError::Exists { path: path.into() },
+                _ => failed(source),
+            })?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        Ok(key)
+    }
+
+    /// Reads the key of the file `path`.
+    ///
+    /// # Errors
+    /// [`KeyError::Exposed`] if others than its owner may read or change the file, [`KeyError::Malformed`] if it holds
+    /// no key, [`KeyError::Read`] if it cannot be read.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let failed = |source| KeyError::Read {
+            path: path.into(),
+            source,
+        };
+        let file = File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(KeyError::Malformed {
+                path: path.into(),
+                what: "it is not a regular file",
+            });
+        }
+        let mode = metadata.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(KeyError::Exposed {
+                path: path.into(),
+                mode,
+            });
+        }
+        let mut text = Zeroizing::new(Vec::new());
+        file.take(Self::FILE_MAX + 1)
+            .read_to_end(&mut text)
+            .map_err(failed)?;
+        Self::parse(&text).map_err(|what| KeyError::Malformed {
+            path: path.into(),
+            what,
+        })
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, &'static str> {
+        if text.len() as u64 > Self::FILE_MAX {
+            return Err("it is longer than any key file");
+        }
+        let mut lines = text
+            .split(|byte| *byte == b'\n')
+            .map(<[u8]>::trim_ascii)
+            .filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+        let line = lines.next().ok_or("there is no key in it")?;
+        if lines.next().is_some() {
+            return Err("there is more than one line in it that is no comment");
+        }
+        if line.len() != 2 * Self::LEN {
+            return Err("its key is not 64 hexadecimal digits long");
+        }
+        let mut key = Self([0; Self::LEN]);
+        for (byte, digits) in key.0.iter_mut().zip(line.chunks_exact(2)) {
+            let digit = |at: usize| char::from(digits[at]).to_digit(16);
+            let (Some(high), Some(low)) = (digit(0), digit(1)) else {
+                return Err("its key contains something else than hexadecimal digits");
+            };
+            *byte = (high << 4 | low) as u8;
+        }
+        Ok(key)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8; Self::LEN] {
+        &self.0
+    }
+}
+
+/// 64 random bits from the operating system: for an incarnation, or a generator's seed.
+///
+/// # Errors
+/// [`KeyError::Entropy`] if the system has none to give.
+pub fn random_u64() -> Result<u64, KeyError> {
+    let mut bytes = [0; 8];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| KeyError::Entropy)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn hex_digit(nibble: u8) -> char {
+    char::from_digit(u32::from(nibble), 16).unwrap_or('0')
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(secret)")
+    }
+}
+
+/// Why there is no key. No file was changed, except that [`KeyError::Write`] may leave a part of a new one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The file exists; a key is never overwritten.
+    #[error("{} exists already, and a key is never overwritten: choose another name, or remove it first", .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Others than the owner may read or change the file.
+    #[error(
+        "the key file {0} is open to other users (mode {mode:03o}): run `chmod 600 {0}`, and make a new key if others \
+         may have read it",
+        .path.display()
+    )]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The file holds no key.
+    #[error("{} is not a key file: {what}; `groupcast keygen FILE` makes one", .path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the key file {}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file cannot be written.
+    #[error("cannot write the key file {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The operating system has no randomness to give.
+    #[error("the operating system gave no random bytes")]
+    Entropy,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("gc-key-{}-{name}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn file(&self, text: &str, mode: u32) -> PathBuf {
+            let path = self.0.join("file.key");
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_generated_key_is_private_loads_again_and_is_never_overwritten() {
+        let dir = Dir::new("generate");
+        let path = dir.0.join("cluster.key");
+        let made = Key::generate(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(Key::load(&path).unwrap().0, made.0);
+        let before = fs::read(&path).unwrap();
+        assert!(matches!(Key::generate(&path), Err(KeyError::Exists { .. })));
+        assert_eq!(fs::read(&path).unwrap(), before);
+        let text = String::from_utf8(before).unwrap();
+        assert!(text.lines().count() == 2 && text.starts_with('#'));
+    }
+
+    #[test]
+    fn a_key_open_to_others_is_refused_with_the_remedy() {
+        let dir = Dir::new("exposed");
+        for mode in [0o640, 0o604, 0o660, 0o601] {
+            let path = dir.file(&"ab".repeat(32), mode);
+            let error = Key::load(&path).unwrap_err();
+            let remedy = format!("chmod 600 {}", path.display());
+            assert!(error.to_string().contains(&remedy), "{error}");
+        }
+        for mode in [0o600, 0o400] {
+            assert!(Key::load(&dir.file(&"ab".repeat(32), mode)).is_ok());
+            fs::remove_file(dir.0.join("file.key")).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused_by_name() {
+        let dir = Dir::new("malformed");
+        let long = format!("#{}\n{}", "x".repeat(5000), "ab".repeat(32));
+        let two = format!("{0}\n{0}\n", "ab".repeat(32));
+        for (text, what) in [
+            ("", "no key"),
+            ("# only a comment\n", "no key"),
+            ("abcd\n", "64 hexadecimal"),
+            (&"zz".repeat(32), "something else"),
+            (&two, "more than one"),
+            (&long, "longer"),
+        ] {
+            let error = Key::load(&dir.file(text, 0o600)).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains("keygen"), "{error}");
+        }
+        let error = Key::load(&dir.0).unwrap_err().to_string();
+        assert!(error.contains("regular file"), "{error}");
+        let missing = Key::load(&dir.0.join("none")).unwrap_err().to_string();
+        assert!(missing.contains("none"), "{missing}");
+    }
+
+    #[test]
+    fn debug_does_not_show_the_key() {
+        assert_eq!(format!("{:?}", Key::from_bytes([7; 32])), "Key(secret)");
+    }
+}

@@ -1,0 +1,110 @@
+//! Log lines that must not become a flood: rejected datagrams, once a minute a kind.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use groupcast_core::Time;
+use groupcast_core::node::Rejected;
+use groupcast_core::wire::PrefixError;
+
+/// What kinds of rejection are told apart in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Not of this protocol, or cut short.
+    Malformed,
+    Version,
+    Cluster,
+    Forged,
+    Channel,
+    /// Happens in any healthy group: own multicasts, replays, first contacts.
+    Ordinary,
+}
+
+impl Kind {
+    const COUNT: usize = 6;
+
+    fn of(rejected: &Rejected) -> Self {
+        match rejected {
+            Rejected::Prefix(PrefixError::Version(_)) => Self::Version,
+            Rejected::Prefix(_) => Self::Malformed,
+            Rejected::Cluster { .. } => Self::Cluster,
+            Rejected::Forged => Self::Forged,
+            Rejected::Channel => Self::Channel,
+            _ => Self::Ordinary,
+        }
+    }
+
+    /// What the operator can do about it.
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Malformed => "another program uses this address and port",
+            Self::Version => "the other daemon runs another release",
+            Self::Cluster => "another cluster, with another key, uses this address and port",
+            Self::Forged => "somebody without the key sends here, or the network damages datagrams",
+            Self::Channel => "the other daemon carries a protocol that this one does not",
+            Self::Ordinary => "",
+        }
+    }
+}
+
+/// When each kind was last logged, and how many went by in silence since.
+#[derive(Debug, Default)]
+pub(crate) struct RejectionLog {
+    kinds: [(Option<Time>, u64); Kind::COUNT],
+}
+
+impl RejectionLog {
+    const INTERVAL: Duration = Duration::from_secs(60);
+
+    /// Logs that a datagram from `from` was rejected, unless its kind was logged less than a minute ago.
+    pub(crate) fn note(&mut self, now: Time, from: SocketAddr, rejected: &Rejected) {
+        if *rejected == Rejected::Own {
+            return;
+        }
+        let kind = Kind::of(rejected);
+        let Some(muted) = self.due(now, kind) else {
+            return;
+        };
+        if kind == Kind::Ordinary {
+            tracing::debug!(%from, muted, "datagram dropped: {rejected}");
+        } else {
+            tracing::warn!(
+                %from,
+                muted,
+                "datagram dropped: {rejected}; {} (the next ones of this kind are counted, and logged once a minute)",
+                kind.hint()
+            );
+        }
+    }
+
+    /// How many went by since the last line if a line is due, else counts this one.
+    fn due(&mut self, now: Time, kind: Kind) -> Option<u64> {
+        let (last, muted) = &mut self.kinds[kind as usize];
+        if last.is_some_and(|last| now - last < Self::INTERVAL) {
+            *muted += 1;
+            return None;
+        }
+        *last = Some(now);
+        Some(std::mem::take(muted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_logged_once_a_minute() {
+        let mut log = RejectionLog::default();
+        assert_eq!(log.due(Time::ZERO, Kind::Forged), Some(0));
+        assert_eq!(log.due(Time::from_millis(1), Kind::Cluster), Some(0));
+        for second in 1..60 {
+            assert_eq!(
+                log.due(Time::from_millis(second * 1000), Kind::Forged),
+                None
+            );
+        }
+        assert_eq!(log.due(Time::from_millis(60_000), Kind::Forged), Some(59));
+        assert_eq!(log.due(Time::from_millis(120_000), Kind::Forged), Some(0));
+    }
+}

@@ -1,0 +1,249 @@
+//! The sockets of an endpoint: which there are, and how each is set up.
+//!
+//! - *Control*: bound to the listen address. Tokens and all other unicast arrive here, and every datagram, multicast
+//!   too, is sent from here, so that its source is the address to answer to.
+//! - *Data*: with multicast, bound to the group's address and joined on the listen address's interface; all multicasts
+//!   arrive here, whatever their class. In a mesh, bound to the port after the listen port: a datagram's class chooses
+//!   between the two ports of a peer.
+//!
+//! Datagrams may be fragmented by IP (tokens and joins of large groups), so "don't fragment" is off everywhere.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use groupcast_core::Time;
+
+use crate::clock::Clock;
+use crate::config::{EndpointConfig, Group};
+use crate::error::NetError;
+use crate::sys;
+
+/// Tokens and unicast need less buffer than data.
+const CONTROL_BUFFER_MAX: usize = 1 << 20;
+
+/// Both sockets, and what the kernel granted.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    pub(crate) control: Socket,
+    pub(crate) data: Socket,
+    pub(crate) buffer: BufferReport,
+}
+
+/// What became of the wish for a large receive buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BufferReport {
+    /// Bytes asked for.
+    pub asked: usize,
+    /// Bytes that the kernel gave.
+    pub granted: usize,
+}
+
+impl BufferReport {
+    /// What to tell the operator if the kernel gave less than was asked for.
+    pub fn warning(&self) -> Option<String> {
+        let Self { asked, granted } = self;
+        (granted < asked).then(|| {
+            format!(
+                "the receive buffer is {granted} bytes, {asked} were asked for: under load datagrams will be lost \
+                 and repeated; run `sysctl -w net.core.rmem_max={asked}` as root (and put net.core.rmem_max = {asked} \
+                 into /etc/sysctl.d/ to keep it), then restart the daemon"
+            )
+        })
+    }
+}
+
+impl Sockets {
+    pub(crate) fn open(config: &EndpointConfig) -> Result<Self, NetError> {
+        let listen = config.listen;
+        let control = bound(listen)?;
+        set_up_sending(&control, *listen.ip(), config.multicast_ttl, config.loops())?;
+        let data = match config.group {
+            Group::Multicast(group) => joined(group, *listen.ip())?,
+            Group::Mesh(_) => bound(SocketAddrV4::new(*listen.ip(), listen.port() + 1))?,
+        };
+        ask_receive_buffer(&control, config.receive_buffer.min(CONTROL_BUFFER_MAX))?;
+        let buffer = ask_receive_buffer(&data, config.receive_buffer)?;
+        ask_send_buffer(&control, config.send_buffer)?;
+        if config.offload {
+            for socket in [&control, &data] {
+                // Kernels before 5.0 cannot coalesce: then every datagram comes by itself.
+                if let Err(error) = sys::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)
+                {
+                    tracing::debug!(%error, "no receive offload");
+                }
+            }
+        }
+        Ok(Self {
+            control,
+            data,
+            buffer,
+        })
+    }
+}
+
+fn create() -> Result<Socket, NetError> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))
+        .map_err(NetError::system("create a UDP socket"))?;
+    socket
+        .set_nonblocking(true)
+        .map_err(NetError::system("make a socket non-blocking"))?;
+    sys::set_option(
+        socket.as_fd(),
+        libc::IPPROTO_IP,
+        libc::IP_MTU_DISCOVER,
+        libc::IP_PMTUDISC_DONT,
+    )
+    .map_err(NetError::system("allow fragmentation"))?;
+    Ok(socket)
+}
+
+/// A socket bound to a unicast address of this host.
+fn bound(address: SocketAddrV4) -> Result<Socket, NetError> {
+    let socket = create()?;
+    bind(&socket, address)?;
+    Ok(socket)
+}
+
+fn bind(socket: &Socket, address: SocketAddrV4) -> Result<(), NetError> {
+    socket
+        .bind(&address.into())
+        .map_err(|source| match source.raw_os_error() {
+            Some(libc::EADDRINUSE) => NetError::InUse { address },
+            Some(libc::EADDRNOTAVAIL) => NetError::NotLocal {
+                address: *address.ip(),
+            },
+            Some(libc::EACCES) => NetError::Forbidden { address },
+            _ => NetError::System {
+                what: "bind a UDP socket",
+                source,
+            },
+        })
+}
+
+/// A socket that receives what is sent to `group`, on the interface of `listen` only. Several processes of a host may
+/// have one each, and each gets a copy.
+fn joined(group: SocketAddrV4, listen: Ipv4Addr) -> Result<Socket, NetError> {
+    let socket = create()?;
+    socket
+        .set_reuse_address(true)
+        .map_err(NetError::system("share the multicast port"))?;
+    // Without this, the kernel also delivers groups that other sockets joined on other interfaces.
+    socket
+        .set_multicast_all_v4(false)
+        .map_err(NetError::system("restrict multicasts to one interface"))?;
+    bind(&socket, group)?;
+    socket
+        .join_multicast_v4(group.ip(), &listen)
+        .map_err(|source| NetError::NoMulticast {
+            listen,
+            group: *group.ip(),
+            source,
+        })?;
+    Ok(socket)
+}
+
+fn set_up_sending(
+    socket: &Socket,
+    interface: Ipv4Addr,
+    ttl: u8,
+    loops: bool,
+) -> Result<(), NetError> {
+    socket
+        .set_multicast_if_v4(&interface)
+        .map_err(NetError::system("choose the interface for multicasts"))?;
+    socket
+        .set_multicast_ttl_v4(ttl.into())
+        .map_err(NetError::system("set the multicast TTL"))?;
+    socket
+        .set_multicast_loop_v4(loops)
+        .map_err(NetError::system("set the multicast loop"))
+}
+
+fn ask_receive_buffer(socket: &Socket, asked: usize) -> Result<BufferReport, NetError> {
+    let (fd, level) = (socket.as_fd(), libc::SOL_SOCKET);
+    let granted = ask_buffer(fd, asked, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)
+        .and_then(|()| sys::option(fd, level, libc::SO_RCVBUF))
+        .map_err(NetError::system("set the receive buffer"))?;
+    Ok(BufferReport {
+        asked,
+        // The kernel doubles what it grants, for its own book-keeping.
+        granted: usize::try_from(granted).unwrap_or(0) / 2,
+    })
+}
+
+fn ask_send_buffer(socket: &Socket, asked: usize) -> Result<(), NetError> {
+    ask_buffer(socket.as_fd(), asked, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)
+        .map_err(NetError::system("set the send buffer"))
+}
+
+/// Asks with privilege (past the system's limit), then without.
+fn ask_buffer(
+    socket: BorrowedFd<'_>,
+    asked: usize,
+    force: libc::c_int,
+    plain: libc::c_int,
+) -> io::Result<()> {
+    let asked = libc::c_int::try_from(asked).unwrap_or(libc::c_int::MAX / 2);
+    sys::set_option(socket, libc::SOL_SOCKET, force, asked)
+        .or_else(|_| sys::set_option(socket, libc::SOL_SOCKET, plain, asked))
+}
+
+/// The largest datagram that reaches `to` from `listen` in one piece (its UDP payload), if the kernel can tell.
+pub(crate) fn datagram_max(listen: Ipv4Addr, to: SocketAddrV4) -> Option<usize> {
+    const IP_AND_UDP_HEADER: usize = 28;
+    let socket = bound(SocketAddrV4::new(listen, 0)).ok()?;
+    socket.set_multicast_if_v4(&listen).ok()?;
+    socket.connect(&to.into()).ok()?;
+    let mtu = sys::option(socket.as_fd(), libc::IPPROTO_IP, libc::IP_MTU).ok()?;
+    usize::try_from(mtu).ok()?.checked_sub(IP_AND_UDP_HEADER)
+}
+
+/// Whether a multicast to `group`, sent from the interface of `listen` with the loop on, comes back to this host
+/// within 200 ms. False says that this machine (or container) has no working multicast there.
+pub fn probe_multicast(listen: Ipv4Addr, group: Ipv4Addr) -> bool {
+    match try_probe(listen, group) {
+        Ok(heard) => heard,
+        Err(error) => {
+            tracing::debug!(%error, %listen, %group, "no multicast");
+            false
+        }
+    }
+}
+
+fn try_probe(listen: Ipv4Addr, group: Ipv4Addr) -> Result<bool, NetError> {
+    const PATIENCE: Duration = Duration::from_millis(200);
+    let receiver = joined(SocketAddrV4::new(group, 0), listen)?;
+    let port = receiver
+        .local_addr()
+        .ok()
+        .and_then(|address| address.as_socket_ipv4())
+        .map_or(0, |address| address.port());
+    let sender = bound(SocketAddrV4::new(listen, 0))?;
+    set_up_sending(&sender, listen, 1, true)?;
+    let mut nonce = [0; 16];
+    aws_lc_rs::rand::fill(&mut nonce)
+        .map_err(|_| NetError::system("get random bytes")(io::ErrorKind::Other.into()))?;
+    let to = SocketAddrV4::new(group, port);
+    sys::send(sender.as_fd(), to, &nonce, None).map_err(NetError::system("send a multicast"))?;
+
+    let clock = Clock::start();
+    let mut received = BytesMut::with_capacity(nonce.len());
+    loop {
+        let waited = clock.now() - Time::ZERO;
+        let Some(left) = PATIENCE.checked_sub(waited) else {
+            return Ok(false);
+        };
+        sys::wait_readable(&receiver, left).map_err(NetError::system("wait for a multicast"))?;
+        while sys::receive(receiver.as_fd(), &mut received).is_ok() {
+            if received == nonce[..] {
+                return Ok(true);
+            }
+            received.clear();
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The system calls that the safe crates do not offer: segmented sends, coalesced receives, a nanosecond wait.
+//!
+//! The only unsafe code of the crate. IPv4 only. Every call is non-blocking but [`wait_readable`].
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use libc::{c_int, c_void, socklen_t};
+
+/// The most datagrams in one system call, segmented or not.
+pub(crate) const BATCH_MAX: usize = 64;
+
+/// Room for the one control message that we send or receive (16 bytes of header, up to 8 of data), and to spare.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// What one call received.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    /// Bytes appended.
+    pub(crate) len: usize,
+    /// Length of every datagram in them but perhaps the last; `None` if there is only one datagram.
+    pub(crate) stride: Option<usize>,
+    /// Who sent them.
+    pub(crate) from: SocketAddrV4,
+}
+
+/// Receives a datagram, or several of one sender that the kernel coalesced, and appends them to `buffer` within its
+/// capacity. What does not fit is lost.
+pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut BytesMut) -> io::Result<Received> {
+    let room = buffer.spare_capacity_mut();
+    let mut from = address_of(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    let mut control = Control([0; 64]);
+    let mut vector = libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
+    };
+    let mut header = header(&mut from, &mut vector);
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = size_of::<Control>() as _;
+    // SAFETY: `header` points to `from`, `vector` (which describes `room`) and `control`, all alive and exclusively
+    // borrowed during the call, each with its true length.
+    let len =
+        check(unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) })?;
+    let len = len.min(room.len());
+    // SAFETY: the kernel has written the first `len` bytes of the spare capacity, which directly follow the buffer's
+    // own, and `len` does not exceed it.
+    unsafe { buffer.set_len(buffer.len() + len) };
+    Ok(Received {
+        len,
+        stride: stride_of(&header),
+        from: SocketAddrV4::new(
+            Ipv4Addr::from(from.sin_addr.s_addr.to_ne_bytes()),
+            u16::from_be(from.sin_port),
+        ),
+    })
+}
+
+fn stride_of(header: &libc::msghdr) -> Option<usize> {
+    // SAFETY: `header` was filled by a successful `recvmsg` and its control buffer is still alive, so the macros walk
+    // over well-formed messages within it; a UDP_GRO message carries one `c_int`, read unaligned.
+    unsafe {
+        let mut message = libc::CMSG_FIRSTHDR(header);
+        while !message.is_null() {
+            if (*message).cmsg_level == libc::SOL_UDP && (*message).cmsg_type == libc::UDP_GRO {
+                let stride: c_int = ptr::read_unaligned(libc::CMSG_DATA(message).cast());
+                return usize::try_from(stride).ok().filter(|stride| *stride > 0);
+            }
+            message = libc::CMSG_NXTHDR(header, message);
+        }
+    }
+    None
+}
+
+/// Sends `bytes` to `to`: one datagram, or with `segment` several of that many bytes (the last may be shorter).
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    to: SocketAddrV4,
+    bytes: &[u8],
+    segment: Option<u16>,
+) -> io::Result<()> {
+    let mut address = address_of(to);
+    let mut control = Control([0; 64]);
+    let mut vector = vector_of(bytes);
+    let mut header = header(&mut address, &mut vector);
+    if let Some(size) = segment {
+        header.msg_control = control.0.as_mut_ptr().cast();
+        // SAFETY: plain arithmetic on a length; the room of one `u16` message is below that of `Control`, and the
+        // first message of a buffer large enough for it is never null.
+        unsafe {
+            header.msg_controllen = libc::CMSG_SPACE(size_of::<u16>() as u32) as _;
+            let message = libc::CMSG_FIRSTHDR(&raw const header);
+            (*message).cmsg_level = libc::SOL_UDP;
+            (*message).cmsg_type = libc::UDP_SEGMENT;
+            (*message).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as _;
+            ptr::write_unaligned(libc::CMSG_DATA(message).cast(), size);
+        }
+    }
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: `header` points to `address`, `vector` (which describes `bytes`; the kernel only reads it) and `control`,
+    // all alive during the call, each with its true length.
+    check(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) }).map(|_| ())
+}
+
+/// Sends `bytes` to `to` as separate datagrams of `size` bytes (the last may be shorter), at most [`BATCH_MAX`] of
+/// them; how many were sent. An error after the first is reported by the next call.
+pub(crate) fn send_each(
+    socket: BorrowedFd<'_>,
+    to: SocketAddrV4,
+    bytes: &[u8],
+    size: usize,
+) -> io::Result<usize> {
+    let mut address = address_of(to);
+    let mut vectors = [const { vector_of(&[]) }; BATCH_MAX];
+    let mut count = 0;
+    for (vector, datagram) in vectors.iter_mut().zip(bytes.chunks(size.max(1))) {
+        *vector = vector_of(datagram);
+        count += 1;
+    }
+    let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH_MAX];
+    for (slot, vector) in headers.iter_mut().zip(&mut vectors[..count]) {
+        slot.write(libc::mmsghdr {
+            msg_hdr: header(&mut address, vector),
+            msg_len: 0,
+        });
+    }
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the first `count` headers are initialised just above and point to `address` and to one vector each,
+    // which describes a part of `bytes` (only read); all of them are alive during the call.
+    check(unsafe {
+        libc::sendmmsg(
+            socket.as_raw_fd(),
+            headers.as_mut_ptr().cast(),
+            count as _,
+            flags as _,
+        )
+    } as isize)
+}
+
+/// Waits until `descriptor` is readable or `timeout` has passed, to the kernel's timer slack (50 µs by default).
+/// A signal ends the wait early.
+pub(crate) fn wait_readable(descriptor: &impl AsRawFd, timeout: Duration) -> io::Result<()> {
+    let mut poll = libc::pollfd {
+        fd: descriptor.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let timeout = libc::timespec {
+        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: timeout.subsec_nanos() as _,
+    };
+    // SAFETY: one `pollfd` and one `timespec`, both alive during the call; no signal mask.
+    let result = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
+    match check(result as isize) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        other => other.map(|_| ()),
+    }
+}
+
+/// How many datagrams the kernel has dropped at this socket's receive buffer, modulo 2^32.
+pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut info = [0u32; 9];
+    let mut len = size_of_val(&info) as socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, the true size of `info`, to which every bit pattern is valid.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            info.as_mut_ptr().cast::<c_void>(),
+            &raw mut len,
+        )
+    } as isize)?;
+    Ok(info[libc::SK_MEMINFO_DROPS as usize])
+}
+
+/// Sets an integer option.
+pub(crate) fn set_option(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: c_int,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads one `c_int`, which is alive during the call, and is told its size.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast::<c_void>(),
+            size_of::<c_int>() as socklen_t,
+        )
+    } as isize)
+    .map(|_| ())
+}
+
+/// Reads an integer option.
+pub(crate) fn option(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c_int> {
+    let mut value: c_int = 0;
+    let mut len = size_of::<c_int>() as socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, the true size of `value`, to which every bit pattern is valid.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw mut value).cast::<c_void>(),
+            &raw mut len,
+        )
+    } as isize)?;
+    Ok(value)
+}
+
+fn check(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+fn address_of(address: SocketAddrV4) -> libc::sockaddr_in {
+    libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: address.port().to_be(),
+        sin_addr: libc::in_addr {
+            s_addr: u32::from_ne_bytes(address.ip().octets()),
+        },
+        sin_zero: [0; 8],
+    }
+}
+
+/// A vector over `bytes`, for sending: the kernel does not write through it.
+const fn vector_of(bytes: &[u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    }
+}
+
+/// A header without control messages; it holds pointers to both arguments.
+fn header(address: &mut libc::sockaddr_in, vector: &mut libc::iovec) -> libc::msghdr {
+    // SAFETY: `msghdr` is plain old data (it has private padding on some targets, hence no literal): zero is valid.
+    let mut header: libc::msghdr = unsafe { mem::zeroed() };
+    header.msg_name = (&raw mut *address).cast();
+    header.msg_namelen = size_of::<libc::sockaddr_in>() as socklen_t;
+    header.msg_iov = vector;
+    header.msg_iovlen = 1;
+    header
+}

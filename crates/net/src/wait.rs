@@ -1,0 +1,137 @@
+//! Waiting: readiness of the endpoint's sockets and of the caller's sources, and when to sleep.
+//!
+//! The wait itself is a `ppoll` on the epoll descriptor (nanoseconds, where `epoll_wait` has milliseconds and rounds
+//! up: the token's timers are shorter than that), followed by a collection that does not wait. Before it, the thread
+//! polls for a while where [`Spin`] says so.
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use groupcast_core::Time;
+use mio::event::Event;
+use mio::{Events, Interest, Poll, Token};
+use socket2::Socket;
+
+use crate::clock::Clock;
+use crate::config::Spin;
+use crate::sys;
+
+/// What a source of the caller's is ready for. Edge-triggered: read or write until it would block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Readiness {
+    /// There is something to read, or its end.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+    /// The other side has closed it (or at least its sending half), or it failed.
+    pub closed: bool,
+}
+
+impl Readiness {
+    fn of(event: &Event) -> Self {
+        Self {
+            readable: event.is_readable(),
+            writable: event.is_writable(),
+            closed: event.is_read_closed() || event.is_write_closed() || event.is_error(),
+        }
+    }
+}
+
+/// The poll, and the policy of spinning.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    poll: Poll,
+    events: Events,
+    spin: Spin,
+    /// Whether there is a core to spare.
+    spare: bool,
+    /// When the sockets last had something.
+    pub(crate) traffic: Time,
+}
+
+impl Waiter {
+    /// The most events that one collection brings; the kernel keeps the others for the next.
+    const EVENTS_MAX: usize = 256;
+    /// [`Spin::Auto`] spins for this long after the last traffic,
+    const SPIN_AFTER_TRAFFIC: Duration = Duration::from_micros(100);
+    /// and only with more cores than this.
+    const SPIN_CORES_MIN: usize = 4;
+
+    pub(crate) fn new(spin: Spin) -> io::Result<Self> {
+        Ok(Self {
+            poll: Poll::new()?,
+            events: Events::with_capacity(Self::EVENTS_MAX),
+            spin,
+            spare: available_parallelism().is_ok_and(|cores| cores.get() > Self::SPIN_CORES_MIN),
+            traffic: Time::ZERO,
+        })
+    }
+
+    pub(crate) fn registry(&self) -> &mio::Registry {
+        self.poll.registry()
+    }
+
+    pub(crate) fn register(&self, socket: &Socket, token: Token) -> io::Result<()> {
+        let fd = socket.as_raw_fd();
+        let mut source = mio::unix::SourceFd(&fd);
+        self.registry()
+            .register(&mut source, token, Interest::READABLE)
+    }
+
+    /// Also tells when there is room in the send buffer of `socket`, or no longer. Not always on: the kernel would
+    /// wake the thread for every datagram that leaves.
+    pub(crate) fn watch_room(&self, socket: &Socket, token: Token, watch: bool) -> io::Result<()> {
+        let interest = if watch {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
+        let fd = socket.as_raw_fd();
+        let mut source = mio::unix::SourceFd(&fd);
+        self.registry().reregister(&mut source, token, interest)
+    }
+
+    /// Waits for an event for up to `wait` from `now` on; each event goes to `sink`.
+    pub(crate) fn wait(
+        &mut self,
+        clock: Clock,
+        now: Time,
+        wait: Duration,
+        mut sink: impl FnMut(Token, Readiness),
+    ) -> io::Result<()> {
+        let end = now + wait;
+        let spin_end = end.min(match self.spin {
+            Spin::Off => Time::ZERO,
+            Spin::Auto if !self.spare => Time::ZERO,
+            Spin::Auto => self.traffic + Self::SPIN_AFTER_TRAFFIC,
+            Spin::For(duration) => now + duration,
+        });
+        let mut at = now;
+        while at < spin_end {
+            if self.collect(&mut sink)? {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+            at = clock.now();
+        }
+        if at < end {
+            sys::wait_readable(&self.poll, end - at)?;
+        }
+        self.collect(&mut sink).map(|_| ())
+    }
+
+    /// Collects what is there without waiting; whether there was anything.
+    pub(crate) fn collect(&mut self, mut sink: impl FnMut(Token, Readiness)) -> io::Result<bool> {
+        match self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        for event in &self.events {
+            sink(event.token(), Readiness::of(event));
+        }
+        Ok(!self.events.is_empty())
+    }
+}
