@@ -48,6 +48,13 @@ impl<K: TimerKey> Timers<K> {
         self.due.fill(None);
     }
 
+    /// Stops all but `timer`.
+    pub fn cancel_all_but(&mut self, timer: K) {
+        let kept = self.due(timer);
+        self.cancel_all();
+        self.due[timer.index()] = kept;
+    }
+
     /// When `timer` is due, if it is set.
     pub fn due(&self, timer: K) -> Option<Time> {
         self.due[timer.index()]

@@ -88,6 +88,11 @@ impl<T> SeqWindow<T> {
         self.base
     }
 
+    /// The most items that it spans.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// The numbers up to `limit` that are missing, lowest first.
     pub fn missing(&self, limit: u64) -> impl Iterator<Item = u64> {
         (self.aru + 1..=limit).filter(|seq| self.get(*seq).is_none())

@@ -1,0 +1,344 @@
+//! What a member knows of others, from ring to ring: whom it hears, whose joins are stale, who is in quarantine; and
+//! how rings find each other, and members say good-bye.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use groupcast_core::{Event, MemberId, Time};
+
+use super::config::RingConfig;
+use super::gather::Gather;
+use super::wire::{Announcement, Join, Message};
+use super::{Ring, State, Timer};
+
+/// Knowledge that outlives rings. Every table is bounded by [`Acquaintance::MAX`].
+#[derive(Debug, Default)]
+pub(super) struct Acquaintance {
+    /// Own changes of mind so far.
+    pub(super) attempt: u64,
+    /// The highest ring counter seen anywhere.
+    pub(super) counter: u64,
+    /// The highest attempt of each member's joins.
+    attempts: BTreeMap<MemberId, u64>,
+    /// Strangers whose multicasts were heard, and when last.
+    heard: BTreeMap<MemberId, Time>,
+    quarantine: BTreeMap<MemberId, Quarantine>,
+    /// Members that did not acknowledge the token of a forming ring, how many times in a row.
+    strikes: BTreeMap<MemberId, u32>,
+    /// When strangers were last answered with an announcement.
+    answered: Option<Time>,
+    /// When a namesake was last told.
+    told_namesake: Option<Time>,
+    pub(super) leaving: Option<Leaving>,
+}
+
+#[derive(Debug)]
+struct Quarantine {
+    until: Time,
+    length: Duration,
+}
+
+/// A graceful leave that is under way.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    /// When to stop waiting for what was accepted.
+    deadline: Time,
+    /// Good-byes sent; from the first on, this member is gone for the others.
+    pub(super) goodbyes: u32,
+}
+
+/// How long a stranger counts as heard.
+const HEARD_FOR: Duration = Duration::from_secs(2);
+/// Strangers are answered, and namesakes told, at most this often.
+const ANSWER_INTERVAL: Duration = Duration::from_millis(10);
+/// Good-byes of a leaving member: one may be lost, three hardly.
+const GOODBYES: u32 = 3;
+/// Time between them.
+const GOODBYE_INTERVAL: Duration = Duration::from_millis(5);
+/// A forming ring's successor that was silent this many times in a row is left out.
+const STRIKES: u32 = 2;
+
+impl Acquaintance {
+    /// The most entries of each table.
+    const MAX: usize = 512;
+
+    /// Notes a join's attempt: `None` if it is stale, else whether it is a new one.
+    pub(super) fn note_attempt(&mut self, from: MemberId, attempt: u64) -> Option<bool> {
+        if self.attempts.len() >= Self::MAX && !self.attempts.contains_key(&from) {
+            self.attempts.pop_first();
+        }
+        let seen = self.attempts.entry(from).or_insert(0);
+        if attempt < *seen {
+            return None;
+        }
+        let fresh = attempt > *seen;
+        *seen = attempt;
+        Some(fresh)
+    }
+
+    /// A stranger's multicast was heard.
+    pub(super) fn note_heard(&mut self, now: Time, from: MemberId) {
+        if self.heard.len() >= Self::MAX {
+            self.heard.retain(|_, at| now.since(*at) < HEARD_FOR);
+        }
+        if self.heard.len() < Self::MAX {
+            self.heard.insert(from, now);
+        }
+    }
+
+    /// Strangers heard lately.
+    pub(super) fn heard(&self, now: Time) -> Vec<MemberId> {
+        let recent = self
+            .heard
+            .iter()
+            .filter(|(_, at)| now.since(**at) < HEARD_FOR);
+        recent.map(|(member, _)| *member).take(64).collect()
+    }
+
+    /// `member` was excluded: it is not let in for a while, for longer if that happens again soon.
+    pub(super) fn quarantine(&mut self, now: Time, member: MemberId, config: &RingConfig) {
+        if self.quarantine.len() >= Self::MAX {
+            self.quarantine
+                .retain(|_, quarantine| now < quarantine.until);
+            if self.quarantine.len() >= Self::MAX {
+                return;
+            }
+        }
+        let before = self
+            .quarantine
+            .get(&member)
+            .filter(|before| now.since(before.until) < before.length * 8);
+        let length = before.map_or(config.quarantine_min, |before| {
+            (before.length * 2).min(config.quarantine_max)
+        });
+        self.quarantine.insert(
+            member,
+            Quarantine {
+                until: now + length,
+                length,
+            },
+        );
+        self.heard.remove(&member);
+    }
+
+    pub(super) fn is_quarantined(&self, now: Time, member: MemberId) -> bool {
+        self.quarantine
+            .get(&member)
+            .is_some_and(|quarantine| now < quarantine.until)
+    }
+
+    /// `member` did not acknowledge a forming ring's token: whether that was once too often.
+    pub(super) fn strike(&mut self, member: MemberId) -> bool {
+        if self.strikes.len() >= Self::MAX {
+            self.strikes.clear();
+        }
+        let strikes = self.strikes.entry(member).or_insert(0);
+        *strikes += 1;
+        *strikes >= STRIKES
+    }
+
+    /// A ring was installed.
+    pub(super) fn forgive(&mut self) {
+        self.strikes.clear();
+    }
+
+    fn may_answer(&mut self, now: Time) -> bool {
+        let may = self
+            .answered
+            .is_none_or(|at| now.since(at) >= ANSWER_INTERVAL);
+        if may {
+            self.answered = Some(now);
+        }
+        may
+    }
+}
+
+impl Ring {
+    /// Sets the next turn of this member to announce the ring.
+    pub(super) fn plan_announcement(&mut self, now: Time) {
+        let members = self.ring.as_ref().map_or(1, |ring| ring.members.len());
+        let turn = self.config.announce_interval * members as u32;
+        let delay = self.rng.duration(turn * 3 / 4, turn * 5 / 4);
+        self.timers.set(Timer::Announce, now + delay);
+    }
+
+    pub(super) fn announce_by_turn(&mut self, now: Time) {
+        self.announce(now);
+        self.plan_announcement(now);
+    }
+
+    fn announce(&mut self, now: Time) {
+        let (Some(ring), State::Operational(_)) = (&self.ring, &self.state) else {
+            return;
+        };
+        let heard = self.acquaintance.heard(now);
+        let announcement = Announcement {
+            ring: ring.id,
+            members: ring.members.clone(),
+            heard,
+        };
+        self.outbox.multicast(&Message::Announcement(announcement));
+    }
+
+    /// Lets a stranger know that it is heard.
+    pub(super) fn answer_stranger(&mut self, now: Time) {
+        if self.acquaintance.may_answer(now) {
+            self.announce(now);
+        }
+    }
+
+    pub(super) fn handle_announcement(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        announcement: Announcement,
+    ) {
+        self.acquaintance.counter = self.acquaintance.counter.max(announcement.ring.counter);
+        if self.acquaintance.is_quarantined(now, from) {
+            return;
+        }
+        match &self.state {
+            State::Operational(_) => {
+                let Some(ring) = &self.ring else { return };
+                if ring.members.iter().any(|member| member.node == from.node) {
+                    return;
+                }
+                self.acquaintance.note_heard(now, from);
+                let hears_us = announcement
+                    .heard
+                    .iter()
+                    .any(|member| ring.members.contains(member));
+                if hears_us {
+                    let mut gather = Gather::default();
+                    gather.proc.insert(from);
+                    gather.proc.extend(announcement.members);
+                    self.gather(now, "another ring", gather);
+                } else {
+                    self.answer_stranger(now);
+                }
+            }
+            State::Gather(gather) if !gather.proc.contains(&from) => {
+                self.acquaintance.note_heard(now, from);
+                if announcement.heard.contains(&self.local) {
+                    self.gather_strangers(now, from, &announcement.members);
+                } else {
+                    self.join_soon(now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A datagram of another process with this member's name.
+    pub(super) fn handle_namesake(&mut self, now: Time, from: MemberId, message: &Message) {
+        let uptime_ms = u64::try_from(now.since(self.started).as_millis()).unwrap_or(u64::MAX);
+        if let Message::NameInUse { uptime_ms: theirs } = message {
+            if (*theirs, self.local.incarnation) > (uptime_ms, from.incarnation) {
+                self.events.push_back(Event::NameInUse { holder: from });
+                self.timers.cancel_all();
+                self.transition(State::Left, "name in use");
+            }
+            return;
+        }
+        if self
+            .acquaintance
+            .told_namesake
+            .is_none_or(|at| now.since(at) >= ANSWER_INTERVAL)
+        {
+            self.acquaintance.told_namesake = Some(now);
+            self.outbox
+                .to(from, Message::NameInUse { uptime_ms }.encode());
+        }
+    }
+
+    pub(super) fn begin_leave(&mut self, now: Time) {
+        if self.acquaintance.leaving.is_some() || matches!(self.state, State::Left) {
+            return;
+        }
+        let deadline = now + self.config.leave_timeout;
+        self.acquaintance.leaving = Some(Leaving {
+            deadline,
+            goodbyes: 0,
+        });
+        self.timers.set(Timer::Leave, deadline);
+        self.wake_token(now);
+        self.leave_when_done(now);
+    }
+
+    /// Says good-bye once all that this member sent is held by all and delivered here.
+    pub(super) fn leave_when_done(&mut self, now: Time) {
+        let (Some(leaving), Some(ring)) = (&self.acquaintance.leaving, &self.ring) else {
+            return;
+        };
+        let done = matches!(self.state, State::Operational(_))
+            && self.queue.is_empty()
+            && ring.safe >= ring.own_high
+            && ring.cursor.delivered() >= ring.own_high;
+        if done && leaving.goodbyes == 0 {
+            self.say_goodbye(now);
+        }
+    }
+
+    pub(super) fn leave_timeout(&mut self, now: Time) {
+        let Some(leaving) = &self.acquaintance.leaving else {
+            return;
+        };
+        if leaving.goodbyes >= GOODBYES {
+            self.events.push_back(Event::Left);
+            self.timers.cancel_all();
+            self.transition(State::Left, "leave");
+        } else if leaving.goodbyes > 0 || now >= leaving.deadline {
+            self.say_goodbye(now);
+        } else {
+            self.timers.set(Timer::Leave, leaving.deadline);
+        }
+    }
+
+    fn say_goodbye(&mut self, now: Time) {
+        let Some(leaving) = &mut self.acquaintance.leaving else {
+            return;
+        };
+        if leaving.goodbyes == 0 {
+            self.acquaintance.attempt += 1;
+        }
+        leaving.goodbyes += 1;
+        let (attempt, counter) = (self.acquaintance.attempt, self.acquaintance.counter);
+        let none = Vec::new;
+        let join = Join {
+            attempt,
+            counter,
+            leaving: true,
+            proc: none(),
+            fail: none(),
+            left: none(),
+            heard: none(),
+        };
+        self.outbox.multicast(&Message::Join(join));
+        self.timers.cancel_all();
+        self.timers.set(Timer::Leave, now + GOODBYE_INTERVAL);
+    }
+
+    /// `from` says good-bye.
+    pub(super) fn handle_goodbye(&mut self, now: Time, from: MemberId) {
+        let of_ring = match &self.state {
+            State::Operational(_) => self
+                .ring
+                .as_ref()
+                .is_some_and(|ring| ring.members.contains(&from)),
+            State::Commit(commit) => commit.has(from),
+            State::Recovery(recovery) => recovery.ring.members.contains(&from),
+            State::Gather(_) => {
+                self.gather_goodbye(now, from);
+                false
+            }
+            State::Left => false,
+        };
+        if of_ring {
+            let mut gather = Gather::default();
+            gather.fail.insert(from);
+            gather.left.insert(from);
+            self.gather(now, "member left", gather);
+        }
+    }
+}

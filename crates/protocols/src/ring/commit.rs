@@ -1,0 +1,199 @@
+//! Commit: the commit token goes round twice. On the first pass each member declares what it holds of its old ring;
+//! on the second each learns what all hold.
+
+use alloc::vec::Vec;
+
+use groupcast_core::{ConfigId, MemberId, Time};
+
+use super::gather::Gather;
+use super::recovery::Recovery;
+use super::wire::{Commit, CommitMember, Holding, Message};
+use super::{Ring, State, Timer};
+
+/// A member that has declared what it holds.
+#[derive(Debug)]
+pub(super) struct CommitState {
+    /// The token as it was passed on.
+    commit: Commit,
+}
+
+impl CommitState {
+    /// Whether `member` is of the forming ring.
+    pub(super) fn has(&self, member: MemberId) -> bool {
+        self.members().any(|other| other == member)
+    }
+
+    pub(super) fn members(&self) -> impl Iterator<Item = MemberId> {
+        self.commit.members.iter().map(|part| part.member)
+    }
+}
+
+impl Ring {
+    /// The lowest candidate starts the commit token.
+    pub(super) fn form(&mut self, now: Time) {
+        let State::Gather(gather) = &self.state else {
+            return;
+        };
+        self.acquaintance.counter += 1;
+        let ring = ConfigId {
+            counter: self.acquaintance.counter,
+            representative: self.local,
+        };
+        let part = |member: MemberId| CommitMember {
+            member,
+            attempt: gather
+                .attempt_of(member)
+                .unwrap_or(self.acquaintance.attempt),
+            holding: None,
+        };
+        let members: Vec<CommitMember> = gather.members().map(part).collect();
+        let left = gather.left.iter().copied().collect();
+        let mut commit = Commit {
+            hop: 0,
+            ring,
+            left,
+            members,
+        };
+        commit.members[0].holding = Some(self.holding());
+        let alone = commit.members.len() == 1;
+        self.transition(State::Commit(CommitState { commit }), "consensus");
+        if alone {
+            self.recover(now);
+        } else {
+            self.pass_commit(now);
+        }
+    }
+
+    /// What this member holds of its old ring. From now on until the ring is installed, or fails to form, nothing is
+    /// added to it but what recovery brings.
+    fn holding(&self) -> Holding {
+        match &self.ring {
+            Some(ring) => {
+                let (aru, high) = (ring.window.aru(), ring.window.high());
+                Holding {
+                    ring: ring.id,
+                    aru,
+                    high,
+                    safe: ring.safe.min(aru),
+                }
+            }
+            None => {
+                let ring = ConfigId {
+                    counter: 0,
+                    representative: self.local,
+                };
+                Holding {
+                    ring,
+                    aru: 0,
+                    high: 0,
+                    safe: 0,
+                }
+            }
+        }
+    }
+
+    /// Passes the commit token to the next member, one hop further.
+    fn pass_commit(&mut self, now: Time) {
+        let State::Commit(CommitState { commit }) = &mut self.state else {
+            return;
+        };
+        commit.hop += 1;
+        let next = commit.members[commit.hop as usize % commit.members.len()].member;
+        let (key, hop) = (commit.ring.into(), commit.hop);
+        let body = Message::Commit(commit.clone()).encode();
+        self.timers
+            .set(Timer::Loss, now + self.config.token_loss_min);
+        // No data exists above this seq in the forming ring before its first token: only an answer is a sign.
+        self.pass(now, next, key, hop, u64::MAX, body);
+    }
+
+    pub(super) fn handle_commit(&mut self, now: Time, from: MemberId, commit: Commit) {
+        let members = commit.members.len() as u64;
+        let Some(me) = commit
+            .members
+            .iter()
+            .position(|part| part.member == self.local)
+        else {
+            self.counters.foreign += 1;
+            return;
+        };
+        if commit.hop % members != me as u64 || commit.hop > 2 * members {
+            self.counters.malformed += 1;
+            return;
+        }
+        let ack = Message::Ack {
+            ring: commit.ring.into(),
+            hop: commit.hop,
+        };
+        let taken = match &self.state {
+            State::Gather(gather) => {
+                commit.hop == me as u64 && self.agrees_with(gather, &commit, me)
+            }
+            State::Commit(state) => commit.ring == state.commit.ring,
+            State::Recovery(recovery) => commit.ring == recovery.ring.id,
+            State::Operational(_) => self.configuration() == Some(commit.ring),
+            State::Left => false,
+        };
+        if !taken {
+            self.counters.foreign += 1;
+            return;
+        }
+        self.outbox.unicast(from, ack.encode());
+        match &self.state {
+            State::Gather(_) => self.first_pass(now, commit, me),
+            State::Commit(state) if commit.hop > state.commit.hop => self.second_pass(now, commit),
+            State::Recovery(_) if commit.hop == 2 * members => self.start_token(now),
+            _ => self.counters.token_duplicates += 1,
+        }
+    }
+
+    /// Whether the commit token is of the ring that this member wants, at its present attempt.
+    fn agrees_with(&self, gather: &Gather, commit: &Commit, me: usize) -> bool {
+        commit.members[me].attempt == self.acquaintance.attempt
+            && commit.ring.representative == commit.members[0].member
+            && commit
+                .members
+                .iter()
+                .map(|part| part.member)
+                .eq(gather.members())
+            && commit.members[..me]
+                .iter()
+                .all(|part| part.holding.is_some())
+    }
+
+    fn first_pass(&mut self, now: Time, mut commit: Commit, me: usize) {
+        self.acquaintance.counter = self.acquaintance.counter.max(commit.ring.counter);
+        commit.members[me].holding = Some(self.holding());
+        self.timers.cancel_all_but(Timer::Leave);
+        self.transition(State::Commit(CommitState { commit }), "commit token");
+        self.pass_commit(now);
+    }
+
+    fn second_pass(&mut self, now: Time, commit: Commit) {
+        if commit.members.iter().any(|part| part.holding.is_none()) {
+            self.counters.malformed += 1;
+            return;
+        }
+        if let State::Commit(state) = &mut self.state {
+            state.commit = commit;
+        }
+        self.pass_commit(now);
+        self.recover(now);
+    }
+
+    /// All know what all hold.
+    fn recover(&mut self, now: Time) {
+        let State::Commit(CommitState { commit }) = &self.state else {
+            return;
+        };
+        let recovery = Recovery::new(commit, self.local, self.ring.as_ref(), &self.config);
+        let alone = commit.members.len() == 1;
+        self.transition(State::Recovery(recovery.into()), "all have declared");
+        if alone {
+            self.start_token(now);
+        } else {
+            self.timers
+                .set(Timer::Loss, now + self.config.token_loss_min);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Delivery in order: records out of packets, safe messages held back, the end of a configuration.
+
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use groupcast_core::mech::packing::{Record, Unpacker};
+use groupcast_core::{Delivery, Event, MemberId, MessageId, Place, Service};
+
+use super::config::RingConfig;
+use super::ordering::Ordering;
+use super::planted::Planted;
+
+/// How far delivery has come in one ring.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    /// The packet that is being delivered.
+    seq: u64,
+    /// How far into its body.
+    at: usize,
+    /// Messages that ended in it so far.
+    index: u64,
+    /// A safe message that must wait; it blocks all behind it (002 III-B).
+    blocked: Option<Record>,
+    /// One for each member.
+    unpackers: Vec<Unpacker>,
+    message_max: usize,
+    /// Packets of members whose records did not decode: a peer's bug.
+    pub(super) malformed: u64,
+}
+
+impl Cursor {
+    pub(super) fn new(start: u64, members: usize, message_max: usize) -> Self {
+        Self {
+            seq: start + 1,
+            at: 0,
+            index: 0,
+            blocked: None,
+            unpackers: vec![Unpacker::default(); members],
+            message_max,
+            malformed: 0,
+        }
+    }
+
+    /// All packets up to here are delivered.
+    pub(super) fn delivered(&self) -> u64 {
+        self.seq - 1
+    }
+
+    fn step(&mut self) {
+        self.seq += 1;
+        self.at = 0;
+        self.index = 0;
+    }
+}
+
+impl Ordering {
+    /// Delivers what can be: in order, up to the first gap or the first safe message that is not safe yet.
+    pub(super) fn deliver(&mut self, config: &RingConfig, emit: &mut impl FnMut(Event)) {
+        loop {
+            if self.window.get(self.cursor.seq).is_none() {
+                let gap = self.cursor.seq < self.window.high();
+                if gap && config.has(Planted::DeliverPastGap) {
+                    self.cursor.step();
+                    continue;
+                }
+                return;
+            }
+            let horizon = if config.has(Planted::SafeIsAgreed) {
+                u64::MAX
+            } else {
+                self.safe
+            };
+            if !self.deliver_packet(horizon, emit) {
+                return;
+            }
+        }
+    }
+
+    /// Delivers the packet under the cursor and moves on; false if a safe message must wait.
+    fn deliver_packet(&mut self, horizon: u64, emit: &mut impl FnMut(Event)) -> bool {
+        let cursor = &mut self.cursor;
+        let Some(packet) = self.window.get(cursor.seq) else {
+            return false;
+        };
+        if packet.recovered.is_some() {
+            // It belongs to an old ring, where it is delivered.
+            cursor.step();
+            return true;
+        }
+        let sender = self.members[usize::from(packet.origin)];
+        let unpacker = &mut cursor.unpackers[usize::from(packet.origin)];
+        loop {
+            let record = match cursor.blocked.take() {
+                Some(record) => record,
+                None => match unpacker.next(&packet.body, &mut cursor.at, cursor.message_max) {
+                    Ok(Some(record)) => record,
+                    Ok(None) => break,
+                    Err(_) => {
+                        cursor.malformed += 1;
+                        break;
+                    }
+                },
+            };
+            if record.service == Service::Safe && cursor.seq > horizon {
+                cursor.blocked = Some(record);
+                return false;
+            }
+            let place = Place {
+                config: self.id,
+                seq: (cursor.seq << 16) | cursor.index.min(0xffff),
+            };
+            cursor.index += 1;
+            emit(delivery(sender, record, Some(place)));
+        }
+        cursor.step();
+        true
+    }
+
+    /// The rest of the regular configuration, at its end: up to the first gap, or the first safe message that nobody
+    /// of the transitional configuration knows to be safe (`horizon`: the highest safe mark among them).
+    pub(super) fn deliver_regular_end(&mut self, horizon: u64, emit: &mut impl FnMut(Event)) {
+        self.safe = self.safe.max(horizon);
+        while self.window.get(self.cursor.seq).is_some() && self.deliver_packet(self.safe, emit) {}
+    }
+
+    /// The messages of the transitional configuration: all that are held, in order; behind the first gap only those of
+    /// members in `bound`, which cannot depend on what is missing (EVS; Totem's deliver-to-originators rule).
+    pub(super) fn deliver_transitional(
+        &mut self,
+        bound: &BTreeSet<MemberId>,
+        config: &RingConfig,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let mut behind_gap = false;
+        while self.cursor.seq <= self.window.high() {
+            let origin = self
+                .window
+                .get(self.cursor.seq)
+                .map(|packet| self.members[usize::from(packet.origin)]);
+            let deliver = match origin {
+                None => {
+                    behind_gap = true;
+                    false
+                }
+                Some(origin) => {
+                    !behind_gap
+                        || bound.contains(&origin)
+                        || config.has(Planted::DeliverAllAfterGap)
+                }
+            };
+            if deliver {
+                self.deliver_packet(u64::MAX, emit);
+            } else {
+                self.cursor.blocked = None;
+                self.cursor.step();
+            }
+        }
+    }
+}
+
+/// The event of a delivered record.
+pub(super) fn delivery(sender: MemberId, record: Record, place: Option<Place>) -> Event {
+    let Record {
+        service,
+        number,
+        payload,
+    } = record;
+    Event::Deliver(Delivery {
+        id: MessageId { sender, number },
+        service,
+        place,
+        payload,
+    })
+}

@@ -1,0 +1,355 @@
+//! Gather: finding out who is there, until all who are agree on it (Totem, TOCS 1995, section 5).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
+
+use groupcast_core::{MemberId, Time};
+
+use super::wire::{Join, Message};
+use super::{Ring, State, Timer};
+
+/// Who should be in the next ring, and what others think of it.
+#[derive(Debug, Default)]
+pub(super) struct Gather {
+    /// Candidates, this member included.
+    pub(super) proc: BTreeSet<MemberId>,
+    /// Candidates that are given up.
+    pub(super) fail: BTreeSet<MemberId>,
+    /// Those among them that said good-bye.
+    pub(super) left: BTreeSet<MemberId>,
+    /// The last join of each candidate.
+    joins: BTreeMap<MemberId, Opinion>,
+    /// Who sent a join since the consensus timer was set.
+    heard: BTreeSet<MemberId>,
+    entered: Time,
+    /// When the last join went out.
+    joined: Option<Time>,
+    /// How many times the consensus timer ran out with everybody talking.
+    rounds: u32,
+    /// All agree; the commit token must come.
+    agreed: bool,
+}
+
+/// What a candidate thinks.
+#[derive(Debug)]
+struct Opinion {
+    attempt: u64,
+    proc: BTreeSet<MemberId>,
+    fail: BTreeSet<MemberId>,
+}
+
+impl Gather {
+    /// Who would be in the ring.
+    pub(super) fn members(&self) -> impl Iterator<Item = MemberId> {
+        self.proc.difference(&self.fail).copied()
+    }
+
+    fn agrees(&self, member: MemberId) -> bool {
+        self.joins
+            .get(&member)
+            .is_some_and(|opinion| opinion.proc == self.proc && opinion.fail == self.fail)
+    }
+
+    fn consensus(&self, local: MemberId) -> bool {
+        self.members()
+            .all(|member| member == local || self.agrees(member))
+    }
+
+    /// The attempt of `member`'s join that this member agrees with.
+    pub(super) fn attempt_of(&self, member: MemberId) -> Option<u64> {
+        self.joins.get(&member).map(|opinion| opinion.attempt)
+    }
+
+    /// Adds candidates as far as there is room.
+    fn admit(&mut self, members: impl IntoIterator<Item = MemberId>, most: usize) {
+        for member in members {
+            if self.proc.len() - self.fail.len().min(self.proc.len()) < most {
+                self.proc.insert(member);
+            }
+        }
+    }
+}
+
+/// All candidates talk but disagree for this many time-outs: those who disagree are given up.
+const ROUNDS: u32 = 3;
+/// Joins that answer others are sent at most this often.
+const JOIN_SPACING: Duration = Duration::from_millis(1);
+
+impl Ring {
+    /// Enters Gather. Candidates are those of `seed`, and of whatever ring there was or was about to be; those given
+    /// up stay given up only while gathering goes on.
+    pub(super) fn gather(&mut self, now: Time, cause: &'static str, seed: Gather) {
+        let mut next = seed;
+        match &mut self.state {
+            State::Operational(_) => next
+                .proc
+                .extend(self.ring.iter().flat_map(|ring| ring.members.iter())),
+            State::Commit(commit) => next.proc.extend(commit.members()),
+            State::Recovery(recovery) => next.proc.extend(recovery.ring.members.iter()),
+            State::Gather(gather) => {
+                next.proc.append(&mut gather.proc);
+                next.fail.append(&mut gather.fail);
+                next.left.append(&mut gather.left);
+            }
+            State::Left => return,
+        }
+        next.proc.insert(self.local);
+        next.fail.remove(&self.local);
+        next.entered = now;
+        self.timers.cancel_all_but(Timer::Leave);
+        self.link.clear();
+        self.flow.token_went(now, false);
+        self.priority = groupcast_core::SocketClass::Token;
+        self.transition(State::Gather(next), cause);
+        self.change_mind(now);
+    }
+
+    /// The sets changed: says so, and waits for consensus anew.
+    fn change_mind(&mut self, now: Time) {
+        let State::Gather(gather) = &mut self.state else {
+            return;
+        };
+        self.acquaintance.attempt += 1;
+        gather.heard.clear();
+        gather.agreed = false;
+        self.timers.cancel(Timer::Loss);
+        let alone = gather.proc.len() == 1;
+        let timeout = if alone {
+            self.config.alone_after
+        } else {
+            self.config.consensus_timeout
+        };
+        self.timers.set(Timer::Consensus, now + timeout);
+        self.join_soon(now);
+        self.check_consensus(now);
+    }
+
+    /// Sends a join now, or a moment later if one has just gone out.
+    pub(super) fn join_soon(&mut self, now: Time) {
+        let State::Gather(gather) = &self.state else {
+            return;
+        };
+        match gather.joined {
+            Some(joined) if now.since(joined) < JOIN_SPACING => {
+                self.timers.set(Timer::Join, joined + JOIN_SPACING)
+            }
+            _ => self.repeat_join(now),
+        }
+    }
+
+    pub(super) fn repeat_join(&mut self, now: Time) {
+        let heard = self.acquaintance.heard(now);
+        let State::Gather(gather) = &mut self.state else {
+            return;
+        };
+        gather.joined = Some(now);
+        let join = Join {
+            attempt: self.acquaintance.attempt,
+            counter: self.acquaintance.counter,
+            leaving: false,
+            proc: gather.proc.iter().copied().collect(),
+            fail: gather.fail.iter().copied().collect(),
+            left: gather.left.iter().copied().collect(),
+            heard,
+        };
+        self.outbox.multicast(&Message::Join(join));
+        let interval = self.config.join_interval;
+        let delay = self.rng.duration(interval * 3 / 4, interval * 5 / 4);
+        self.timers.set(Timer::Join, now + delay);
+    }
+
+    pub(super) fn handle_join(&mut self, now: Time, from: MemberId, join: Join) {
+        let Some(fresh) = self.acquaintance.note_attempt(from, join.attempt) else {
+            self.counters.joins_stale += 1;
+            return;
+        };
+        self.acquaintance.counter = self.acquaintance.counter.max(join.counter);
+        if join.leaving {
+            self.handle_goodbye(now, from);
+            return;
+        }
+        match &self.state {
+            State::Gather(_) => self.gather_join(now, from, &join),
+            State::Operational(_) => self.operational_join(now, from, &join, fresh),
+            State::Commit(commit) if fresh && commit.has(from) => self.rejoin(now, from, &join),
+            State::Recovery(recovery) if fresh && recovery.ring.members.contains(&from) => {
+                self.rejoin(now, from, &join);
+            }
+            State::Commit(_) | State::Recovery(_) | State::Left => self.counters.joins_stale += 1,
+        }
+    }
+
+    /// A member of the forming ring has changed its mind.
+    fn rejoin(&mut self, now: Time, from: MemberId, join: &Join) {
+        self.gather(now, "newer join", Gather::default());
+        self.gather_join(now, from, join);
+    }
+
+    fn operational_join(&mut self, now: Time, from: MemberId, join: &Join, fresh: bool) {
+        let Some(ring) = &self.ring else { return };
+        if ring.members.contains(&from) {
+            if fresh {
+                self.gather(now, "member gathers", Gather::default());
+                self.gather_join(now, from, join);
+            } else {
+                self.counters.joins_stale += 1;
+            }
+            return;
+        }
+        // A new life of a member waits until the old one is missed: it might be a namesake of a living one.
+        let namesake = ring.members.iter().any(|member| member.node == from.node);
+        if namesake
+            || join.fail.contains(&self.local)
+            || self.acquaintance.is_quarantined(now, from)
+        {
+            return;
+        }
+        self.acquaintance.note_heard(now, from);
+        if join.proc.contains(&self.local) {
+            let mut gather = Gather::default();
+            gather.proc.insert(from);
+            self.gather(now, "stranger joins", gather);
+            self.gather_join(now, from, join);
+        } else {
+            self.answer_stranger(now);
+        }
+    }
+
+    /// Takes a join into account (Totem's rules for the proc and fail sets).
+    fn gather_join(&mut self, now: Time, from: MemberId, join: &Join) {
+        let quarantined = self.acquaintance.is_quarantined(now, from);
+        let local = self.local;
+        let State::Gather(gather) = &mut self.state else {
+            return;
+        };
+        if gather.fail.contains(&from) {
+            return;
+        }
+        let stranger = !gather.proc.contains(&from);
+        if stranger && quarantined {
+            return;
+        }
+        if join.fail.contains(&local) {
+            // It does without us, so we do without it.
+            if !stranger {
+                gather.fail.insert(from);
+                self.change_mind(now);
+            }
+            return;
+        }
+        let hears_us = join.proc.contains(&local) || join.heard.contains(&local);
+        if stranger && !hears_us {
+            self.acquaintance.note_heard(now, from);
+            self.join_soon(now);
+            return;
+        }
+        let before = (gather.proc.len(), gather.fail.len());
+        let namesake = gather
+            .proc
+            .iter()
+            .copied()
+            .find(|other| other.node == from.node && *other != from);
+        if let Some(old) = namesake.filter(|old| !gather.fail.contains(old)) {
+            if gather.heard.contains(&old) {
+                return;
+            }
+            gather.fail.insert(old);
+        }
+        let most = self.config.members_max;
+        gather.admit([from], most);
+        gather.admit(join.proc.iter().copied(), most);
+        gather
+            .fail
+            .extend(join.fail.iter().copied().filter(|member| *member != local));
+        gather.left.extend(join.left.iter().copied());
+        let opinion = Opinion {
+            attempt: join.attempt,
+            proc: join.proc.iter().copied().collect(),
+            fail: join.fail.iter().copied().collect(),
+        };
+        gather.joins.insert(from, opinion);
+        if before != (gather.proc.len(), gather.fail.len()) {
+            self.change_mind(now);
+        } else {
+            self.check_consensus(now);
+        }
+        if let State::Gather(gather) = &mut self.state {
+            gather.heard.insert(from);
+        }
+    }
+
+    /// Members of another ring that hears this member.
+    pub(super) fn gather_strangers(&mut self, now: Time, from: MemberId, members: &[MemberId]) {
+        let State::Gather(gather) = &mut self.state else {
+            return;
+        };
+        if gather.proc.iter().any(|other| other.node == from.node) {
+            return;
+        }
+        let before = gather.proc.len();
+        gather.admit([from], self.config.members_max);
+        gather.admit(members.iter().copied(), self.config.members_max);
+        if gather.proc.len() != before {
+            self.change_mind(now);
+        }
+    }
+
+    pub(super) fn gather_goodbye(&mut self, now: Time, from: MemberId) {
+        let State::Gather(gather) = &mut self.state else {
+            return;
+        };
+        if gather.proc.contains(&from) && gather.fail.insert(from) {
+            gather.left.insert(from);
+            self.change_mind(now);
+        }
+    }
+
+    /// All candidates agree: the lowest forms the ring, the others wait for its commit token.
+    fn check_consensus(&mut self, now: Time) {
+        let State::Gather(gather) = &mut self.state else {
+            return;
+        };
+        if gather.agreed || !gather.consensus(self.local) {
+            return;
+        }
+        // Nobody was heard yet: others may be about to answer.
+        if gather.proc.len() == 1 && now.since(gather.entered) < self.config.alone_after {
+            return;
+        }
+        gather.agreed = true;
+        self.timers.cancel(Timer::Consensus);
+        if gather.members().next() == Some(self.local) {
+            self.form(now);
+        } else {
+            self.timers
+                .set(Timer::Loss, now + self.config.token_loss_min);
+        }
+    }
+
+    /// Consensus did not come: gives up those who are silent; those who talk but disagree only after a while.
+    pub(super) fn consensus_timeout(&mut self, now: Time) {
+        let local = self.local;
+        let State::Gather(gather) = &mut self.state else {
+            return;
+        };
+        let silent: BTreeSet<MemberId> = gather
+            .members()
+            .filter(|member| *member != local && !gather.heard.contains(member))
+            .collect();
+        let given_up = if silent.is_empty() {
+            gather.rounds += 1;
+            let late = gather.rounds >= ROUNDS;
+            gather
+                .members()
+                .filter(|member| late && *member != local && !gather.agrees(*member))
+                .collect()
+        } else {
+            silent
+        };
+        for member in &given_up {
+            self.acquaintance.quarantine(now, *member, &self.config);
+        }
+        gather.fail.extend(given_up);
+        self.change_mind(now);
+    }
+}

@@ -1,0 +1,103 @@
+//! Getting the token (or the commit token) over one hop: kept until there is a sign that it arrived.
+
+use bytes::Bytes;
+use groupcast_core::{MemberId, Time};
+
+use super::wire::RingKey;
+use super::{Ring, Timer};
+
+/// The last token that this member passed on.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    sent: Option<Sent>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    to: MemberId,
+    ring: RingKey,
+    hop: u64,
+    /// seq of the token: data above it was sent by somebody who has seen it.
+    seq: u64,
+    body: Bytes,
+}
+
+impl Link {
+    /// A newer token came, or the ring is no more.
+    pub(super) fn clear(&mut self) {
+        self.sent = None;
+    }
+
+    /// To whom the last token went, if there is no sign that it arrived.
+    pub(super) fn unacknowledged(&self) -> Option<MemberId> {
+        self.sent.as_ref().map(|sent| sent.to)
+    }
+}
+
+impl Ring {
+    /// Passes a token on to another member and keeps it.
+    pub(super) fn pass(
+        &mut self,
+        now: Time,
+        to: MemberId,
+        ring: RingKey,
+        hop: u64,
+        seq: u64,
+        body: Bytes,
+    ) {
+        self.outbox.unicast(to, body.clone());
+        self.link.sent = Some(Sent {
+            to,
+            ring,
+            hop,
+            seq,
+            body,
+        });
+        self.timers.set(
+            Timer::Retransmit,
+            now + self.flow.token_retransmit(&self.config),
+        );
+    }
+
+    pub(super) fn retransmit_token(&mut self, now: Time) {
+        let Some(Sent { to, body, .. }) = &self.link.sent else {
+            return;
+        };
+        self.counters.token_retransmissions += 1;
+        self.outbox.unicast(*to, body.clone());
+        self.timers.set(
+            Timer::Retransmit,
+            now + self.flow.token_retransmit(&self.config),
+        );
+    }
+
+    /// The successor says that it has the token.
+    pub(super) fn handle_ack(&mut self, from: MemberId, ring: RingKey, hop: u64) {
+        let arrived = self
+            .link
+            .sent
+            .as_ref()
+            .is_some_and(|sent| sent.ring == ring && sent.to == from && hop >= sent.hop);
+        if arrived {
+            self.token_arrived();
+        }
+    }
+
+    /// Data of `ring` with `seq` came: whoever claimed a number above the token's has seen the token.
+    pub(super) fn data_is_evidence(&mut self, ring: RingKey, seq: u64) {
+        if self
+            .link
+            .sent
+            .as_ref()
+            .is_some_and(|sent| sent.ring == ring && seq > sent.seq)
+        {
+            self.token_arrived();
+        }
+    }
+
+    /// There is no need to send the token again.
+    pub(super) fn token_arrived(&mut self) {
+        self.link.clear();
+        self.timers.cancel(Timer::Retransmit);
+    }
+}

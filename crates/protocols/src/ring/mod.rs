@@ -1,0 +1,465 @@
+//! The accelerated token ring (002) with Totem's membership and Extended Virtual Synchrony.
+//!
+//! Sources: 002 III (ordering), Amir, Moser, Melliar-Smith, Agarwal, Ciarfella, *The Totem single-ring ordering and
+//! membership protocol* (TOCS 1995; membership and recovery), Moser, Amir, Melliar-Smith, Agarwal, *Extended virtual
+//! synchrony* (ICDCS 1994; the guarantees).
+//!
+//! ```text
+//!                 token lost, join, announcement, deaf member
+//!        +-----------------------------------------------------+
+//!        v                                                     |
+//!     Gather ----- consensus, commit token -----> Commit       |
+//!      ^  ^  ^                                      |          |
+//!      |  |  +---- token lost, newer join ----------+          |
+//!      |  |                                         | second   |
+//!      |  |                                         v pass     |
+//!      |  +------- token lost, newer join ------ Recovery      |
+//!      |                                            |          |
+//!    start                                          | all hold all
+//!                                                   v          |
+//!                               Left <----- Operational -------+
+//! ```
+//!
+//! Files: [`ordering`] and [`delivery`] are 002's rules for one ring; [`operational`], [`gather`], [`commit`],
+//! [`recovery`] are the states; [`flow`] tunes the windows; [`link`] gets the token over one hop; [`acquaintance`] is
+//! what a member knows of others between rings; [`wire`] is the format.
+//!
+//! # Guarantees
+//! Unreliable, reliable, FIFO, causal, agreed, safe (reliable to causal are delivered like agreed). Configurations as
+//! EVS has them: regular, then transitional, then regular. What was accepted by a member that lives on is delivered
+//! to it.
+//!
+//! # Timers
+//! See [`Timer`]. The token-loss time-out adapts to the measured rotation: mean and four deviations, times eight,
+//! between `token_loss_min` and `token_loss_max`; the token's retransmission to two rotations.
+//!
+//! # Deviations from the papers, and why
+//! - Sequence numbers go on in a new ring above all old ones, so that places only grow at every member.
+//! - A member declares what it holds and ignores late packets of the old ring from then on (Totem re-originates
+//!   whatever it holds later; Spread found that this needs a rule).
+//! - The end of recovery is carried by the token (`backlog`, `install`, `installed`) instead of counted by each
+//!   member, so that nobody can be one rotation behind an installed member.
+//! - Joins carry an attempt number; stale ones are told apart by it instead of by ring counters.
+//! - A stranger is let in only if there is evidence that it hears us; who was excluded waits in quarantine. Totem
+//!   would break and form the ring again and again over a one-way link.
+//! - The token is acknowledged when the ring is idle and while a ring forms; when data flows, data is the sign.
+
+mod acquaintance;
+mod commit;
+mod config;
+mod delivery;
+mod flow;
+mod gather;
+mod link;
+mod operational;
+mod ordering;
+mod outbox;
+mod planted;
+mod recovery;
+mod status;
+mod wire;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
+use core::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::mech::packing::{Packer, Record};
+use groupcast_core::mech::timers::{TimerKey, Timers};
+use groupcast_core::trace::Transition;
+use groupcast_core::{
+    ConfigId, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
+    SubmitError, Time, Transmit, TransmitBuf,
+};
+
+use self::acquaintance::Acquaintance;
+use self::commit::CommitState;
+pub use self::config::{ConfigError, RingConfig, TokenPriority};
+use self::flow::Flow;
+use self::gather::Gather;
+use self::link::Link;
+use self::operational::Operational;
+use self::ordering::Ordering;
+use self::outbox::Outbox;
+pub use self::planted::{Planted, UnknownPlanted};
+use self::recovery::Recovery;
+use self::status::Counters;
+pub use self::status::{RingCounters, RingStatus};
+use self::wire::Message;
+
+/// A member of a token ring.
+///
+/// Drain order as for [`Protocol`]. The first thing that it does is to look for others: call
+/// [`handle_timeout`](Protocol::handle_timeout) when [`poll_timeout`](Protocol::poll_timeout) says.
+///
+/// ```
+/// use bytes::Bytes;
+/// use groupcast_core::{Incarnation, MemberId, NodeId, Ordered, Protocol, Rng, Service, Time};
+/// use groupcast_protocols::ring::{Ring, RingConfig};
+///
+/// let local = MemberId { node: NodeId::from_name("a"), incarnation: Incarnation(1) };
+/// let mut ring = Ring::new(RingConfig::lan(), local, Rng::new(1), Time::ZERO)?;
+/// ring.submit(Time::ZERO, Service::Agreed, Bytes::from_static(b"hello")).expect("the queue is empty");
+/// assert!(ring.poll_timeout().is_some());
+/// # Ok::<(), groupcast_protocols::ring::ConfigError>(())
+/// ```
+pub struct Ring {
+    config: RingConfig,
+    local: MemberId,
+    rng: Rng,
+    started: Time,
+    state: State,
+    timers: Timers<Timer>,
+    /// The last ring that was installed: of the regular configuration that the user is in.
+    ring: Option<Ordering>,
+    /// Whose messages must be delivered behind a gap of the old ring because others may have relied on us (Totem's
+    /// obligation set).
+    obligations: BTreeSet<MemberId>,
+    acquaintance: Acquaintance,
+    link: Link,
+    flow: Flow,
+    queue: Packer,
+    /// Unreliable messages that wait for a ring.
+    unordered: VecDeque<Bytes>,
+    /// Messages accepted so far: the number of the last one.
+    submitted: u64,
+    /// A submit was refused since the queue last had room.
+    refused: bool,
+    outbox: Outbox,
+    events: VecDeque<Event>,
+    transitions: VecDeque<Transition>,
+    priority: SocketClass,
+    counters: Counters,
+}
+
+/// Where a member is between rings. Each variant owns that state's data.
+#[derive(Debug)]
+enum State {
+    /// Finding out who is there.
+    Gather(Gather),
+    /// The commit token is on its way.
+    Commit(CommitState),
+    /// Exchanging what members hold of their old rings.
+    Recovery(Box<Recovery>),
+    /// Ordering messages.
+    Operational(Operational),
+    /// Gone, by its own will.
+    Left,
+}
+
+impl State {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Gather(_) => "gather",
+            Self::Commit(_) => "commit",
+            Self::Recovery(_) => "recovery",
+            Self::Operational(_) => "operational",
+            Self::Left => "left",
+        }
+    }
+}
+
+/// The ring's timers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Timer {
+    /// When to take the ring for broken: no token came.
+    Loss,
+    /// When to send the token to the successor again.
+    Retransmit,
+    /// When to let the resting token go on.
+    Hold,
+    /// When to handle the token that this member passed to itself (a ring of one).
+    Own,
+    /// When to ask the representative again to let the token go.
+    Hurry,
+    /// When to repeat the join.
+    Join,
+    /// When to give up on those who have not agreed.
+    Consensus,
+    /// When to announce the ring to strangers.
+    Announce,
+    /// When to cut a graceful leave short, or to repeat the good-bye.
+    Leave,
+}
+
+impl TimerKey for Timer {
+    const ALL: &'static [Self] = &[
+        Self::Own,
+        Self::Hold,
+        Self::Retransmit,
+        Self::Hurry,
+        Self::Join,
+        Self::Consensus,
+        Self::Announce,
+        Self::Leave,
+        Self::Loss,
+    ];
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A ring with the settings that tests use, for the registry: [`RingConfig::lan`].
+pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Ordered> {
+    Box::new(
+        Ring::new(RingConfig::lan(), local, rng, now)
+            .expect("the preset is valid; a test holds it"),
+    )
+}
+
+impl Ring {
+    /// Transitions kept for [`Protocol::poll_transition`]; older ones are dropped.
+    const TRANSITIONS_MAX: usize = 64;
+    /// Unreliable messages that wait for a ring; more are dropped.
+    const UNORDERED_MAX: usize = 256;
+
+    /// A member that begins to look for others at `now`.
+    pub fn new(
+        config: RingConfig,
+        local: MemberId,
+        rng: Rng,
+        now: Time,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let mut ring = Self {
+            flow: Flow::new(&config),
+            config,
+            local,
+            rng,
+            started: now,
+            state: State::Gather(Gather::default()),
+            timers: Timers::default(),
+            ring: None,
+            obligations: BTreeSet::new(),
+            acquaintance: Acquaintance::default(),
+            link: Link::default(),
+            queue: Packer::default(),
+            unordered: VecDeque::new(),
+            submitted: 0,
+            refused: false,
+            outbox: Outbox::default(),
+            events: VecDeque::new(),
+            transitions: VecDeque::new(),
+            priority: SocketClass::Token,
+            counters: Counters::default(),
+        };
+        ring.gather(now, "start", Gather::default());
+        Ok(ring)
+    }
+
+    /// Changes the state and returns the one before. The edges of the diagram, and no others.
+    fn transition(&mut self, next: State, cause: &'static str) -> State {
+        let legal = match (&self.state, &next) {
+            (State::Left, _) | (_, State::Left) => !matches!(self.state, State::Left),
+            (_, State::Gather(_)) => true,
+            (State::Gather(_), State::Commit(_)) => true,
+            (State::Commit(_), State::Recovery(_)) => true,
+            (State::Recovery(_), State::Operational(_)) => true,
+            _ => false,
+        };
+        assert!(
+            legal,
+            "no edge from {} to {} ({cause})",
+            self.state.name(),
+            next.name()
+        );
+        if self.transitions.len() == Self::TRANSITIONS_MAX {
+            self.transitions.pop_front();
+        }
+        self.transitions.push_back(Transition {
+            from: self.state.name(),
+            to: next.name(),
+            cause,
+        });
+        self.counters.transitions += 1;
+        core::mem::replace(&mut self.state, next)
+    }
+
+    /// Delivers from the installed ring whatever its rules allow now.
+    fn deliver(&mut self) {
+        let Some(ring) = &mut self.ring else { return };
+        let events = &mut self.events;
+        ring.deliver(&self.config, &mut |event| events.push_back(event));
+        ring.discard();
+    }
+
+    /// The token-loss time-out of now.
+    fn token_loss(&self) -> Duration {
+        (self.flow.rotation().upper() * 8)
+            .clamp(self.config.token_loss_min, self.config.token_loss_max)
+    }
+
+    /// Time has run out for the token, in any state but Gather.
+    fn token_lost(&mut self, now: Time) {
+        self.counters.token_losses += 1;
+        match &self.state {
+            State::Operational(_) => self.gather(now, "token lost", Gather::default()),
+            State::Commit(_) | State::Recovery(_) => self.forming_failed(now),
+            State::Gather(_) => self.gather(now, "commit token lost", Gather::default()),
+            State::Left => {}
+        }
+    }
+
+    /// The ring that was forming did not come to be. Who did not acknowledge its token twice in a row is left out of
+    /// the next attempt: joins reach it, tokens do not.
+    fn forming_failed(&mut self, now: Time) {
+        let mut gather = Gather::default();
+        if let Some(silent) = self.link.unacknowledged()
+            && silent != self.local
+            && self.acquaintance.strike(silent)
+        {
+            self.acquaintance.quarantine(now, silent, &self.config);
+            gather.fail.insert(silent);
+        }
+        self.gather(now, "forming failed", gather);
+    }
+
+    fn expire(&mut self, now: Time, timer: Timer) {
+        match timer {
+            Timer::Loss => self.token_lost(now),
+            Timer::Retransmit => self.retransmit_token(now),
+            Timer::Hold => self.release_token(now),
+            Timer::Own => self.own_token(now),
+            Timer::Hurry => self.hurry(now),
+            Timer::Join => self.repeat_join(now),
+            Timer::Consensus => self.consensus_timeout(now),
+            Timer::Announce => self.announce_by_turn(now),
+            Timer::Leave => self.leave_timeout(now),
+        }
+    }
+
+    /// The most payload bytes that may wait.
+    fn room_for(&self, len: usize) -> bool {
+        self.queue.is_empty() || self.queue.bytes() + len <= self.config.queue_max
+    }
+
+    /// Tells the user that a refused message fits now.
+    fn wake_submitter(&mut self) {
+        if self.refused && self.queue.bytes() <= self.config.queue_max / 2 {
+            self.refused = false;
+            self.events.push_back(Event::Writable);
+        }
+    }
+
+    /// The configuration that the user is in, if there is one yet.
+    pub fn configuration(&self) -> Option<ConfigId> {
+        self.ring.as_ref().map(|ring| ring.id)
+    }
+}
+
+impl Protocol for Ring {
+    fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
+        let gone = self
+            .acquaintance
+            .leaving
+            .as_ref()
+            .is_some_and(|leaving| leaving.goodbyes > 0);
+        if gone || matches!(self.state, State::Left) {
+            return;
+        }
+        let Ok(message) = Message::decode(&body) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        if from.node == self.local.node {
+            self.handle_namesake(now, from, &message);
+            return;
+        }
+        match message {
+            Message::Data(data) => self.handle_data(now, data),
+            Message::Token(token) => self.handle_token(now, from, token),
+            Message::Ack { ring, hop } => self.handle_ack(from, ring, hop),
+            Message::Hurry { ring } => self.handle_hurry(now, ring),
+            Message::Unordered {
+                ring,
+                origin,
+                record,
+            } => self.handle_unordered(ring, origin, &record),
+            Message::Join(join) => self.handle_join(now, from, join),
+            Message::Commit(commit) => self.handle_commit(now, from, commit),
+            Message::Announcement(announcement) => {
+                self.handle_announcement(now, from, announcement)
+            }
+            Message::NameInUse { .. } => {}
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        // Each timer at most once: one that sets itself again is due later, or in the next call.
+        for _ in 0..Timer::ALL.len() {
+            let Some(timer) = self.timers.pop_due(now) else {
+                return;
+            };
+            self.expire(now, timer);
+        }
+    }
+
+    fn poll_transmit(&mut self, _now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        self.outbox.poll_transmit(buf)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_transition(&mut self) -> Option<Transition> {
+        self.transitions.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn read_first(&self) -> SocketClass {
+        self.priority
+    }
+}
+
+impl Ordered for Ring {
+    fn submit(
+        &mut self,
+        now: Time,
+        service: Service,
+        payload: Bytes,
+    ) -> Result<MessageId, SubmitError> {
+        let (len, max) = (payload.len(), self.config.message_max);
+        if matches!(self.state, State::Left) || self.acquaintance.leaving.is_some() {
+            return Err(SubmitError::Leaving);
+        }
+        if len > max {
+            return Err(SubmitError::TooLarge { len, max });
+        }
+        if !self.room_for(len) {
+            self.refused = true;
+            return Err(SubmitError::Full {
+                queued: self.queue.bytes(),
+            });
+        }
+        self.submitted += 1;
+        let record = Record {
+            service,
+            number: self.submitted,
+            payload,
+        };
+        let id = MessageId {
+            sender: self.local,
+            number: self.submitted,
+        };
+        if service == Service::Unreliable && len + 32 <= self.config.records_max() {
+            self.submit_unordered(record);
+        } else {
+            self.queue.push(record);
+            self.wake_token(now);
+        }
+        Ok(id)
+    }
+
+    fn leave(&mut self, now: Time) {
+        self.begin_leave(now);
+    }
+
+    fn local(&self) -> MemberId {
+        self.local
+    }
+}

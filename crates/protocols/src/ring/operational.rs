@@ -1,0 +1,484 @@
+//! Operational: the token goes round, messages are ordered (002 III). Also what a data packet does in any state.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::mech::packing::{Record, Unpacker};
+use groupcast_core::mech::window::Insert;
+use groupcast_core::{MemberId, SocketClass, Time};
+
+use super::delivery::delivery;
+use super::gather::Gather;
+use super::ordering::{Ordering, Visit};
+use super::planted::Planted;
+use super::wire::{Data, DataHeader, Index, Message, Packet, RingKey, Token};
+use super::{Ring, State, Timer, TokenPriority};
+
+/// What only an operational member needs.
+#[derive(Debug)]
+pub(super) struct Operational {
+    /// The token, while it rests here (representative) or waits to be handled by this member again (a ring of one).
+    resting: Option<Token>,
+    /// Since when nobody has had anything to say, as far as this member saw.
+    quiet_since: Time,
+    /// seq of the token at the last visit.
+    last_seq: u64,
+    /// The token that this member passed on was idle: it may rest at the representative.
+    idle: bool,
+    /// Somebody asked for the token before it came to rest.
+    hurried: bool,
+    /// Who holds the token's aru down, at what, since when: a member that cannot receive shows here.
+    stuck: Option<(Index, u64, Time)>,
+    /// Unreliable packets sent since the last visit.
+    pub(super) unordered_sent: u32,
+}
+
+impl Operational {
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            resting: None,
+            quiet_since: now,
+            last_seq: 0,
+            idle: false,
+            hurried: false,
+            stuck: None,
+            unordered_sent: 0,
+        }
+    }
+}
+
+/// A ring of one handles its token this long after it passed it to itself.
+const OWN_TOKEN_DELAY: Duration = Duration::from_micros(20);
+/// A member that has something to say asks again this often for a resting token.
+const HURRY_INTERVAL: Duration = Duration::from_millis(3);
+
+impl Ring {
+    /// The ring in which tokens and data of `key` are handled now: the forming one in recovery, else the installed.
+    fn ring_of(&mut self, key: RingKey) -> Option<&mut Ordering> {
+        match &mut self.state {
+            State::Recovery(recovery) => Some(&mut recovery.ring),
+            State::Operational(_) | State::Gather(_) => self.ring.as_mut(),
+            // What a member holds is declared: nothing may be added (see Holding).
+            State::Commit(_) if self.config.has(Planted::NoFreeze) => self.ring.as_mut(),
+            State::Commit(_) | State::Left => None,
+        }
+        .filter(|ring| ring.key() == key)
+    }
+
+    pub(super) fn handle_data(&mut self, now: Time, data: Data) {
+        let first_method = self.config.priority == TokenPriority::FirstMethod;
+        let twice = self.config.has(Planted::DeliverTwice);
+        if self.config.has(Planted::NoFreeze) && matches!(self.state, State::Recovery(_)) {
+            self.keep_late(&data);
+        }
+        let Some(ring) = self.ring_of(data.ring) else {
+            self.counters.foreign += 1;
+            return;
+        };
+        // 002 III-C. The representative visits first in each round, so its predecessor's next round has its own number.
+        let next_round = if ring.is_representative() {
+            ring.visits
+        } else {
+            ring.visits + 1
+        };
+        let token_is_near = data.packet.origin == ring.predecessor()
+            && data.packet.round >= next_round
+            && (first_method || data.post_token);
+        let inserted = ring.handle_data(&data);
+        if token_is_near {
+            self.priority = SocketClass::Token;
+        }
+        match inserted {
+            Insert::New => {
+                self.counters.packets_received += 1;
+                self.data_is_evidence(data.ring, data.seq);
+                if let State::Recovery(recovery) = &mut self.state {
+                    if let Some(old) = &mut self.ring {
+                        recovery.handle_recovered(&data, old);
+                    }
+                } else {
+                    self.deliver();
+                }
+            }
+            Insert::Duplicate => {
+                self.counters.packets_duplicate += 1;
+                if twice {
+                    self.deliver_again(&data);
+                }
+            }
+            Insert::Beyond => self.counters.packets_beyond += 1,
+        }
+        let _ = now;
+    }
+
+    /// Planted bug: an old-ring packet is kept although the holding was declared.
+    fn keep_late(&mut self, data: &Data) {
+        if let Some(old) = self.ring.as_mut().filter(|old| old.key() == data.ring) {
+            old.handle_data(data);
+        }
+    }
+
+    /// Planted bug: a packet that was delivered is delivered again.
+    fn deliver_again(&mut self, data: &Data) {
+        let Some(ring) = self
+            .ring
+            .as_ref()
+            .filter(|ring| ring.cursor.delivered() >= data.seq)
+        else {
+            return;
+        };
+        let sender = ring.members[usize::from(data.packet.origin)];
+        let place = groupcast_core::Place {
+            config: ring.id,
+            seq: data.seq << 16,
+        };
+        let (mut unpacker, mut at) = (Unpacker::default(), 0);
+        if data.packet.recovered.is_none()
+            && let Ok(Some(record)) =
+                unpacker.next(&data.packet.body, &mut at, self.config.message_max)
+        {
+            self.events.push_back(delivery(sender, record, Some(place)));
+        }
+    }
+
+    pub(super) fn handle_token(&mut self, now: Time, from: MemberId, token: Token) {
+        let stale_is_fine = self.config.has(Planted::StaleToken);
+        let forming = matches!(self.state, State::Recovery(_));
+        if !forming && !matches!(self.state, State::Operational(_)) {
+            self.counters.foreign += 1;
+            return;
+        }
+        let Some(ring) = self.ring_of(token.ring) else {
+            self.counters.foreign += 1;
+            return;
+        };
+        if token.hop <= ring.hop && !stale_is_fine {
+            self.counters.token_duplicates += 1;
+            let ack = Message::Ack {
+                ring: token.ring,
+                hop: token.hop,
+            };
+            self.outbox.unicast(from, ack.encode());
+            return;
+        }
+        if !ring.plausible(&token) {
+            self.counters.malformed += 1;
+            return;
+        }
+        ring.hop = token.hop;
+        self.token_arrived();
+        self.flow.token_came(now);
+        self.timers.cancel(Timer::Hurry);
+        self.timers.set(Timer::Loss, now + self.token_loss());
+        if token.idle {
+            let ack = Message::Ack {
+                ring: token.ring,
+                hop: token.hop,
+            };
+            self.outbox.unicast(from, ack.encode());
+        }
+        if forming {
+            self.recovery_token(now, token);
+        } else {
+            self.operational_token(now, Some(from), token);
+        }
+    }
+
+    /// The token is here: lets it rest, or visits. `from` is who passed it, unless it was this member.
+    pub(super) fn operational_token(&mut self, now: Time, from: Option<MemberId>, token: Token) {
+        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+            return;
+        };
+        let silent = token.seq == operational.last_seq
+            && token.aru == token.seq
+            && ring.safe == token.seq
+            && self.queue.is_empty()
+            && self.unordered.is_empty();
+        if !silent || operational.hurried {
+            operational.quiet_since = now;
+        }
+        operational.hurried = false;
+        let quiet = now.since(operational.quiet_since) >= self.config.idle_after;
+        if !(quiet && token.idle && ring.is_representative()) {
+            let mut token = token;
+            token.idle = quiet && (token.idle || ring.is_representative());
+            self.visit(now, token);
+            return;
+        }
+        // It rests. Whoever passed it on must not take it for lost.
+        if let Some(from) = from {
+            let ack = Message::Ack {
+                ring: token.ring,
+                hop: token.hop,
+            };
+            self.outbox.unicast(from, ack.encode());
+        }
+        operational.resting = Some(token);
+        self.timers.set(Timer::Hold, now + self.config.idle_hold);
+        self.timers
+            .set(Timer::Loss, now + self.config.idle_hold + self.token_loss());
+    }
+
+    /// A visit of the token in the operational state (002 III-A).
+    fn visit(&mut self, now: Time, mut token: Token) {
+        let limits = self
+            .flow
+            .limits(self.ring.as_ref().map_or(1, |ring| ring.members.len()));
+        let (Some(ring), State::Operational(operational)) = (&mut self.ring, &mut self.state)
+        else {
+            return;
+        };
+        let (fcc, retransmissions) = (token.fcc, token.retransmissions);
+        let records_max = self.config.records_max();
+        let queue = &mut self.queue;
+        let visit = ring.visit(&mut token, limits, &self.config, || {
+            queue.pack(records_max).map(|body| (None, body))
+        });
+        if !visit.new.is_empty() || !visit.retransmissions.is_empty() {
+            token.idle = false;
+        }
+        operational.last_seq = token.seq;
+        operational.idle = token.idle;
+        operational.unordered_sent = 0;
+        self.counters.visits += 1;
+        self.flow.adapt(
+            visit.limited && !self.queue.is_empty(),
+            fcc,
+            retransmissions,
+        );
+        self.watch_aru(now, &token);
+        if !matches!(self.state, State::Operational(_)) {
+            return;
+        }
+        self.send_visit(now, &visit, token);
+        self.flush_unordered();
+        self.deliver();
+        self.wake_submitter();
+        self.leave_when_done(now);
+    }
+
+    /// Sends what a visit decided: retransmissions and the first new packets, the token, the rest (002 III-A.1–3).
+    pub(super) fn send_visit(&mut self, now: Time, visit: &Visit, token: Token) {
+        let ring = match &self.state {
+            State::Recovery(recovery) => Some(&recovery.ring),
+            _ => self.ring.as_ref(),
+        };
+        let Some(ring) = ring else { return };
+        let (key, alone) = (ring.key(), ring.members.len() == 1);
+        let new = visit.new.end() + 1 - visit.new.start();
+        let last_before = visit.new.start() + self.flow.before_token(new);
+        let counters = &mut self.counters;
+        let outbox = &mut self.outbox;
+        let mut send = |seq: u64, post_token: bool| {
+            if let Some(packet) = ring.window.get(seq) {
+                let Packet { body, .. } = packet;
+                outbox.data(DataHeader::new(key, seq, post_token, packet), body.clone());
+            }
+        };
+        if !alone {
+            visit
+                .retransmissions
+                .iter()
+                .for_each(|seq| send(*seq, false));
+            (*visit.new.start()..last_before).for_each(|seq| send(seq, false));
+        }
+        counters.packets_sent += new;
+        counters.retransmissions += visit.retransmissions.len() as u64;
+        let after = last_before..visit.new.end() + 1;
+        if alone {
+            self.pass_to_self(now, token);
+            return;
+        }
+        let after: alloc::vec::Vec<(DataHeader, Bytes)> = after
+            .filter_map(|seq| {
+                let packet = ring.window.get(seq)?;
+                Some((DataHeader::new(key, seq, true, packet), packet.body.clone()))
+            })
+            .collect();
+        let successor = ring.successor();
+        self.pass_token(now, successor, token);
+        for (header, body) in after {
+            self.outbox.data(header, body);
+        }
+        // 002 III-C: data is high after a token.
+        self.priority = SocketClass::Data;
+    }
+
+    fn pass_token(&mut self, now: Time, successor: MemberId, mut token: Token) {
+        token.hop += 1;
+        let (ring, hop, seq) = (token.ring, token.hop, token.seq);
+        self.flow.token_went(now, !token.idle);
+        let body = Message::Token(token).encode();
+        self.pass(now, successor, ring, hop, seq, body);
+    }
+
+    fn pass_to_self(&mut self, now: Time, mut token: Token) {
+        token.hop += 1;
+        self.timers.set(Timer::Own, now + OWN_TOKEN_DELAY);
+        match &mut self.state {
+            State::Operational(operational) => operational.resting = Some(token),
+            State::Recovery(recovery) => recovery.resting = Some(token),
+            _ => {}
+        }
+    }
+
+    /// A ring of one: its token has come round.
+    pub(super) fn own_token(&mut self, now: Time) {
+        let token = match &mut self.state {
+            State::Operational(operational) => operational.resting.take(),
+            State::Recovery(recovery) => recovery.resting.take(),
+            _ => None,
+        };
+        let Some(token) = token else { return };
+        self.timers.set(Timer::Loss, now + self.token_loss());
+        if matches!(self.state, State::Recovery(_)) {
+            self.recovery_token(now, token);
+        } else {
+            self.operational_token(now, None, token);
+        }
+    }
+
+    /// The token has rested long enough.
+    pub(super) fn release_token(&mut self, now: Time) {
+        let State::Operational(operational) = &mut self.state else {
+            return;
+        };
+        let Some(token) = operational.resting.take() else {
+            return;
+        };
+        self.timers.cancel(Timer::Hold);
+        self.timers.set(Timer::Loss, now + self.token_loss());
+        self.visit(now, token);
+    }
+
+    /// This member has something to say: gets the token moving if it rests.
+    pub(super) fn wake_token(&mut self, now: Time) {
+        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+            return;
+        };
+        operational.quiet_since = now;
+        if ring.is_representative() {
+            if self.timers.due(Timer::Hold).is_some() {
+                self.release_awake(now);
+            }
+        } else if operational.idle && self.timers.due(Timer::Hurry).is_none() {
+            self.hurry(now);
+        }
+    }
+
+    pub(super) fn hurry(&mut self, now: Time) {
+        let (Some(ring), State::Operational(_)) = (&self.ring, &self.state) else {
+            return;
+        };
+        let message = Message::Hurry { ring: ring.key() };
+        self.outbox.unicast(ring.members[0], message.encode());
+        self.timers.set(Timer::Hurry, now + HURRY_INTERVAL);
+    }
+
+    pub(super) fn handle_hurry(&mut self, now: Time, key: RingKey) {
+        let State::Operational(operational) = &mut self.state else {
+            return;
+        };
+        if self.ring.as_ref().is_none_or(|ring| ring.key() != key) {
+            return;
+        }
+        operational.hurried = true;
+        operational.quiet_since = now;
+        self.release_awake(now);
+    }
+
+    /// The token goes on at once, and does not come to rest in this rotation.
+    fn release_awake(&mut self, now: Time) {
+        if let State::Operational(operational) = &mut self.state
+            && let Some(token) = &mut operational.resting
+            && self.timers.due(Timer::Hold).is_some()
+        {
+            token.idle = false;
+            operational.hurried = false;
+            self.release_token(now);
+        }
+    }
+
+    /// Excludes a member that does not receive: the token's aru stays where that member lowered it, although it is
+    /// here, and is retransmitted (Totem's fail-to-receive).
+    fn watch_aru(&mut self, now: Time, token: &Token) {
+        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+            return;
+        };
+        let holds_next = ring.window.has(token.aru + 1);
+        let Some(by) = token
+            .aru_by
+            .filter(|by| *by != ring.me && token.aru < token.seq && holds_next)
+        else {
+            operational.stuck = None;
+            return;
+        };
+        match operational.stuck {
+            Some((index, aru, since)) if index == by && aru == token.aru => {
+                if now.since(since) >= self.config.fail_to_receive {
+                    let deaf = ring.members[usize::from(by)];
+                    self.counters.deaf_excluded += 1;
+                    self.acquaintance.quarantine(now, deaf, &self.config);
+                    let mut gather = Gather::default();
+                    gather.fail.insert(deaf);
+                    self.gather(now, "member cannot receive", gather);
+                }
+            }
+            _ => operational.stuck = Some((by, token.aru, now)),
+        }
+    }
+
+    /// Sends an unreliable message: at once while few were sent since the token's last visit, else with the next.
+    pub(super) fn submit_unordered(&mut self, record: Record) {
+        let body = {
+            let mut packer = groupcast_core::mech::packing::Packer::default();
+            packer.push(record.clone());
+            packer.pack(self.config.records_max())
+        };
+        self.events.push_back(delivery(self.local, record, None));
+        let Some(body) = body else { return };
+        if self.unordered.len() == Self::UNORDERED_MAX {
+            self.counters.unordered_dropped += 1;
+            return;
+        }
+        self.unordered.push_back(body);
+        self.flush_unordered();
+    }
+
+    fn flush_unordered(&mut self) {
+        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+            return;
+        };
+        while operational.unordered_sent < self.flow.personal()
+            && let Some(record) = self.unordered.pop_front()
+        {
+            operational.unordered_sent += 1;
+            if ring.members.len() > 1 {
+                self.outbox.multicast(&Message::Unordered {
+                    ring: ring.key(),
+                    origin: ring.me,
+                    record,
+                });
+            }
+        }
+    }
+
+    pub(super) fn handle_unordered(&mut self, key: RingKey, origin: Index, body: &Bytes) {
+        let (Some(ring), State::Operational(_)) = (&self.ring, &self.state) else {
+            return;
+        };
+        let Some(sender) = ring
+            .members
+            .get(usize::from(origin))
+            .filter(|_| ring.key() == key)
+        else {
+            self.counters.foreign += 1;
+            return;
+        };
+        let (mut unpacker, mut at) = (Unpacker::default(), 0);
+        match unpacker.next(body, &mut at, self.config.message_max) {
+            Ok(Some(record)) => self.events.push_back(delivery(*sender, record, None)),
+            Ok(None) | Err(_) => self.counters.malformed += 1,
+        }
+    }
+}

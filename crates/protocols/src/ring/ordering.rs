@@ -1,0 +1,330 @@
+//! The ordering of one ring (002 III): the token's rules, the receive window, what is safe.
+//!
+//! One value a ring, from its first token to the recovery after its last. It decides what a visit of the token sends
+//! and how it changes the token; when the token comes and goes, and who the members are, is decided elsewhere.
+
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
+use bytes::Bytes;
+use groupcast_core::mech::window::{Insert, SeqWindow};
+use groupcast_core::{ConfigId, MemberId};
+
+use super::config::RingConfig;
+use super::delivery::Cursor;
+use super::planted::Planted;
+use super::wire::{Data, Index, Packet, RTR_RUNS_MAX, Recovered, RingKey, Token};
+
+/// State of one ring's order.
+#[derive(Debug)]
+pub(super) struct Ordering {
+    pub(super) id: ConfigId,
+    /// Ascending; the token goes from each to the next.
+    pub(super) members: Vec<MemberId>,
+    /// This member's place among them.
+    pub(super) me: Index,
+    pub(super) window: SeqWindow<Packet>,
+    pub(super) cursor: Cursor,
+    /// All members hold all up to here (Global_aru; 002 III-A.4).
+    pub(super) safe: u64,
+    /// Own visits of the token since the ring was installed: the *round* of what is sent now.
+    pub(super) visits: u32,
+    /// Hop of the last token that was taken.
+    pub(super) hop: u64,
+    /// seq of the token received in the round before: retransmissions are requested up to here only (002 III-A.2).
+    requestable: u64,
+    /// aru of the token sent in the round before.
+    aru_sent: u64,
+    /// The last sequence number that this member claimed.
+    pub(super) own_high: u64,
+    /// What this member added to the token's fcc, retransmissions and backlog in the round before.
+    contribution: Contribution,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Contribution {
+    sent: u32,
+    retransmissions: u32,
+    backlog: u32,
+}
+
+/// What a visit may send (002 III-A.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) personal: u32,
+    pub(super) global: u32,
+    pub(super) seq_gap: u32,
+}
+
+/// What a visit sends: all retransmissions, then the new packets.
+#[derive(Debug)]
+pub(super) struct Visit {
+    pub(super) retransmissions: Vec<u64>,
+    pub(super) new: RangeInclusive<u64>,
+    /// The window, not want of messages, ended the visit.
+    pub(super) limited: bool,
+}
+
+/// The body of a new packet, and its old place if it is recovered from an old ring.
+pub(super) type NewPacket = (Option<Recovered>, Bytes);
+
+impl Ordering {
+    /// A ring whose first packet is `start + 1`.
+    pub(super) fn new(
+        id: ConfigId,
+        members: Vec<MemberId>,
+        me: Index,
+        start: u64,
+        config: &RingConfig,
+    ) -> Self {
+        let cursor = Cursor::new(start, members.len(), config.message_max);
+        Self {
+            id,
+            members,
+            me,
+            window: SeqWindow::new(start, config.seq_gap_max as usize * 2),
+            cursor,
+            safe: start,
+            visits: 0,
+            hop: 0,
+            requestable: start,
+            aru_sent: start,
+            own_high: start,
+            contribution: Contribution::default(),
+        }
+    }
+
+    pub(super) fn key(&self) -> RingKey {
+        self.id.into()
+    }
+
+    pub(super) fn is_representative(&self) -> bool {
+        self.me == 0
+    }
+
+    pub(super) fn successor(&self) -> MemberId {
+        self.members[(usize::from(self.me) + 1) % self.members.len()]
+    }
+
+    pub(super) fn predecessor(&self) -> Index {
+        ((usize::from(self.me) + self.members.len() - 1) % self.members.len()) as Index
+    }
+
+    /// The first token.
+    pub(super) fn first_token(&self) -> Token {
+        Token {
+            ring: self.key(),
+            hop: 0,
+            seq: self.safe,
+            aru: self.safe,
+            aru_by: None,
+            fcc: 0,
+            retransmissions: 0,
+            backlog: 0,
+            install: None,
+            installed: false,
+            idle: false,
+            rtr: Vec::new(),
+        }
+    }
+
+    /// Whether `token` can be this ring's next: a peer's bug, or a token of a life that we forgot, must not break us.
+    pub(super) fn plausible(&self, token: &Token) -> bool {
+        token.seq >= self.requestable
+            && token.seq - self.safe <= self.window_span()
+            && token.aru >= self.safe
+            && token
+                .aru_by
+                .is_none_or(|index| usize::from(index) < self.members.len())
+    }
+
+    /// Sequence numbers that may be in use above what is safe: the gap of every member's rule, which may know of one
+    /// round less.
+    fn window_span(&self) -> u64 {
+        self.window.capacity() as u64
+    }
+
+    /// A data packet arrived.
+    pub(super) fn handle_data(&mut self, data: &Data) -> Insert {
+        if usize::from(data.packet.origin) >= self.members.len() {
+            return Insert::Beyond;
+        }
+        self.window.insert(data.seq, data.packet.clone())
+    }
+
+    /// The token is here: claims sequence numbers for what `source` gives, answers and makes requests, and updates the
+    /// token (002 III-A.1 and III-A.2). `backlog` is what this member still has to re-originate.
+    pub(super) fn visit(
+        &mut self,
+        token: &mut Token,
+        limits: Limits,
+        config: &RingConfig,
+        mut source: impl FnMut() -> Option<NewPacket>,
+    ) -> Visit {
+        self.visits += 1;
+        let received_seq = token.seq;
+        let retransmissions = self.answer_requests(token, limits);
+
+        // 002 III-A.1: how many new packets.
+        let by_global = limits
+            .global
+            .saturating_sub(token.fcc)
+            .saturating_sub(retransmissions.len() as u32);
+        let by_gap = (self.safe + u64::from(limits.seq_gap)).saturating_sub(received_seq);
+        let most = u64::from(limits.personal.min(by_global)).min(by_gap);
+        let aru_before = self.window.aru();
+        let mut count = 0;
+        while count < most
+            && let Some((recovered, body)) = source()
+        {
+            count += 1;
+            token.seq += 1;
+            let packet = Packet {
+                origin: self.me,
+                round: self.visits,
+                recovered,
+                body,
+            };
+            self.window.insert(token.seq, packet);
+            self.own_high = token.seq;
+        }
+
+        self.update_aru(token, received_seq, aru_before, config);
+        self.update_counts(token, count as u32, retransmissions.len() as u32);
+        self.make_requests(token);
+        self.requestable = received_seq;
+        let before = self.aru_sent;
+        self.aru_sent = token.aru;
+        // 002 III-A.4: every member could lower aru in the round between.
+        let stable = if config.has(Planted::SafeAfterOneRound) {
+            token.aru
+        } else {
+            before.min(token.aru)
+        };
+        self.safe = self.safe.max(stable);
+        Visit {
+            retransmissions,
+            new: received_seq + 1..=token.seq,
+            limited: count == most,
+        }
+    }
+
+    /// 002 III-A.2. The rules of Totem: lower to what is missing here, raise what was lowered here, or move along with
+    /// seq while nobody misses anything.
+    fn update_aru(
+        &self,
+        token: &mut Token,
+        received_seq: u64,
+        aru_before: u64,
+        config: &RingConfig,
+    ) {
+        let lowered_here = token.aru_by == Some(self.me);
+        let complete = token.aru == received_seq && token.aru_by.is_none();
+        if aru_before < token.aru && !config.has(Planted::AruNeverLowered) {
+            token.aru = aru_before;
+            token.aru_by = Some(self.me);
+        } else if lowered_here || complete || config.has(Planted::AruNeverLowered) {
+            // The window's own mark includes the packets just claimed if nothing before them is missing.
+            token.aru = self.window.aru().min(token.seq);
+            token.aru_by = (token.aru < token.seq).then_some(self.me);
+            if config.has(Planted::AruNeverLowered) {
+                token.aru = token.seq;
+            }
+        }
+    }
+
+    fn update_counts(&mut self, token: &mut Token, new: u32, retransmissions: u32) {
+        let before = self.contribution;
+        let now = Contribution {
+            sent: new + retransmissions,
+            retransmissions,
+            backlog: before.backlog,
+        };
+        token.fcc = token
+            .fcc
+            .saturating_sub(before.sent)
+            .saturating_add(now.sent);
+        token.retransmissions = token
+            .retransmissions
+            .saturating_sub(before.retransmissions)
+            .saturating_add(now.retransmissions);
+        self.contribution = now;
+    }
+
+    /// Recovery: replaces this member's share of the token's backlog.
+    pub(super) fn set_backlog(&mut self, token: &mut Token, backlog: u32) {
+        token.backlog = token
+            .backlog
+            .saturating_sub(self.contribution.backlog)
+            .saturating_add(backlog);
+        self.contribution.backlog = backlog;
+    }
+
+    /// Takes the requests that can be answered here off the token, at most a window of them.
+    fn answer_requests(&self, token: &mut Token, limits: Limits) -> Vec<u64> {
+        let mut answered = Vec::new();
+        let mut open = Vec::new();
+        for seq in requests(&token.rtr) {
+            if answered.len() < limits.global as usize && self.window.get(seq).is_some() {
+                answered.push(seq);
+            } else {
+                open.push(seq);
+            }
+        }
+        token.rtr = runs(open.into_iter());
+        answered
+    }
+
+    /// Adds what is missing here. Only up to the seq of the round before: what was claimed since may not have been
+    /// sent yet (002 III-A.2).
+    fn make_requests(&self, token: &mut Token) {
+        let missing = self
+            .window
+            .missing(self.requestable.min(token.seq))
+            .take(RTR_RUNS_MAX * 64);
+        if token.rtr.is_empty() {
+            token.rtr = runs(missing);
+        } else {
+            let mut all: Vec<u64> = requests(&token.rtr).chain(missing).collect();
+            all.sort_unstable();
+            all.dedup();
+            token.rtr = runs(all.into_iter());
+        }
+        // What everybody holds needs no answer: a request that crossed its answer.
+        let aru = token.aru;
+        token
+            .rtr
+            .retain(|(first, count)| first + u64::from(*count) - 1 > aru);
+    }
+
+    /// Forgets what everybody holds and what was delivered.
+    pub(super) fn discard(&mut self) {
+        self.window
+            .discard_to(self.safe.min(self.cursor.delivered()));
+    }
+}
+
+/// Most sequence numbers that the runs of one token stand for.
+const REQUESTS_MAX: usize = 4096;
+
+fn requests(rtr: &[(u64, u16)]) -> impl Iterator<Item = u64> {
+    rtr.iter()
+        .flat_map(|(first, count)| *first..*first + u64::from(*count))
+        .take(REQUESTS_MAX)
+}
+
+/// Ascending numbers as runs, the lowest of them if there are too many.
+fn runs(seqs: impl Iterator<Item = u64>) -> Vec<(u64, u16)> {
+    let mut runs: Vec<(u64, u16)> = Vec::new();
+    for seq in seqs {
+        let full = runs.len() == RTR_RUNS_MAX;
+        match runs.last_mut() {
+            Some((first, count)) if *first + u64::from(*count) == seq && *count < u16::MAX => {
+                *count += 1
+            }
+            _ if full => break,
+            _ => runs.push((seq, 1)),
+        }
+    }
+    runs
+}

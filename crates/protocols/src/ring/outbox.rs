@@ -1,0 +1,92 @@
+//! What waits to be sent, in order, and its cutting into segments.
+
+use alloc::collections::VecDeque;
+
+use bytes::Bytes;
+use groupcast_core::mech::packing::PADDING;
+use groupcast_core::{Destination, MemberId, SocketClass, Transmit, TransmitBuf};
+
+use super::wire::{DataHeader, Message};
+
+/// Datagrams in the order in which they leave.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    queue: VecDeque<Out>,
+}
+
+#[derive(Debug)]
+enum Out {
+    /// A data packet: the header of this transmission, the stored body.
+    Data { header: DataHeader, body: Bytes },
+    /// Anything else, encoded.
+    Message { transmit: Transmit, body: Bytes },
+}
+
+const TO_ALL: Transmit = Transmit {
+    destination: Destination::Group,
+    class: SocketClass::Data,
+};
+
+/// As much padding as a segment can need to become as long as the first of its send.
+const PAD: [u8; 8192] = {
+    let mut pad = [0; 8192];
+    pad[0] = PADDING;
+    pad
+};
+
+impl Outbox {
+    /// A data packet, for the group.
+    pub(super) fn data(&mut self, header: DataHeader, body: Bytes) {
+        self.queue.push_back(Out::Data { header, body });
+    }
+
+    /// A message for the group. It arrives where data does.
+    pub(super) fn multicast(&mut self, message: &Message) {
+        self.queue.push_back(Out::Message {
+            transmit: TO_ALL,
+            body: message.encode(),
+        });
+    }
+
+    /// An encoded message for one member.
+    pub(super) fn unicast(&mut self, member: MemberId, body: Bytes) {
+        let transmit = Transmit {
+            destination: Destination::Member(member),
+            class: SocketClass::Token,
+        };
+        self.queue.push_back(Out::Message { transmit, body });
+    }
+
+    /// Fills `buf` with as many equal segments as the front of the queue gives.
+    pub(super) fn poll_transmit(&mut self, buf: &mut TransmitBuf) -> Option<Transmit> {
+        if let Some(Out::Message { .. }) = self.queue.front() {
+            let Some(Out::Message { transmit, body }) = self.queue.pop_front() else {
+                return None;
+            };
+            buf.push(&[&body]);
+            return Some(transmit);
+        }
+        let mut first = 0;
+        while let Some(Out::Data { header, body }) = self.queue.front() {
+            let len = header.as_bytes().len() + body.len();
+            let begun = !buf.is_empty();
+            if begun && !buf.accepts(len) {
+                break;
+            }
+            // A packet that is a little short is made as long as the first: one send for both.
+            let more = matches!(self.queue.get(1), Some(Out::Data { .. }));
+            let missing = if begun && more { first - len } else { 0 };
+            let pad = if missing <= first / 8 {
+                &PAD[..missing]
+            } else {
+                &[]
+            };
+            buf.push(&[header.as_bytes(), body, pad]);
+            if !begun {
+                first = len;
+            }
+            self.queue.pop_front();
+        }
+        (!buf.is_empty()).then_some(TO_ALL)
+    }
+}

@@ -1,0 +1,256 @@
+//! Recovery: members of one old ring exchange what some of them lack of it, as packets of the new ring; then the old
+//! configuration is finished and the new one installed (Totem, TOCS 1995, section 6; EVS).
+//!
+//! The token carries the progress, so that no member can lag a rotation behind an installed one:
+//! - `backlog`: packets that members still have to re-originate. A member that receives 0 twice in a row knows that
+//!   all have contributed to it, and that nothing is left: it sets
+//! - `install` to the token's seq. Who holds the new ring up to there holds all that anybody held of its old ring.
+//! - A member that receives the token with aru ≥ install twice in a row knows that all hold it: it installs the ring
+//!   and says so (`installed`); the others follow when the token reaches them.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
+
+use super::config::RingConfig;
+use super::operational::Operational;
+use super::ordering::Ordering;
+use super::planted::Planted;
+use super::wire::{Commit, Data, Holding, Index, Packet, Recovered, Token};
+use super::{Ring, State, Timer};
+
+/// The forming ring and what is to be recovered through it.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    pub(super) ring: Ordering,
+    /// Members of the forming ring that come from this member's old ring.
+    transitional: BTreeSet<MemberId>,
+    /// For each member, whether it does.
+    same_ring: Vec<bool>,
+    left: Vec<MemberId>,
+    /// Packets of the old ring that this member holds, that not all do, and that nobody has re-originated yet.
+    queue: BTreeSet<u64>,
+    /// All members of the old ring hold it up to here: the highest that one of the transitional members knows of.
+    horizon: u64,
+    /// Visits in a row at which the token's backlog was 0.
+    clear_visits: u32,
+    /// Visits in a row at which the token's aru covered `install`.
+    complete_visits: u32,
+    /// A ring of one: the token on its way to itself.
+    pub(super) resting: Option<Token>,
+    started: bool,
+}
+
+impl Recovery {
+    /// What the commit token's declarations mean for this member.
+    pub(super) fn new(
+        commit: &Commit,
+        local: MemberId,
+        old: Option<&Ordering>,
+        config: &RingConfig,
+    ) -> Self {
+        let holdings: Vec<(MemberId, Holding)> = commit
+            .members
+            .iter()
+            .filter_map(|part| Some((part.member, part.holding?)))
+            .collect();
+        let mine = holdings
+            .iter()
+            .find(|(member, _)| *member == local)
+            .map(|(_, holding)| holding.ring);
+        let same_ring: Vec<bool> = holdings
+            .iter()
+            .map(|(_, holding)| Some(holding.ring) == mine)
+            .collect();
+        let same = || {
+            holdings
+                .iter()
+                .zip(&same_ring)
+                .filter(|(_, same)| **same)
+                .map(|(part, _)| part)
+        };
+
+        let low = same().map(|(_, holding)| holding.aru).min().unwrap_or(0);
+        let high = same().map(|(_, holding)| holding.high).max().unwrap_or(0);
+        let horizon = if config.has(Planted::OwnSafeBorder) {
+            old.map_or(0, |old| old.safe)
+        } else {
+            same().map(|(_, holding)| holding.safe).max().unwrap_or(0)
+        };
+        let queue = match old {
+            Some(old) if !config.has(Planted::NoRecovery) => (low.max(old.window.base() - 1) + 1
+                ..=high)
+                .filter(|seq| old.window.get(*seq).is_some())
+                .collect(),
+            _ => BTreeSet::new(),
+        };
+        let start = if config.has(Planted::SeqFromZero) {
+            0
+        } else {
+            holdings
+                .iter()
+                .map(|(_, holding)| holding.high)
+                .max()
+                .unwrap_or(0)
+        };
+        let members: Vec<MemberId> = holdings.iter().map(|(member, _)| *member).collect();
+        let me = members
+            .iter()
+            .position(|member| *member == local)
+            .unwrap_or(0) as Index;
+        Self {
+            transitional: same().map(|(member, _)| *member).collect(),
+            ring: Ordering::new(commit.ring, members, me, start, config),
+            same_ring,
+            left: commit.left.clone(),
+            queue,
+            horizon,
+            clear_visits: 0,
+            complete_visits: 0,
+            resting: None,
+            started: false,
+        }
+    }
+
+    /// A packet of the new ring came: if it brings one of the old ring, that is kept, and need not be sent again.
+    pub(super) fn handle_recovered(&mut self, data: &Data, old: &mut Ordering) {
+        let Some(Recovered { seq, origin }) = data.packet.recovered else {
+            return;
+        };
+        if self.same_ring.get(usize::from(data.packet.origin)) != Some(&true)
+            || usize::from(origin) >= old.members.len()
+        {
+            return;
+        }
+        self.queue.remove(&seq);
+        let packet = Packet {
+            origin,
+            round: 0,
+            recovered: None,
+            body: data.packet.body.clone(),
+        };
+        old.window.insert(seq, packet);
+    }
+}
+
+impl Ring {
+    /// The representative has the commit token back from its second pass: the ring's own token starts.
+    pub(super) fn start_token(&mut self, now: Time) {
+        let State::Recovery(recovery) = &mut self.state else {
+            return;
+        };
+        if recovery.started || !recovery.ring.is_representative() {
+            return;
+        }
+        recovery.started = true;
+        let token = recovery.ring.first_token();
+        self.token_arrived();
+        self.recovery_token(now, token);
+    }
+
+    /// The forming ring's token is here.
+    pub(super) fn recovery_token(&mut self, now: Time, mut token: Token) {
+        let State::Recovery(recovery) = &mut self.state else {
+            return;
+        };
+        recovery.started = true;
+        let covered = token.install.is_some_and(|install| token.aru >= install);
+        recovery.complete_visits = if covered {
+            recovery.complete_visits + 1
+        } else {
+            0
+        };
+        let holds_all = token
+            .install
+            .is_some_and(|install| recovery.ring.window.aru() >= install);
+        if holds_all && (token.installed || recovery.complete_visits >= 2) {
+            token.installed = true;
+            self.install(now);
+            self.operational_token(now, None, token);
+            return;
+        }
+        recovery.clear_visits = if token.backlog == 0 {
+            recovery.clear_visits + 1
+        } else {
+            0
+        };
+
+        let limits = self.flow.limits(recovery.ring.members.len());
+        let Recovery { ring, queue, .. } = &mut **recovery;
+        let old = self.ring.as_ref();
+        let visit = ring.visit(&mut token, limits, &self.config, || {
+            let seq = queue.pop_first()?;
+            let packet = old?.window.get(seq)?;
+            Some((
+                Some(Recovered {
+                    seq,
+                    origin: packet.origin,
+                }),
+                packet.body.clone(),
+            ))
+        });
+        let backlog = queue.len() as u32;
+        ring.set_backlog(&mut token, backlog);
+        if recovery.clear_visits >= 2 && token.install.is_none() {
+            token.install = Some(token.seq);
+        }
+        let holds_all = token
+            .install
+            .is_some_and(|install| recovery.ring.window.aru() >= install);
+        if holds_all && !self.config.has(Planted::NoObligations) {
+            // From now on others may install the ring and rely on this member to deliver (Totem's obligation set).
+            self.obligations
+                .extend(recovery.transitional.iter().copied());
+        }
+        self.counters.visits += 1;
+        self.send_visit(now, &visit, token);
+    }
+
+    /// Finishes the old configuration and begins the new one (EVS): the rest of the regular one, the transitional one
+    /// and its messages, the next regular one.
+    fn install(&mut self, now: Time) {
+        let next = State::Operational(Operational::new(now));
+        let State::Recovery(recovery) = self.transition(next, "all hold all") else {
+            return;
+        };
+        let Recovery {
+            ring,
+            transitional,
+            left,
+            horizon,
+            ..
+        } = *recovery;
+        let events = &mut self.events;
+        if let Some(mut old) = self.ring.take() {
+            let mut emit = |event| events.push_back(event);
+            old.deliver_regular_end(horizon, &mut emit);
+            if !self.config.has(Planted::NoTransitional) {
+                emit(Event::Configuration(Configuration {
+                    kind: ConfigurationKind::Transitional,
+                    id: old.id,
+                    members: transitional.iter().copied().collect(),
+                    left: left.clone(),
+                }));
+            }
+            let mut bound = core::mem::take(&mut self.obligations);
+            bound.extend(transitional);
+            old.deliver_transitional(&bound, &self.config, &mut emit);
+        }
+        self.obligations.clear();
+        events.push_back(Event::Configuration(Configuration {
+            kind: ConfigurationKind::Regular,
+            id: ring.id,
+            members: ring.members.clone(),
+            left,
+        }));
+        self.ring = Some(ring);
+        if !self.config.has(Planted::NoRewind) {
+            self.queue.rewind();
+        }
+        self.acquaintance.forgive();
+        self.counters.configurations += 1;
+        self.timers.set(Timer::Loss, now + self.token_loss());
+        self.plan_announcement(now);
+    }
+}

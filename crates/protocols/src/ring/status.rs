@@ -1,0 +1,98 @@
+//! What a ring tells of itself: counters and a snapshot, for `status`, logs and metrics.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use groupcast_core::{ConfigId, MemberId};
+
+use super::Ring;
+
+/// What a ring has counted since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct RingCounters {
+    /// Visits of the token.
+    pub visits: u64,
+    /// New packets multicast.
+    pub packets_sent: u64,
+    /// Packets multicast again, because somebody asked.
+    pub retransmissions: u64,
+    /// New packets received.
+    pub packets_received: u64,
+    /// Packets received again.
+    pub packets_duplicate: u64,
+    /// Packets too far ahead to keep.
+    pub packets_beyond: u64,
+    /// Unreliable messages dropped here because too many waited.
+    pub unordered_dropped: u64,
+    /// Tokens sent again.
+    pub token_retransmissions: u64,
+    /// Tokens received again.
+    pub token_duplicates: u64,
+    /// Times that the token was taken for lost.
+    pub token_losses: u64,
+    /// Regular configurations installed.
+    pub configurations: u64,
+    /// Changes of state.
+    pub transitions: u64,
+    /// Members excluded because they could not receive.
+    pub deaf_excluded: u64,
+    /// Joins that were stale, or repeated without need.
+    pub joins_stale: u64,
+    /// Datagrams of another ring, or that do not fit the state.
+    pub foreign: u64,
+    /// Datagrams that did not decode, or contradict the ring.
+    pub malformed: u64,
+}
+
+pub(super) type Counters = RingCounters;
+
+/// A snapshot of a ring.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct RingStatus {
+    /// `gather`, `commit`, `recovery`, `operational` or `left`.
+    pub state: &'static str,
+    /// The configuration that the user is in.
+    pub configuration: Option<ConfigId>,
+    /// Its members.
+    pub members: Vec<MemberId>,
+    /// The last sequence number received without a gap.
+    pub aru: u64,
+    /// All members hold all up to here.
+    pub safe: u64,
+    /// The highest sequence number received.
+    pub high: u64,
+    /// Payload bytes that wait for the token.
+    pub queued: usize,
+    /// Packets a visit may initiate now.
+    pub personal_window: u32,
+    /// Smoothed duration of a rotation under traffic.
+    pub rotation: Duration,
+    /// The token-loss time-out of now.
+    pub token_loss: Duration,
+    /// Counters since the start.
+    pub counters: RingCounters,
+}
+
+impl Ring {
+    /// A snapshot.
+    pub fn status(&self) -> RingStatus {
+        let ring = self.ring.as_ref();
+        let mut counters = self.counters;
+        counters.malformed += ring.map_or(0, |ring| ring.cursor.malformed);
+        RingStatus {
+            state: self.state.name(),
+            configuration: self.configuration(),
+            members: ring.map(|ring| ring.members.clone()).unwrap_or_default(),
+            aru: ring.map_or(0, |ring| ring.window.aru()),
+            safe: ring.map_or(0, |ring| ring.safe),
+            high: ring.map_or(0, |ring| ring.window.high()),
+            queued: self.queue.bytes(),
+            personal_window: self.flow.personal(),
+            rotation: self.flow.rotation().mean(),
+            token_loss: self.token_loss(),
+            counters,
+        }
+    }
+}
