@@ -1,0 +1,169 @@
+//! One member's life as its history tells it: where it stayed and what it delivered there, in order.
+
+use std::collections::BTreeMap;
+
+use groupcast_core::MemberId;
+
+use super::{ConfigIx, MemberIx, MessageIx, Moment, SetIx, Spot};
+use crate::outcome::Ending;
+
+/// A member.
+#[derive(Debug)]
+pub(crate) struct Life {
+    pub(crate) id: MemberId,
+    /// Its name, where it is known.
+    pub(crate) name: Option<String>,
+    /// Observations so far; 0 for a member without a history.
+    pub(crate) lines: u64,
+    /// It left or crashed: nothing may follow.
+    pub(crate) ended: Option<Ending>,
+    /// The highest number of a message that it submitted.
+    pub(crate) submitted: u64,
+    /// The messages that it sent, by number, as far as anybody named them.
+    pub(crate) numbers: BTreeMap<u64, MessageIx>,
+    /// Its stays in regular configurations, in order.
+    pub(crate) stays: Vec<Stay>,
+    /// The highest counter of a regular configuration that it installed.
+    pub(crate) counter: u64,
+    /// Of each sender, the highest number of an ordered message that it delivered.
+    heard: Vec<u64>,
+    /// Where the last ordered message that it delivered stands.
+    pub(crate) last: Option<Spot>,
+    /// The ordered messages that it delivered, in order.
+    log: Vec<MessageIx>,
+    /// The same as a set: bit `i` for message `i`.
+    delivered: Vec<u64>,
+}
+
+/// A member's time in a regular configuration and in the transitional one that closed it.
+#[derive(Debug)]
+pub(crate) struct Stay {
+    pub(crate) config: ConfigIx,
+    pub(crate) transitional: Option<Transitional>,
+    /// Where it begins in the log.
+    from: usize,
+}
+
+/// A transitional configuration, as installed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transitional {
+    pub(crate) set: SetIx,
+    /// Where it begins in the log.
+    from: usize,
+}
+
+impl Life {
+    pub(super) fn new(id: MemberId) -> Self {
+        Self {
+            id,
+            name: None,
+            lines: 0,
+            ended: None,
+            submitted: 0,
+            numbers: BTreeMap::new(),
+            stays: Vec::new(),
+            counter: 0,
+            heard: Vec::new(),
+            last: None,
+            log: Vec::new(),
+            delivered: Vec::new(),
+        }
+    }
+
+    /// Enters the delivery of an ordered message; false if it was delivered before.
+    pub(super) fn deliver(
+        &mut self,
+        message: MessageIx,
+        sender: MemberIx,
+        number: u64,
+        spot: Spot,
+    ) -> bool {
+        let (word, bit) = (message.get() / 64, 1 << (message.get() % 64));
+        if word >= self.delivered.len() {
+            self.delivered.resize(word + 1, 0);
+        }
+        if self.delivered[word] & bit != 0 {
+            return false;
+        }
+        if sender.get() >= self.heard.len() {
+            self.heard.resize(sender.get() + 1, 0);
+        }
+        let heard = &mut self.heard[sender.get()];
+        *heard = number.max(*heard);
+        self.delivered[word] |= bit;
+        self.log.push(message);
+        self.last = Some(spot);
+        true
+    }
+
+    pub(super) fn install_regular(&mut self, config: ConfigIx, counter: u64) {
+        self.counter = self.counter.max(counter);
+        self.stays.push(Stay {
+            config,
+            transitional: None,
+            from: self.log.len(),
+        });
+    }
+
+    pub(super) fn install_transitional(&mut self, set: SetIx) {
+        if let Some(stay) = self.stays.last_mut() {
+            let from = self.log.len();
+            stay.transitional.get_or_insert(Transitional { set, from });
+        }
+    }
+
+    /// Whether it delivered the ordered message.
+    pub(crate) fn has(&self, message: MessageIx) -> bool {
+        let word = self.delivered.get(message.get() / 64);
+        word.is_some_and(|word| word & (1 << (message.get() % 64)) != 0)
+    }
+
+    /// The highest number of an ordered message of `sender` that it delivered.
+    pub(crate) fn heard(&self, sender: MemberIx) -> u64 {
+        self.heard.get(sender.get()).copied().unwrap_or(0)
+    }
+
+    /// The stay that goes on.
+    pub(crate) fn stay(&self) -> Option<&Stay> {
+        self.stays.last()
+    }
+
+    /// Whether it is in a regular configuration now.
+    pub(crate) fn in_regular(&self) -> bool {
+        self.stay().is_some_and(|stay| stay.transitional.is_none())
+    }
+
+    /// The last regular configuration that it closed.
+    pub(crate) fn closed(&self) -> Option<ConfigIx> {
+        let mut stays = self.stays.iter().rev();
+        let last = stays.next()?;
+        match last.transitional {
+            Some(_) => Some(last.config),
+            None => stays.next().map(|stay| stay.config),
+        }
+    }
+
+    /// Where in its life it is, as far as other members can be in the same place.
+    pub(crate) fn moment(&self) -> Option<Moment> {
+        let stay = self.stay()?;
+        let here = self.last.filter(|_| self.log.len() > stay.from);
+        Some(Moment {
+            config: stay.config,
+            transitional: stay.transitional.is_some(),
+            seq: here.map(|spot| spot.seq),
+        })
+    }
+
+    /// What it delivered in its stay number `index`: in the regular configuration, and in the transitional one.
+    pub(crate) fn delivered_in(&self, index: usize) -> (&[MessageIx], &[MessageIx]) {
+        let stay = &self.stays[index];
+        let end = self
+            .stays
+            .get(index + 1)
+            .map_or(self.log.len(), |next| next.from);
+        let middle = stay
+            .transitional
+            .map_or(end, |transitional| transitional.from);
+        (&self.log[stay.from..middle], &self.log[middle..end])
+    }
+}

@@ -1,0 +1,204 @@
+//! One line of a history as JSON says it, and what it means.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use groupcast_core::trace::Observation;
+use groupcast_core::{
+    ConfigId, ConfigurationKind, Incarnation, MemberId, MessageId, NodeId, Place, Service,
+};
+use serde::Deserialize;
+
+/// A line. Fields that it does not name are skipped, so that a later version may add some.
+#[derive(Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(super) enum Line<'a> {
+    Start {
+        schema: u32,
+        member: MemberText,
+        #[serde(borrow)]
+        name: Option<Cow<'a, str>>,
+    },
+    Submit {
+        sender: MemberText,
+        number: u64,
+        service: ServiceText,
+        digest: DigestText,
+    },
+    Deliver {
+        sender: MemberText,
+        number: u64,
+        service: ServiceText,
+        config: Option<ConfigText>,
+        seq: Option<u64>,
+        digest: DigestText,
+    },
+    Configuration {
+        kind: Kind,
+        config: ConfigText,
+        members: Vec<MemberText>,
+    },
+    View {
+        group: String,
+        view: String,
+        members: Vec<String>,
+    },
+    Leave,
+    Crash,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    Regular,
+    Transitional,
+}
+
+#[derive(Deserialize)]
+#[serde(try_from = "Cow<'_, str>")]
+pub(super) struct MemberText(pub(super) MemberId);
+
+#[derive(Deserialize)]
+#[serde(try_from = "Cow<'_, str>")]
+pub(super) struct ConfigText(ConfigId);
+
+#[derive(Deserialize)]
+#[serde(try_from = "Cow<'_, str>")]
+pub(super) struct DigestText(u64);
+
+#[derive(Deserialize)]
+#[serde(try_from = "Cow<'_, str>")]
+pub(super) struct ServiceText(Service);
+
+impl Line<'_> {
+    /// What the observer saw, or what is wrong with the line.
+    pub(super) fn into_observation(self) -> Result<Observation, String> {
+        Ok(match self {
+            Self::Start { .. } => Observation::Start,
+            Self::Submit {
+                sender,
+                number,
+                service,
+                digest,
+            } => Observation::Submit {
+                id: message(sender, number),
+                service: service.0,
+                digest: digest.0,
+            },
+            Self::Deliver {
+                sender,
+                number,
+                service,
+                config,
+                seq,
+                digest,
+            } => Observation::Deliver {
+                id: message(sender, number),
+                service: service.0,
+                place: place(config, seq)?,
+                digest: digest.0,
+            },
+            Self::Configuration {
+                kind,
+                config,
+                members,
+            } => Observation::Configuration {
+                kind: match kind {
+                    Kind::Regular => ConfigurationKind::Regular,
+                    Kind::Transitional => ConfigurationKind::Transitional,
+                },
+                id: config.0,
+                members: members.into_iter().map(|member| member.0).collect(),
+            },
+            Self::View {
+                group,
+                view,
+                members,
+            } => Observation::GroupView {
+                group,
+                view,
+                members,
+            },
+            Self::Leave => Observation::Leave,
+            Self::Crash => Observation::Crash,
+        })
+    }
+}
+
+fn message(sender: MemberText, number: u64) -> MessageId {
+    MessageId {
+        sender: sender.0,
+        number,
+    }
+}
+
+fn place(config: Option<ConfigText>, seq: Option<u64>) -> Result<Option<Place>, String> {
+    match (config, seq) {
+        (Some(config), Some(seq)) => Ok(Some(Place {
+            config: config.0,
+            seq,
+        })),
+        (None, None) => Ok(None),
+        _ => Err("\"config\" and \"seq\" belong together: give both, or null for both".to_owned()),
+    }
+}
+
+impl TryFrom<Cow<'_, str>> for MemberText {
+    type Error = String;
+
+    fn try_from(text: Cow<'_, str>) -> Result<Self, String> {
+        member(&text).map(Self).ok_or_else(|| {
+            format!("{text:?} is not a member: write NODE.INCARNATION, 16 hexadecimal digits each")
+        })
+    }
+}
+
+impl TryFrom<Cow<'_, str>> for ConfigText {
+    type Error = String;
+
+    fn try_from(text: Cow<'_, str>) -> Result<Self, String> {
+        config(&text).map(Self).ok_or_else(|| {
+            format!("{text:?} is not a configuration: write COUNTER-NODE.INCARNATION")
+        })
+    }
+}
+
+impl TryFrom<Cow<'_, str>> for DigestText {
+    type Error = String;
+
+    fn try_from(text: Cow<'_, str>) -> Result<Self, String> {
+        hex(&text)
+            .map(Self)
+            .ok_or_else(|| format!("{text:?} is not a digest: write 16 hexadecimal digits"))
+    }
+}
+
+impl TryFrom<Cow<'_, str>> for ServiceText {
+    type Error = String;
+
+    fn try_from(text: Cow<'_, str>) -> Result<Self, String> {
+        let service = Service::from_str(&text).map_err(|error| error.to_string())?;
+        Ok(Self(service))
+    }
+}
+
+fn config(text: &str) -> Option<ConfigId> {
+    let (counter, representative) = text.split_once('-')?;
+    Some(ConfigId {
+        counter: counter.parse().ok()?,
+        representative: member(representative)?,
+    })
+}
+
+fn member(text: &str) -> Option<MemberId> {
+    let (node, incarnation) = text.split_once('.')?;
+    Some(MemberId {
+        node: NodeId(hex(node)?),
+        incarnation: Incarnation(hex(incarnation)?),
+    })
+}
+
+fn hex(text: &str) -> Option<u64> {
+    let is_hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex.then(|| u64::from_str_radix(text, 16).ok())?
+}

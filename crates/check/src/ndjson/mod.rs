@@ -1,0 +1,179 @@
+//! Histories as files: one JSON object a line, for live daemons and for people. `docs/history.md` is the schema.
+//!
+//! A file tells one or more lives of one daemon. Each begins with a `start` line; a daemon that starts again with the
+//! same file goes on at its end ([`HistoryWriter::append`]). A daemon that is killed may leave a torn line at the end
+//! of a life: that is legal, and the line does not count.
+
+mod line;
+mod read;
+mod write;
+
+pub use read::{History, HistoryError, read_history};
+pub use write::{HistoryWriter, write_line, write_start};
+
+/// The version of the schema that this crate writes and reads.
+pub const SCHEMA: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::MemberId;
+    use groupcast_core::trace::Observation;
+
+    use super::*;
+    use crate::story::Story;
+
+    const EVERYTHING: &str =
+        "a start; a regular 1a ab; a submit a1 safe digest=5; a deliver a1 1a:65536;
+        a deliver b9 - digest=7; a transitional 1a a; a view chat\"\\ü 1-a x,y; a leave";
+
+    fn everything() -> (MemberId, Vec<Observation>) {
+        let story = Story::of(EVERYTHING);
+        let member = story.observations()[0].0;
+        let observations = story.observations().iter();
+        (member, observations.map(|(_, seen)| seen.clone()).collect())
+    }
+
+    fn written(name: &str) -> Vec<u8> {
+        let (member, observations) = everything();
+        let mut writer = HistoryWriter::new(Vec::new(), member, name).unwrap();
+        for observation in &observations {
+            writer.write(observation).unwrap();
+        }
+        writer.into_inner()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<(MemberId, Observation)>, HistoryError> {
+        read_history("h.ndjson", bytes).collect()
+    }
+
+    #[test]
+    fn what_is_written_comes_back() {
+        let (member, observations) = everything();
+        let expected: Vec<_> = observations
+            .into_iter()
+            .map(|seen| (member, seen))
+            .collect();
+        let bytes = written("a");
+        assert_eq!(read(&bytes).unwrap(), expected);
+        let mut history = read_history("h.ndjson", bytes.as_slice());
+        history.next();
+        assert_eq!(history.name(), Some("a"));
+    }
+
+    #[test]
+    fn the_lines_are_pinned() {
+        let text = String::from_utf8(written("a")).unwrap();
+        let expected = r#"{"event":"start","schema":1,"member":"0000000000000061.0000000000006100","name":"a"}
+{"event":"configuration","kind":"regular","config":"1-0000000000000061.0000000000006100","members":["0000000000000061.0000000000006100","0000000000000062.0000000000006200"]}
+{"event":"submit","sender":"0000000000000061.0000000000006100","number":1,"service":"safe","digest":"0000000000000005"}
+{"event":"deliver","sender":"0000000000000061.0000000000006100","number":1,"service":"safe","config":"1-0000000000000061.0000000000006100","seq":65536,"digest":"0000000000000005"}
+{"event":"deliver","sender":"0000000000000062.0000000000006200","number":9,"service":"unreliable","config":null,"seq":null,"digest":"0000000000000007"}
+{"event":"configuration","kind":"transitional","config":"1-0000000000000061.0000000000006100","members":["0000000000000061.0000000000006100"]}
+{"event":"view","group":"chat\"\\ü","view":"1-a","members":["x","y"]}
+{"event":"leave"}
+"#;
+        assert_eq!(text, expected);
+    }
+
+    /// Torn after any byte, a history reads as its whole lines.
+    #[test]
+    fn a_torn_last_line_is_legal() {
+        let bytes = written("a");
+        let all = read(&bytes).unwrap();
+        for end in 0..bytes.len() {
+            let whole = bytes[..end].iter().filter(|byte| **byte == b'\n').count();
+            let seen = read(&bytes[..end]).unwrap();
+            // A last line that lacks nothing but its line feed is whole.
+            let is_whole = bytes[end] == b'\n';
+            assert_eq!(seen, all[..whole + usize::from(is_whole)], "torn at {end}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_that_starts_again_goes_on_in_the_same_file() {
+        let first = written("a");
+        let mut bytes = first[..first.len() - 3].to_vec();
+        bytes.push(b'\n');
+        bytes.extend(written("a"));
+        let lives = read(&bytes).unwrap();
+        let starts = lives.iter().filter(|(_, seen)| *seen == Observation::Start);
+        assert_eq!(starts.count(), 2);
+        assert_eq!(lives.len(), 2 * everything().1.len() - 1);
+    }
+
+    #[test]
+    fn append_mends_a_torn_line() {
+        let path =
+            std::env::temp_dir().join(format!("groupcast-check-{}.ndjson", std::process::id()));
+        let torn = &written("a")[..300];
+        std::fs::write(&path, torn).unwrap();
+        let (member, _) = everything();
+        let mut writer = HistoryWriter::append(&path, member, "a").unwrap();
+        writer.write(&Observation::Crash).unwrap();
+        writer.flush().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let seen: Vec<_> = read(&bytes)
+            .unwrap()
+            .into_iter()
+            .map(|(_, seen)| seen)
+            .collect();
+        assert_eq!(seen.len(), 4);
+        assert_eq!(seen[2..], [Observation::Start, Observation::Crash]);
+    }
+
+    #[test]
+    fn errors_name_the_line_and_what_is_wrong() {
+        let good = String::from_utf8(written("a")).unwrap();
+        let what = |from: &str, to: &str| {
+            let bad = good.replacen(from, to, 1);
+            assert_ne!(bad, good);
+            read(bad.as_bytes()).unwrap_err().to_string()
+        };
+        assert_eq!(
+            what("\"number\":1,", ""),
+            "h.ndjson:3: missing field `number`"
+        );
+        assert_eq!(
+            what("\"safe\"", "\"total\""),
+            "h.ndjson:3: not a service: use unreliable, reliable, fifo, causal, agreed or safe"
+        );
+        assert_eq!(
+            what("61.0000000000006100\",\"number", "61\",\"number"),
+            "h.ndjson:3: \"0000000000000061\" is not a member: write NODE.INCARNATION, 16 hexadecimal digits each"
+        );
+        assert_eq!(
+            what("config\":\"1-", "config\":\"-"),
+            "h.ndjson:2: \"-0000000000000061.0000000000006100\" is not a configuration: write COUNTER-NODE.INCARNATION"
+        );
+        assert_eq!(
+            what("\"digest\":\"0000000000000005\"", "\"digest\":\"5\""),
+            "h.ndjson:3: \"5\" is not a digest: write 16 hexadecimal digits"
+        );
+        assert_eq!(
+            what("\"seq\":65536", "\"seq\":null"),
+            "h.ndjson:4: \"config\" and \"seq\" belong together: give both, or null for both"
+        );
+        assert!(what("\"leave\"", "\"sleep\"").starts_with("h.ndjson:8: unknown variant `sleep`"));
+        assert_eq!(
+            what("\"schema\":1", "\"schema\":2"),
+            "h.ndjson:1: schema 2 is not known to this version, which reads schema 1"
+        );
+        assert!(what("{\"event\":\"submit\"", "hello").starts_with("h.ndjson:3: expected value"));
+        assert_eq!(
+            what("{\"event\":\"start\"", "{\"event\":\"leave\""),
+            "h.ndjson:1: not a history: it does not begin with a \"start\" line"
+        );
+    }
+
+    #[test]
+    fn a_torn_line_in_the_middle_of_a_life_is_an_error() {
+        let good = String::from_utf8(written("a")).unwrap();
+        let bad = good.replacen("\"}\n{\"event\":\"deliver\"", "\n{\"event\":\"deliver\"", 1);
+        let error = read(bad.as_bytes()).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "h.ndjson:3: the line is incomplete, but the life goes on after it"
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! Writing histories: what a daemon does with `--history FILE`.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
+use std::path::Path;
+
+use groupcast_core::trace::Observation;
+use groupcast_core::{ConfigurationKind, MemberId};
+
+use super::SCHEMA;
+
+/// Writes the history of one member.
+///
+/// It buffers nothing itself: a `write` is one call of the writer below, and [`flush`](Self::flush) is passed down. A
+/// process that may be killed flushes at least before it waits for input, so that only the last moments are lost.
+#[derive(Debug)]
+pub struct HistoryWriter<W: Write> {
+    writer: W,
+    line: String,
+}
+
+impl HistoryWriter<BufWriter<File>> {
+    /// Goes on at the end of the file at `path`, or begins it: writes the `start` line of `member`, called `name`.
+    ///
+    /// Ends a line that an earlier life left torn.
+    pub fn append(path: &Path, member: MemberId, name: &str) -> io::Result<Self> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)?;
+        if !ends_in_line_feed(&mut file)? {
+            file.write_all(b"\n")?;
+        }
+        Self::new(BufWriter::new(file), member, name)
+    }
+}
+
+impl<W: Write> HistoryWriter<W> {
+    /// Begins a life: writes the `start` line of `member`, called `name`.
+    pub fn new(mut writer: W, member: MemberId, name: &str) -> io::Result<Self> {
+        let mut line = String::new();
+        write_start(&mut line, member, name);
+        writer.write_all(line.as_bytes())?;
+        Ok(Self { writer, line })
+    }
+
+    /// Writes one line. `Start` is skipped: the line is there since the beginning.
+    pub fn write(&mut self, observation: &Observation) -> io::Result<()> {
+        self.line.clear();
+        write_line(&mut self.line, observation);
+        self.writer.write_all(self.line.as_bytes())
+    }
+
+    /// Flushes the writer below.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+
+    /// The writer below.
+    pub fn into_inner(self) -> W {
+        self.writer
+    }
+}
+
+/// Whether the file is empty or ends in a line feed. Leaves the position anywhere: the file is in append mode.
+fn ends_in_line_feed(file: &mut File) -> io::Result<bool> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(true);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
+}
+
+/// Appends the `start` line of `member`, called `name`, with its line feed.
+pub fn write_start(line: &mut String, member: MemberId, name: &str) {
+    push(
+        line,
+        format_args!(r#"{{"event":"start","schema":{SCHEMA},"member":"{member}","name":"#),
+    );
+    push_text(line, name);
+    line.push_str("}\n");
+}
+
+/// Appends the line of `observation`, with its line feed; nothing for `Start`, which [`write_start`] writes.
+pub fn write_line(line: &mut String, observation: &Observation) {
+    match observation {
+        Observation::Start => return,
+        Observation::Submit {
+            id,
+            service,
+            digest,
+        } => push(
+            line,
+            format_args!(
+                r#"{{"event":"submit","sender":"{}","number":{},"service":"{service}","digest":"{digest:016x}"}}"#,
+                id.sender, id.number
+            ),
+        ),
+        Observation::Deliver {
+            id,
+            service,
+            place,
+            digest,
+        } => {
+            push(
+                line,
+                format_args!(
+                    r#"{{"event":"deliver","sender":"{}","number":{},"service":"{service}","#,
+                    id.sender, id.number
+                ),
+            );
+            match place {
+                Some(place) => push(
+                    line,
+                    format_args!(r#""config":"{}","seq":{}"#, place.config, place.seq),
+                ),
+                None => line.push_str(r#""config":null,"seq":null"#),
+            }
+            push(line, format_args!(r#","digest":"{digest:016x}"}}"#));
+        }
+        Observation::Configuration { kind, id, members } => {
+            let kind = match kind {
+                ConfigurationKind::Regular => "regular",
+                ConfigurationKind::Transitional => "transitional",
+            };
+            push(
+                line,
+                format_args!(
+                    r#"{{"event":"configuration","kind":"{kind}","config":"{id}","members":["#
+                ),
+            );
+            push_list(line, members, |line, member| {
+                push(line, format_args!("\"{member}\""));
+            });
+            line.push_str("]}");
+        }
+        Observation::GroupView {
+            group,
+            view,
+            members,
+        } => {
+            line.push_str(r#"{"event":"view","group":"#);
+            push_text(line, group);
+            line.push_str(r#","view":"#);
+            push_text(line, view);
+            line.push_str(r#","members":["#);
+            push_list(line, members, |line, member| push_text(line, member));
+            line.push_str("]}");
+        }
+        Observation::Leave => line.push_str(r#"{"event":"leave"}"#),
+        Observation::Crash => line.push_str(r#"{"event":"crash"}"#),
+    }
+    line.push('\n');
+}
+
+fn push(line: &mut String, text: std::fmt::Arguments<'_>) {
+    line.write_fmt(text).expect("a String takes everything");
+}
+
+/// As a JSON string.
+fn push_text(line: &mut String, text: &str) {
+    line.push_str(&serde_json::Value::from(text).to_string());
+}
+
+fn push_list<T>(line: &mut String, items: &[T], each: impl Fn(&mut String, &T)) {
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            line.push(',');
+        }
+        each(line, item);
+    }
+}

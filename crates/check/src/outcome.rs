@@ -1,0 +1,43 @@
+//! How a run ended: what the one who made the histories knows beyond them, and what he expects.
+//!
+//! Safety needs none of it; [`Outcome::default`] judges files of live daemons, where a history that just ends may be of
+//! a member that was killed or of one that still runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use groupcast_core::{MemberId, MessageId};
+
+/// How a member's history ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The member was alive when the run ended.
+    Alive,
+    /// It left gracefully.
+    Left,
+    /// It crashed; its history is whole up to there.
+    Crashed,
+    /// Nobody knows: it may have crashed or still run, and its last observations may be lost.
+    Unknown,
+}
+
+/// What is known about the end of a run.
+#[derive(Clone, Default, Debug)]
+pub struct Outcome {
+    /// How each history ended. One that ends in Leave or Crash needs no entry; any other without one is
+    /// [`Ending::Unknown`].
+    pub endings: BTreeMap<MemberId, Ending>,
+    /// The run ended in quiescence: nothing was in flight and nobody had work left. Only then must members that are
+    /// [`Ending::Alive`] have delivered everything. Default: false.
+    pub complete: bool,
+    /// What must have come about by the end. Default: nothing.
+    pub together: Vec<Together>,
+}
+
+/// After healing: these members share one configuration at the end, and each has delivered these messages.
+#[derive(Clone, Default, Debug)]
+pub struct Together {
+    /// The members of the configuration that each of them is in at the end: exactly these.
+    pub members: BTreeSet<MemberId>,
+    /// Messages that each of them must have delivered.
+    pub messages: Vec<MessageId>,
+}

@@ -1,0 +1,124 @@
+//! The rules: one promise a file, with the promise in words, its source, and histories that break it.
+//!
+//! A rule holds no facts. At each [`Step`] it sees the ledger as it was before the step; at the end, the whole ledger
+//! and how the run ended. It reports what it finds and never stops another rule from looking. "EVS n.m" cites the
+//! specifications of Moser, Amir, Melliar-Smith and Agarwal, "Extended Virtual Synchrony" (1994), section 2.
+
+mod agreed;
+mod causality;
+mod configurations;
+mod fifo;
+mod group_views;
+mod integrity;
+mod life;
+mod liveness;
+mod safe;
+mod self_delivery;
+mod virtual_synchrony;
+
+use crate::ledger::{Ledger, Life, MemberIx, Step};
+use crate::outcome::{Ending, Outcome};
+use crate::violation::{Violation, Violations};
+
+/// All rules, in the order in which they look.
+pub(crate) static RULES: &[&dyn Rule] = &[
+    &life::Rule,
+    &configurations::Rule,
+    &integrity::Rule,
+    &agreed::Rule,
+    &fifo::Rule,
+    &causality::Rule,
+    &virtual_synchrony::Rule,
+    &self_delivery::Rule,
+    &safe::Rule,
+    &group_views::Rule,
+    &liveness::Rule,
+];
+
+/// A promise.
+pub(crate) trait Rule: Sync {
+    /// The file's name.
+    fn name(&self) -> &'static str;
+
+    /// The observer saw `step`, which is not entered in the ledger yet.
+    fn step(&self, _at: &At<'_>, _step: &Step<'_>, _found: &mut Violations) {}
+
+    /// All histories are read.
+    fn finish(&self, _end: &End<'_>, _found: &mut Violations) {}
+}
+
+/// Where a step is seen.
+pub(crate) struct At<'a> {
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) observer: MemberIx,
+    rule: &'static str,
+}
+
+impl<'a> At<'a> {
+    pub(crate) fn new(rule: &dyn Rule, ledger: &'a Ledger, observer: MemberIx) -> Self {
+        Self {
+            ledger,
+            observer,
+            rule: rule.name(),
+        }
+    }
+
+    /// The observer's life before the step.
+    pub(crate) fn life(&self) -> &'a Life {
+        self.ledger.life(self.observer)
+    }
+
+    pub(crate) fn report(&self, found: &mut Violations, text: impl FnOnce() -> String) {
+        found.push(|| Violation {
+            rule: self.rule,
+            observer: self.life().id,
+            name: self.life().name.clone(),
+            line: Some(self.life().lines + 1),
+            text: text(),
+        });
+    }
+}
+
+/// The end of a run.
+pub(crate) struct End<'a> {
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) outcome: &'a Outcome,
+    rule: &'static str,
+}
+
+impl<'a> End<'a> {
+    pub(crate) fn new(rule: &dyn Rule, ledger: &'a Ledger, outcome: &'a Outcome) -> Self {
+        Self {
+            ledger,
+            outcome,
+            rule: rule.name(),
+        }
+    }
+
+    /// How the history of `life` ended.
+    pub(crate) fn ending(&self, life: &Life) -> Ending {
+        let told = self.outcome.endings.get(&life.id).copied();
+        life.ended.or(told).unwrap_or(Ending::Unknown)
+    }
+
+    /// Whether the member must have delivered all that it ever will: it is alive and the run ended in quiescence.
+    pub(crate) fn is_settled(&self, life: &Life) -> bool {
+        self.outcome.complete && self.ending(life) == Ending::Alive
+    }
+
+    pub(crate) fn report(
+        &self,
+        found: &mut Violations,
+        observer: MemberIx,
+        text: impl FnOnce() -> String,
+    ) {
+        let life = self.ledger.life(observer);
+        found.push(|| Violation {
+            rule: self.rule,
+            observer: life.id,
+            name: life.name.clone(),
+            line: None,
+            text: text(),
+        });
+    }
+}
