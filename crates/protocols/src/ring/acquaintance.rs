@@ -248,7 +248,7 @@ impl Ring {
         {
             self.acquaintance.told_namesake = Some(now);
             self.outbox
-                .to(from, Message::NameInUse { uptime_ms }.encode());
+                .unicast(from, Message::NameInUse { uptime_ms }.encode());
         }
     }
 

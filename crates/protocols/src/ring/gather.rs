@@ -131,7 +131,7 @@ impl Ring {
         };
         match gather.joined {
             Some(joined) if now.since(joined) < JOIN_SPACING => {
-                self.timers.set(Timer::Join, joined + JOIN_SPACING)
+                self.timers.set(Timer::Join, joined + JOIN_SPACING);
             }
             _ => self.repeat_join(now),
         }

@@ -379,7 +379,7 @@ impl Protocol for Ring {
             Message::Join(join) => self.handle_join(now, from, join),
             Message::Commit(commit) => self.handle_commit(now, from, commit),
             Message::Announcement(announcement) => {
-                self.handle_announcement(now, from, announcement)
+                self.handle_announcement(now, from, announcement);
             }
             Message::NameInUse { .. } => {}
         }

@@ -320,7 +320,7 @@ fn runs(seqs: impl Iterator<Item = u64>) -> Vec<(u64, u16)> {
         let full = runs.len() == RTR_RUNS_MAX;
         match runs.last_mut() {
             Some((first, count)) if *first + u64::from(*count) == seq && *count < u16::MAX => {
-                *count += 1
+                *count += 1;
             }
             _ if full => break,
             _ => runs.push((seq, 1)),

@@ -1,0 +1,27 @@
+//! Scenarios of the ring in the simulator, one behaviour a file.
+
+mod forming;
+
+use std::time::Duration;
+
+use groupcast_protocols::ring::{Ring, RingConfig};
+use groupcast_sim::{Cluster, ClusterConfig};
+
+/// A started cluster of `hosts` rings with the default settings.
+fn cluster(hosts: usize, seed: u64) -> Cluster<Ring> {
+    with_config(hosts, seed, RingConfig::lan())
+}
+
+/// A started cluster of `hosts` rings with these settings.
+fn with_config(hosts: usize, seed: u64, config: RingConfig) -> Cluster<Ring> {
+    Cluster::started(ClusterConfig::new(hosts, seed), move |member, rng, now| {
+        Ring::new(config.clone(), member, rng, now).expect("the settings are valid")
+    })
+}
+
+/// A started cluster in which all hosts have formed one ring.
+fn formed(hosts: usize, seed: u64) -> Cluster<Ring> {
+    let mut cluster = cluster(hosts, seed);
+    cluster.must("one ring", Cluster::all_in_one_configuration, Duration::from_secs(2));
+    cluster
+}
