@@ -1,11 +1,13 @@
 //! Test beds and measurements: many hosts on one machine, and what groupcast does on them.
 //!
+//! - [`bench`]: what the ring carries, beside the raw multicast limit of the same network.
 //! - [`testbed`]: network namespaces behind a switch that can be slow, lossy or cut in parts.
 //! - [`process`]: processes on those hosts, their outputs and their cost.
 //!
 //! It stands on top of everything else and nothing but the command line and the test suite stands on it.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod process;
 pub mod testbed;
 

@@ -1,5 +1,7 @@
 //! Test beds against the kernel: hosts reach each other, parts do not, losses and rates are as asked, nothing stays.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;

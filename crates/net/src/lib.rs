@@ -69,6 +69,8 @@ pub mod counters;
 pub mod endpoint;
 pub mod error;
 pub mod key;
+#[allow(unsafe_code)]
+pub mod raw;
 mod receive;
 mod report;
 pub mod seal;

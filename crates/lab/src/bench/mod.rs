@@ -1,0 +1,145 @@
+//! Measurements on a test bed: what the ring carries, beside what the same network carries without any protocol.
+//!
+//! The measuring processes are this very executable, started again on every host with an [`Assignment`]: whoever offers
+//! a measurement must hand the argument of [`WORKER`] on to [`work`]. All of them share one monotonic clock, so a
+//! measurement is a [`Window`] of absolute times: what happens before is warm-up, what happens after is not counted.
+//!
+//! - [`raw`]: the raw multicast limit.
+//! - [`ring`]: `groupcast bench ring`.
+
+pub mod clock;
+pub mod raw;
+mod worker;
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use self::clock::Window;
+pub use self::worker::{Assignment, WORKER, work};
+use crate::process::Process;
+use crate::testbed::{Testbed, TestbedError};
+
+/// Why a measurement has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// No test bed can be built here, in words why not.
+    #[error("no test bed: {0}")]
+    Unavailable(String),
+    /// The bed failed.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// A socket, file or process failed.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A process on a host did not do its part.
+    #[error("{label} {problem}{}", said(.stderr))]
+    Process {
+        /// Which.
+        label: String,
+        /// What it did instead.
+        problem: String,
+        /// What it said.
+        stderr: String,
+    },
+    /// What one process wrote for another is not understood.
+    #[error("cannot read an assignment or a result: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl BenchError {
+    /// For `map_err`: the attempt to do `what` failed.
+    pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+
+    pub(crate) fn process(process: &Process, problem: impl Into<String>) -> Self {
+        Self::Process {
+            label: process.label().to_owned(),
+            problem: problem.into(),
+            stderr: process.stderr().unwrap_or_default(),
+        }
+    }
+}
+
+fn said(stderr: &str) -> String {
+    match stderr.trim() {
+        "" => String::new(),
+        text => format!("; it said: {text}"),
+    }
+}
+
+/// Starts `executable` on `host` with an assignment.
+fn assign(
+    bed: &Testbed,
+    host: usize,
+    label: &str,
+    executable: &Path,
+    assignment: &Assignment,
+) -> Result<Process, BenchError> {
+    let mut command = bed.command(host, executable);
+    command.args(WORKER).arg(serde_json::to_string(assignment)?);
+    Ok(bed.launch(label, command)?)
+}
+
+/// What a worker prints: that it is ready, once, and then its result.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Said<T> {
+    Ready,
+    Result(T),
+}
+
+fn say<T: Serialize>(said: &Said<T>) -> Result<(), BenchError> {
+    println!("{}", serde_json::to_string(said)?);
+    Ok(())
+}
+
+/// Waits until the worker says that it is ready.
+fn await_ready(process: &mut Process) -> Result<(), BenchError> {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let deadline = clock::now() + clock::nanos(PATIENCE);
+    loop {
+        let output = process.stdout().map_err(BenchError::io("read an output"))?;
+        if output.contains('\n') {
+            return Ok(());
+        }
+        if !process.is_running() {
+            return Err(BenchError::process(process, "ended before it was ready"));
+        }
+        if clock::now() > deadline {
+            return Err(BenchError::process(process, "is not ready after 20 s"));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits for the worker's result, due soon after the end of `window`.
+fn await_result<T: DeserializeOwned>(
+    process: &mut Process,
+    window: Window,
+) -> Result<T, BenchError> {
+    const GRACE: Duration = Duration::from_secs(20);
+    let limit = Duration::from_nanos(window.until.saturating_sub(clock::now())) + GRACE;
+    let status = process
+        .wait(limit)
+        .map_err(BenchError::io("wait for a process"))?
+        .ok_or_else(|| BenchError::process(process, "has no result in time"))?;
+    if !status.success() {
+        return Err(BenchError::process(process, format!("failed ({status})")));
+    }
+    let output = process.stdout().map_err(BenchError::io("read an output"))?;
+    match serde_json::from_str(output.lines().last().unwrap_or_default())? {
+        Said::Result(result) => Ok(result),
+        Said::Ready => Err(BenchError::process(process, "ended without a result")),
+    }
+}

@@ -1,0 +1,26 @@
+//! What the measuring processes on the hosts do.
+
+use serde::{Deserialize, Serialize};
+
+use super::{BenchError, raw};
+
+/// Hidden arguments with which an executable is started again as a worker; the assignment follows as one more.
+pub const WORKER: [&str; 2] = ["bench", "worker"];
+
+/// One worker's part of a measurement.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Assignment {
+    /// Multicast as fast as the receivers follow.
+    RawSend(raw::Send),
+    /// Receive, and say how far.
+    RawReceive(raw::Receive),
+}
+
+/// Does what `assignment` (JSON) says. The result goes to standard output.
+pub fn work(assignment: &str) -> Result<(), BenchError> {
+    match serde_json::from_str(assignment)? {
+        Assignment::RawSend(part) => part.run(),
+        Assignment::RawReceive(part) => part.run(),
+    }
+}
