@@ -6,5 +6,14 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod error;
+mod history;
+mod listen;
+mod log;
+mod stop;
+mod stream;
 
 pub use config::{Config, ConfigError};
+pub use error::DaemonError;
+pub use log::{LOG_VARIABLE, LogError, log_to_stderr};
+pub use stop::StopHandle;

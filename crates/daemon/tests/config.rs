@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use groupcast_daemon::config::{
-    Config, ConfigError, File, MULTICAST, Options, ReachConfig, Security,
-};
+use std::time::Duration;
+
+use groupcast_daemon::config::{Config, ConfigError, File, MULTICAST, Options, Security};
+use groupcast_net::{Group, Spin};
 
 fn file(text: &str) -> File {
     File::parse(Path::new("daemon.toml"), text).unwrap()
@@ -40,16 +41,11 @@ fn a_daemon_without_a_key_is_refused_and_told_how() {
 fn little_is_needed() {
     let config = build("key = \"k\"").unwrap();
     assert_eq!(config.security, Security::Key(PathBuf::from("k")));
-    assert_eq!(config.listen.port(), 4810);
+    assert_eq!(config.endpoint.listen.port(), 4810);
     assert!(!config.name.is_empty());
-    assert_eq!(
-        config.reach,
-        ReachConfig::Multicast {
-            group: MULTICAST,
-            ttl: 1,
-            loopback: true
-        }
-    );
+    assert_eq!(config.endpoint.group, Group::Multicast(MULTICAST));
+    assert_eq!(config.endpoint.multicast_ttl, 1);
+    assert_eq!(config.endpoint.multicast_loop, Some(true));
 }
 
 #[test]
@@ -65,10 +61,10 @@ fn the_command_line_wins_and_displaces_what_it_excludes() {
     assert_eq!(config.name, "a");
     assert_eq!(config.security, Security::Key("k".into()));
     assert_eq!(
-        config.reach,
-        ReachConfig::Mesh(vec!["10.0.0.2:4810".parse().unwrap()])
+        config.endpoint.group,
+        Group::Mesh(vec!["10.0.0.2:4810".parse().unwrap()])
     );
-    assert_eq!(config.listen, "10.0.0.1:4810".parse().unwrap());
+    assert_eq!(config.endpoint.listen, "10.0.0.1:4810".parse().unwrap());
     assert_eq!(config.clients.max, 7);
 }
 
@@ -138,6 +134,8 @@ fn addresses_and_names_that_cannot_be_are_refused() {
         ("listen = \"localhost\"", "is not an address"),
         ("multicast = \"10.0.0.1:4809\"", "not a multicast address"),
         ("multicast = \"239.0.0.1:0\"", "not a multicast address"),
+        ("listen = \"10.0.0.1:0\"", "port 0 cannot be used"),
+        ("ttl = 0", "out of range"),
         ("peer = []", "there is none"),
         (
             "peer = [\"239.0.0.1:4810\"]",
@@ -173,4 +171,30 @@ fn paths_of_a_file_are_relative_to_it() {
 
     let missing = File::read(&path).unwrap_err();
     assert!(missing.to_string().contains("daemon.toml"), "{missing}");
+}
+
+#[test]
+fn settings_of_the_ring_and_the_network_are_read_and_checked() {
+    let config = build(
+        "insecure = true\n[net]\nspin = \"50 us\"\nsegments_max = 16\n[ring]\npersonal_window = 60\n\
+         token_loss_max = \"600ms\"\npriority = \"first\"\n",
+    )
+    .unwrap();
+    assert_eq!(config.endpoint.spin, Spin::For(Duration::from_micros(50)));
+    assert_eq!(config.endpoint.segments_max, 16);
+    assert_eq!(config.ring.personal_window, Some(60));
+    assert_eq!(config.ring.token_loss_max, Duration::from_millis(600));
+
+    let wide = build("insecure = true\nring.preset = \"wan\"").unwrap();
+    assert!(wide.ring.token_loss_min > config.ring.token_loss_min);
+
+    let (message, line, _) = refused("insecure = true\n[ring]\nidle_hold = \"1 s\"\n");
+    assert!(message.starts_with("ring.idle_hold: "), "{message}");
+    assert_eq!(line, Some(3));
+    let (message, line, _) = refused("insecure = true\n[ring]\nidle_hold = \"1 h\"\n");
+    assert!(message.contains("`1 h` is not a duration"), "{message}");
+    assert_eq!(line, Some(3));
+    let (message, line, _) = refused("insecure = true\n[net]\nsegments_max = 65\n");
+    assert_eq!(message, "net.segments_max: 65 is out of range");
+    assert_eq!(line, Some(3));
 }

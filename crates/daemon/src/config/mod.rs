@@ -4,15 +4,25 @@
 //! values against each other, and fills in the defaults. Nothing is corrected in silence. [`reference`] documents
 //! every key; `docs/configuration.md` is written from it.
 
+mod duration;
 mod error;
+mod net;
 mod options;
 pub mod reference;
+mod ring;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::PathBuf;
 
+use groupcast_net::EndpointConfig;
+use groupcast_protocols::ring::RingConfig;
+use groupcast_session::socket::socket_candidates;
+
+pub use self::duration::{NoDuration, Span};
 pub use self::error::{ConfigError, Place, Source};
+pub use self::net::{NetOptions, SpinOption};
 pub use self::options::{ClientOptions, File, Listen, Options};
+pub use self::ring::{Preset, Priority, RingOptions};
 
 /// Port of a daemon's datagrams, unless told otherwise.
 pub const LISTEN_PORT: u16 = 4810;
@@ -26,11 +36,10 @@ pub const NAME_MAX: usize = 64;
 pub struct Config {
     /// The daemon's name, unique in the cluster: 1 to [`NAME_MAX`] bytes. Default: the host's name.
     pub name: String,
-    /// Where its datagrams come from and are received. Default: the address from which multicasts would leave this
-    /// host, or 127.0.0.1 if none would; port 4810.
-    pub listen: SocketAddrV4,
-    /// How the others are reached. Default: by multicast to [`MULTICAST`].
-    pub reach: ReachConfig,
+    /// How the other daemons are reached. Default: by multicast to [`MULTICAST`], from the address from which
+    /// multicasts would leave this host (127.0.0.1 if none would), port [`LISTEN_PORT`]; other daemons on this host
+    /// hear them too.
+    pub endpoint: EndpointConfig,
     /// The Unix socket for clients. Default: [`default_socket`].
     pub socket: PathBuf,
     /// A TCP address for clients. Default: none.
@@ -41,22 +50,8 @@ pub struct Config {
     pub history: Option<PathBuf>,
     /// Bounds of the client side.
     pub clients: ClientConfig,
-}
-
-/// How the other daemons are reached.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ReachConfig {
-    /// By IP multicast.
-    Multicast {
-        /// The group's address and port.
-        group: SocketAddrV4,
-        /// How many routers a multicast may cross: 0 (this host) to 255. Default 1: this network.
-        ttl: u8,
-        /// Whether other daemons on this host hear the multicasts. Default true.
-        loopback: bool,
-    },
-    /// By a unicast copy to each of these, and to every daemon that makes itself known.
-    Mesh(Vec<SocketAddrV4>),
+    /// Settings of the ring.
+    pub ring: RingConfig,
 }
 
 /// Whose datagrams are believed.
@@ -75,17 +70,15 @@ pub struct ClientConfig {
     pub max: usize,
 }
 
-/// The socket that daemons and clients use unless told otherwise: `/run/groupcast.sock` for root, else
-/// `groupcast.sock` in `$XDG_RUNTIME_DIR`, else `/tmp/groupcast-UID.sock`.
+/// The socket that a daemon of this user listens on unless told otherwise; see
+/// [`socket_candidates`](groupcast_session::socket::socket_candidates).
 pub fn default_socket() -> PathBuf {
-    let uid = rustix::process::geteuid();
-    if uid.is_root() {
-        return PathBuf::from("/run/groupcast.sock");
-    }
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|directory| !directory.is_empty()) {
-        Some(directory) => PathBuf::from(directory).join("groupcast.sock"),
-        None => PathBuf::from(format!("/tmp/groupcast-{}.sock", uid.as_raw())),
-    }
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR");
+    let euid = rustix::process::geteuid().as_raw();
+    socket_candidates(euid, runtime.as_deref())
+        .into_iter()
+        .next()
+        .expect("there is always a candidate")
 }
 
 impl Config {
@@ -110,8 +103,8 @@ impl Config {
         };
         Ok(Self {
             name: check.name(options.name.as_deref())?,
-            reach: check.reach(&options)?,
-            listen: check.listen(options.listen)?,
+            endpoint: check.endpoint(&options)?,
+            ring: check.ring(&options.ring)?,
             client_listen: check.client_listen(options.client_listen, &security)?,
             socket: options.socket.unwrap_or_else(default_socket),
             security,
@@ -201,13 +194,34 @@ impl Check<'_> {
             }
         };
         let port = listen.and_then(|listen| listen.port).unwrap_or(LISTEN_PORT);
+        if matches!(port, 0 | u16::MAX) {
+            return Err(self.error(
+                "listen",
+                format!("port {port} cannot be used"),
+                "name a port from 1 to 65534: the other daemons must know it, and without multicast the next one is \
+                 taken too",
+            ));
+        }
         Ok(SocketAddrV4::new(ip, port))
     }
 
-    fn reach(&self, options: &Options) -> Result<ReachConfig, ConfigError> {
-        if let Some(peers) = &options.peer {
-            return self.mesh(peers, options);
-        }
+    fn endpoint(&self, options: &Options) -> Result<EndpointConfig, ConfigError> {
+        let listen = self.listen(options.listen)?;
+        let mut endpoint = match &options.peer {
+            Some(peers) => self.mesh(listen, peers, options)?,
+            None => self.multicast(listen, options)?,
+        };
+        options.net.apply(&mut endpoint);
+        self.range("net.segments_max", options.net.segments_max, 1, 1, 64)?;
+        self.range("net.receive_max", options.net.receive_max, 1, 1, 65_536)?;
+        Ok(endpoint)
+    }
+
+    fn multicast(
+        &self,
+        listen: SocketAddrV4,
+        options: &Options,
+    ) -> Result<EndpointConfig, ConfigError> {
         let group = options.multicast.unwrap_or(MULTICAST);
         if !group.ip().is_multicast() || group.port() == 0 {
             return Err(self.error(
@@ -216,14 +230,31 @@ impl Check<'_> {
                 "use an address of 224.0.0.0/4, best of 239.192.0.0/14, for example 239.192.79.1:4809",
             ));
         }
-        Ok(ReachConfig::Multicast {
-            group,
-            ttl: options.ttl.unwrap_or(1),
-            loopback: options.multicast_loop.unwrap_or(true),
-        })
+        let ttl = self.range("ttl", options.ttl, 1, 1, u8::MAX)?;
+        let mut endpoint = EndpointConfig::multicast(listen, group);
+        endpoint.multicast_ttl = ttl;
+        endpoint.multicast_loop = Some(options.multicast_loop.unwrap_or(true));
+        Ok(endpoint)
     }
 
-    fn mesh(&self, peers: &[SocketAddrV4], options: &Options) -> Result<ReachConfig, ConfigError> {
+    fn ring(&self, options: &RingOptions) -> Result<RingConfig, ConfigError> {
+        let ring = options.settings();
+        match ring.validate() {
+            Ok(()) => Ok(ring),
+            Err(error) => Err(self.error(
+                &format!("ring.{}", error.field),
+                error.problem,
+                "docs/configuration.md says what the key does and its default",
+            )),
+        }
+    }
+
+    fn mesh(
+        &self,
+        listen: SocketAddrV4,
+        peers: &[SocketAddrV4],
+        options: &Options,
+    ) -> Result<EndpointConfig, ConfigError> {
         for (key, set) in [
             ("ttl", options.ttl.is_some()),
             ("multicast_loop", options.multicast_loop.is_some()),
@@ -243,8 +274,11 @@ impl Check<'_> {
                 "name at least one other daemon, or leave the key out for multicast",
             ));
         }
+        // A daemon without multicast takes the port after its own too.
         let unusable = |peer: &&SocketAddrV4| {
-            peer.port() == 0 || peer.ip().is_unspecified() || peer.ip().is_multicast()
+            matches!(peer.port(), 0 | u16::MAX)
+                || peer.ip().is_unspecified()
+                || peer.ip().is_multicast()
         };
         if let Some(peer) = peers.iter().find(unusable) {
             return Err(self.error(
@@ -253,7 +287,7 @@ impl Check<'_> {
                 "use what that daemon has as `listen`, for example 10.0.0.6:4810",
             ));
         }
-        Ok(ReachConfig::Mesh(peers.to_vec()))
+        Ok(EndpointConfig::mesh(listen, peers.to_vec()))
     }
 
     fn client_listen(

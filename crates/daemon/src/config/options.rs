@@ -13,6 +13,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Place, Source};
+use super::net::NetOptions;
+use super::ring::RingOptions;
 
 /// All keys. Meaning, unit, default and range of each are in [`reference`](super::reference).
 #[derive(Clone, Default, PartialEq, Debug, Deserialize, Serialize)]
@@ -42,6 +44,10 @@ pub struct Options {
     pub history: Option<PathBuf>,
     /// Settings of the client side.
     pub clients: ClientOptions,
+    /// Settings of the sockets between daemons.
+    pub net: NetOptions,
+    /// Settings of the ring.
+    pub ring: RingOptions,
 }
 
 /// The table `[clients]`.
@@ -192,6 +198,8 @@ impl Options {
             history: over.history.or(self.history),
             // The command line has no options for what is in tables.
             clients: self.clients,
+            net: self.net,
+            ring: self.ring,
         }
     }
 }

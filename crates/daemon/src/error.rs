@@ -1,0 +1,108 @@
+//! Why a daemon does not start, or ends.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use groupcast_net::{KeyError, NetError};
+
+use crate::config::ConfigError;
+
+/// Why a daemon does not start, or ends before it was asked to. Its sockets are closed and its files removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// The key file is of no use.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The sockets between daemons cannot be opened.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// The settings contradict each other in a way that only the ring sees.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Another daemon listens on the Unix socket.
+    #[error("another daemon is alive on the socket {}", .path.display())]
+    SocketInUse {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// There is something else at the path of the Unix socket.
+    #[error("{} exists and is no socket", .path.display())]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The Unix socket cannot be opened.
+    #[error("cannot listen on the socket {}: {source}", .path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The TCP address for clients cannot be opened.
+    #[error("cannot listen for clients on {address}: {source}")]
+    ClientListen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The history cannot be written.
+    #[error("cannot write the history {}: {source}", .path.display())]
+    History {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another daemon of the cluster has this one's name.
+    #[error(
+        "the name `{name}` is in use: another daemon of this cluster, {holder}, has it and has run for longer"
+    )]
+    NameInUse {
+        /// The name.
+        name: String,
+        /// The other one, with its address if it is known.
+        holder: String,
+    },
+    /// The system refused something that daemons need.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl DaemonError {
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+
+    /// What the user can do about it, where the error does not say so itself.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::Config(error) => Some(error.help()),
+            Self::SocketInUse { .. } => {
+                Some("stop that daemon, or choose another path with --socket PATH".into())
+            }
+            Self::NotASocket { .. } => {
+                Some("choose another path with --socket PATH, or remove the file".into())
+            }
+            Self::Socket { .. } => {
+                Some("choose a path that this user can write with --socket PATH".into())
+            }
+            Self::ClientListen { .. } => {
+                Some("choose an address and port of this host with --client-listen IP:PORT".into())
+            }
+            Self::History { .. } => {
+                Some("choose a file that this user can write with --history FILE".into())
+            }
+            Self::NameInUse { .. } => Some("choose another with --name N".into()),
+            Self::Key(_) | Self::Net(_) | Self::System { .. } => None,
+        }
+    }
+}

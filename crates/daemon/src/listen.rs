@@ -1,0 +1,161 @@
+//! Where clients connect: the Unix socket, and a TCP address if one is configured.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+
+use mio::net::{TcpListener, UnixListener};
+
+use crate::error::DaemonError;
+use crate::stream::Stream;
+
+/// The Unix socket; its file is removed with it.
+#[derive(Debug)]
+pub(crate) struct UnixDoor {
+    pub(crate) listener: UnixListener,
+    path: PathBuf,
+    /// Device and inode: the file may have been replaced since.
+    file: (u64, u64),
+}
+
+impl UnixDoor {
+    /// Who may connect: the daemon's user and group.
+    const MODE: u32 = 0o660;
+
+    /// Listens at `path`. What a daemon left there that is no more is replaced; anything else is refused.
+    pub(crate) fn open(path: &Path) -> Result<Self, DaemonError> {
+        clear(path)?;
+        let failed = |source| DaemonError::Socket {
+            path: path.to_owned(),
+            source,
+        };
+        let listener = StdUnixListener::bind(path).map_err(failed)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(Self::MODE)).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let metadata = fs::symlink_metadata(path).map_err(failed)?;
+        Ok(Self {
+            listener: UnixListener::from_std(listener),
+            path: path.to_owned(),
+            file: (metadata.dev(), metadata.ino()),
+        })
+    }
+
+    pub(crate) fn accept(&self) -> io::Result<Stream> {
+        self.listener
+            .accept()
+            .map(|(stream, _)| Stream::Unix(stream))
+    }
+}
+
+impl Drop for UnixDoor {
+    fn drop(&mut self) {
+        let still_ours = fs::symlink_metadata(&self.path)
+            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.file);
+        if still_ours {
+            // What cannot be removed is replaced by the next daemon.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Makes room at `path`, unless somebody lives there.
+fn clear(path: &Path) -> Result<(), DaemonError> {
+    let failed = |source| DaemonError::Socket {
+        path: path.to_owned(),
+        source,
+    };
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(DaemonError::NotASocket {
+                path: path.to_owned(),
+            });
+        }
+        Ok(_) => {}
+    }
+    match StdUnixStream::connect(path) {
+        Ok(_) => Err(DaemonError::SocketInUse {
+            path: path.to_owned(),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// The TCP address for clients.
+#[derive(Debug)]
+pub(crate) struct TcpDoor {
+    pub(crate) listener: TcpListener,
+}
+
+impl TcpDoor {
+    pub(crate) fn open(address: SocketAddr) -> Result<Self, DaemonError> {
+        TcpListener::bind(address)
+            .map(|listener| Self { listener })
+            .map_err(|source| DaemonError::ClientListen { address, source })
+    }
+
+    pub(crate) fn accept(&self) -> io::Result<Stream> {
+        let (stream, _) = self.listener.accept()?;
+        // Small frames must not wait for an acknowledgement; whole batches are written at once anyway.
+        stream.set_nodelay(true)?;
+        Ok(Stream::Tcp(stream))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("gc-listen-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_socket_is_for_its_user_and_group_and_goes_with_its_daemon() {
+        let directory = directory("goes");
+        let path = directory.join("s");
+        let door = UnixDoor::open(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
+        assert!(matches!(
+            UnixDoor::open(&path),
+            Err(DaemonError::SocketInUse { .. })
+        ));
+        drop(door);
+        assert!(!path.exists());
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_file_is_not() {
+        let directory = directory("stale");
+        let path = directory.join("s");
+        // The standard listener leaves its file behind, as a killed daemon does.
+        drop(StdUnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let door = UnixDoor::open(&path).unwrap();
+        let second = directory.join("file");
+        fs::write(&second, "precious").unwrap();
+        assert!(matches!(
+            UnixDoor::open(&second),
+            Err(DaemonError::NotASocket { .. })
+        ));
+        assert_eq!(fs::read(&second).unwrap(), b"precious");
+
+        // Replaced by somebody else meanwhile: not ours to remove.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "another").unwrap();
+        drop(door);
+        assert!(path.exists());
+        fs::remove_dir_all(directory).unwrap();
+    }
+}

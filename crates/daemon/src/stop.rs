@@ -1,0 +1,93 @@
+//! Asking a daemon to stop: by a handle, or by a signal.
+//!
+//! Each request is a byte in a pair of sockets that the loop waits for, so it wakes the loop wherever it sleeps. The
+//! first lets the daemon leave its group; a second one ends it at once.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Asks its daemon to stop. Cheap to clone, usable from any thread.
+#[derive(Clone, Debug)]
+pub struct StopHandle {
+    requests: Arc<UnixStream>,
+}
+
+impl StopHandle {
+    /// Asks the daemon to leave its group and return from its loop. The second request makes it return at once.
+    pub fn stop(&self) {
+        // A full pipe holds requests enough; a closed one is a daemon that has ended.
+        let _ = (&*self.requests).write(&[0]);
+    }
+}
+
+/// The daemon's end of it.
+#[derive(Debug)]
+pub(crate) struct StopRequests {
+    pub(crate) stream: mio::net::UnixStream,
+    handle: StopHandle,
+}
+
+impl StopRequests {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (requests, stream) = UnixStream::pair()?;
+        requests.set_nonblocking(true)?;
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream: mio::net::UnixStream::from_std(stream),
+            handle: StopHandle {
+                requests: Arc::new(requests),
+            },
+        })
+    }
+
+    pub(crate) fn handle(&self) -> StopHandle {
+        self.handle.clone()
+    }
+
+    /// From now on SIGTERM and SIGINT are requests too. The second one ends the process even if the loop hangs.
+    pub(crate) fn catch_signals(&self) -> io::Result<()> {
+        let seen = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT] {
+            // In this order: the shutdown is armed by the first signal, and acts on the second.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&seen))?;
+            signal_hook::flag::register(signal, Arc::clone(&seen))?;
+            signal_hook::low_level::pipe::register(signal, self.handle.requests.try_clone()?)?;
+        }
+        Ok(())
+    }
+
+    /// How many requests came since the last call.
+    pub(crate) fn take(&mut self) -> usize {
+        let mut bytes = [0; 64];
+        let mut count = 0;
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) | Err(_) => return count,
+                Ok(read) => count += read,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_and_never_block() {
+        let mut requests = StopRequests::new().unwrap();
+        assert_eq!(requests.take(), 0);
+        let handle = requests.handle();
+        handle.stop();
+        handle.clone().stop();
+        assert_eq!(requests.take(), 2);
+        for _ in 0..100_000 {
+            handle.stop();
+        }
+        assert!(requests.take() > 2);
+    }
+}
