@@ -204,7 +204,7 @@ impl<P: Protocol> Endpoint<P> {
     }
 
     /// The largest datagram that reaches the group (in a mesh, the first peer) unfragmented: its UDP payload in bytes,
-    /// seal and prefix included, by the interface's MTU of now; `None` if the system cannot tell. On loopback 65,508.
+    /// seal and prefix included, by the interface's MTU of now; `None` if the system cannot tell. On loopback 65,507, the most that UDP carries.
     pub fn datagram_max(&self) -> Option<usize> {
         let to = match &self.config.group {
             Group::Multicast(group) => Some(*group),

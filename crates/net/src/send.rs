@@ -196,7 +196,7 @@ fn refusal(code: i32, size: usize) -> Option<Refusal> {
     match code {
         libc::EIO | libc::EOPNOTSUPP | libc::ENOPROTOOPT => Some(Refusal::Offload),
         libc::EINVAL if size <= Sender::ETHERNET_PAYLOAD => Some(Refusal::Offload),
-        // Kernels before 6.0 say EINVAL where later ones say EMSGSIZE.
+        // Older kernels say EINVAL where later ones say EMSGSIZE.
         libc::EINVAL | libc::EMSGSIZE => Some(Refusal::Size),
         _ => None,
     }

@@ -1,0 +1,143 @@
+//! Timers finer than a millisecond, sleeping, waking, and gaps.
+
+use std::io::Write as _;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use groupcast_core::{Destination, SocketClass};
+use groupcast_net::Spin;
+use mio::{Interest, Token};
+
+use crate::bed::{Bed, CHANNEL, Courier};
+
+type Endpoint = groupcast_net::Endpoint<Courier>;
+
+fn courier(endpoint: &mut Endpoint) -> &mut Courier {
+    endpoint.node_mut().instance_mut(CHANNEL).unwrap()
+}
+
+#[test]
+fn timers_are_finer_than_a_millisecond_and_never_early() {
+    let mut bed = Bed::multicast(1, |_, config| config.spin = Spin::Off);
+    let endpoint = &mut bed.endpoints[0];
+    let mut ready = Vec::new();
+    let mut least = Duration::MAX;
+    for _ in 0..50 {
+        let due = endpoint.now() + Duration::from_micros(300);
+        courier(endpoint).due = Some(due);
+        while courier(endpoint).due.is_some() {
+            endpoint.turn(None, &mut ready).unwrap();
+        }
+        let (fired, _) = courier(endpoint).fired.pop().unwrap();
+        assert!(fired >= due);
+        least = least.min(fired - due);
+    }
+    // A wait in whole milliseconds would be 700 µs late every time.
+    assert!(least < Duration::from_micros(600), "at best {least:?} late");
+}
+
+#[test]
+fn an_idle_endpoint_sleeps() {
+    let mut bed = Bed::multicast(1, |_, _| {});
+    let mut ready = Vec::new();
+    let start = Instant::now();
+    let mut turns = 0;
+    while start.elapsed() < Duration::from_millis(600) {
+        bed.endpoints[0].turn(None, &mut ready).unwrap();
+        turns += 1;
+    }
+    assert!(turns <= 6, "{turns} turns in 600 ms");
+}
+
+#[test]
+fn a_datagram_wakes_a_sleeper() {
+    let mut bed = Bed::multicast(2, |_, _| {}).introduced();
+    let to = bed.endpoints[1].config().listen;
+    let waker = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(30));
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(b"good morning", to).unwrap();
+    });
+    let before = bed.endpoints[1].node().counters().malformed;
+    let start = Instant::now();
+    while bed.endpoints[1].node().counters().malformed == before {
+        bed.endpoints[1].turn(None, &mut Vec::new()).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+    waker.join().unwrap();
+}
+
+#[test]
+fn a_source_of_the_caller_is_reported_with_its_token() {
+    let mut bed = Bed::multicast(1, |_, _| {});
+    let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair()
+        .map(|(a, b)| (mio::net::UnixStream::from_std(a), b))
+        .unwrap();
+    let endpoint = &mut bed.endpoints[0];
+    endpoint
+        .registry()
+        .register(&mut ours, Token(7), Interest::READABLE)
+        .unwrap();
+    let mut ready = Vec::new();
+    theirs.write_all(b"x").unwrap();
+    endpoint.turn(None, &mut ready).unwrap();
+    let [(token, readiness)] = ready[..] else {
+        panic!("{ready:?}");
+    };
+    assert_eq!(token, Token(7));
+    assert!(readiness.readable && !readiness.closed);
+    drop(theirs);
+    endpoint.turn(None, &mut ready).unwrap();
+    assert!(
+        ready
+            .iter()
+            .any(|(token, readiness)| *token == Token(7) && readiness.closed)
+    );
+}
+
+#[test]
+fn a_caller_with_work_left_does_not_wait() {
+    let mut bed = Bed::multicast(1, |_, _| {});
+    let start = Instant::now();
+    for _ in 0..100 {
+        bed.turn(0);
+    }
+    assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn after_a_gap_what_has_arrived_is_read_before_timers_run_and_the_gap_is_counted() {
+    let mut bed = Bed::multicast(2, |_, config| config.receive_max = 1).introduced();
+    let member = Destination::Member(bed.members[1]);
+    for _ in 0..20 {
+        bed.courier(0)
+            .send(member, SocketClass::Token, vec![b"token".to_vec()]);
+    }
+    bed.courier(1).due = Some(bed.endpoints[1].now() + Duration::from_millis(20));
+    bed.turn(0);
+    let before = bed.endpoints[1].counters().gaps;
+    thread::sleep(Duration::from_millis(300));
+    for _ in 0..40 {
+        bed.turn(1);
+    }
+    assert_eq!(bed.endpoints[1].counters().gaps, before + 1);
+    let fired = &bed.courier(1).fired;
+    assert_eq!(fired.len(), 1);
+    assert_eq!(fired[0].1, 20, "all tokens were read first");
+}
+
+#[test]
+fn timers_run_though_a_socket_never_empties() {
+    let mut bed = Bed::multicast(1, |_, config| config.receive_max = 1);
+    let listen = bed.endpoints[0].config().listen;
+    bed.courier(0).due = Some(bed.endpoints[0].now());
+    let flooder = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let start = Instant::now();
+    while bed.courier(0).fired.is_empty() {
+        for _ in 0..3 {
+            flooder.send_to(&[0; 40], listen).unwrap();
+        }
+        bed.turn(0);
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+}
