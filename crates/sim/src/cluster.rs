@@ -47,6 +47,8 @@ pub struct ClusterConfig {
     pub multicast: bool,
     /// Whether payloads of deliveries are kept for [`Cluster::deliveries`]. Default true.
     pub keep_payloads: bool,
+    /// Events after which the world is taken for one that spins, and ends with a panic. Default: none.
+    pub events_max: u64,
     /// What to type to see a failure again; it is part of every panic message. Default: the seed.
     pub replay: String,
 }
@@ -61,6 +63,7 @@ impl ClusterConfig {
             host: HostConfig::default(),
             multicast: true,
             keep_payloads: true,
+            events_max: u64::MAX,
             replay: format!("run this test again: its seed is {seed}"),
         }
     }
@@ -72,6 +75,7 @@ impl ClusterConfig {
 /// last one that did.
 pub struct Cluster<P> {
     world: World<P>,
+    events_max: u64,
     replay: String,
     seed: u64,
 }
@@ -100,6 +104,7 @@ impl<P: Ordered> Cluster<P> {
         );
         Self {
             world,
+            events_max: config.events_max,
             replay: config.replay,
             seed: config.seed,
         }
@@ -129,7 +134,7 @@ impl<P: Ordered> Cluster<P> {
 
     /// Lets the time until `limit` pass.
     pub fn run_to(&mut self, limit: Time) {
-        while self.world.step(limit) {}
+        while self.step(limit) {}
     }
 
     /// Lets time pass until `done`, at most `limit`; whether it came about. Looked at after every event.
@@ -139,10 +144,39 @@ impl<P: Ordered> Cluster<P> {
             if done(self) {
                 return true;
             }
-            if !self.world.step(limit) {
+            if !self.step(limit) {
                 return done(self);
             }
         }
+    }
+
+    /// The same, but looks only after events that somebody observed: for conditions on what users see.
+    pub(crate) fn run_until_observed(
+        &mut self,
+        mut done: impl FnMut(&Self) -> bool,
+        limit: Duration,
+    ) -> bool {
+        let limit = self.now() + limit;
+        while !done(self) {
+            let seen = self.observed();
+            while self.observed() == seen {
+                if !self.step(limit) {
+                    return done(self);
+                }
+            }
+        }
+        true
+    }
+
+    fn observed(&self) -> usize {
+        self.world.record.borrow().log().len()
+    }
+
+    fn step(&mut self, limit: Time) -> bool {
+        if self.world.events() > self.events_max {
+            self.fail(&format!("more than {} events: it spins", self.events_max));
+        }
+        self.world.step(limit)
     }
 
     /// Lets time pass until `done`, at most `limit`.
@@ -477,6 +511,11 @@ impl<P: Ordered> Cluster<P> {
     /// Tells `trace` all that happens from now on.
     pub fn trace(&mut self, trace: Trace) {
         self.world.trace = Some(trace);
+    }
+
+    /// A line of the trace that concerns no host.
+    pub(crate) fn note(&mut self, what: fmt::Arguments<'_>) {
+        self.world.note(what);
     }
 
     /// Ends the test, saying how to see it again.

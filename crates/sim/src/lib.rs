@@ -5,6 +5,7 @@
 //! same [trace hash](Cluster::trace_hash).
 //!
 //! - [`Cluster`]: a group of hosts for tests: submit, crash, pause, partition, look, judge.
+//! - [`swarm`]: seeds by the thousand, with random faults, judged for safety and for liveness.
 //! - [`network`]: the switch, its links, and what goes wrong on them.
 //! - [`engine`]: the agenda and the virtual clock.
 //! - [`seal`]: a fake sealer with the size and the rules of the real one.
@@ -19,6 +20,7 @@ mod record;
 pub mod seal;
 #[cfg(test)]
 mod sequencer;
+pub mod swarm;
 mod trace;
 mod world;
 

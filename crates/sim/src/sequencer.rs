@@ -40,7 +40,8 @@ pub(crate) struct Sequencer {
     waiting: BTreeMap<u64, (Service, Bytes)>,
     /// Orders by place; at the sequencer all of them.
     orders: BTreeMap<u64, Ordering>,
-    ordered: BTreeSet<MessageId>,
+    /// At the sequencer: how many messages of each sender have a place.
+    ordered: BTreeMap<MemberId, u64>,
     next: u64,
     tick: Time,
     out: VecDeque<(Destination, SocketClass, Vec<u8>)>,
@@ -59,7 +60,7 @@ impl Sequencer {
             submitted: 0,
             waiting: BTreeMap::new(),
             orders: BTreeMap::new(),
-            ordered: BTreeSet::new(),
+            ordered: BTreeMap::new(),
             next: 0,
             tick: now + rng.duration(Duration::ZERO, TICK),
             out: VecDeque::new(),
@@ -99,8 +100,11 @@ impl Sequencer {
     }
 
     fn order(&mut self, id: MessageId, service: Service, payload: Bytes) {
-        if self.members.contains(&id.sender) && self.ordered.insert(id) {
-            let place = self.ordered.len() as u64 - 1;
+        let ordered = self.ordered.entry(id.sender).or_default();
+        // In each sender's order: one that overtook another is sent again anyway.
+        if self.members.contains(&id.sender) && id.number == *ordered + 1 {
+            *ordered += 1;
+            let place = self.orders.len() as u64;
             let ordering = Ordering {
                 id,
                 service,

@@ -605,6 +605,14 @@ impl<P: Ordered> World<P> {
             trace.line(now, index, what);
         }
     }
+
+    /// A line of the trace about the world.
+    pub(crate) fn note(&mut self, what: std::fmt::Arguments<'_>) {
+        let now = self.agenda.now();
+        if let Some(trace) = &mut self.trace {
+            (trace.sink)(&format!("{now:?} *** {what}"));
+        }
+    }
 }
 
 fn trace_event(trace: &mut Trace, now: Time, index: usize, event: &Event) {

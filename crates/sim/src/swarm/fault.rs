@@ -1,0 +1,280 @@
+//! What goes wrong in a scenario: faults with a beginning and an end.
+
+use std::fmt;
+use std::time::Duration;
+
+use groupcast_core::{Ordered, Rng, SocketClass, Time};
+
+use crate::clock::ClockRate;
+use crate::cluster::Cluster;
+use crate::host::Status;
+use crate::network::Block;
+
+/// The kinds of faults, as the coverage table counts them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum FaultKind {
+    /// A process ends without a word.
+    Crash,
+    /// A process that crashed or left begins anew.
+    Restart,
+    /// A process leaves gracefully.
+    Leave,
+    /// A process is stopped for a while.
+    Pause,
+    /// The network falls into parts.
+    Partition,
+    /// Two hosts do not reach each other, though others reach both.
+    Partial,
+    /// A way is closed, the way back is open.
+    OneWay,
+    /// One class of datagrams, data or token, does not pass.
+    OneClass,
+    /// Much is lost for a while.
+    LossBurst,
+    /// A clock runs up to a tenth too fast or too slow.
+    Clock,
+    /// An adversary sends recorded datagrams again, whole, damaged or cut.
+    Replay,
+}
+
+impl FaultKind {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Crash,
+        Self::Restart,
+        Self::Leave,
+        Self::Pause,
+        Self::Partition,
+        Self::Partial,
+        Self::OneWay,
+        Self::OneClass,
+        Self::LossBurst,
+        Self::Clock,
+        Self::Replay,
+    ];
+
+    /// A short word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Crash => "crash",
+            Self::Restart => "restart",
+            Self::Leave => "leave",
+            Self::Pause => "pause",
+            Self::Partition => "partition",
+            Self::Partial => "partial",
+            Self::OneWay => "one-way",
+            Self::OneClass => "one-class",
+            Self::LossBurst => "loss",
+            Self::Clock => "clock",
+            Self::Replay => "replay",
+        }
+    }
+}
+
+/// A fault: from `at` on, until `until` if it ends before the scenario does.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fault {
+    /// What it counts as.
+    pub kind: FaultKind,
+    /// When it begins.
+    pub at: Time,
+    /// When it ends; of a crash or a leave, when a new process begins.
+    pub until: Option<Time>,
+    /// What it does.
+    pub effect: Effect,
+}
+
+/// What a fault does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Effect {
+    /// Ends the process of a host.
+    Crash(usize),
+    /// Lets the process of a host leave.
+    Leave(usize),
+    /// Stops the process of a host.
+    Pause(usize),
+    /// Closes ways.
+    Cut(Vec<Block>),
+    /// Loses a part of what goes to these hosts.
+    Loss(Vec<usize>, f64),
+    /// Makes a host's clock wrong by parts per million, for ever.
+    Clock(usize, i64),
+    /// Lets the adversary work.
+    Replay,
+}
+
+impl Fault {
+    /// How long after its end a fault still counts as met: the protocol deals with it then.
+    const AFTERMATH: Duration = Duration::from_secs(2);
+
+    /// A random fault of `kind` (not [`FaultKind::Restart`]: that is how a crash or a leave ends) among `hosts` hosts.
+    pub(crate) fn random(kind: FaultKind, at: Time, hosts: usize, rng: &mut Rng) -> Self {
+        let host = rng.below(hosts as u64) as usize;
+        let millis = |rng: &mut Rng, low, high| at + Duration::from_millis(rng.range(low..high));
+        let (effect, until) = match kind {
+            FaultKind::Crash | FaultKind::Restart => {
+                let back = match rng.below(4) {
+                    0 => None,
+                    1 => Some(millis(rng, 1, 400)),
+                    _ => Some(millis(rng, 400, 10_000)),
+                };
+                (Effect::Crash(host), back)
+            }
+            FaultKind::Leave => {
+                let back = rng.chance(0.7).then(|| millis(rng, 1_500, 10_000));
+                (Effect::Leave(host), back)
+            }
+            FaultKind::Pause => {
+                let longest = if rng.chance(0.5) { 500 } else { 10_000 };
+                (Effect::Pause(host), Some(millis(rng, 20, longest)))
+            }
+            FaultKind::Partition | FaultKind::Partial | FaultKind::OneWay | FaultKind::OneClass => {
+                let cut = random_cut(kind, hosts, host, rng);
+                let longest = if rng.chance(0.5) { 1_500 } else { 15_000 };
+                (Effect::Cut(cut), Some(millis(rng, 100, longest)))
+            }
+            FaultKind::LossBurst => {
+                let hosts = if rng.chance(0.5) {
+                    (0..hosts).collect()
+                } else {
+                    vec![host]
+                };
+                let rate = 0.3 + 0.7 * rng.unit();
+                (Effect::Loss(hosts, rate), Some(millis(rng, 50, 3_000)))
+            }
+            FaultKind::Clock => (
+                Effect::Clock(host, rng.below(200_001) as i64 - 100_000),
+                None,
+            ),
+            FaultKind::Replay => (Effect::Replay, Some(millis(rng, 500, 10_000))),
+        };
+        Self {
+            kind,
+            at,
+            until,
+            effect,
+        }
+    }
+
+    /// Lets it begin.
+    pub(crate) fn begin<P: Ordered>(&self, cluster: &mut Cluster<P>) {
+        match &self.effect {
+            Effect::Crash(host) => cluster.crash(*host),
+            Effect::Leave(host) => {
+                if cluster.status(*host) == Status::Up {
+                    cluster.leave(*host);
+                }
+            }
+            Effect::Pause(host) => cluster.pause(*host),
+            Effect::Cut(blocks) => blocks.iter().for_each(|it| cluster.network().block(*it)),
+            Effect::Loss(hosts, rate) => hosts
+                .iter()
+                .for_each(|host| cluster.network().set_ingress_loss(*host, *rate)),
+            Effect::Clock(host, ppm) => {
+                cluster.set_clock_rate(*host, ClockRate::off_by_ppm(*ppm));
+            }
+            Effect::Replay => cluster.set_attacking(true),
+        }
+    }
+
+    /// Lets it end.
+    pub(crate) fn end<P: Ordered>(&self, cluster: &mut Cluster<P>) {
+        match &self.effect {
+            Effect::Crash(host) | Effect::Leave(host) => {
+                if !cluster.is_alive(*host) {
+                    cluster.start(*host);
+                }
+            }
+            Effect::Pause(host) => cluster.resume(*host),
+            Effect::Cut(blocks) => blocks.iter().for_each(|it| cluster.network().unblock(*it)),
+            Effect::Loss(hosts, _) => hosts
+                .iter()
+                .for_each(|host| cluster.network().set_ingress_loss(*host, 0.0)),
+            Effect::Clock(..) => {}
+            Effect::Replay => cluster.set_attacking(false),
+        }
+    }
+
+    /// The kinds that somebody who does something at `time` meets because of this fault.
+    pub(crate) fn met_at(&self, time: Time) -> impl Iterator<Item = FaultKind> {
+        let within = |from: Time, to: Time| from <= time && time <= to + Self::AFTERMATH;
+        let (first, second) = match self.effect {
+            Effect::Crash(_) | Effect::Leave(_) => (
+                within(self.at, self.at),
+                self.until.is_some_and(|back| within(back, back)),
+            ),
+            _ => (within(self.at, self.until.unwrap_or(Time::MAX)), false),
+        };
+        let first = first.then_some(self.kind);
+        let second = second.then_some(FaultKind::Restart);
+        first.into_iter().chain(second)
+    }
+}
+
+fn random_cut(kind: FaultKind, hosts: usize, host: usize, rng: &mut Rng) -> Vec<Block> {
+    let other = (host + 1 + rng.below(hosts as u64 - 1) as usize) % hosts;
+    // To one, from one, or of one to another.
+    let some = match rng.below(3) {
+        0 => ways(hosts).filter(|(from, _)| *from == host).collect(),
+        1 => ways(hosts).filter(|(_, to)| *to == host).collect(),
+        _ => vec![(host, other)],
+    };
+    let both = [SocketClass::Data, SocketClass::Token];
+    match kind {
+        FaultKind::Partial => close(&[(host, other), (other, host)], &both),
+        FaultKind::OneWay => close(&some, &both),
+        FaultKind::OneClass => {
+            let class = if rng.chance(0.5) { both[0] } else { both[1] };
+            close(&some, &[class])
+        }
+        _ => {
+            let parts = rng.range(2..4);
+            let part: Vec<u64> = (0..hosts).map(|_| rng.below(parts)).collect();
+            let apart = |(from, to): &(usize, usize)| part[*from] != part[*to];
+            close(&ways(hosts).filter(apart).collect::<Vec<_>>(), &both)
+        }
+    }
+}
+
+fn ways(hosts: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..hosts).flat_map(move |from| (0..hosts).map(move |to| (from, to)))
+}
+
+fn close(ways: &[(usize, usize)], classes: &[SocketClass]) -> Vec<Block> {
+    ways.iter()
+        .flat_map(|(from, to)| {
+            classes.iter().map(|class| Block {
+                from: *from,
+                to: *to,
+                class: *class,
+            })
+        })
+        .collect()
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}..", self.at)?;
+        if let Some(until) = self.until {
+            write!(f, "{until:?}")?;
+        }
+        write!(f, " {}: ", self.kind.name())?;
+        match &self.effect {
+            Effect::Crash(host) | Effect::Leave(host) | Effect::Pause(host) => write!(f, "h{host}"),
+            Effect::Cut(blocks) => {
+                let mut ways: Vec<_> = blocks.iter().map(|it| (it.from, it.to)).collect();
+                ways.dedup();
+                if self.kind == FaultKind::OneClass {
+                    write!(f, "{:?} ", blocks[0].class)?;
+                }
+                for (from, to) in ways {
+                    write!(f, "h{from}>h{to} ")?;
+                }
+                Ok(())
+            }
+            Effect::Loss(hosts, rate) => write!(f, "{:.0} % to {hosts:?}", rate * 100.0),
+            Effect::Clock(host, ppm) => write!(f, "h{host} off by {ppm} ppm"),
+            Effect::Replay => Ok(()),
+        }
+    }
+}

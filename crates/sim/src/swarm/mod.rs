@@ -1,0 +1,314 @@
+//! The swarm: seeds by the thousand, each a group with a random network, random load and random faults.
+//!
+//! A seed decides everything, so the seed of a failure is its replay. Each runs in two phases: at least a minute of
+//! trouble, judged for safety; then everything heals, and within a stated time all who live must be in one
+//! configuration and deliver a message of each, which is judged for liveness.
+
+mod coverage;
+mod fault;
+mod minimise;
+mod run;
+mod scenario;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use groupcast_core::Ordered;
+
+pub use self::coverage::Coverage;
+pub use self::fault::{Effect, Fault, FaultKind};
+pub use self::run::SeedReport;
+pub use self::scenario::{Scenario, Submission};
+use crate::trace::Trace;
+use crate::world::Factory;
+
+/// What the scenarios are like.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SwarmConfig {
+    /// The fewest hosts. Default 2.
+    pub hosts_min: usize,
+    /// The most hosts. Default 9.
+    pub hosts_max: usize,
+    /// How long the first phase is. Default 60 s.
+    pub duration: Duration,
+    /// How many messages are submitted in it. Default 500.
+    pub messages: usize,
+    /// The longest of them in bytes. Default 100,000.
+    pub len_max: usize,
+    /// The fewest faults. Default 3.
+    pub faults_min: usize,
+    /// The most faults. Default 6.
+    pub faults_max: usize,
+    /// Within which time there must be progress after everything healed. Default 30 s.
+    pub progress_within: Duration,
+    /// The most loss that is left after everything healed. Default 2 %.
+    pub healed_loss_max: f64,
+    /// How long the group then has to come to rest. Default 1 s.
+    pub rest: Duration,
+    /// Events after which a world is taken for one that spins. Default 50 million.
+    pub events_max: u64,
+}
+
+impl Default for SwarmConfig {
+    fn default() -> Self {
+        Self {
+            hosts_min: 2,
+            hosts_max: 9,
+            duration: Duration::from_secs(60),
+            messages: 500,
+            len_max: 100_000,
+            faults_min: 3,
+            faults_max: 6,
+            progress_within: Duration::from_secs(30),
+            healed_loss_max: 0.02,
+            rest: Duration::from_secs(1),
+            events_max: 50_000_000,
+        }
+    }
+}
+
+/// Makes the factory of a scenario, so that settings of the protocol can differ from seed to seed.
+pub type Maker<P> = Arc<dyn Fn(&Scenario) -> Factory<P> + Send + Sync>;
+
+/// A swarm over one protocol.
+pub struct Swarm<P> {
+    config: SwarmConfig,
+    maker: Maker<P>,
+}
+
+impl<P: Ordered + 'static> Swarm<P> {
+    /// A swarm of scenarios after `config`, whose processes come from the factories of `maker`.
+    pub fn new(
+        config: SwarmConfig,
+        maker: impl Fn(&Scenario) -> Factory<P> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            config,
+            maker: Arc::new(maker),
+        }
+    }
+
+    /// Runs one seed.
+    pub fn run_seed(&self, seed: u64) -> SeedReport {
+        self.run_scenario(&self.scenario(seed), None)
+    }
+
+    /// What `seed` decides.
+    pub fn scenario(&self, seed: u64) -> Scenario {
+        Scenario::new(&self.config, seed)
+    }
+
+    /// Runs one scenario, which tells `trace` what happens.
+    pub fn run_scenario(&self, scenario: &Scenario, trace: Option<Trace>) -> SeedReport {
+        run::run(&self.config, scenario, (self.maker)(scenario), trace)
+    }
+
+    /// A smaller scenario that fails too, found by at most `trials` runs, from one that fails.
+    pub fn minimise(&self, scenario: &Scenario, trials: usize) -> Scenario {
+        minimise::minimise(scenario, trials, |candidate| {
+            !self.run_scenario(candidate, None).violations.is_empty()
+        })
+    }
+
+    /// Runs `seeds` on `jobs` threads and calls `done` with each report, in the order in which they finish. If
+    /// `stop_early`, no more seeds are begun after one that failed.
+    pub fn run_range(
+        &self,
+        seeds: Range<u64>,
+        jobs: usize,
+        stop_early: bool,
+        done: &(dyn Fn(&SeedReport) + Sync),
+    ) -> RangeReport {
+        let next = AtomicU64::new(seeds.start);
+        let stopped = AtomicBool::new(false);
+        let total = Mutex::new(RangeReport::default());
+        let work = || {
+            while !stopped.load(Ordering::Relaxed) {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= seeds.end {
+                    break;
+                }
+                let report = self.run_seed(seed);
+                if stop_early && !report.violations.is_empty() {
+                    stopped.store(true, Ordering::Relaxed);
+                }
+                done(&report);
+                total.lock().expect("no holder panics").add(report);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..jobs.max(1) {
+                scope.spawn(work);
+            }
+        });
+        let mut total = total.into_inner().expect("no holder panics");
+        total.failures.sort_by_key(|report| report.seed);
+        total
+    }
+}
+
+impl<P> fmt::Debug for Swarm<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Swarm")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What became of a range of seeds.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct RangeReport {
+    /// How many ran.
+    pub seeds: u64,
+    /// How many failed.
+    pub failed: u64,
+    /// The reports of those that failed, by seed; at most [`RangeReport::FAILURES_MAX`].
+    pub failures: Vec<SeedReport>,
+    /// Sum of virtual time.
+    pub virtual_time: Duration,
+    /// The longest time from healing to progress.
+    pub recovery_max: Duration,
+    /// Sum of it.
+    pub recovery_sum: Duration,
+    /// Sum of events.
+    pub events: u64,
+    /// Sum of accepted messages.
+    pub accepted: u64,
+    /// Sum of refused messages.
+    pub refused: u64,
+    /// Sum of faults.
+    pub faults: u64,
+    /// Transitions against faults.
+    pub coverage: Coverage,
+    /// The trace hashes of all seeds, combined so that the order does not matter.
+    pub trace_hash: u64,
+}
+
+impl RangeReport {
+    /// How many failures are kept whole.
+    pub const FAILURES_MAX: usize = 20;
+
+    fn add(&mut self, report: SeedReport) {
+        self.seeds += 1;
+        self.virtual_time += report.virtual_time;
+        self.recovery_max = self.recovery_max.max(report.recovery);
+        self.recovery_sum += report.recovery;
+        self.events += report.events;
+        self.accepted += report.accepted;
+        self.refused += report.refused;
+        self.faults += report.faults as u64;
+        self.coverage.merge(&report.coverage);
+        self.trace_hash = self.trace_hash.wrapping_add(report.trace_hash);
+        if !report.violations.is_empty() {
+            self.failed += 1;
+            if self.failures.len() < Self::FAILURES_MAX {
+                self.failures.push(report);
+            }
+        }
+    }
+}
+
+/// The line that runs a seed again.
+pub fn replay(seed: u64) -> String {
+    format!("cargo xtask swarm --seeds {seed}..{} --trace", seed + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sequencer::Sequencer;
+
+    /// Short, calm scenarios for a protocol that survives no fault.
+    fn calm() -> SwarmConfig {
+        SwarmConfig {
+            duration: Duration::from_secs(25),
+            messages: 60,
+            len_max: 5_000,
+            faults_min: 0,
+            faults_max: 0,
+            progress_within: Duration::from_secs(3),
+            ..SwarmConfig::default()
+        }
+    }
+
+    fn swarm(config: SwarmConfig) -> Swarm<Sequencer> {
+        Swarm::new(config, |scenario| {
+            let size = scenario.hosts;
+            Arc::new(move |member, rng, now| Sequencer::new(size, member, rng, now))
+        })
+    }
+
+    #[test]
+    fn without_faults_even_a_fixed_sequencer_survives() {
+        let report = swarm(calm()).run_range(0..20, 2, false, &|_| ());
+        let failed = report.failures.first().map(|it| &it.violations);
+        assert_eq!(failed, None);
+        assert_eq!(report.seeds, 20);
+        assert!(report.accepted > 600, "{} accepted", report.accepted);
+        assert_eq!(report.accepted + report.refused, 20 * 60);
+        let operational = report.coverage.transitions().next().expect("all came up");
+        let (total, met) = report.coverage.of(&operational, FaultKind::Crash);
+        assert!(total >= 40 && met == 0);
+    }
+
+    #[test]
+    fn a_seed_decides_everything() {
+        let faulty = SwarmConfig {
+            faults_min: 2,
+            faults_max: 3,
+            ..calm()
+        };
+        let swarm = swarm(faulty);
+        for seed in 0..5 {
+            assert_eq!(swarm.run_seed(seed), swarm.run_seed(seed));
+        }
+        let hash = |jobs| swarm.run_range(0..8, jobs, false, &|_| ()).trace_hash;
+        assert_eq!(hash(1), hash(2));
+    }
+
+    #[test]
+    fn a_crash_is_too_much_for_it_and_the_swarm_says_so() {
+        let faulty = SwarmConfig {
+            faults_min: 3,
+            faults_max: 4,
+            ..calm()
+        };
+        let swarm = swarm(faulty);
+        let report = swarm.run_range(0..30, 2, true, &|_| ());
+        let failure = report.failures.first().expect("crashes are frequent");
+        assert!(failure.violations[0].contains("no common configuration"));
+        let smallest = swarm.minimise(&swarm.scenario(failure.seed), 60);
+        assert_eq!(smallest.faults.len(), 1, "{smallest}");
+    }
+
+    #[test]
+    fn a_panic_is_a_violation_of_its_seed() {
+        let swarm: Swarm<Sequencer> = Swarm::new(calm(), |_| {
+            Arc::new(|_, _, _| panic!("on purpose: this is what the test is about"))
+        });
+        let report = swarm.run_seed(1);
+        assert!(report.violations[0].contains("on purpose"));
+    }
+
+    #[test]
+    fn scenarios_differ_and_have_what_was_asked_for() {
+        let config = SwarmConfig::default();
+        let mut kinds = std::collections::BTreeSet::new();
+        for seed in 0..200 {
+            let scenario = Scenario::new(&config, seed);
+            assert!((2..=9).contains(&scenario.hosts));
+            assert!((3..=6).contains(&scenario.faults.len()));
+            assert_eq!(scenario.load.len(), 500);
+            kinds.extend(scenario.faults.iter().map(|fault| fault.kind));
+            assert_ne!(scenario, Scenario::new(&config, seed + 1));
+        }
+        assert_eq!(
+            kinds.len(),
+            FaultKind::ALL.len() - 1,
+            "all but restarts begin by themselves"
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! A scenario: all that a seed decides before the world begins.
+
+use std::fmt;
+use std::time::Duration;
+
+use groupcast_core::{Rng, Service, Time};
+
+use super::SwarmConfig;
+use super::fault::{Fault, FaultKind};
+use crate::host::HostConfig;
+use crate::network::NetworkConfig;
+
+/// A group, its network, its load and its faults.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// Of everything random.
+    pub seed: u64,
+    /// How many hosts.
+    pub hosts: usize,
+    /// How long the faults last. The healing comes after.
+    pub duration: Duration,
+    /// What the network is like, all the time.
+    pub network: NetworkConfig,
+    /// What the hosts are like.
+    pub host: HostConfig,
+    /// Whether there is multicast.
+    pub multicast: bool,
+    /// How wrong each host's clock is from the start, in parts per million.
+    pub clocks: Vec<i64>,
+    /// When each host starts.
+    pub starts: Vec<Time>,
+    /// What goes wrong, by the time of its beginning.
+    pub faults: Vec<Fault>,
+    /// What is submitted, by time.
+    pub load: Vec<Submission>,
+}
+
+/// A message to be submitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Submission {
+    /// When.
+    pub at: Time,
+    /// Where, or at the next host that runs then.
+    pub host: usize,
+    /// With what promise.
+    pub service: Service,
+    /// Its length in bytes.
+    pub len: usize,
+}
+
+impl Scenario {
+    /// The scenario of `seed`.
+    pub fn new(config: &SwarmConfig, seed: u64) -> Self {
+        let rng = Rng::new(seed).fork("scenario");
+        let mut shape = rng.fork("shape");
+        let hosts = shape.range(config.hosts_min as u64..config.hosts_max as u64 + 1) as usize;
+        let multicast = shape.chance(0.85);
+        let clocks = random_clocks(hosts, &mut rng.fork("clocks"));
+        let starts = random_starts(hosts, &mut rng.fork("starts"));
+        let faults = random_faults(config, hosts, &mut rng.fork("faults"));
+        let load = random_load(config, hosts, &faults, &mut rng.fork("load"));
+        Self {
+            seed,
+            hosts,
+            duration: config.duration,
+            network: random_network(&mut rng.fork("network")),
+            host: random_host(&mut rng.fork("host")),
+            multicast,
+            clocks,
+            starts,
+            faults,
+            load,
+        }
+    }
+}
+
+/// Half of the groups have good clocks; the clocks of the others are up to a tenth wrong.
+fn random_clocks(hosts: usize, rng: &mut Rng) -> Vec<i64> {
+    let worst = if rng.chance(0.5) { 1_000 } else { 100_000 };
+    (0..hosts)
+        .map(|_| rng.below(2 * worst + 1) as i64 - worst as i64)
+        .collect()
+}
+
+/// Most groups start at once, give or take; in the others somebody comes late.
+fn random_starts(hosts: usize, rng: &mut Rng) -> Vec<Time> {
+    let late = rng.chance(0.3);
+    (0..hosts)
+        .map(|_| match late && rng.chance(0.5) {
+            true => Time::from_millis(rng.below(20_000)),
+            false => Time::from_nanos(rng.below(500_000_000)),
+        })
+        .collect()
+}
+
+fn random_network(rng: &mut Rng) -> NetworkConfig {
+    let mut sometimes = |odds: f64, most: f64| match rng.chance(odds) {
+        true => rng.unit() * most,
+        false => 0.0,
+    };
+    let loss = sometimes(0.6, 0.05) + sometimes(0.2, 0.15);
+    let duplication = sometimes(0.3, 0.05);
+    let reordering = sometimes(0.3, 0.05);
+    let corruption = sometimes(0.2, 0.01);
+    let jitter = Duration::from_nanos(sometimes(0.5, 1_000_000.0) as u64);
+    let bandwidths = [20, 100, 1_000, 1_000, 10_000];
+    NetworkConfig {
+        bandwidth: 1_000_000 * rng.pick(&bandwidths).copied().unwrap_or(1_000),
+        latency: rng.duration(Duration::from_micros(10), Duration::from_micros(500)),
+        jitter,
+        egress_queue: 256 << 10,
+        ingress_queue: (32 << 10) << rng.below(5),
+        loss,
+        duplication,
+        reordering,
+        reordering_delay: rng.duration(Duration::from_micros(100), Duration::from_millis(5)),
+        corruption,
+    }
+}
+
+fn random_host(rng: &mut Rng) -> HostConfig {
+    HostConfig {
+        receive_cost: Duration::from_micros(rng.range(1..20)),
+        send_cost: Duration::from_micros(1),
+        data_queue: 64 << rng.below(6),
+        token_queue: 32 << rng.below(4),
+        segments_max: 1 << rng.below(6),
+    }
+}
+
+/// More than half of the faults come within the aftermath of the one before: where two meet, bugs live.
+fn random_faults(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> Vec<Fault> {
+    let kinds: Vec<FaultKind> = FaultKind::ALL
+        .into_iter()
+        .filter(|kind| *kind != FaultKind::Restart)
+        .collect();
+    let end = (config.duration.as_millis() as u64)
+        .saturating_sub(3_000)
+        .max(1_001);
+    let count = rng.range(config.faults_min as u64..config.faults_max as u64 + 1);
+    let mut faults: Vec<Fault> = Vec::new();
+    for _ in 0..count {
+        let at = match faults.last() {
+            Some(last) if rng.chance(0.6) => {
+                let begun = if rng.chance(0.3) { last.until } else { None };
+                begun.unwrap_or(last.at) + rng.duration(Duration::ZERO, Duration::from_millis(700))
+            }
+            _ => Time::from_nanos(rng.range(1_000..end) * 1_000_000 + rng.below(1_000_000)),
+        };
+        let kind = rng.pick(&kinds).copied().unwrap_or(FaultKind::Crash);
+        faults.push(Fault::random(kind, at, hosts, rng));
+    }
+    faults.sort_by_key(|fault| fault.at);
+    faults
+}
+
+/// Half of the messages come in bursts about the moments at which something goes wrong or comes back.
+fn random_load(
+    config: &SwarmConfig,
+    hosts: usize,
+    faults: &[Fault],
+    rng: &mut Rng,
+) -> Vec<Submission> {
+    let moments: Vec<Time> = faults
+        .iter()
+        .flat_map(|fault| [Some(fault.at), fault.until])
+        .flatten()
+        .collect();
+    let span = (config.duration.as_nanos() as u64).max(2);
+    let mut load = Vec::with_capacity(config.messages);
+    while load.len() < config.messages {
+        let start = match rng.pick(&moments) {
+            Some(moment) if rng.chance(0.5) => moment
+                .as_nanos()
+                .saturating_sub(rng.below(300_000_000))
+                .saturating_add(rng.below(100_000_000)),
+            _ => rng.below(span),
+        };
+        let burst = if rng.chance(0.3) { rng.range(2..40) } else { 1 };
+        let (one, host) = (rng.chance(0.5), rng.below(hosts as u64) as usize);
+        let width = rng.range(1..20_000_000);
+        for _ in 0..burst.min((config.messages - load.len()) as u64) {
+            load.push(Submission {
+                at: Time::from_nanos((start + rng.below(width)).min(span - 1)),
+                host: if one {
+                    host
+                } else {
+                    rng.below(hosts as u64) as usize
+                },
+                service: random_service(rng),
+                len: random_len(rng).min(config.len_max),
+            });
+        }
+    }
+    load.sort_by_key(|submission| submission.at);
+    load
+}
+
+fn random_service(rng: &mut Rng) -> Service {
+    match rng.below(20) {
+        0 => Service::Unreliable,
+        1 => Service::Reliable,
+        2..4 => Service::Fifo,
+        4..6 => Service::Causal,
+        6..13 => Service::Agreed,
+        _ => Service::Safe,
+    }
+}
+
+/// Mostly small, some of a few datagrams, a few of many.
+fn random_len(rng: &mut Rng) -> usize {
+    let most = match rng.below(100) {
+        0..80 => 200,
+        80..95 => 4_000,
+        95..99 => 20_000,
+        _ => 100_000,
+    };
+    rng.below(most) as usize
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reach = if self.multicast {
+            "multicast"
+        } else {
+            "a mesh"
+        };
+        writeln!(
+            f,
+            "{} hosts on {reach}, {} messages in {:?}",
+            self.hosts,
+            self.load.len(),
+            self.duration
+        )?;
+        writeln!(f, "{:?}", self.network)?;
+        writeln!(f, "{:?}", self.host)?;
+        writeln!(f, "clocks {:?} ppm, starts {:?}", self.clocks, self.starts)?;
+        for fault in &self.faults {
+            writeln!(f, "{fault}")?;
+        }
+        Ok(())
+    }
+}
