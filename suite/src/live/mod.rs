@@ -1,9 +1,64 @@
 //! Live tests: the real binary on the hosts of a test bed, judged by what its users see.
 //!
-//! - [`stream`]: what a subscriber printed.
-//! - [`judge`]: what is wrong with that.
+//! - [`cluster`]: daemons, subscribers and publishers on the hosts of a bed.
+//! - [`stream`]: what a subscriber printed; [`judge`]: what is wrong with that.
 //! - [`text`]: something to publish.
+//! - [`pcap`]: what an eavesdropper has; `src/bin/adversary.rs` is what it does with that.
+//!
+//! The tests are in `tests/live_*.rs`, one behaviour a file. They are ignored unless asked for (`cargo xtask test` asks
+//! for them, one at a time: they measure times).
 
+pub mod cluster;
 pub mod judge;
+pub mod pcap;
 pub mod stream;
 pub mod text;
+
+use std::error::Error;
+use std::fmt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use groupcast_lab::Testbed;
+
+/// How a live test ends: any error is a failure that says what was expected.
+pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Whether live tests cannot run here; says why where the reader of the test's output sees it.
+pub fn skipped() -> bool {
+    match Testbed::available() {
+        Ok(()) => false,
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            true
+        }
+    }
+}
+
+/// Asks `question` until it has an answer, or fails with `what` was awaited after `limit`.
+pub fn until<T>(
+    limit: Duration,
+    what: impl fmt::Display,
+    mut question: impl FnMut() -> Outcome<Option<T>>,
+) -> Outcome<T> {
+    const INTERVAL: Duration = Duration::from_millis(2);
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(answer) = question()? {
+            return Ok(answer);
+        }
+        if Instant::now() >= deadline {
+            return Err(format!("{what}: not within {limit:?}").into());
+        }
+        thread::sleep(INTERVAL);
+    }
+}
+
+/// An error that lists all faults, if there are any.
+pub fn verdict(faults: &[judge::Fault]) -> Outcome {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    Err(format!("{} faults:\n{}", lines.len(), lines.join("\n")).into())
+}

@@ -1,0 +1,378 @@
+//! Daemons on the hosts of a test bed, with subscribers and publishers: all of them the real binary.
+//!
+//! Host `h` runs the daemon `host-h`. Outputs, sockets and histories are files in the bed's directory, kept if a test
+//! fails. Who waits for what is the tests' business; this file only knows how to start, ask and stop.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use groupcast_lab::{Link, Process, Testbed};
+use serde_json::Value;
+
+use super::judge::{self, Subscriber};
+use super::stream::Stream;
+use super::{Outcome, until, verdict};
+
+/// Where the daemons' multicasts go.
+pub const MULTICAST: &str = "239.79.1.1:4809";
+/// Where their other datagrams go.
+pub const PORT: u16 = 4810;
+/// The group that the tests publish to unless they need several.
+pub const GROUP: &str = "text";
+
+/// How long a daemon may take to answer a command of a client.
+const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+/// How long daemons may take to find each other.
+const FORMING_LIMIT: Duration = Duration::from_secs(20);
+
+/// A bed with daemons.
+pub struct Cluster {
+    /// The network.
+    pub bed: Testbed,
+    binary: PathBuf,
+    hosts: Vec<Host>,
+    histories: Vec<PathBuf>,
+    commands: usize,
+}
+
+#[derive(Default)]
+struct Host {
+    daemon: Option<Process>,
+    lives: u32,
+}
+
+impl Cluster {
+    /// A bed of `hosts` hosts with a key, and no daemon yet.
+    pub fn new(hosts: usize, link: Link) -> Outcome<Self> {
+        let cluster = Self {
+            bed: Testbed::new(hosts, link)?,
+            binary: binary()?,
+            hosts: (0..hosts).map(|_| Host::default()).collect(),
+            histories: Vec::new(),
+            commands: 0,
+        };
+        let keygen = cluster.command(1, &["keygen", &cluster.path("cluster.key")]);
+        cluster.finish(cluster.bed.launch("keygen", keygen)?, ANSWER_LIMIT)?;
+        Ok(cluster)
+    }
+
+    /// The same with a daemon on every host, all in one configuration.
+    pub fn running(hosts: usize, link: Link) -> Outcome<Self> {
+        let mut cluster = Self::new(hosts, link)?;
+        for host in 1..=hosts {
+            cluster.start(host)?;
+        }
+        cluster.await_members(&(1..=hosts).collect::<Vec<_>>())?;
+        Ok(cluster)
+    }
+
+    /// A path in the bed's directory, as an argument.
+    pub fn path(&self, name: &str) -> String {
+        self.bed.directory().join(name).display().to_string()
+    }
+
+    /// The socket of a host's daemon.
+    pub fn socket(&self, host: usize) -> String {
+        self.path(&format!("host-{host}.sock"))
+    }
+
+    /// `groupcast ARGUMENTS` on a host.
+    pub fn command(&self, host: usize, arguments: &[&str]) -> Command {
+        let mut command = self.bed.command(host, &self.binary);
+        command.args(arguments).env("GROUPCAST_LOG", "info");
+        command
+    }
+
+    /// Starts the daemon of a host.
+    pub fn start(&mut self, host: usize) -> Outcome {
+        self.start_with(host, &["--multicast", MULTICAST])
+    }
+
+    /// The same with other options than those that say who it is and what its key is.
+    pub fn start_with(&mut self, host: usize, options: &[&str]) -> Outcome {
+        let key = self.path("cluster.key");
+        let mut all = vec!["--key", &key];
+        all.extend(options);
+        self.start_as(host, &format!("host-{host}"), &all)
+    }
+
+    /// Starts a daemon that calls itself `name`, with `options`.
+    pub fn start_as(&mut self, host: usize, name: &str, options: &[&str]) -> Outcome {
+        self.hosts[host - 1].lives += 1;
+        let life = self.hosts[host - 1].lives;
+        let history = self
+            .bed
+            .directory()
+            .join(format!("host-{host}-{life}.ndjson"));
+        let listen = format!("{}:{PORT}", self.bed.address(host));
+        let (socket, shown) = (self.socket(host), history.display().to_string());
+        let mut command = self.command(host, &["daemon", "--name", name, "--listen", &listen]);
+        command
+            .args(["--socket", &socket, "--history", &shown])
+            .args(options);
+        let daemon = self.bed.launch(&format!("daemon-{host}-{life}"), command)?;
+        self.hosts[host - 1].daemon = Some(daemon);
+        self.histories.push(history);
+        Ok(())
+    }
+
+    /// The daemon of a host, running or ended.
+    pub fn daemon(&mut self, host: usize) -> Outcome<&mut Process> {
+        self.hosts[host - 1]
+            .daemon
+            .as_mut()
+            .ok_or_else(|| format!("no daemon was started on host {host}").into())
+    }
+
+    /// Waits until the daemons of `hosts`, and no others, are together in one configuration.
+    pub fn await_members(&self, hosts: &[usize]) -> Outcome {
+        let expected: Vec<String> = hosts.iter().map(|host| format!("host-{host}")).collect();
+        for host in hosts {
+            until(
+                FORMING_LIMIT,
+                format!("host-{host} in one configuration with exactly {expected:?}"),
+                || Ok((self.members(*host)? == expected).then_some(())),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Names of the daemons in a host's configuration, sorted; none while it does not answer or has none.
+    pub fn members(&self, host: usize) -> Outcome<Vec<String>> {
+        let Some(status) = self.status(host)? else {
+            return Ok(Vec::new());
+        };
+        let mut members: Vec<String> = status["configuration"]["members"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|member| member["name"].as_str().map(str::to_owned))
+            .collect();
+        members.sort();
+        Ok(members)
+    }
+
+    /// What `groupcast status --json` says at a host; `None` if it cannot reach the daemon.
+    pub fn status(&self, host: usize) -> Outcome<Option<Value>> {
+        let output = self
+            .command(host, &["status", "--json", "--socket", &self.socket(host)])
+            .stderr(Stdio::null())
+            .output()?;
+        if !output.status.success() {
+            return Ok(None);
+        }
+        let line = String::from_utf8(output.stdout)?;
+        serde_json::from_str(&line)
+            .map(Some)
+            .map_err(|error| format!("`status --json` printed {line:?}: {error}").into())
+    }
+
+    /// Starts `groupcast sub` on a host and waits until it is a member of `group`. It is called `name`.
+    pub fn subscribe(&mut self, host: usize, name: &str, group: &str) -> Outcome<Subscription> {
+        let label = self.label(name, host);
+        let socket = self.socket(host);
+        let arguments = ["sub", group, "--socket", &socket, "--name", name, "--json"];
+        let process = self.bed.launch(&label, self.command(host, &arguments))?;
+        let mut subscription = Subscription {
+            name: format!("{name}@host-{host}"),
+            process,
+        };
+        until(ANSWER_LIMIT, format!("{label} joins"), || {
+            subscription.check_running()?;
+            Ok(subscription
+                .stream()?
+                .views()
+                .next()
+                .is_some()
+                .then_some(()))
+        })?;
+        Ok(subscription)
+    }
+
+    /// One JSON subscriber on every host of `hosts`.
+    pub fn subscribe_all(&mut self, hosts: &[usize]) -> Outcome<Vec<Subscription>> {
+        hosts
+            .iter()
+            .map(|host| self.subscribe(*host, "sub", GROUP))
+            .collect()
+    }
+
+    /// Starts `groupcast pub` on a host with the lines of the file `text` (see [`write_text`](Self::write_text)).
+    pub fn publish(&mut self, host: usize, text: &str, options: &[&str]) -> Outcome<Process> {
+        let label = self.label("pub", host);
+        let (socket, file) = (self.socket(host), self.path(text));
+        let mut command = self.command(host, &["pub", GROUP, "--socket", &socket]);
+        command
+            .args(["--name", "pub", "--file", &file])
+            .args(options);
+        Ok(self.bed.launch(&label, command)?)
+    }
+
+    /// Writes `text` to a file of that name in the bed's directory.
+    pub fn write_text(&self, name: &str, text: &str) -> Outcome {
+        Ok(fs::write(self.bed.directory().join(name), text)?)
+    }
+
+    /// Runs a plain `groupcast sub` on a host: its standard output is to be the text itself.
+    pub fn subscribe_plain(&mut self, host: usize, name: &str, group: &str) -> Outcome<Process> {
+        let label = self.label(name, host);
+        let socket = self.socket(host);
+        let arguments = ["sub", group, "--socket", &socket, "--name", name];
+        let mut process = self.bed.launch(&label, self.command(host, &arguments))?;
+        until(ANSWER_LIMIT, format!("{label} joins"), || {
+            if !process.is_running() {
+                return Err(format!("{label} ended: {}", process.stderr()?).into());
+            }
+            // Views go to standard error.
+            Ok((!process.stderr()?.is_empty()).then_some(()))
+        })?;
+        Ok(process)
+    }
+
+    /// Waits until `process` ends with success.
+    pub fn finish(&self, mut process: Process, limit: Duration) -> Outcome<String> {
+        let label = process.label().to_owned();
+        match process.wait(limit)? {
+            Some(status) if status.success() => Ok(process.stdout()?),
+            Some(status) => Err(format!("{label}: {status}: {}", process.stderr()?).into()),
+            None => Err(format!("{label} runs after {limit:?}: {}", process.stderr()?).into()),
+        }
+    }
+
+    /// Ends all daemons gracefully and lets `groupcast check` judge their histories together.
+    pub fn check_histories(&mut self) -> Outcome {
+        for host in &mut self.hosts {
+            if let Some(daemon) = &mut host.daemon {
+                daemon.terminate()?;
+                if daemon.wait(ANSWER_LIMIT)?.is_none() {
+                    return Err(format!("{} ignores SIGTERM", daemon.label()).into());
+                }
+            }
+        }
+        let histories: Vec<String> = self
+            .histories
+            .iter()
+            .filter(|path| path.exists())
+            .map(|path| path.display().to_string())
+            .collect();
+        let mut command = self.command(1, &["check"]);
+        command.args(&histories);
+        let mut check = self.bed.launch("check", command)?;
+        match check.wait(Duration::from_secs(60))? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!(
+                "`groupcast check` of {} histories: {status}: {}{}",
+                histories.len(),
+                check.stdout()?,
+                check.stderr()?
+            )
+            .into()),
+            None => Err("`groupcast check` runs after a minute".into()),
+        }
+    }
+
+    fn label(&mut self, what: &str, host: usize) -> String {
+        self.commands += 1;
+        format!("{what}-{host}-{}", self.commands)
+    }
+}
+
+/// A running `groupcast sub --json`.
+pub struct Subscription {
+    /// `CLIENT@HOST`.
+    pub name: String,
+    /// The process.
+    pub process: Process,
+}
+
+impl Subscription {
+    /// What it has printed so far.
+    pub fn stream(&self) -> Outcome<Stream> {
+        Stream::parse(&self.process.stdout()?)
+            .map_err(|error| format!("{}: {error}", self.name).into())
+    }
+
+    /// How many bytes it has printed so far: a cheap measure of progress.
+    pub fn printed(&self) -> Outcome<u64> {
+        Ok(fs::metadata(self.process.stdout_path())?.len())
+    }
+
+    /// Waits until it has `count` messages of `publisher`.
+    pub fn await_messages(&mut self, publisher: &str, count: usize, limit: Duration) -> Outcome {
+        let sender = format!("\"sender\":\"{publisher}@");
+        let what = format!("{} has {count} messages of {publisher}", self.name);
+        until(limit, what, || {
+            self.check_running()?;
+            std::thread::sleep(Duration::from_millis(20));
+            // Reading all lines each time would cost what is being measured; counting is cheap.
+            let output = self.process.stdout()?;
+            Ok((output.matches(&sender).count() >= count).then_some(()))
+        })
+        .map_err(|error| {
+            let have = self
+                .process
+                .stdout()
+                .map_or(0, |output| output.matches(&sender).count());
+            format!("{error} ({have} so far)").into()
+        })
+    }
+
+    fn check_running(&mut self) -> Outcome {
+        if self.process.is_running() {
+            Ok(())
+        } else {
+            Err(format!("{} ended: {}", self.name, self.process.stderr()?).into())
+        }
+    }
+}
+
+/// Judges the subscribers: those named in `stayed` have all of `published` (by `pub`), and all agree.
+pub fn judge_streams(
+    subscriptions: &[Subscription],
+    stayed: &[&str],
+    published: &[&[u8]],
+) -> Outcome {
+    let streams = subscriptions
+        .iter()
+        .map(|subscription| Ok((subscription.name.as_str(), subscription.stream()?)))
+        .collect::<Outcome<Vec<_>>>()?;
+    let subscribers: Vec<Subscriber<'_>> = streams
+        .iter()
+        .map(|(name, stream)| (*name, stream))
+        .collect();
+    let mut faults = judge::agree(&subscribers);
+    for name in stayed {
+        let subscriber = subscribers
+            .iter()
+            .find(|(other, _)| other == name)
+            .ok_or_else(|| format!("no subscriber {name}"))?;
+        faults.extend(judge::complete(*subscriber, "pub", published));
+    }
+    verdict(&faults)
+}
+
+/// The binary under test: `GROUPCAST_BIN`, or the release build beside this executable, built if it is missing.
+fn binary() -> Outcome<PathBuf> {
+    if let Some(path) = std::env::var_os("GROUPCAST_BIN") {
+        return Ok(path.into());
+    }
+    // target/PROFILE/deps/TEST or target/PROFILE/PROGRAM
+    let executable = std::env::current_exe()?;
+    let target = executable
+        .ancestors()
+        .find(|directory| directory.join("CACHEDIR.TAG").exists())
+        .ok_or("cannot find the target directory: set GROUPCAST_BIN")?;
+    let path = target.join("release/groupcast");
+    if !path.exists() {
+        let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["build", "--release", "--package", "groupcast"])
+            .status()?;
+        if !status.success() {
+            return Err(format!("cannot build the binary under test: {status}").into());
+        }
+    }
+    File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(path)
+}
