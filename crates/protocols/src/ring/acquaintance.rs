@@ -21,7 +21,7 @@ pub(super) struct Acquaintance {
     pub(super) counter: u64,
     /// The highest attempt of each member's joins.
     attempts: BTreeMap<MemberId, u64>,
-    /// Strangers whose multicasts were heard, and when last.
+    /// Whose joins and announcements were heard, and when last.
     heard: BTreeMap<MemberId, Time>,
     quarantine: BTreeMap<MemberId, Quarantine>,
     /// Members that did not acknowledge the token of a forming ring, how many times in a row.
@@ -48,8 +48,8 @@ pub(super) struct Leaving {
     pub(super) goodbyes: u32,
 }
 
-/// How long a stranger counts as heard.
-const HEARD_FOR: Duration = Duration::from_secs(2);
+/// How long somebody counts as heard. Short, so that who has become deaf does not seem to hear.
+const HEARD_FOR: Duration = Duration::from_millis(300);
 /// Strangers are answered, and namesakes told, at most this often.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(10);
 /// Good-byes of a leaving member: one may be lost, three hardly.
@@ -77,7 +77,7 @@ impl Acquaintance {
         Some(fresh)
     }
 
-    /// A stranger's multicast was heard.
+    /// A join or an announcement was heard.
     pub(super) fn note_heard(&mut self, now: Time, from: MemberId) {
         if self.heard.len() >= Self::MAX {
             self.heard.retain(|_, at| now.since(*at) < HEARD_FOR);
@@ -87,7 +87,7 @@ impl Acquaintance {
         }
     }
 
-    /// Strangers heard lately.
+    /// Who was heard lately: evidence for strangers that the way to us works.
     pub(super) fn heard(&self, now: Time) -> Vec<MemberId> {
         let recent = self
             .heard
@@ -98,6 +98,9 @@ impl Acquaintance {
 
     /// `member` was excluded: it is not let in for a while, for longer if that happens again soon.
     pub(super) fn quarantine(&mut self, now: Time, member: MemberId, config: &RingConfig) {
+        if self.is_quarantined(now, member) {
+            return;
+        }
         if self.quarantine.len() >= Self::MAX {
             self.quarantine
                 .retain(|_, quarantine| now < quarantine.until);
@@ -198,13 +201,13 @@ impl Ring {
         if self.acquaintance.is_quarantined(now, from) {
             return;
         }
+        self.acquaintance.note_heard(now, from);
         match &self.state {
             State::Operational(_) => {
                 let Some(ring) = &self.ring else { return };
                 if ring.members.iter().any(|member| member.node == from.node) {
                     return;
                 }
-                self.acquaintance.note_heard(now, from);
                 let hears_us = announcement
                     .heard
                     .iter()
@@ -219,8 +222,11 @@ impl Ring {
                 }
             }
             State::Gather(gather) if !gather.proc.contains(&from) => {
-                self.acquaintance.note_heard(now, from);
-                if announcement.heard.contains(&self.local) {
+                let hears_us = announcement
+                    .heard
+                    .iter()
+                    .any(|member| gather.proc.contains(member));
+                if hears_us {
                     self.gather_strangers(now, from, &announcement.members);
                 } else {
                     self.join_soon(now);

@@ -168,6 +168,9 @@ impl Ring {
             self.handle_goodbye(now, from);
             return;
         }
+        if !self.acquaintance.is_quarantined(now, from) {
+            self.acquaintance.note_heard(now, from);
+        }
         match &self.state {
             State::Gather(_) => self.gather_join(now, from, &join),
             State::Operational(_) => self.operational_join(now, from, &join, fresh),
@@ -204,8 +207,12 @@ impl Ring {
         {
             return;
         }
-        self.acquaintance.note_heard(now, from);
-        if join.proc.contains(&self.local) {
+        // That it names us may be history; that it hears one of us is evidence.
+        if join
+            .heard
+            .iter()
+            .any(|member| ring.members.contains(member))
+        {
             let mut gather = Gather::default();
             gather.proc.insert(from);
             self.gather(now, "stranger joins", gather);
@@ -237,9 +244,8 @@ impl Ring {
             }
             return;
         }
-        let hears_us = join.proc.contains(&local) || join.heard.contains(&local);
+        let hears_us = join.heard.iter().any(|member| gather.proc.contains(member));
         if stranger && !hears_us {
-            self.acquaintance.note_heard(now, from);
             self.join_soon(now);
             return;
         }
@@ -317,6 +323,9 @@ impl Ring {
             return;
         }
         gather.agreed = true;
+        for excluded in gather.fail.difference(&gather.left) {
+            self.acquaintance.quarantine(now, *excluded, &self.config);
+        }
         self.timers.cancel(Timer::Consensus);
         if gather.members().next() == Some(self.local) {
             self.form(now);
@@ -346,9 +355,6 @@ impl Ring {
         } else {
             silent
         };
-        for member in &given_up {
-            self.acquaintance.quarantine(now, *member, &self.config);
-        }
         gather.fail.extend(given_up);
         self.change_mind(now);
     }

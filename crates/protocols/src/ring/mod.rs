@@ -309,7 +309,6 @@ impl Ring {
             && silent != self.local
             && self.acquaintance.strike(silent)
         {
-            self.acquaintance.quarantine(now, silent, &self.config);
             gather.fail.insert(silent);
         }
         self.gather(now, "forming failed", gather);

@@ -418,7 +418,6 @@ impl Ring {
                 if now.since(since) >= self.config.fail_to_receive {
                     let deaf = ring.members[usize::from(by)];
                     self.counters.deaf_excluded += 1;
-                    self.acquaintance.quarantine(now, deaf, &self.config);
                     let mut gather = Gather::default();
                     gather.fail.insert(deaf);
                     self.gather(now, "member cannot receive", gather);

@@ -37,6 +37,8 @@ pub(super) struct Ordering {
     aru_sent: u64,
     /// The last sequence number that this member claimed.
     pub(super) own_high: u64,
+    /// Requests that this member answered at the last visit: should they come again, another member answers.
+    answered: Vec<u64>,
     /// What this member added to the token's fcc, retransmissions and backlog in the round before.
     contribution: Contribution,
 }
@@ -90,6 +92,7 @@ impl Ordering {
             requestable: start,
             aru_sent: start,
             own_high: start,
+            answered: Vec::new(),
             contribution: Contribution::default(),
         }
     }
@@ -261,17 +264,22 @@ impl Ordering {
     }
 
     /// Takes the requests that can be answered here off the token, at most a window of them.
-    fn answer_requests(&self, token: &mut Token, limits: Limits) -> Vec<u64> {
+    ///
+    /// A request that was answered at the last visit and is here again is left to the next member: the way from here
+    /// to the one who misses it may not work.
+    fn answer_requests(&mut self, token: &mut Token, limits: Limits) -> Vec<u64> {
         let mut answered = Vec::new();
         let mut open = Vec::new();
         for seq in requests(&token.rtr) {
-            if answered.len() < limits.global as usize && self.window.get(seq).is_some() {
-                answered.push(seq);
-            } else {
+            let full = answered.len() >= limits.global as usize;
+            if full || self.window.get(seq).is_none() || self.answered.binary_search(&seq).is_ok() {
                 open.push(seq);
+            } else {
+                answered.push(seq);
             }
         }
         token.rtr = runs(open.into_iter());
+        self.answered.clone_from(&answered);
         answered
     }
 

@@ -23,15 +23,25 @@ fn a_member_alone_orders_its_own_messages() {
 fn members_that_start_together_form_one_ring_at_once() {
     for hosts in 2..=9 {
         let mut cluster = cluster(hosts, hosts as u64);
-        cluster.must("one ring", Cluster::all_in_one_configuration, Duration::from_secs(1));
+        cluster.must(
+            "one ring",
+            Cluster::all_in_one_configuration,
+            Duration::from_secs(1),
+        );
         for host in 0..hosts {
             for service in Service::ALL {
-                cluster.submit(host, service, format!("{service} from {host}")).expect("there is room");
+                cluster
+                    .submit(host, service, format!("{service} from {host}"))
+                    .expect("there is room");
             }
         }
         cluster.run_for(Duration::from_millis(100));
         for host in 0..hosts {
-            assert_eq!(cluster.deliveries(host).len(), hosts * Service::ALL.len(), "host {host} of {hosts}");
+            assert_eq!(
+                cluster.deliveries(host).len(),
+                hosts * Service::ALL.len(),
+                "host {host} of {hosts}"
+            );
         }
         cluster.check();
     }

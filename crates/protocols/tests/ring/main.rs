@@ -1,5 +1,6 @@
 //! Scenarios of the ring in the simulator, one behaviour a file.
 
+mod faults;
 mod forming;
 
 use std::time::Duration;
@@ -22,6 +23,10 @@ fn with_config(hosts: usize, seed: u64, config: RingConfig) -> Cluster<Ring> {
 /// A started cluster in which all hosts have formed one ring.
 fn formed(hosts: usize, seed: u64) -> Cluster<Ring> {
     let mut cluster = cluster(hosts, seed);
-    cluster.must("one ring", Cluster::all_in_one_configuration, Duration::from_secs(2));
+    cluster.must(
+        "one ring",
+        Cluster::all_in_one_configuration,
+        Duration::from_secs(2),
+    );
     cluster
 }
