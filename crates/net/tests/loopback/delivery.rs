@@ -99,7 +99,11 @@ fn everybody_to_everybody_once(bed: &mut Bed, len: usize) {
 #[test]
 fn a_mesh_sends_each_a_copy_and_keeps_the_classes_apart() {
     let mut bed = Bed::mesh(4, |_, _| {}).introduced();
-    let before: Vec<_> = bed.endpoints.iter_mut().map(|e| e.counters()).collect();
+    let before: Vec<_> = bed
+        .endpoints
+        .iter_mut()
+        .map(groupcast_net::Endpoint::counters)
+        .collect();
     everybody_to_everybody(&mut bed, 4, 20, 1350);
     for (endpoint, before) in bed.endpoints.iter_mut().zip(&before) {
         let counters = endpoint.counters();
