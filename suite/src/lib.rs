@@ -1,6 +1,8 @@
 //! Conformance and live tests of groupcast.
 //!
+//! - [`fuzz`]: the bodies of the fuzz targets.
 //! - [`live`]: the real binary on the hosts of a test bed.
 #![forbid(unsafe_code)]
 
+pub mod fuzz;
 pub mod live;

@@ -10,12 +10,6 @@ use std::process::Command;
 use crate::exec::{self, cargo};
 use crate::{Failure, number};
 
-/// The fuzz targets and what each feeds.
-const TARGETS: &[(&str, &str)] = &[
-    ("node", "datagrams of anybody, handed to a node"),
-    ("wire", "the cursors and the prefix of every datagram"),
-];
-
 /// How long a target runs unless told otherwise.
 const SECONDS: u64 = 60;
 
@@ -32,14 +26,15 @@ const COVERAGE: &str = "-Cpasses=sancov-module \
 
 /// `cargo xtask fuzz …`
 pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
+    let targets = targets()?;
     let Some((target, rest)) = args.split_first() else {
-        for (name, about) in TARGETS {
-            println!("{name:<12} {about}");
+        for (name, about) in targets {
+            println!("{name:<9} {about}");
         }
         return Ok(());
     };
-    if !TARGETS.iter().any(|(name, _)| name == target) {
-        let known: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+    if !targets.iter().any(|(name, _)| name == target) {
+        let known: Vec<&str> = targets.iter().map(|(name, _)| name.as_str()).collect();
         return Err(Failure::Usage(format!(
             "there is no fuzz target `{target}`; there are: {}",
             known.join(", ")
@@ -53,6 +48,25 @@ pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
         _ => (SECONDS, rest),
     };
     fuzz(target, seconds, through)
+}
+
+/// The targets by name, each with the first line of its entry point, which says what it feeds.
+fn targets() -> Result<Vec<(String, String)>, String> {
+    let dir = exec::root().join("fuzz/fuzz_targets");
+    let trouble = |error| format!("cannot read {}: {error}", dir.display());
+    let mut targets = Vec::new();
+    for entry in fs::read_dir(&dir).map_err(trouble)? {
+        let path = entry.map_err(trouble)?.path();
+        let text = fs::read_to_string(&path).map_err(trouble)?;
+        let about = text.lines().next().unwrap_or_default();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        targets.push((
+            name.into_owned(),
+            about.trim_start_matches("//!").trim().to_owned(),
+        ));
+    }
+    targets.sort();
+    Ok(targets)
 }
 
 fn fuzz(target: &str, seconds: u64, through: &[String]) -> Result<(), Failure> {

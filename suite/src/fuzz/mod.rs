@@ -1,0 +1,59 @@
+//! Bodies of the fuzz targets: functions of any bytes that must not panic, hang, grow or lie.
+//!
+//! `fuzz/` calls each from libFuzzer, and `suite/tests/corpus.rs` replays the committed corpora through the same
+//! functions. The bytes are read as a *script*: a byte chooses what happens next, the following ones say how. Every
+//! script means something, so that mutations of one rarely end at its first byte.
+
+mod frames;
+mod history;
+mod node;
+mod ordered;
+
+pub use frames::frames;
+pub use history::history;
+pub use node::node;
+pub use ordered::ring;
+
+/// A target: its name, which is also that of its corpus, and its body.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    ("frames", frames),
+    ("history", history),
+    ("node", node),
+    ("ring", ring),
+];
+
+/// Reads a script from the front. At its end numbers are 0 and bytes are few.
+struct Script<'a>(&'a [u8]);
+
+impl<'a> Script<'a> {
+    /// The byte that says what happens next; `None` at the end.
+    fn step(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn u8(&mut self) -> u8 {
+        self.step().unwrap_or(0)
+    }
+
+    fn u16(&mut self) -> u16 {
+        u16::from_be_bytes([self.u8(), self.u8()])
+    }
+
+    /// An index below `len`, which is not 0.
+    fn index(&mut self, len: usize) -> usize {
+        usize::from(self.u8()) % len
+    }
+
+    /// Up to 255 bytes, preceded by how many.
+    fn bytes(&mut self) -> &'a [u8] {
+        let len = usize::from(self.u8()).min(self.0.len());
+        let (bytes, rest) = self.0.split_at(len);
+        self.0 = rest;
+        bytes
+    }
+}
