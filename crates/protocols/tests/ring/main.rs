@@ -2,6 +2,7 @@
 
 mod faults;
 mod forming;
+mod ordering;
 
 use std::time::Duration;
 
