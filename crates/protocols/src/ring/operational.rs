@@ -76,13 +76,11 @@ impl Ring {
             return;
         };
         // 002 III-C. The representative visits first in each round, so its predecessor's next round has its own number.
-        let next_round = if ring.is_representative() {
-            ring.visits
-        } else {
-            ring.visits + 1
-        };
+        let next_round = ring
+            .visits
+            .wrapping_add(u32::from(!ring.is_representative()));
         let token_is_near = data.packet.origin == ring.predecessor()
-            && data.packet.round >= next_round
+            && data.packet.round.wrapping_sub(next_round) as i32 >= 0
             && (first_method || data.post_token);
         let inserted = ring.handle_data(&data);
         if token_is_near {
@@ -305,7 +303,7 @@ impl Ring {
     }
 
     fn pass_token(&mut self, now: Time, successor: MemberId, mut token: Token) {
-        token.hop += 1;
+        token.hop = token.hop.saturating_add(1);
         let (ring, hop, seq) = (token.ring, token.hop, token.seq);
         self.flow.token_went(now, !token.idle);
         let body = Message::Token(token).encode();
@@ -313,7 +311,7 @@ impl Ring {
     }
 
     fn pass_to_self(&mut self, now: Time, mut token: Token) {
-        token.hop += 1;
+        token.hop = token.hop.saturating_add(1);
         self.timers.set(Timer::Own, now + OWN_TOKEN_DELAY);
         match &mut self.state {
             State::Operational(operational) => operational.resting = Some(token),

@@ -27,7 +27,7 @@ pub(super) struct Ordering {
     pub(super) cursor: Cursor,
     /// All members hold all up to here (Global_aru; 002 III-A.4).
     pub(super) safe: u64,
-    /// Own visits of the token since the ring was installed: the *round* of what is sent now.
+    /// Own visits of the token since the ring was installed, modulo 2^32: the *round* of what is sent now.
     pub(super) visits: u32,
     /// Hop of the last token that was taken.
     pub(super) hop: u64,
@@ -164,7 +164,7 @@ impl Ordering {
         config: &RingConfig,
         mut source: impl FnMut() -> Option<NewPacket>,
     ) -> Visit {
-        self.visits += 1;
+        self.visits = self.visits.wrapping_add(1);
         let received_seq = token.seq;
         let retransmissions = self.answer_requests(token, limits);
 

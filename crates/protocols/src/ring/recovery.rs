@@ -80,7 +80,7 @@ impl Recovery {
         };
         let queue = match old {
             Some(old) if !config.has(Planted::NoRecovery) => (low.max(old.window.base() - 1) + 1
-                ..=high)
+                ..=high.min(old.window.high()))
                 .filter(|seq| old.window.get(*seq).is_some())
                 .collect(),
             _ => BTreeSet::new(),

@@ -258,7 +258,7 @@ impl Message {
             3 => Self::Join(join(&mut reader)?),
             4 => Self::Commit(commit(&mut reader)?),
             5 => Self::Announcement(Announcement {
-                ring: reader.config("ring")?,
+                ring: ring_id(&mut reader)?,
                 members: members(&mut reader, "members")?,
                 heard: members(&mut reader, "heard")?,
             }),
@@ -347,6 +347,25 @@ impl Message {
         }
         bytes.into()
     }
+}
+
+/// Sequence numbers and counters that no ring reaches; a peer's bug must not make ours overflow.
+const LIMIT: u64 = 1 << 47;
+
+fn counter(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+    let counter = reader.u64("counter")?;
+    if counter < LIMIT {
+        Ok(counter)
+    } else {
+        Err(reader.invalid("counter", counter))
+    }
+}
+
+fn ring_id(reader: &mut Reader<'_>) -> Result<ConfigId, DecodeError> {
+    Ok(ConfigId {
+        counter: counter(reader)?,
+        representative: reader.member("representative")?,
+    })
 }
 
 fn key(reader: &mut Reader<'_>) -> Result<RingKey, DecodeError> {
@@ -471,7 +490,7 @@ fn join(reader: &mut Reader<'_>) -> Result<Join, DecodeError> {
     Ok(Join {
         leaving: flags & FLAG_LEAVING != 0,
         attempt: reader.u64("attempt")?,
-        counter: reader.u64("counter")?,
+        counter: counter(reader)?,
         proc: members(reader, "proc")?,
         fail: members(reader, "fail")?,
         left: members(reader, "left")?,
@@ -481,7 +500,7 @@ fn join(reader: &mut Reader<'_>) -> Result<Join, DecodeError> {
 
 fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
     let hop = reader.u64("hop")?;
-    let ring = reader.config("ring")?;
+    let ring = ring_id(reader)?;
     let left = members(reader, "left")?;
     let count = reader.count("members", 16 + 8 + 1 + 24 + 24)?;
     let mut parts: Vec<CommitMember> = Vec::with_capacity(count);
@@ -493,15 +512,13 @@ fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
         let attempt = reader.u64("attempt")?;
         let filled = reader.u8("filled")? != 0;
         let holding = Holding {
-            ring: reader.config("old ring")?,
+            ring: ring_id(reader)?,
             aru: reader.u64("aru")?,
             high: reader.u64("high")?,
             safe: reader.u64("safe")?,
         };
         if filled
-            && (holding.aru > holding.high
-                || holding.safe > holding.aru
-                || holding.high == u64::MAX)
+            && (holding.aru > holding.high || holding.safe > holding.aru || holding.high >= LIMIT)
         {
             return Err(reader.invalid("holding", holding.aru));
         }
