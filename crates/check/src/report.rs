@@ -93,8 +93,8 @@ impl fmt::Display for Report {
         };
         write!(
             f,
-            "{verdict} in {} deliveries of {} messages at {} observers, in {} configurations",
-            self.deliveries, self.messages, self.observers, self.configurations
+            "{verdict} (observers: {}, configurations: {}, messages: {}, deliveries: {})",
+            self.observers, self.configurations, self.messages, self.deliveries
         )
     }
 }

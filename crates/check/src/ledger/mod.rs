@@ -272,6 +272,7 @@ impl Ledger {
         self.deliveries += 1;
         let life = &mut self.lives[observer.get()];
         let message = &mut self.messages[ix.get()];
+        let is_first = message.sighting.is_none();
         message.sighting.get_or_insert(sighting);
         let Some(spot) = sighting.spot else { return };
         if !life.deliver(ix, message.sender, message.id.number, spot) {
@@ -280,8 +281,10 @@ impl Ledger {
         if life.in_regular() {
             message.regular_at.get_or_insert(observer);
         }
-        let order = &mut self.configs[spot.config.get()].order;
-        order.entry(spot.seq).or_insert(ix);
+        if is_first {
+            let order = &mut self.configs[spot.config.get()].order;
+            order.entry(spot.seq).or_insert(ix);
+        }
     }
 
     fn enter_install(

@@ -14,7 +14,7 @@ index!(
 );
 
 /// A place in a member's life that other members pass as well.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     /// The regular configuration, or the one being closed.
     pub(crate) config: ConfigIx,
@@ -22,6 +22,14 @@ pub(crate) struct Moment {
     pub(crate) transitional: bool,
     /// The last ordered message delivered since the regular configuration was installed.
     pub(crate) seq: Option<u64>,
+}
+
+impl PartialEq for Moment {
+    /// Whether it is the same place in the total order: where one member is in the regular configuration still, another
+    /// may already be in a transitional one.
+    fn eq(&self, other: &Self) -> bool {
+        (self.config, self.seq) == (other.config, other.seq)
+    }
 }
 
 /// A view, as its first observer saw it.

@@ -16,8 +16,8 @@ pub const SCHEMA: u32 = 1;
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::MemberId;
     use groupcast_core::trace::Observation;
+    use groupcast_core::{MemberId, Rng};
 
     use super::*;
     use crate::story::Story;
@@ -175,5 +175,23 @@ mod tests {
             error,
             "h.ndjson:3: the line is incomplete, but the life goes on after it"
         );
+    }
+
+    /// Whatever the bytes, reading ends, with observations or an error.
+    #[test]
+    fn damaged_bytes_never_panic() {
+        let good = written("a");
+        let mut errors = 0;
+        for seed in 0..2000 {
+            let mut rng = Rng::new(seed);
+            let mut bytes = good.clone();
+            for _ in 0..rng.range(1..4) {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] = rng.next_u64() as u8;
+            }
+            errors += u32::from(read(&bytes).is_err());
+        }
+        // Most damage hits a key or a value; some only a name.
+        assert!((1000..2000).contains(&errors), "{errors}");
     }
 }

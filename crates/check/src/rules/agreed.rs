@@ -75,19 +75,19 @@ impl super::Rule for Rule {
 /// One place a message, one message a place.
 fn check_place(at: &At<'_>, message: MessageIx, spot: Spot, found: &mut Violations) {
     let ledger = at.ledger;
-    if let Some(first) = ledger.message(message).sighting {
-        // Without a place it is unreliable there, and `integrity` says so.
-        if let Some(elsewhere) = first.spot.filter(|elsewhere| *elsewhere != spot) {
+    let first = ledger.message(message).sighting;
+    let elsewhere = first.and_then(|first| Some((first.spot?, first.by)));
+    if let Some((elsewhere, by)) = elsewhere {
+        if elsewhere != spot {
             at.report(found, || {
                 let (here, there) = (ledger.call_spot(spot), ledger.call_spot(elsewhere));
-                let (message, by) = (ledger.call_message(message), ledger.call_member(first.by));
+                let (message, by) = (ledger.call_message(message), ledger.call_member(by));
                 format!("{message} stands at {here} here and at {there} at {by}")
             });
         }
+        return;
     }
-    if let Some(other) = ledger.config(spot.config).order.get(&spot.seq)
-        && *other != message
-    {
+    if let Some(other) = ledger.config(spot.config).order.get(&spot.seq) {
         at.report(found, || {
             let (message, other) = (ledger.call_message(message), ledger.call_message(*other));
             let spot = ledger.call_spot(spot);

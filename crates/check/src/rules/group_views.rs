@@ -1,7 +1,8 @@
 //! Group views: who sees the same view of a process group sees the same members, at the same place, in the same order.
 //!
 //! - A view (its group and its id) has one list of members, equal in names and order wherever it is seen.
-//! - It is seen at one place: in the same regular or transitional configuration, after the same ordered message of it.
+//! - It is seen at one place: in the same configuration, after the same ordered message of it. One member may be in the
+//!   regular configuration still and another in a transitional one that closes it.
 //! - A member sees a view once, and there is one order of a group's views that no member contradicts.
 //!
 //! DESIGN section 9 ("group views are agreed messages") and 13 ("group views equal at equal places").
@@ -141,8 +142,13 @@ mod tests {
         );
         reject(
             RULE,
-            &format!("{story}; a view chat v1 x; a,b transitional 1a ab; b view chat v1 x"),
+            &format!(
+                "{story}; a view chat v1 x; b transitional 1a b; b regular 2b b; b view chat v1 x"
+            ),
         );
+        accept(&format!(
+            "{story}; a view chat v1 x; b transitional 1a b; b view chat v1 x"
+        ));
     }
 
     #[test]

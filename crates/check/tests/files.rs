@@ -1,0 +1,101 @@
+//! Histories in files: the documented example is clean, a broken promise is found and told, errors name the file.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::PathBuf;
+
+use groupcast_check::{HistoryError, check_files};
+
+/// A directory of its own for a test, gone when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("groupcast-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A leftover in the temporary directory is no reason to fail.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The history in `docs/history.md`.
+fn example() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/history.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let (_, section) = document.split_once("## Example").unwrap();
+    let (_, block) = section.split_once("```json\n").unwrap();
+    block.split_once("```").unwrap().0.to_owned()
+}
+
+#[test]
+fn the_documented_example_is_a_clean_history() {
+    let folder = Folder::new("example");
+    let report = check_files([folder.write("a.ndjson", &example())]).unwrap();
+    assert_eq!(report.violations, []);
+    assert!(report.clean);
+    assert_eq!(
+        report.to_string(),
+        "no violation (observers: 1, configurations: 3, messages: 2, deliveries: 2)"
+    );
+}
+
+#[test]
+fn a_violation_is_told_for_a_person_and_for_a_machine() {
+    let folder = Folder::new("violation");
+    let text = example().replace("196608,\"digest\":\"85", "196608,\"digest\":\"86");
+    let report = check_files([folder.write("a.ndjson", &text)]).unwrap();
+    let expected = "integrity: at a.91d3c0ffee5a7711, observation 6: message 1 of a.91d3c0ffee5a7711 \
+        has digest 86944171f73967e8 here and 85944171f73967e8 at a.91d3c0ffee5a7711\n\
+        1 violation (observers: 1, configurations: 3, messages: 2, deliveries: 2)";
+    assert_eq!(report.to_string(), expected);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["clean"], false);
+    assert_eq!(json["violations"][0]["rule"], "integrity");
+    assert_eq!(json["violations"][0]["line"], 6);
+    assert_eq!(
+        json["violations"][0]["observer"],
+        "6b1c5e1f0a9d3c42.91d3c0ffee5a7711"
+    );
+}
+
+#[test]
+fn files_of_different_daemons_are_judged_together() {
+    let folder = Folder::new("together");
+    let a = folder.write("a.ndjson", &example());
+    let b = "{\"event\":\"start\",\"schema\":1,\"member\":\"d04f7a6e21b8c935.0b5ad00ddeadbeef\",\"name\":\"b\"}\n\
+        {\"event\":\"submit\",\"sender\":\"d04f7a6e21b8c935.0b5ad00ddeadbeef\",\"number\":1,\
+        \"service\":\"agreed\",\"digest\":\"cbf29ce484222325\"}\n";
+    let report = check_files([a, folder.write("b.ndjson", b)]).unwrap();
+    assert_eq!(report.observers, 2);
+    assert_eq!(report.violations.len(), 1);
+    assert!(
+        report.violations[0]
+            .text
+            .contains("is agreed here and safe at a.")
+    );
+}
+
+#[test]
+fn errors_name_the_file() {
+    let folder = Folder::new("errors");
+    let missing = folder.0.join("missing.ndjson");
+    let error = check_files([&missing]).unwrap_err();
+    assert!(error.to_string().contains("missing.ndjson"));
+    let empty = folder.write("empty.ndjson", "{\"event\":\"sta");
+    assert!(matches!(check_files([empty]), Err(HistoryError::Empty)));
+    let text = folder.write("text.ndjson", "dear diary\n");
+    let error = check_files([text]).unwrap_err().to_string();
+    assert!(error.contains("text.ndjson:1: expected value"), "{error}");
+}
