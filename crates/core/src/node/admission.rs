@@ -199,7 +199,7 @@ impl Admission {
         if let Some(evicted) = evicted {
             self.peers.remove(&evicted);
         }
-        let replay = ReplayWindow::starting_at(prefix.counter + 1);
+        let replay = ReplayWindow::starting_at(prefix.counter.saturating_add(1));
         self.peers.insert(
             prefix.sender,
             Peer {

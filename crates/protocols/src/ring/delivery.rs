@@ -111,7 +111,9 @@ impl Ordering {
                 seq: (cursor.seq << 16) | cursor.index.min(0xffff),
             };
             cursor.index += 1;
-            emit(delivery(sender, record, Some(place)));
+            // A large unreliable message rides on the ring; its users are promised no place all the same.
+            let place = (record.service != Service::Unreliable).then_some(place);
+            emit(delivery(sender, record, place));
         }
         cursor.step();
         true
