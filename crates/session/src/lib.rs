@@ -3,14 +3,18 @@
 //! A daemon stands between its clients and the ring. This crate is what it does there, without any I/O:
 //!
 //! - [`frame`]: the protocol between a client and its daemon, both directions, both sides;
+//! - [`groups`]: the engine of a daemon: clients and their credit, groups and their views, what goes to the ring and what
+//!   comes from it;
 //! - [`name`] and [`view`]: what groups and clients are called, and what a group looks like at a moment of its history.
 //!
 //! Sockets, processes and time belong to the daemon and to the client library; ordering belongs to the ring.
 #![forbid(unsafe_code)]
 
 pub mod frame;
+pub mod groups;
 pub mod name;
 pub mod socket;
 pub mod view;
 
+pub use groups::{ClientId, Engine, EngineConfig};
 pub use view::{Cause, View, ViewId, ViewKind};

@@ -28,14 +28,15 @@
 //! | 74 disconnected | code `u8`; text |
 //! | 75 pong | token `u64` |
 //!
-//! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the stream bytes of its credited
-//! frames (publish; message and view) against it, and the receiver gives bytes back as it is done with them. A frame
-//! that exceeds the whole window may be sent while nothing else is outstanding.
+//! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost of its credited frames
+//! (publish; message and view) against it, and the receiver gives it back as it is done with them. A frame costs its
+//! bytes in the stream and [`CREDIT_PER_FRAME`]. One that exceeds the whole window may be sent while nothing else is
+//! outstanding.
 
 mod client;
 mod daemon;
 mod decoder;
-mod text;
+pub(crate) mod text;
 
 pub use client::{ClientFrame, ClientKind, Hello, Publish, encode_publish_head};
 pub use daemon::{
@@ -61,6 +62,13 @@ pub const DESTINATIONS_MAX: usize = 100;
 pub const FRAME_MAX: usize = MESSAGE_MAX + (64 << 10);
 /// Length and kind.
 pub const HEADER_LEN: usize = 5;
+/// What a credited frame costs beside its bytes: the receiver's bookkeeping, so that a window bounds memory.
+pub const CREDIT_PER_FRAME: usize = 64;
+
+/// What a frame of `stream_len` bytes, header included, costs in credit.
+pub const fn credit_cost(stream_len: usize) -> usize {
+    stream_len + CREDIT_PER_FRAME
+}
 
 /// The codes of the kinds.
 pub(crate) mod kind {

@@ -1,0 +1,251 @@
+//! From the ring to the subscribers: messages and views, each to whom it concerns.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use groupcast_core::trace::Observation;
+use groupcast_core::{ConfigId, Delivery, MemberId, Service, Time};
+
+use super::roster::Change;
+use super::wire::{Data, Envelope, Op};
+use super::{ClientId, Engine, Fact};
+use crate::frame::{DaemonFrame, HEADER_LEN, MessageHead, encode_message_head};
+use crate::name::is_private;
+use crate::view::{Cause, View};
+
+impl Engine {
+    /// Carries out a message of the ring, in its order, as of the table's state.
+    pub(super) fn apply(&mut self, now: Time, delivery: &Delivery) {
+        let sender = delivery.id.sender;
+        match Envelope::decode(&delivery.payload) {
+            Ok(Some(Envelope::Data(data))) => self.apply_data(now, delivery, data),
+            Ok(Some(Envelope::Op(op))) => {
+                // Only data is worth anything without an order.
+                if let Some(place) = delivery.place {
+                    self.apply_op(now, sender, &op, (place.config, place.seq));
+                }
+            }
+            // A state of a configuration that is over.
+            Ok(Some(Envelope::State(_))) => {}
+            Ok(None) => self.nonsense(sender, "an unknown kind of envelope"),
+            Err(error) => self.nonsense(sender, error),
+        }
+    }
+
+    /// Counts a message that makes no sense.
+    pub(super) fn nonsense(&mut self, from: MemberId, error: impl ToString) {
+        self.counters.nonsense += 1;
+        self.fact(Fact::Nonsense {
+            from,
+            error: error.to_string(),
+        });
+    }
+
+    fn apply_data(&mut self, now: Time, delivery: &Delivery, data: Data<'_>) {
+        let sender = delivery.id.sender;
+        let own = (sender == self.local).then_some(ClientId(data.client));
+        match self.deliver_data(now, delivery, data) {
+            Ok(()) => {}
+            // It may have come before its sender is known here: nothing was promised.
+            Err(_) if delivery.place.is_none() => self.counters.unreliable_dropped += 1,
+            Err(error) => self.nonsense(sender, error),
+        }
+        if let (Some(id), Some(_)) = (own, delivery.place)
+            && let Some(client) = self.clients.get_mut(&id)
+        {
+            client.came_back(delivery.id.number);
+            self.ready.insert(id);
+        }
+    }
+
+    fn deliver_data(
+        &mut self,
+        now: Time,
+        delivery: &Delivery,
+        mut data: Data<'_>,
+    ) -> Result<(), String> {
+        let from = delivery.id.sender;
+        let sender: Arc<str> = match (data.sender, self.table.roster(from)) {
+            (Some(name), _) => name.into(),
+            (None, Some(roster)) => roster.client(data.client).map_err(text)?.clone(),
+            (None, None) => return Err(format!("client {} of an unknown daemon", data.client)),
+        };
+        let mut destinations = Vec::new();
+        while let Some(reference) = data.next_destination().map_err(text)? {
+            destinations.push(self.table.group(from, reference).map_err(text)?);
+        }
+        let recipients = self.recipients(&destinations);
+        if recipients.is_empty() {
+            return Ok(());
+        }
+        let payload = delivery.payload.slice(data.payload_at()..);
+        let head = MessageHead {
+            service: delivery.service,
+            place: delivery.place,
+            sender: &sender,
+        };
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        encode_message_head(&mut bytes, &head, 0, &destinations, payload.len());
+        let own = (from == self.local).then_some(ClientId(data.client));
+        for (id, index) in recipients {
+            if own == Some(id) && self.discards_own(id, &destinations[index]) {
+                continue;
+            }
+            bytes[HEADER_LEN] = index as u8;
+            self.hand_over(now, id, &bytes, &payload, delivery.service);
+        }
+        self.scratch = bytes;
+        Ok(())
+    }
+
+    /// Clients of this daemon that a message to `destinations` is for, each once, with the index of the first
+    /// destination that it is in.
+    fn recipients(&self, destinations: &[Arc<str>]) -> Vec<(ClientId, usize)> {
+        let mut recipients = Vec::new();
+        for (index, name) in destinations.iter().enumerate() {
+            if let Some(subscribers) = self.table.subscribers(name) {
+                recipients.extend(subscribers.iter().map(|id| (ClientId(*id), index)));
+            } else if is_private(name)
+                && let Some((client, host)) = name.split_once('@')
+                && *host == *self.host
+            {
+                recipients.extend(self.names.get(client).map(|id| (*id, index)));
+            }
+        }
+        if destinations.len() > 1 {
+            // Stable: the first destination comes first.
+            recipients.sort_by_key(|(id, _)| *id);
+            recipients.dedup_by_key(|(id, _)| *id);
+        }
+        recipients
+    }
+
+    fn discards_own(&self, id: ClientId, group: &str) -> bool {
+        let client = self.clients.get(&id);
+        client.is_some_and(|client| client.wanted.get(group) == Some(&true))
+    }
+
+    /// Puts a message or a view into a client's output, unless it is too slow.
+    fn hand_over(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        head: &[u8],
+        payload: &Bytes,
+        service: Service,
+    ) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        let Some(link) = &mut client.link else {
+            return;
+        };
+        if link.closing {
+            return;
+        }
+        let backlog = link.output.backlog();
+        if backlog >= self.config.disconnect_at {
+            return self.disconnect_slow(now, id, backlog);
+        }
+        if service == Service::Unreliable && backlog >= self.config.drop_unreliable_at {
+            client.dropped += 1;
+            self.counters.unreliable_dropped += 1;
+            return;
+        }
+        link.output.deliver(head, payload);
+        self.counters.delivered += 1;
+        self.ready.insert(id);
+        let backlog = link.output.backlog();
+        if backlog >= self.config.stop_publishers_at && self.congested.insert(id) {
+            let client = client.private.clone();
+            self.fact(Fact::HeldBack { client, backlog });
+            self.set_deadline(id, Some(now + self.config.stalled_within));
+        }
+    }
+
+    /// Carries out a change of the groups, and shows it in views.
+    fn apply_op(&mut self, now: Time, sender: MemberId, op: &Op<'_>, at: (ConfigId, u64)) {
+        match self.table.apply(sender, op) {
+            Ok(Change::None) => {}
+            Ok(Change::Joined { client, group }) => {
+                self.show(now, sender, &group, at, Cause::Join, client, None);
+            }
+            Ok(Change::Left { client, group }) => {
+                let leaver = match *op {
+                    Op::Leave { client, .. } if sender == self.local => Some(ClientId(client)),
+                    _ => None,
+                };
+                self.show(now, sender, &group, at, Cause::Leave, client, leaver);
+            }
+            Ok(Change::Disconnected { client, groups }) => {
+                for group in groups {
+                    let client = client.clone();
+                    self.show(now, sender, &group, at, Cause::Disconnect, client, None);
+                }
+            }
+            Err(error) => self.nonsense(sender, error),
+        }
+        if let Op::Disconnect { client } = *op
+            && sender == self.local
+        {
+            self.finish_leave(now, ClientId(client));
+        }
+    }
+
+    /// Sends the view that a change of membership caused to the subscribers here, and to the one that left.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is a different fact about the change"
+    )]
+    fn show(
+        &mut self,
+        now: Time,
+        daemon: MemberId,
+        group: &Arc<str>,
+        at: (ConfigId, u64),
+        cause: Cause,
+        changed: Arc<str>,
+        leaver: Option<ClientId>,
+    ) {
+        if !self.table.shows(daemon) {
+            return;
+        }
+        let view = self.table.view(group, at, cause, Some(changed));
+        self.send_view(now, view, leaver);
+    }
+
+    /// Sends the views that a configuration change causes: one for each group with subscribers here.
+    pub(super) fn show_all(&mut self, now: Time, at: (ConfigId, u64)) {
+        for group in self.table.subscribed() {
+            let view = self.table.view(&group, at, Cause::Network, None);
+            self.send_view(now, view, None);
+        }
+    }
+
+    fn send_view(&mut self, now: Time, view: View, leaver: Option<ClientId>) {
+        let subscribers = self.table.subscribers(&view.group);
+        let subscribers = subscribers.into_iter().flatten().copied().map(ClientId);
+        let recipients: Vec<_> = subscribers.chain(leaver).collect();
+        if recipients.is_empty() {
+            return;
+        }
+        self.observations.push_back(Observation::GroupView {
+            group: view.group.to_string(),
+            view: view.id.to_string(),
+            members: view.members.iter().map(ToString::to_string).collect(),
+        });
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        DaemonFrame::View(view).encode(&mut bytes);
+        for id in recipients {
+            self.counters.views += 1;
+            self.hand_over(now, id, &bytes, &Bytes::new(), Service::Agreed);
+        }
+        self.scratch = bytes;
+    }
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}

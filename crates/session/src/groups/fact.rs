@@ -1,0 +1,228 @@
+//! What an engine has to tell its daemon: facts for the log, and numbers for the status.
+
+use std::fmt;
+use std::sync::Arc;
+
+use groupcast_core::{ConfigId, MemberId};
+
+use super::client::Transport;
+use crate::frame::{ClientKind, Disconnect, Refusal};
+
+/// Something worth a line in the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Fact {
+    /// A client said hello and was taken.
+    Connected {
+        /// Its private name.
+        client: Arc<str>,
+        /// How it came.
+        transport: Transport,
+    },
+    /// A client is gone.
+    Gone {
+        /// Its private name.
+        client: Arc<str>,
+    },
+    /// A connection was refused.
+    Refused {
+        /// Why.
+        code: Refusal,
+        /// What the client was told.
+        text: String,
+    },
+    /// A client was disconnected by the daemon.
+    Disconnected {
+        /// Its private name.
+        client: Arc<str>,
+        /// Why.
+        code: Disconnect,
+        /// What the client was told.
+        text: String,
+    },
+    /// Publishers of this daemon are held back for a client that does not take its messages.
+    HeldBack {
+        /// Its private name.
+        client: Arc<str>,
+        /// Bytes that wait for it.
+        backlog: usize,
+    },
+    /// All states of a configuration have come; its views are installed.
+    Installed {
+        /// The configuration.
+        config: ConfigId,
+        /// How many daemons it has.
+        daemons: usize,
+        /// How many groups they have.
+        groups: usize,
+    },
+    /// A configuration ended before all its states had come.
+    Interrupted {
+        /// The configuration.
+        config: ConfigId,
+        /// States that had come.
+        states: usize,
+        /// Its daemons.
+        daemons: usize,
+    },
+    /// A message of another daemon made no sense; it was skipped.
+    Nonsense {
+        /// The daemon.
+        from: MemberId,
+        /// What was wrong.
+        error: String,
+    },
+    /// More came while states were exchanged than may be held; all clients were disconnected.
+    HeldTooMuch {
+        /// Bytes that were held.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected { client, transport } => {
+                write!(f, "{client} connected over {}", transport.name())
+            }
+            Self::Gone { client } => write!(f, "{client} is gone"),
+            Self::Refused { text, .. } => write!(f, "refused a connection: {text}"),
+            Self::Disconnected { client, text, .. } => write!(f, "disconnected {client}: {text}"),
+            Self::HeldBack { client, backlog } => write!(
+                f,
+                "publishers are held back: {backlog} bytes wait for {client}"
+            ),
+            Self::Installed {
+                config,
+                daemons,
+                groups,
+            } => write!(
+                f,
+                "installed {groups} groups of {daemons} daemons in configuration {config}"
+            ),
+            Self::Interrupted {
+                config,
+                states,
+                daemons,
+            } => write!(
+                f,
+                "configuration {config} ended with {states} of {daemons} states exchanged"
+            ),
+            Self::Nonsense { from, error } => {
+                write!(f, "skipped a message of daemon {from}: {error}")
+            }
+            Self::HeldTooMuch { bytes } => write!(
+                f,
+                "disconnected all clients: {bytes} bytes were held while states were exchanged"
+            ),
+        }
+    }
+}
+
+/// Counters since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Clients that were taken.
+    pub clients_accepted: u64,
+    /// Connections that were refused.
+    pub clients_refused: u64,
+    /// Clients that the daemon disconnected.
+    pub clients_disconnected: u64,
+    /// Frames of clients that were too large or malformed.
+    pub frames_bad: u64,
+    /// Frames of clients of unknown kinds.
+    pub frames_unknown: u64,
+    /// Messages that clients published.
+    pub published: u64,
+    /// Messages of clients that were rejected.
+    pub rejected: u64,
+    /// Messages handed to subscribers, counted once each.
+    pub delivered: u64,
+    /// Unreliable messages that a slow subscriber missed, or whose sender was not known yet.
+    pub unreliable_dropped: u64,
+    /// Views handed to subscribers, counted once each.
+    pub views: u64,
+    /// Messages of daemons that made no sense.
+    pub nonsense: u64,
+    /// Facts that nobody asked for in time.
+    pub facts_lost: u64,
+}
+
+/// What an engine is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PhaseName {
+    /// No configuration has been installed.
+    Starting,
+    /// States are being exchanged; deliveries are held.
+    Exchanging,
+    /// Groups are as agreed.
+    Steady,
+    /// The ring was left.
+    Stopped,
+}
+
+impl PhaseName {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Exchanging => "exchanging",
+            Self::Steady => "steady",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// The state of an engine, for `groupcast status`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// The daemon's name.
+    pub host: Arc<str>,
+    /// What it is doing.
+    pub phase: PhaseName,
+    /// The last regular configuration.
+    pub config: Option<ConfigId>,
+    /// Daemons whose state is known, with their names.
+    pub daemons: Vec<(MemberId, Arc<str>)>,
+    /// Clients of this daemon.
+    pub clients: Vec<ClientStatus>,
+    /// How many groups there are.
+    pub groups: usize,
+    /// Bytes held while states are exchanged.
+    pub held: usize,
+    /// Bytes of clients' input that wait.
+    pub input: usize,
+    /// Counters since the start.
+    pub counters: Counters,
+}
+
+/// The state of one client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientStatus {
+    /// Its private name; empty before it said hello.
+    pub name: Arc<str>,
+    /// What it is.
+    pub kind: ClientKind,
+    /// How it came.
+    pub transport: Transport,
+    /// Groups that it asked to be in.
+    pub groups: usize,
+    /// Bytes of its requests that wait for the ring.
+    pub input: usize,
+    /// Messages that were handed to the ring and are not accepted yet.
+    pub unaccepted: usize,
+    /// Bytes that wait to be sent to it.
+    pub backlog: usize,
+    /// Unreliable messages that it missed.
+    pub dropped: u64,
+}
+
+/// A group as the daemon sees it, for `groupcast groups`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Private names of its members.
+    pub members: Vec<Arc<str>>,
+}

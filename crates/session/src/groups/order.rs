@@ -1,0 +1,345 @@
+//! Configuration changes: how daemons come to agree on the groups again, and what is held until they do.
+//!
+//! ```text
+//!            first configuration                    all states are there
+//! Starting ──────────────────────▶ Exchanging ─────────────────────────────▶ Steady
+//!                                   │      ▲                                   │
+//!                                   └──────┘                                   │
+//!                       the configuration ended before          a regular configuration
+//!                                          ▲                                   │
+//!                                          └───────────────────────────────────┘
+//! ```
+//!
+//! **Transition.** When a transitional configuration is installed, every subscriber here gets a transitional view of
+//! each of its groups: the members whose daemons go on together. Messages that follow are delivered at once.
+//!
+//! **Exchange.** When a regular configuration is installed, each daemon submits its *state*: its clients, their groups
+//! and its numbers, as of that moment. Older messages may precede it in the order, so everything delivered from the
+//! moment of installation is *held*. When the states of all daemons of the configuration have been delivered, which is
+//! at the same place for all, the new state is what they say; every subscriber gets a regular view, named after that
+//! place; and what was held is carried out in its order. As no client's message is handed to the ring meanwhile, what
+//! has to be held is what the daemons had handed over before.
+//!
+//! **Interrupted exchange.** If the configuration ends first, the next one begins another exchange, and what is held
+//! stays held, in its order, the interrupted configuration's transition included. Nothing is delivered before it can be
+//! read by everybody who will deliver it: a message held in the interrupted configuration may use numbers of a daemon
+//! that was not known then, but whose state the next exchange brings. When an exchange is complete, the
+//! interrupted configurations before it are carried out first. They were never installed here: no view of theirs is
+//! shown; their messages are delivered, and their joins and leaves shown, as an extension of the transition before them,
+//! to which the daemons that came with us through that transition belong. Daemons that go on together have held the same
+//! and got the same states, so they do the same; daemons that do not have other transitional daemons, hence other names
+//! of views. What a daemon said of itself while it was not known is in its next state, which it takes with its own held
+//! messages carried out. Messages of a daemon that was never known are left out: no subscriber here was ever in its
+//! component as far as views can tell.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use groupcast_core::{
+    ConfigId, Configuration, ConfigurationKind, Delivery, Event, MemberId, Place, Time,
+};
+
+use super::fact::PhaseName;
+use super::roster::Roster;
+use super::wire::{Envelope, State};
+use super::{Engine, Fact};
+use crate::frame::Disconnect;
+
+/// What a held delivery costs beside its payload.
+const HELD_OVERHEAD: usize = 128;
+
+/// Where the daemon is between configurations.
+#[derive(Debug)]
+pub(super) struct Order {
+    phase: Phase,
+    /// The last regular configuration.
+    current: Option<Configuration>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Starting,
+    Exchanging(Exchange),
+    Steady,
+    Stopped,
+}
+
+/// Exchanges that have not been completed, oldest first; the last is the one under way.
+#[derive(Debug, Default)]
+struct Exchange {
+    segments: Vec<Segment>,
+    bytes: usize,
+    /// Too much was held: data is not held any more, since nobody here is left to get it.
+    shed: bool,
+}
+
+/// What was delivered from one regular configuration to the next.
+#[derive(Debug)]
+struct Segment {
+    config: ConfigId,
+    members: Vec<MemberId>,
+    states: BTreeMap<MemberId, Roster>,
+    held: VecDeque<Held>,
+}
+
+#[derive(Debug)]
+enum Held {
+    Delivery(Delivery),
+    Transition(Vec<MemberId>),
+}
+
+impl Order {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: Phase::Starting,
+            current: None,
+        }
+    }
+
+    pub(super) fn is_steady(&self) -> bool {
+        matches!(self.phase, Phase::Steady)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self.phase, Phase::Stopped)
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.phase = Phase::Stopped;
+    }
+
+    pub(super) fn phase_name(&self) -> PhaseName {
+        match self.phase {
+            Phase::Starting => PhaseName::Starting,
+            Phase::Exchanging(_) => PhaseName::Exchanging,
+            Phase::Steady => PhaseName::Steady,
+            Phase::Stopped => PhaseName::Stopped,
+        }
+    }
+
+    pub(super) fn config(&self) -> Option<ConfigId> {
+        self.current.as_ref().map(|config| config.id)
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        match &self.phase {
+            Phase::Exchanging(exchange) => exchange.bytes,
+            _ => 0,
+        }
+    }
+}
+
+impl Exchange {
+    /// Takes a message of the ring into the exchange under way; whether that was the last state.
+    fn take(&mut self, delivery: Delivery) -> bool {
+        let Some(segment) = self.segments.last_mut() else {
+            return false;
+        };
+        let sender = delivery.id.sender;
+        if let Ok(Some(Envelope::State(state))) = Envelope::decode(&delivery.payload) {
+            let expected = state.config == segment.config && segment.members.contains(&sender);
+            if expected {
+                segment.states.entry(sender).or_insert(state.roster);
+            }
+            return expected && segment.states.len() == segment.members.len();
+        }
+        if !(self.shed && Envelope::is_data(&delivery.payload)) {
+            self.bytes += delivery.payload.len() + HELD_OVERHEAD;
+            segment.held.push_back(Held::Delivery(delivery));
+        }
+        false
+    }
+
+    /// Lets go of all data that is held.
+    fn shed(&mut self) {
+        self.shed = true;
+        self.bytes = 0;
+        for segment in &mut self.segments {
+            segment.held.retain(|held| match held {
+                Held::Delivery(delivery) => !Envelope::is_data(&delivery.payload),
+                Held::Transition(_) => true,
+            });
+        }
+    }
+
+    /// Held deliveries of one daemon.
+    fn held_of(&self, daemon: MemberId) -> impl Iterator<Item = &Delivery> {
+        let held = self.segments.iter().flat_map(|segment| &segment.held);
+        held.filter_map(move |held| match held {
+            Held::Delivery(delivery) if delivery.id.sender == daemon => Some(delivery),
+            _ => None,
+        })
+    }
+}
+
+impl Engine {
+    /// Something happened on the ring.
+    pub fn handle_event(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Deliver(delivery) => self.handle_delivery(now, delivery),
+            Event::Configuration(config) => match config.kind {
+                ConfigurationKind::Transitional => {
+                    self.handle_transition(now, config.id, config.members);
+                }
+                ConfigurationKind::Regular => self.handle_regular(now, config),
+            },
+            Event::Writable => self.submissions.writable(),
+            Event::Left => self.stop(now, "the daemon has left its group: connect to another"),
+            _ => {}
+        }
+    }
+
+    fn handle_delivery(&mut self, now: Time, delivery: Delivery) {
+        // An unreliable message has no place to wait for.
+        let Some(place) = delivery.place else {
+            return self.apply(now, &delivery);
+        };
+        match &mut self.order.phase {
+            Phase::Steady => self.apply(now, &delivery),
+            Phase::Exchanging(exchange) => {
+                if exchange.take(delivery) {
+                    self.complete(now, place);
+                } else {
+                    self.check_held(now);
+                }
+            }
+            Phase::Starting | Phase::Stopped => {
+                self.nonsense(delivery.id.sender, "a message before any configuration");
+            }
+        }
+    }
+
+    fn handle_transition(&mut self, now: Time, closes: ConfigId, members: Vec<MemberId>) {
+        match &mut self.order.phase {
+            Phase::Steady => self.apply_transition(now, closes, members),
+            Phase::Exchanging(exchange) => {
+                if let Some(segment) = exchange.segments.last_mut() {
+                    segment.held.push_back(Held::Transition(members));
+                }
+            }
+            Phase::Starting | Phase::Stopped => {}
+        }
+    }
+
+    fn handle_regular(&mut self, now: Time, config: Configuration) {
+        if self.order.is_stopped() {
+            return;
+        }
+        self.close_without_transition(now, &config);
+        let mut exchange = match std::mem::replace(&mut self.order.phase, Phase::Starting) {
+            Phase::Exchanging(exchange) => exchange,
+            _ => Exchange::default(),
+        };
+        if let Some(segment) = exchange.segments.last() {
+            self.fact(Fact::Interrupted {
+                config: segment.config,
+                states: segment.states.len(),
+                daemons: segment.members.len(),
+            });
+        }
+        let state = State {
+            config: config.id,
+            roster: self.own_roster(&exchange),
+        };
+        self.submissions.set_state(&state);
+        exchange.segments.push(Segment {
+            config: config.id,
+            members: config.members.clone(),
+            states: BTreeMap::new(),
+            held: VecDeque::new(),
+        });
+        self.order.phase = Phase::Exchanging(exchange);
+        self.order.current = Some(config);
+    }
+
+    /// A ring that installs a regular configuration over another without a transition is taken to have had one.
+    fn close_without_transition(&mut self, now: Time, next: &Configuration) {
+        if self.order.is_steady()
+            && !self.table.is_transitional()
+            && let Some(current) = self.order.current.take()
+        {
+            let mut members = current.members;
+            members.retain(|member| next.members.contains(member));
+            self.apply_transition(now, current.id, members);
+        }
+    }
+
+    /// This daemon's part of the state, as of all that was delivered to it, held or not.
+    fn own_roster(&self, exchange: &Exchange) -> Roster {
+        let mut roster = match self.table.roster(self.local) {
+            Some(roster) => roster.clone(),
+            None => Roster::new(&self.host),
+        };
+        for delivery in exchange.held_of(self.local) {
+            if let Ok(Some(Envelope::Op(op))) = Envelope::decode(&delivery.payload) {
+                // What makes no sense is counted when it is carried out.
+                let _ = roster.apply_remembering(&op);
+            }
+        }
+        roster
+    }
+
+    /// All states have come, the last at `place`.
+    fn complete(&mut self, now: Time, place: Place) {
+        let Phase::Exchanging(exchange) = std::mem::replace(&mut self.order.phase, Phase::Steady)
+        else {
+            return;
+        };
+        if exchange.segments.len() > 1 {
+            let states = exchange.segments.iter().flat_map(|segment| &segment.states);
+            for (daemon, roster) in states {
+                self.table.learn(*daemon, roster);
+            }
+        }
+        let mut segments = exchange.segments;
+        let last = segments.pop();
+        for segment in segments {
+            self.replay(now, segment.config, segment.held);
+        }
+        let Some(segment) = last else {
+            return;
+        };
+        let daemons = segment.states.len();
+        self.table.install(segment.states);
+        self.fact(Fact::Installed {
+            config: segment.config,
+            daemons,
+            groups: self.table.memberships().count(),
+        });
+        self.show_all(now, (segment.config, place.seq));
+        self.replay(now, segment.config, segment.held);
+    }
+
+    fn replay(&mut self, now: Time, config: ConfigId, held: VecDeque<Held>) {
+        for held in held {
+            match held {
+                Held::Delivery(delivery) => self.apply(now, &delivery),
+                Held::Transition(members) => self.apply_transition(now, config, members),
+            }
+        }
+    }
+
+    fn apply_transition(&mut self, now: Time, closes: ConfigId, members: Vec<MemberId>) {
+        self.table.narrow(members);
+        self.show_all(now, (closes, 0));
+    }
+
+    /// Rather than let its subscribers miss something, ends their connections when too much is held.
+    fn check_held(&mut self, now: Time) {
+        let limit = self.config.held_max;
+        let Phase::Exchanging(exchange) = &mut self.order.phase else {
+            return;
+        };
+        if exchange.bytes <= limit || exchange.shed {
+            return;
+        }
+        let bytes = exchange.bytes;
+        exchange.shed();
+        self.fact(Fact::HeldTooMuch { bytes });
+        let text = format!(
+            "{bytes} bytes came while daemons exchanged their state, more than may be held: connect again"
+        );
+        for id in self.clients.keys().copied().collect::<Vec<_>>() {
+            self.disconnect(now, id, Disconnect::Overload, text.clone());
+        }
+    }
+}

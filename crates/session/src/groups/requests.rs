@@ -1,0 +1,292 @@
+//! Requests of clients: what each frame does, and what the client is told at once.
+
+use groupcast_core::Time;
+
+use super::client::{Client, Pending, Stage};
+use super::{ClientId, Engine, Question};
+use crate::frame::{
+    ClientFrame, DaemonFrame, Disconnect, FrameError, Publish, RawFrame, Reject, Request,
+    credit_cost,
+};
+use crate::name::{check_destination, check_group};
+
+impl Engine {
+    pub(super) fn handle_frame(&mut self, now: Time, id: ClientId, raw: RawFrame) {
+        let kind = raw.kind;
+        let frame = match ClientFrame::decode(raw) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => {
+                self.counters.frames_unknown += 1;
+                return;
+            }
+            Err(error) => return self.violation(now, id, &error),
+        };
+        let stage = self.clients.get(&id).map(|client| &client.stage);
+        match (stage, frame) {
+            (Some(Stage::Greeting), ClientFrame::Hello(hello)) => self.handle_hello(now, id, hello),
+            (Some(Stage::Open), ClientFrame::Hello(_))
+            | (Some(Stage::Greeting | Stage::Parked(_)), _) => {
+                self.violation(now, id, &FrameError::Unexpected { kind });
+            }
+            (Some(Stage::Open), frame) => self.handle_request(now, id, frame),
+            (Some(Stage::Leaving | Stage::Gone) | None, _) => {}
+        }
+    }
+
+    fn handle_request(&mut self, now: Time, id: ClientId, frame: ClientFrame) {
+        match frame {
+            ClientFrame::Hello(_) => {}
+            ClientFrame::Join { group, discard_own } => {
+                self.handle_join(now, id, group, discard_own);
+            }
+            ClientFrame::Leave { group } => self.handle_leave(now, id, &group),
+            ClientFrame::Publish(publish) => self.handle_publish(now, id, publish),
+            ClientFrame::Credit { bytes } => {
+                if let Some(link) = self.link_mut(id) {
+                    link.output.credit(bytes);
+                    self.ready.insert(id);
+                    self.after_output(now, id, true);
+                }
+            }
+            ClientFrame::Status => self.ask(id, Question::Status),
+            ClientFrame::Groups => self.ask(id, Question::Groups),
+            ClientFrame::Ping { token } => {
+                self.send(id, &DaemonFrame::Pong { token });
+                self.check_backlog(now, id);
+            }
+            ClientFrame::Bye => self.begin_leave(now, id),
+        }
+    }
+
+    fn handle_join(&mut self, now: Time, id: ClientId, group: String, discard_own: bool) {
+        let all: usize = self
+            .clients
+            .values()
+            .map(|client| client.wanted.len())
+            .sum();
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        if let Some(discards) = client.wanted.get_mut(group.as_str()) {
+            *discards = discard_own;
+            return;
+        }
+        let error = match check_group(&group) {
+            Err(error) => Some((Reject::Name, error.to_string())),
+            Ok(()) if client.wanted.len() >= self.config.groups_per_client_max => Some((
+                Reject::TooManyGroups,
+                format!(
+                    "a client may be in {} groups: leave one first",
+                    self.config.groups_per_client_max
+                ),
+            )),
+            Ok(()) if all >= self.config.memberships_max => Some((
+                Reject::TooManyGroups,
+                format!(
+                    "the clients of the daemon {} are in {all} groups, as many as they may be: leave one first, or connect to another daemon",
+                    self.host
+                ),
+            )),
+            Ok(()) => None,
+        };
+        if let Some((code, text)) = error {
+            return self.reject(now, id, Request::Join(group), code, text);
+        }
+        let group: std::sync::Arc<str> = group.into();
+        client.wanted.insert(group.clone(), discard_own);
+        self.queue(id, Pending::Join(group));
+        self.check_group_requests(now, id);
+    }
+
+    fn handle_leave(&mut self, now: Time, id: ClientId, group: &str) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        let Some((group, _)) = client.wanted.remove_entry(group) else {
+            return;
+        };
+        self.queue(id, Pending::Leave(group));
+        self.check_group_requests(now, id);
+    }
+
+    fn handle_publish(&mut self, now: Time, id: ClientId, publish: Publish) {
+        let cost = credit_cost(publish.stream_len()) as u64;
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        let (number, last) = (publish.number, client.last_number);
+        let Some(link) = &mut client.link else {
+            return;
+        };
+        let outstanding = link.publish_outstanding;
+        if outstanding > 0 && outstanding + cost > link.publish_window {
+            let text = format!(
+                "message {number} of {cost} bytes exceeds the credit ({outstanding} of {} bytes are outstanding): wait for credit",
+                link.publish_window
+            );
+            return self.disconnect(now, id, Disconnect::Protocol, text);
+        }
+        if number <= last {
+            let text = format!("message {number} came after message {last}: numbers must increase");
+            return self.disconnect(now, id, Disconnect::Protocol, text);
+        }
+        link.publish_outstanding += cost;
+        client.last_number = number;
+        let len = publish.payload().len();
+        let bad_name = publish
+            .destinations()
+            .find_map(|name| check_destination(name).err());
+        let error = if let Some(error) = bad_name {
+            Some((Reject::Name, error.to_string()))
+        } else if len > self.config.message_max {
+            let max = self.config.message_max;
+            let text = format!("the message has {len} bytes, at most {max} are allowed: split it");
+            Some((Reject::TooLarge, text))
+        } else {
+            None
+        };
+        match error {
+            None => {
+                self.counters.published += 1;
+                self.queue(id, Pending::Publish(publish));
+            }
+            Some((code, text)) => {
+                self.give_back(id, cost);
+                self.reject(now, id, Request::Publish(number), code, text);
+            }
+        }
+    }
+
+    /// Lets a request wait for the ring.
+    pub(super) fn queue(&mut self, id: ClientId, request: Pending) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        if matches!(request, Pending::Join(_) | Pending::Leave(_)) {
+            client.group_requests += 1;
+        }
+        client.queued += request.cost();
+        self.input += request.cost();
+        client.requests.push_back(request);
+        if !client.in_turn {
+            client.in_turn = true;
+            self.submissions.take_turn(id);
+        }
+    }
+
+    /// Tells the client that a request is not carried out.
+    pub(super) fn reject(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        request: Request,
+        code: Reject,
+        text: String,
+    ) {
+        self.counters.rejected += 1;
+        let frame = DaemonFrame::Rejected {
+            request,
+            code,
+            text,
+        };
+        self.send(id, &frame);
+        self.check_backlog(now, id);
+    }
+
+    /// Publish credit of this cost is free again.
+    pub(super) fn give_back(&mut self, id: ClientId, cost: u64) {
+        if let Some(link) = self.link_mut(id) {
+            link.publish_returned += cost;
+            self.ready.insert(id);
+        }
+    }
+
+    /// Sends a frame that needs no credit.
+    pub(super) fn send(&mut self, id: ClientId, frame: &DaemonFrame) {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        frame.encode(&mut bytes);
+        if let Some(link) = self.link_mut(id)
+            && !link.closing
+        {
+            link.output.control(&bytes);
+            self.ready.insert(id);
+        }
+        self.scratch = bytes;
+    }
+
+    /// Puts what the client should know by now — acceptance, credit — into its output, each once.
+    pub(super) fn report(&mut self, id: ClientId) {
+        let held_back = !self.congested.is_empty();
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        let Some(link) = &mut client.link else {
+            return;
+        };
+        if link.closing {
+            return;
+        }
+        let accepted = client.accepted;
+        let report_accepted = accepted > link.accepted_reported;
+        link.accepted_reported = accepted;
+        // A little credit is not worth a frame while the client has requests waiting here.
+        let worth = link.publish_returned >= link.publish_window / 4 || client.requests.is_empty();
+        let returned = if held_back || !worth {
+            0
+        } else {
+            std::mem::take(&mut link.publish_returned)
+        };
+        link.publish_outstanding -= returned;
+        if report_accepted {
+            self.send(id, &DaemonFrame::Accepted { up_to: accepted });
+        }
+        if returned > 0 {
+            self.send(id, &DaemonFrame::Credit { bytes: returned });
+        }
+    }
+
+    /// Counts the bytes of the client's unfinished frame as input.
+    pub(super) fn count_unfinished(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            let link = client.link.as_ref();
+            let unfinished = link.map_or(0, |link| link.decoder.buffered());
+            self.input = self.input - client.unfinished + unfinished;
+            client.unfinished = unfinished;
+        }
+    }
+
+    /// Ends the connection of a client that takes more memory than there is for all.
+    pub(super) fn check_input(&mut self, now: Time, id: ClientId) {
+        if self.input > self.config.input_max {
+            let text = format!(
+                "the daemon {} has {} bytes of its clients' messages waiting, {} are allowed: publish again later, or smaller messages",
+                self.host, self.input, self.config.input_max
+            );
+            self.disconnect(now, id, Disconnect::Overload, text);
+        }
+    }
+
+    /// Ends the connection of a client that asks and does not read.
+    fn check_backlog(&mut self, now: Time, id: ClientId) {
+        let limit = self.config.disconnect_at;
+        let backlog = self.link_mut(id).map_or(0, |link| link.output.backlog());
+        if backlog >= limit {
+            self.disconnect_slow(now, id, backlog);
+        }
+    }
+
+    pub(super) fn disconnect_slow(&mut self, now: Time, id: ClientId, backlog: usize) {
+        let text = format!("too slow: {backlog} bytes waited; read messages as they come");
+        self.disconnect(now, id, Disconnect::TooSlow, text);
+    }
+
+    fn check_group_requests(&mut self, now: Time, id: ClientId) {
+        let limit = self.config.group_requests_max;
+        let waiting = |client: &Client| client.group_requests > limit;
+        if self.clients.get(&id).is_some_and(waiting) {
+            let text = format!("more than {limit} joins and leaves wait: make fewer at a time");
+            self.disconnect(now, id, Disconnect::Protocol, text);
+        }
+    }
+}

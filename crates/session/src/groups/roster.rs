@@ -1,0 +1,283 @@
+//! One daemon's part of the group state: its clients, their groups, and what its numbers mean.
+//!
+//! Only that daemon's own messages change it, so it is the same wherever they have been delivered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::wire::{BINDINGS_MAX, GroupRef, Op};
+use crate::name::private;
+
+/// The most clients of one daemon, as its peers bear it.
+pub const CLIENTS_MAX: usize = 65_536;
+/// The most groups that one client may be in, as the peers of its daemon bear it.
+pub const GROUPS_PER_CLIENT_MAX: usize = 65_536;
+
+/// One daemon's part of the group state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Roster {
+    /// The daemon's name.
+    pub(super) host: Arc<str>,
+    /// Names of the groups 1, 2, …
+    pub(super) bindings: Vec<Arc<str>>,
+    pub(super) clients: BTreeMap<u64, RosterClient>,
+    /// Private names of clients that disconnected while states were being exchanged: others may still have to read their
+    /// messages.
+    pub(super) departed: BTreeMap<u64, Arc<str>>,
+}
+
+/// A client of the daemon.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct RosterClient {
+    pub(super) private: Arc<str>,
+    pub(super) groups: BTreeSet<Arc<str>>,
+}
+
+impl RosterClient {
+    /// Its name without `@host`.
+    pub(super) fn bare_name(&self) -> &str {
+        self.private.split('@').next().unwrap_or_default()
+    }
+}
+
+/// What an [`Op`] did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Change {
+    /// Nothing that a view shows.
+    None,
+    /// The client is in the group now.
+    Joined { client: Arc<str>, group: Arc<str> },
+    /// The client is in the group no more.
+    Left { client: Arc<str>, group: Arc<str> },
+    /// The client is gone, and was in these groups.
+    Disconnected {
+        client: Arc<str>,
+        groups: BTreeSet<Arc<str>>,
+    },
+}
+
+/// The operation makes no sense here: it is skipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum OpError {
+    #[error("client {0} is not bound")]
+    UnknownClient(u64),
+    #[error("group {0} is not bound")]
+    UnknownGroup(u64),
+    #[error("{0} is bound already, or out of turn")]
+    Rebound(u64),
+    #[error("the sender's table is full")]
+    Full,
+    #[error("a private name cannot be joined")]
+    Private,
+}
+
+impl Roster {
+    pub(super) fn new(host: &str) -> Self {
+        Self {
+            host: host.into(),
+            bindings: Vec::new(),
+            clients: BTreeMap::new(),
+            departed: BTreeMap::new(),
+        }
+    }
+
+    /// Carries out what the daemon agreed with the others.
+    pub(super) fn apply(&mut self, op: &Op<'_>) -> Result<Change, OpError> {
+        match *op {
+            Op::BindGroup { number, name } => self.bind_group(number, name),
+            Op::BindClient { client, name } => self.bind_client(client, name),
+            Op::Join { client, group } => {
+                let group = self.group(group)?;
+                if crate::name::is_private(&group) {
+                    return Err(OpError::Private);
+                }
+                let entry = self.client_mut(client)?;
+                if entry.groups.len() >= GROUPS_PER_CLIENT_MAX {
+                    return Err(OpError::Full);
+                }
+                Ok(if entry.groups.insert(group.clone()) {
+                    Change::Joined {
+                        client: entry.private.clone(),
+                        group,
+                    }
+                } else {
+                    Change::None
+                })
+            }
+            Op::Leave { client, group } => {
+                let group = self.group(group)?;
+                let entry = self.client_mut(client)?;
+                Ok(if entry.groups.remove(&group) {
+                    Change::Left {
+                        client: entry.private.clone(),
+                        group,
+                    }
+                } else {
+                    Change::None
+                })
+            }
+            Op::Disconnect { client } => {
+                let entry = self
+                    .clients
+                    .remove(&client)
+                    .ok_or(OpError::UnknownClient(client))?;
+                Ok(Change::Disconnected {
+                    client: entry.private,
+                    groups: entry.groups,
+                })
+            }
+        }
+    }
+
+    /// The same, remembering the name of a client that disconnects.
+    pub(super) fn apply_remembering(&mut self, op: &Op<'_>) -> Result<Change, OpError> {
+        let change = self.apply(op)?;
+        if let (Op::Disconnect { client }, Change::Disconnected { client: name, .. }) =
+            (op, &change)
+        {
+            self.departed.insert(*client, name.clone());
+        }
+        Ok(change)
+    }
+
+    /// Learns what `later`, the same daemon's part at a later moment, knows of names. Memberships stay as they are.
+    pub(super) fn learn(&mut self, later: &Self) {
+        let known = self.bindings.len();
+        self.bindings
+            .extend(later.bindings.iter().skip(known).cloned());
+        let clients = later.clients.iter();
+        let names = clients.map(|(number, client)| (number, &client.private));
+        for (number, private) in names.chain(&later.departed) {
+            self.clients.entry(*number).or_insert_with(|| RosterClient {
+                private: private.clone(),
+                groups: BTreeSet::new(),
+            });
+        }
+    }
+
+    /// The name of the group that the daemon refers to.
+    pub(super) fn group(&self, group: GroupRef<'_>) -> Result<Arc<str>, OpError> {
+        match group {
+            GroupRef::Named(name) => Ok(name.into()),
+            GroupRef::Bound(number) => self
+                .binding(number)
+                .cloned()
+                .ok_or(OpError::UnknownGroup(number)),
+        }
+    }
+
+    /// The private name of a client of the daemon.
+    pub(super) fn client(&self, number: u64) -> Result<&Arc<str>, OpError> {
+        self.clients
+            .get(&number)
+            .map(|client| &client.private)
+            .ok_or(OpError::UnknownClient(number))
+    }
+
+    fn binding(&self, number: u64) -> Option<&Arc<str>> {
+        let index = usize::try_from(number.checked_sub(1)?).ok()?;
+        self.bindings.get(index)
+    }
+
+    fn bind_group(&mut self, number: u64, name: &str) -> Result<Change, OpError> {
+        if let Some(bound) = self.binding(number) {
+            // It may come again after a state that was taken later.
+            return if **bound == *name {
+                Ok(Change::None)
+            } else {
+                Err(OpError::Rebound(number))
+            };
+        }
+        if self.bindings.len() >= BINDINGS_MAX {
+            return Err(OpError::Full);
+        }
+        if number != self.bindings.len() as u64 + 1 {
+            return Err(OpError::Rebound(number));
+        }
+        self.bindings.push(name.into());
+        Ok(Change::None)
+    }
+
+    fn bind_client(&mut self, number: u64, name: &str) -> Result<Change, OpError> {
+        let private = private(name, &self.host);
+        if let Some(bound) = self.clients.get(&number) {
+            return if *bound.private == *private {
+                Ok(Change::None)
+            } else {
+                Err(OpError::Rebound(number))
+            };
+        }
+        if self.clients.len() >= CLIENTS_MAX {
+            return Err(OpError::Full);
+        }
+        let client = RosterClient {
+            private: private.into(),
+            groups: BTreeSet::new(),
+        };
+        self.clients.insert(number, client);
+        Ok(Change::None)
+    }
+
+    fn client_mut(&mut self, number: u64) -> Result<&mut RosterClient, OpError> {
+        self.clients
+            .get_mut(&number)
+            .ok_or(OpError::UnknownClient(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_bound_is_refused_and_changes_nothing() {
+        let mut roster = Roster::new("h");
+        let before = roster.clone();
+        let join = |client, group| Op::Join { client, group };
+        assert_eq!(
+            roster.apply(&join(1, GroupRef::Named("g"))),
+            Err(OpError::UnknownClient(1))
+        );
+        assert_eq!(
+            roster.apply(&join(1, GroupRef::Bound(0))),
+            Err(OpError::UnknownGroup(0))
+        );
+        assert_eq!(
+            roster.apply(&Op::BindGroup {
+                number: 2,
+                name: "g"
+            }),
+            Err(OpError::Rebound(2))
+        );
+        assert_eq!(
+            roster.apply(&Op::Disconnect { client: 1 }),
+            Err(OpError::UnknownClient(1))
+        );
+        assert_eq!(roster, before);
+    }
+
+    #[test]
+    fn nobody_joins_a_private_name() {
+        let mut roster = Roster::new("h");
+        roster
+            .apply(&Op::BindClient {
+                client: 1,
+                name: "al",
+            })
+            .unwrap();
+        let join = Op::Join {
+            client: 1,
+            group: GroupRef::Named("al@h"),
+        };
+        assert_eq!(roster.apply(&join), Err(OpError::Private));
+    }
+
+    #[test]
+    fn numbers_are_bound_once() {
+        let mut roster = Roster::new("h");
+        let bind = |name| Op::BindGroup { number: 1, name };
+        assert_eq!(roster.apply(&bind("g")), Ok(Change::None));
+        assert_eq!(roster.apply(&bind("g")), Ok(Change::None));
+        assert_eq!(roster.apply(&bind("other")), Err(OpError::Rebound(1)));
+    }
+}

@@ -1,0 +1,301 @@
+//! From the clients' requests to the ring: whose turn it is, what is bound to numbers first, what the ring took.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use groupcast_core::{MessageId, Service, SubmitError, Time};
+
+use super::client::{Client, Pending};
+use super::wire::{GroupRef, Op, State, encode_data_head};
+use super::{ClientId, Engine};
+use crate::frame::{Publish, Reject, Request, credit_cost};
+use crate::name::is_private;
+
+/// How many bytes a client may hand over before it is another's turn.
+const TURN: usize = 64 * 1024;
+
+/// What waits for the ring.
+#[derive(Debug, Default)]
+pub(super) struct Submissions {
+    /// This daemon's state: it goes before everything else.
+    state: Option<Bytes>,
+    /// What is ready to go: a request and the bindings that it needs.
+    staged: VecDeque<Submission>,
+    /// Clients with requests, in the order of their turns.
+    turns: VecDeque<ClientId>,
+    /// How much the first of them has handed over in this turn.
+    spent: usize,
+    /// Numbers of the groups that this daemon has bound, agreed or on the way.
+    numbers: BTreeMap<Arc<str>, u64>,
+    /// The ring takes nothing until it is writable.
+    full: bool,
+}
+
+#[derive(Debug)]
+struct Submission {
+    service: Service,
+    payload: Bytes,
+    message: Option<Published>,
+}
+
+/// A client's message on its way to the ring.
+#[derive(Clone, Copy, Debug)]
+struct Published {
+    client: ClientId,
+    number: u64,
+    cost: u64,
+}
+
+impl Submissions {
+    /// The client has requests.
+    pub(super) fn take_turn(&mut self, client: ClientId) {
+        self.turns.push_back(client);
+    }
+
+    /// Replaces the state that waits, if any: one of an earlier configuration is of no use.
+    pub(super) fn set_state(&mut self, state: &State) {
+        let mut bytes = Vec::new();
+        state.encode(&mut bytes);
+        self.state = Some(bytes.into());
+    }
+
+    /// The ring has room again.
+    pub(super) fn writable(&mut self) {
+        self.full = false;
+    }
+
+    fn stage(&mut self, op: &Op<'_>) {
+        let mut bytes = Vec::new();
+        op.encode(&mut bytes);
+        self.staged.push_back(Submission {
+            service: Service::Agreed,
+            payload: bytes.into(),
+            message: None,
+        });
+    }
+
+    /// The number of `group`; a new one is bound first, as long as there is room in the table.
+    fn number(&mut self, group: &str, bindings_max: usize) -> Option<u64> {
+        if let Some(number) = self.numbers.get(group) {
+            return Some(*number);
+        }
+        if self.numbers.len() >= bindings_max {
+            return None;
+        }
+        let number = self.numbers.len() as u64 + 1;
+        self.numbers.insert(group.into(), number);
+        self.stage(&Op::BindGroup {
+            number,
+            name: group,
+        });
+        Some(number)
+    }
+}
+
+impl Engine {
+    /// Hands messages to the ring until there are none or it is full: `submit` is `Ordered::submit`. It will be tried
+    /// again after `Event::Writable`.
+    pub fn pump(
+        &mut self,
+        now: Time,
+        mut submit: impl FnMut(Service, Bytes) -> Result<MessageId, SubmitError>,
+    ) {
+        while let Some((service, payload)) = self.next_submission() {
+            match submit(service, payload) {
+                Ok(id) => self.submitted(id),
+                Err(error) => self.refused(now, error),
+            }
+        }
+    }
+
+    /// The next message for the ring, which stays the next until [`submitted`](Self::submitted) or
+    /// [`refused`](Self::refused) is called; `None` if there is none or the ring was full.
+    pub fn next_submission(&mut self) -> Option<(Service, Bytes)> {
+        if self.submissions.full {
+            return None;
+        }
+        if let Some(state) = &self.submissions.state {
+            return Some((Service::Agreed, state.clone()));
+        }
+        if !self.order.is_steady() {
+            return None;
+        }
+        while self.submissions.staged.is_empty() {
+            self.stage_next()?;
+        }
+        let front = self.submissions.staged.front()?;
+        Some((front.service, front.payload.clone()))
+    }
+
+    /// The ring took the message, as `id`.
+    pub fn submitted(&mut self, id: MessageId) {
+        if self.submissions.state.take().is_some() {
+            return;
+        }
+        let Some(submission) = self.submissions.staged.pop_front() else {
+            return;
+        };
+        let Some(message) = submission.message else {
+            return;
+        };
+        self.give_back(message.client, message.cost);
+        if let Some(client) = self.clients.get_mut(&message.client) {
+            let placed = (submission.service != Service::Unreliable).then_some(id.number);
+            client.handed_over(message.number, placed);
+        }
+    }
+
+    /// The ring did not take the message. If it is full the message stays; otherwise its client is told.
+    pub fn refused(&mut self, now: Time, error: SubmitError) {
+        let code = match error {
+            SubmitError::Full { .. } => {
+                self.submissions.full = true;
+                return;
+            }
+            SubmitError::Leaving => {
+                // Nothing will be taken any more: what is asked for from now on waits for the end.
+                self.submissions.full = true;
+                Reject::Stopping
+            }
+            SubmitError::TooLarge { .. } => Reject::TooLarge,
+            SubmitError::Unsupported { .. } => Reject::Unsupported,
+            _ => Reject::Other,
+        };
+        if self.submissions.state.take().is_some() {
+            return;
+        }
+        let Some(submission) = self.submissions.staged.pop_front() else {
+            return;
+        };
+        if let Some(Published {
+            client,
+            number,
+            cost,
+        }) = submission.message
+        {
+            self.give_back(client, cost);
+            self.reject(
+                now,
+                client,
+                Request::Publish(number),
+                code,
+                error.to_string(),
+            );
+        }
+    }
+
+    /// Turns the next request into submissions; `None` if there is none.
+    fn stage_next(&mut self) -> Option<()> {
+        let id = *self.submissions.turns.front()?;
+        let request = self.clients.get_mut(&id).and_then(Client::next_request);
+        let Some(request) = request else {
+            self.end_turn(id, false);
+            return Some(());
+        };
+        let cost = request.cost();
+        self.input -= cost;
+        self.bind_client(id);
+        match request {
+            Pending::Join(group) => self.stage_membership(id, &group, true),
+            Pending::Leave(group) => self.stage_membership(id, &group, false),
+            Pending::Publish(publish) => self.stage_message(id, publish),
+            Pending::Disconnect => self.submissions.stage(&Op::Disconnect { client: id.0 }),
+        }
+        self.submissions.spent += cost;
+        let more = self
+            .clients
+            .get(&id)
+            .is_some_and(|client| !client.requests.is_empty());
+        if !more || self.submissions.spent >= TURN {
+            self.end_turn(id, more);
+        }
+        Some(())
+    }
+
+    fn end_turn(&mut self, id: ClientId, again: bool) {
+        self.submissions.turns.pop_front();
+        self.submissions.spent = 0;
+        if again {
+            self.submissions.turns.push_back(id);
+        } else if let Some(client) = self.clients.get_mut(&id) {
+            client.in_turn = false;
+        }
+    }
+
+    fn bind_client(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.get_mut(&id)
+            && !client.bound
+        {
+            client.bound = true;
+            self.submissions.stage(&Op::BindClient {
+                client: id.0,
+                name: &client.name,
+            });
+        }
+    }
+
+    fn stage_membership(&mut self, id: ClientId, group: &str, joins: bool) {
+        let number = self.submissions.number(group, self.config.bindings_max);
+        let group = number.map_or(GroupRef::Named(group), GroupRef::Bound);
+        let client = id.0;
+        self.submissions.stage(&if joins {
+            Op::Join { client, group }
+        } else {
+            Op::Leave { client, group }
+        });
+    }
+
+    fn stage_message(&mut self, id: ClientId, publish: Publish) {
+        let service = publish.service;
+        let published = Published {
+            client: id,
+            number: publish.number,
+            cost: credit_cost(publish.stream_len()) as u64,
+        };
+        // An unreliable message may overtake a binding, so it uses only those that came back.
+        let agreed = self.table.roster(self.local);
+        let agreed_groups = agreed.map_or(0, |roster| roster.bindings.len() as u64);
+        let agreed_client = agreed.is_some_and(|roster| roster.client(id.0).is_ok());
+        let usable = |number: &u64| service != Service::Unreliable || *number <= agreed_groups;
+        let refs: Vec<_> = publish
+            .destinations()
+            .map(|name| {
+                let number = if is_private(name) {
+                    None
+                } else {
+                    self.submissions.number(name, self.config.bindings_max)
+                };
+                number
+                    .filter(usable)
+                    .map_or(GroupRef::Named(name), GroupRef::Bound)
+            })
+            .collect();
+        let sender = match self.clients.get(&id) {
+            Some(client) if service == Service::Unreliable && !agreed_client => {
+                Some(&*client.private)
+            }
+            _ => None,
+        };
+        let mut head = std::mem::take(&mut self.scratch);
+        head.clear();
+        encode_data_head(&mut head, id.0, sender, refs.into_iter());
+        self.submissions.staged.push_back(Submission {
+            service,
+            payload: publish.into_payload_after(&head),
+            message: Some(published),
+        });
+        self.scratch = head;
+    }
+}
+
+impl Client {
+    fn next_request(&mut self) -> Option<Pending> {
+        let request = self.requests.pop_front()?;
+        self.queued -= request.cost();
+        if matches!(request, Pending::Join(_) | Pending::Leave(_)) {
+            self.group_requests -= 1;
+        }
+        Some(request)
+    }
+}

@@ -1,0 +1,223 @@
+//! The agreed state of all groups, as of the messages that were delivered to subscribers so far.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use groupcast_core::id::fnv1a;
+use groupcast_core::{ConfigId, MemberId};
+
+use super::roster::{Change, OpError, Roster};
+use super::wire::{GroupRef, Op};
+use crate::view::{Cause, View, ViewId, ViewKind};
+
+/// All groups.
+#[derive(Debug)]
+pub(super) struct Table {
+    local: MemberId,
+    rosters: BTreeMap<MemberId, Roster>,
+    groups: BTreeMap<Arc<str>, Group>,
+    /// In a transition: the daemons that go on together. `None` while the configuration is regular.
+    within: Option<BTreeSet<MemberId>>,
+}
+
+/// A member of a group, in the order in which views name them.
+type Member = (Arc<str>, MemberId, u64);
+
+#[derive(Debug, Default)]
+struct Group {
+    members: BTreeSet<Member>,
+    /// Those of them that are clients of this daemon.
+    subscribers: BTreeSet<u64>,
+}
+
+impl Table {
+    /// Before the first configuration: nobody is visible.
+    pub(super) fn new(local: MemberId) -> Self {
+        Self {
+            local,
+            rosters: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            within: Some(BTreeSet::new()),
+        }
+    }
+
+    /// A daemon's part, if it is known.
+    pub(super) fn roster(&self, daemon: MemberId) -> Option<&Roster> {
+        self.rosters.get(&daemon)
+    }
+
+    /// All parts.
+    pub(super) fn rosters(&self) -> impl Iterator<Item = (MemberId, &Roster)> {
+        self.rosters
+            .iter()
+            .map(|(daemon, roster)| (*daemon, roster))
+    }
+
+    /// Clients of this daemon in `group`.
+    pub(super) fn subscribers(&self, group: &str) -> Option<&BTreeSet<u64>> {
+        self.groups.get(group).map(|group| &group.subscribers)
+    }
+
+    /// Groups in which this daemon has clients.
+    pub(super) fn subscribed(&self) -> Vec<Arc<str>> {
+        let groups = self.groups.iter();
+        groups
+            .filter(|(_, group)| !group.subscribers.is_empty())
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    /// All groups and the private names of their visible members.
+    pub(super) fn memberships(&self) -> impl Iterator<Item = (&Arc<str>, Vec<Arc<str>>)> {
+        self.groups
+            .iter()
+            .map(|(name, group)| (name, self.visible(group)))
+    }
+
+    /// Whether the last thing installed was a transition.
+    pub(super) fn is_transitional(&self) -> bool {
+        self.within.is_some()
+    }
+
+    /// Carries out an operation of `daemon`.
+    pub(super) fn apply(&mut self, daemon: MemberId, op: &Op<'_>) -> Result<Change, OpError> {
+        let (Op::BindGroup { number: id, .. }
+        | Op::BindClient { client: id, .. }
+        | Op::Join { client: id, .. }
+        | Op::Leave { client: id, .. }
+        | Op::Disconnect { client: id }) = *op;
+        let roster = self
+            .rosters
+            .get_mut(&daemon)
+            .ok_or(OpError::UnknownClient(id))?;
+        let change = roster.apply(op)?;
+        match &change {
+            Change::None => {}
+            Change::Joined { client, group } => self.insert(daemon, id, client, group),
+            Change::Left { client, group } => self.remove(daemon, id, client, group),
+            Change::Disconnected { client, groups } => {
+                for group in groups {
+                    self.remove(daemon, id, client, group);
+                }
+            }
+        }
+        Ok(change)
+    }
+
+    /// The name of the group that `daemon` refers to.
+    pub(super) fn group(&self, daemon: MemberId, group: GroupRef<'_>) -> Result<Arc<str>, OpError> {
+        match (self.rosters.get(&daemon), group) {
+            (Some(roster), _) => roster.group(group),
+            (None, GroupRef::Named(name)) => Ok(name.into()),
+            (None, GroupRef::Bound(number)) => Err(OpError::UnknownGroup(number)),
+        }
+    }
+
+    /// Learns names from a daemon's state without installing it.
+    pub(super) fn learn(&mut self, daemon: MemberId, later: &Roster) {
+        self.rosters
+            .entry(daemon)
+            .or_insert_with(|| Roster::new(&later.host))
+            .learn(later);
+    }
+
+    /// Installs a regular configuration: the state is what its members said, and nothing else.
+    pub(super) fn install(&mut self, states: BTreeMap<MemberId, Roster>) {
+        self.within = None;
+        self.groups.clear();
+        self.rosters = states;
+        for roster in self.rosters.values_mut() {
+            roster.departed.clear();
+        }
+        for (daemon, roster) in std::mem::take(&mut self.rosters) {
+            for (number, client) in &roster.clients {
+                for group in &client.groups {
+                    self.insert(daemon, *number, &client.private, group);
+                }
+            }
+            self.rosters.insert(daemon, roster);
+        }
+    }
+
+    /// Installs a transitional configuration: only what is in `daemons` too stays visible.
+    pub(super) fn narrow(&mut self, daemons: impl IntoIterator<Item = MemberId>) {
+        let daemons: BTreeSet<_> = daemons.into_iter().collect();
+        self.within = Some(match self.within.take() {
+            None => daemons,
+            Some(within) => within.intersection(&daemons).copied().collect(),
+        });
+    }
+
+    /// Whether views show what happens at `daemon`.
+    pub(super) fn shows(&self, daemon: MemberId) -> bool {
+        self.within
+            .as_ref()
+            .is_none_or(|within| within.contains(&daemon))
+    }
+
+    /// The view of `group` that came to be at (`config`, `seq`).
+    pub(super) fn view(
+        &self,
+        group: &Arc<str>,
+        (config, seq): (ConfigId, u64),
+        cause: Cause,
+        changed: Option<Arc<str>>,
+    ) -> View {
+        let (kind, within) = match &self.within {
+            None => (ViewKind::Regular, None),
+            Some(daemons) => (ViewKind::Transitional, Some(component(daemons))),
+        };
+        let members = self.groups.get(group).map(|group| self.visible(group));
+        View {
+            group: group.clone(),
+            id: ViewId {
+                config,
+                seq,
+                within,
+            },
+            kind,
+            cause,
+            changed,
+            members: members.unwrap_or_default(),
+        }
+    }
+
+    fn visible(&self, group: &Group) -> Vec<Arc<str>> {
+        let members = group.members.iter();
+        members
+            .filter(|(_, daemon, _)| self.shows(*daemon))
+            .map(|(name, ..)| name.clone())
+            .collect()
+    }
+
+    fn insert(&mut self, daemon: MemberId, client: u64, private: &Arc<str>, group: &Arc<str>) {
+        let entry = self.groups.entry(group.clone()).or_default();
+        entry.members.insert((private.clone(), daemon, client));
+        if daemon == self.local {
+            entry.subscribers.insert(client);
+        }
+    }
+
+    fn remove(&mut self, daemon: MemberId, client: u64, private: &Arc<str>, group: &Arc<str>) {
+        let Some(entry) = self.groups.get_mut(group) else {
+            return;
+        };
+        entry.members.remove(&(private.clone(), daemon, client));
+        if daemon == self.local {
+            entry.subscribers.remove(&client);
+        }
+        if entry.members.is_empty() {
+            self.groups.remove(group);
+        }
+    }
+}
+
+/// A hash that tells components of a divided configuration apart.
+fn component(daemons: &BTreeSet<MemberId>) -> u64 {
+    let bytes: Vec<u8> = daemons
+        .iter()
+        .flat_map(|daemon| [daemon.node.0, daemon.incarnation.0])
+        .flat_map(u64::to_be_bytes)
+        .collect();
+    fnv1a(&bytes)
+}

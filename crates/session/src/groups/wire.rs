@@ -1,0 +1,460 @@
+//! What daemons say to each other through the ring: envelopes.
+//!
+//! Every payload that a daemon submits is one envelope. Integers that count or identify are varints (see
+//! `groupcast_core::wire`), a *name* is `u8 length | UTF-8`, a *ref* to a group is its number at the sending daemon, or
+//! 0 and its name.
+//!
+//! | envelope | layout | service |
+//! |---|---|---|
+//! | 1 bind group | number, name | agreed |
+//! | 2 bind client | number, name (without `@host`) | agreed |
+//! | 3 data | client number × 2 + named; private name if named; count; refs; payload | the message's |
+//! | 4 join | client number, ref | agreed |
+//! | 5 leave | client number, ref | agreed |
+//! | 6 disconnect | client number | agreed |
+//! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name} | agreed |
+//!
+//! Numbers are local to the sending daemon, begin at 1, and are never given twice in one of its lives; groups are bound
+//! in ascending order, at most [`BINDINGS_MAX`], and later ones travel by name. Private names are never bound: replies
+//! to short-lived clients would fill the table. An unreliable message may overtake what binds its numbers, so it is
+//! named until they are agreed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use groupcast_core::ConfigId;
+use groupcast_core::wire::{DecodeError, Reader, Writer};
+
+use super::roster::{Roster, RosterClient};
+use crate::frame::DESTINATIONS_MAX;
+use crate::frame::text::{put_name, take_name};
+use crate::name::{check_client, check_group, check_host, private};
+
+/// The most groups that one daemon binds to numbers in one life.
+pub const BINDINGS_MAX: usize = 65_536;
+
+const BIND_GROUP: u8 = 1;
+const BIND_CLIENT: u8 = 2;
+const DATA: u8 = 3;
+const JOIN: u8 = 4;
+const LEAVE: u8 = 5;
+const DISCONNECT: u8 = 6;
+const STATE: u8 = 7;
+
+/// A group as a daemon refers to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum GroupRef<'a> {
+    /// By the number that it bound.
+    Bound(u64),
+    /// By name.
+    Named(&'a str),
+}
+
+/// What changes a daemon's part of the group state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Op<'a> {
+    BindGroup { number: u64, name: &'a str },
+    BindClient { client: u64, name: &'a str },
+    Join { client: u64, group: GroupRef<'a> },
+    Leave { client: u64, group: GroupRef<'a> },
+    Disconnect { client: u64 },
+}
+
+/// A daemon's part of the group state, as of the installation of `config`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct State {
+    pub(super) config: ConfigId,
+    pub(super) roster: Roster,
+}
+
+/// A decoded envelope.
+#[derive(Debug)]
+pub(super) enum Envelope<'a> {
+    Op(Op<'a>),
+    Data(Data<'a>),
+    State(Box<State>),
+}
+
+/// The head of a data envelope; its destinations are read one by one, and the payload follows them.
+#[derive(Debug)]
+pub(super) struct Data<'a> {
+    pub(super) client: u64,
+    /// The sender's private name, if the message brings it along.
+    pub(super) sender: Option<&'a str>,
+    left: usize,
+    reader: Reader<'a>,
+}
+
+impl<'a> Data<'a> {
+    /// The next destination.
+    pub(super) fn next_destination(&mut self) -> Result<Option<GroupRef<'a>>, DecodeError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        take_ref(&mut self.reader).map(Some)
+    }
+
+    /// Where the payload begins, once all destinations are read.
+    pub(super) fn payload_at(&self) -> usize {
+        self.reader.position()
+    }
+}
+
+impl<'a> Envelope<'a> {
+    /// The envelope in `bytes`; `None` if its kind is unknown, which a newer daemon may send.
+    pub(super) fn decode(bytes: &'a [u8]) -> Result<Option<Self>, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let op = match reader.u8("envelope")? {
+            BIND_GROUP => Op::BindGroup {
+                number: reader.varint("group number")?,
+                name: checked(&mut reader, "group", |name| check_group(name).is_ok())?,
+            },
+            BIND_CLIENT => Op::BindClient {
+                client: reader.varint("client number")?,
+                name: checked(&mut reader, "client", |name| check_client(name).is_ok())?,
+            },
+            JOIN => Op::Join {
+                client: reader.varint("client number")?,
+                group: take_ref(&mut reader)?,
+            },
+            LEAVE => Op::Leave {
+                client: reader.varint("client number")?,
+                group: take_ref(&mut reader)?,
+            },
+            DISCONNECT => Op::Disconnect {
+                client: reader.varint("client number")?,
+            },
+            DATA => return take_data(reader).map(|data| Some(Self::Data(data))),
+            STATE => return take_state(reader).map(|state| Some(Self::State(Box::new(state)))),
+            _ => return Ok(None),
+        };
+        reader.finish()?;
+        Ok(Some(Self::Op(op)))
+    }
+
+    /// Whether `bytes` are a data envelope, without looking further.
+    pub(super) fn is_data(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&DATA)
+    }
+}
+
+impl Op<'_> {
+    /// Appends the envelope to `bytes`.
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
+        let writer = &mut Writer::new(bytes);
+        match *self {
+            Self::BindGroup { number, name } => {
+                put_name(writer.u8(BIND_GROUP).varint(number), name);
+            }
+            Self::BindClient { client, name } => {
+                put_name(writer.u8(BIND_CLIENT).varint(client), name);
+            }
+            Self::Join { client, group } => put_ref(writer.u8(JOIN).varint(client), group),
+            Self::Leave { client, group } => put_ref(writer.u8(LEAVE).varint(client), group),
+            Self::Disconnect { client } => {
+                writer.u8(DISCONNECT).varint(client);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Appends the envelope to `bytes`.
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
+        let Roster {
+            host,
+            bindings,
+            clients,
+            departed,
+        } = &self.roster;
+        let numbers: BTreeMap<&str, u64> = bindings.iter().map(|name| &**name).zip(1..).collect();
+        let writer = &mut Writer::new(bytes);
+        put_name(writer.u8(STATE).config(self.config), host);
+        writer.varint(bindings.len() as u64);
+        for name in bindings {
+            put_name(writer, name);
+        }
+        writer.varint(clients.len() as u64);
+        for (number, client) in clients {
+            put_name(writer.varint(*number), client.bare_name());
+            writer.varint(client.groups.len() as u64);
+            for group in &client.groups {
+                let bound = numbers.get(&**group).copied();
+                put_ref(
+                    writer,
+                    bound.map_or(GroupRef::Named(group), GroupRef::Bound),
+                );
+            }
+        }
+        writer.varint(departed.len() as u64);
+        for (number, private) in departed {
+            let bare = private.split('@').next().unwrap_or_default();
+            put_name(writer.varint(*number), bare);
+        }
+    }
+}
+
+/// Appends a data envelope up to its payload. `sender` is the client's private name if the message must bring it along.
+pub(super) fn encode_data_head<'a>(
+    bytes: &mut Vec<u8>,
+    client: u64,
+    sender: Option<&str>,
+    destinations: impl ExactSizeIterator<Item = GroupRef<'a>>,
+) {
+    let writer = &mut Writer::new(bytes);
+    writer
+        .u8(DATA)
+        .varint(client << 1 | u64::from(sender.is_some()));
+    if let Some(name) = sender {
+        put_name(writer, name);
+    }
+    writer.varint(destinations.len() as u64);
+    for destination in destinations {
+        put_ref(writer, destination);
+    }
+}
+
+fn take_data(mut reader: Reader<'_>) -> Result<Data<'_>, DecodeError> {
+    let client = reader.varint("client number")?;
+    let sender = if client & 1 == 1 {
+        let name = take_name(&mut reader, "sender")?;
+        if !name.contains('@') || crate::name::check_destination(name).is_err() {
+            return Err(reader.invalid("sender", name.len() as u64));
+        }
+        Some(name)
+    } else {
+        None
+    };
+    let left = count(&mut reader, "destinations")?;
+    if left == 0 || left > DESTINATIONS_MAX {
+        return Err(reader.invalid("destinations", left as u64));
+    }
+    Ok(Data {
+        client: client >> 1,
+        sender,
+        left,
+        reader,
+    })
+}
+
+fn take_state(mut reader: Reader<'_>) -> Result<State, DecodeError> {
+    let reader = &mut reader;
+    let config = reader.config("config")?;
+    let host = checked(reader, "host", |name| check_host(name).is_ok())?;
+    let bound = count(reader, "groups")?;
+    if bound > BINDINGS_MAX {
+        return Err(reader.invalid("groups", bound as u64));
+    }
+    let bindings = (0..bound)
+        .map(|_| checked(reader, "group", |name| check_group(name).is_ok()).map(Arc::from))
+        .collect::<Result<Vec<Arc<str>>, _>>()?;
+    let clients = (0..count(reader, "clients")?)
+        .map(|_| take_client(reader, host, &bindings))
+        .collect::<Result<_, _>>()?;
+    let departed = (0..count(reader, "departed")?)
+        .map(|_| {
+            let number = reader.varint("client number")?;
+            let name = checked(reader, "client", |name| check_client(name).is_ok())?;
+            Ok((number, Arc::from(private(name, host))))
+        })
+        .collect::<Result<_, DecodeError>>()?;
+    reader.finish()?;
+    let roster = Roster {
+        host: host.into(),
+        bindings,
+        clients,
+        departed,
+    };
+    Ok(State { config, roster })
+}
+
+fn take_client(
+    reader: &mut Reader<'_>,
+    host: &str,
+    bindings: &[Arc<str>],
+) -> Result<(u64, RosterClient), DecodeError> {
+    let number = reader.varint("client number")?;
+    let name = checked(reader, "client", |name| check_client(name).is_ok())?;
+    let groups = (0..count(reader, "client's groups")?)
+        .map(|_| match take_ref(reader)? {
+            GroupRef::Named(name) if check_group(name).is_ok() => Ok(Arc::from(name)),
+            GroupRef::Named(name) => Err(reader.invalid("group", name.len() as u64)),
+            GroupRef::Bound(number) => usize::try_from(number - 1)
+                .ok()
+                .and_then(|index| bindings.get(index).cloned())
+                .ok_or_else(|| reader.invalid("group number", number)),
+        })
+        .collect::<Result<BTreeSet<_>, _>>()?;
+    let private = Arc::from(private(name, host));
+    Ok((number, RosterClient { private, groups }))
+}
+
+/// A count of items of at least one byte each.
+fn count(reader: &mut Reader<'_>, field: &'static str) -> Result<usize, DecodeError> {
+    let count = reader.varint(field)?;
+    match usize::try_from(count) {
+        Ok(count) if count <= reader.remaining() => Ok(count),
+        _ => Err(reader.invalid(field, count)),
+    }
+}
+
+fn checked<'a>(
+    reader: &mut Reader<'a>,
+    field: &'static str,
+    is_allowed: impl Fn(&str) -> bool,
+) -> Result<&'a str, DecodeError> {
+    let name = take_name(reader, field)?;
+    if is_allowed(name) {
+        Ok(name)
+    } else {
+        Err(reader.invalid(field, name.len() as u64))
+    }
+}
+
+fn put_ref(writer: &mut Writer<'_>, group: GroupRef<'_>) {
+    match group {
+        GroupRef::Bound(number) => {
+            writer.varint(number);
+        }
+        GroupRef::Named(name) => put_name(writer.varint(0), name),
+    }
+}
+
+/// A destination: a group or a private name.
+fn take_ref<'a>(reader: &mut Reader<'a>) -> Result<GroupRef<'a>, DecodeError> {
+    match reader.varint("group number")? {
+        0 => checked(reader, "group", |name| {
+            crate::name::check_destination(name).is_ok()
+        })
+        .map(GroupRef::Named),
+        number => Ok(GroupRef::Bound(number)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{Incarnation, MemberId, NodeId};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn state() -> State {
+        let mut roster = Roster::new("h");
+        for op in [
+            Op::BindGroup {
+                number: 1,
+                name: "g",
+            },
+            Op::BindClient {
+                client: 4,
+                name: "al",
+            },
+            Op::Join {
+                client: 4,
+                group: GroupRef::Bound(1),
+            },
+            Op::Join {
+                client: 4,
+                group: GroupRef::Named("unbound"),
+            },
+            Op::BindClient {
+                client: 5,
+                name: "bo",
+            },
+            Op::Disconnect { client: 5 },
+        ] {
+            roster.apply(&op).unwrap();
+        }
+        State {
+            config: ConfigId {
+                counter: 1,
+                representative: MemberId {
+                    node: NodeId(2),
+                    incarnation: Incarnation(3),
+                },
+            },
+            roster,
+        }
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let mut bytes = Vec::new();
+        let refs = [GroupRef::Bound(300), GroupRef::Named("a@h")];
+        encode_data_head(&mut bytes, 9, None, refs.into_iter());
+        assert_eq!(bytes, [3, 18, 2, 0xac, 2, 0, 3, b'a', b'@', b'h']);
+        bytes.clear();
+        Op::Join {
+            client: 200,
+            group: GroupRef::Bound(1),
+        }
+        .encode(&mut bytes);
+        assert_eq!(bytes, [4, 0xc8, 1, 1]);
+        bytes.clear();
+        state().encode(&mut bytes);
+        #[rustfmt::skip]
+        let golden = [
+            7,  0, 0, 0, 0, 0, 0, 0, 1,  0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0, 0, 0, 0, 3,  1, b'h',
+            1,  1, b'g',
+            1,  4, 2, b'a', b'l',  2,  1,  0, 7, b'u', b'n', b'b', b'o', b'u', b'n', b'd',
+            1,  5, 2, b'b', b'o',
+        ];
+        assert_eq!(bytes, golden);
+    }
+
+    #[test]
+    fn a_state_comes_back() {
+        let mut bytes = Vec::new();
+        state().encode(&mut bytes);
+        let Some(Envelope::State(decoded)) = Envelope::decode(&bytes).unwrap() else {
+            panic!("not a state");
+        };
+        assert_eq!(*decoded, state());
+    }
+
+    #[test]
+    fn unknown_kinds_are_not_errors() {
+        assert!(Envelope::decode(&[99, 1, 2]).unwrap().is_none());
+        assert!(Envelope::decode(&[]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_never_panic(kind in 0u8..9, mut bytes: Vec<u8>) {
+            bytes.insert(0, kind);
+            if let Ok(Some(Envelope::Data(mut data))) = Envelope::decode(&bytes) {
+                while let Ok(Some(_)) = data.next_destination() {}
+                prop_assert!(data.payload_at() <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn a_changed_state_never_panics(at in 0usize..100, value: u8) {
+            let mut bytes = Vec::new();
+            state().encode(&mut bytes);
+            let at = at % bytes.len();
+            bytes[at] = value;
+            let _ = Envelope::decode(&bytes);
+        }
+
+        #[test]
+        fn data_comes_back(client in 0u64..1 << 60, named: bool, numbers in prop::collection::vec(1u64.., 1..100)) {
+            let mut bytes = Vec::new();
+            let refs = numbers.iter().map(|number| GroupRef::Bound(*number));
+            encode_data_head(&mut bytes, client, named.then_some("al@h"), refs);
+            let head = bytes.len();
+            bytes.extend(b"payload");
+            let Ok(Some(Envelope::Data(mut data))) = Envelope::decode(&bytes) else {
+                return Err(TestCaseError::fail("not data"));
+            };
+            prop_assert_eq!(data.client, client);
+            prop_assert_eq!(data.sender, named.then_some("al@h"));
+            for number in numbers {
+                prop_assert_eq!(data.next_destination(), Ok(Some(GroupRef::Bound(number))));
+            }
+            prop_assert_eq!(data.next_destination(), Ok(None));
+            prop_assert_eq!(data.payload_at(), head);
+        }
+    }
+}
