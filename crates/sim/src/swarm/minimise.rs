@@ -50,7 +50,7 @@ mod tests {
         let (fault, message) = (scenario.faults[1].clone(), scenario.load[77]);
         let fails = |it: &Scenario| it.faults.contains(&fault) && it.load.contains(&message);
         let smallest = minimise(&scenario, 10_000, fails);
-        assert_eq!(smallest.faults, [fault.clone()]);
+        assert_eq!(smallest.faults, std::slice::from_ref(&fault));
         assert_eq!(smallest.load, [message]);
         assert_eq!(smallest.hosts, scenario.hosts);
     }
