@@ -2,7 +2,7 @@
 //!
 //! `adversary KIND COUNT RATE SEED CAPTURE TARGET...` sends COUNT datagrams, RATE a second, to the targets in turn.
 //! CAPTURE (a file of `tcpdump -w`) is what it has overheard; `-` if nothing. Kinds:
-//! `random` (any bytes of any length), `replayed`, `flipped` (one bit), `truncated`, `forged` (a prefix overheard, with
+//! `random` (any bytes of any length), `version` (well formed, of a version to come), `replayed`, `flipped` (one bit), `truncated`, `forged` (a prefix overheard, with
 //! a counter ahead of its sender's, before random bytes), `mixed` (all in turn). With a capture, datagrams go to the
 //! port that they were overheard at, if a target has it.
 //!
@@ -13,8 +13,9 @@ use std::net::{SocketAddrV4, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use groupcast_core::Incarnation;
 use groupcast_core::Rng;
-use groupcast_core::wire::PREFIX_LEN;
+use groupcast_core::wire::{ClusterTag, PREFIX_LEN, Prefix, VERSION, Version};
 use groupcast_suite::live::pcap::{self, Datagram};
 
 /// Sent back to back before the rate is looked at.
@@ -48,6 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Random,
+    Version,
     Replayed,
     Flipped,
     Truncated,
@@ -58,12 +60,14 @@ impl Kind {
     fn of(word: &str) -> Result<Vec<Self>, String> {
         Ok(match word {
             "random" => vec![Self::Random],
+            "version" => vec![Self::Version],
             "replayed" => vec![Self::Replayed],
             "flipped" => vec![Self::Flipped],
             "truncated" => vec![Self::Truncated],
             "forged" => vec![Self::Forged],
             "mixed" => vec![
                 Self::Random,
+                Self::Version,
                 Self::Replayed,
                 Self::Flipped,
                 Self::Truncated,
@@ -86,8 +90,9 @@ impl Adversary {
         if self.targets.is_empty() || rate == 0 {
             return Err("needs a target and a rate".into());
         }
-        if self.overheard.is_empty() && self.kinds != [Kind::Random] {
-            return Err("overheard nothing: only random datagrams are possible".into());
+        let invented = [Kind::Random, Kind::Version];
+        if self.overheard.is_empty() && !self.kinds.iter().all(|kind| invented.contains(kind)) {
+            return Err("overheard nothing: only what can be invented is possible".into());
         }
         let socket = UdpSocket::bind("0.0.0.0:0")?;
         let begun = Instant::now();
@@ -107,9 +112,14 @@ impl Adversary {
     fn datagram(&mut self, index: usize) -> (SocketAddrV4, Vec<u8>) {
         let target = self.targets[index / self.kinds.len() % self.targets.len()];
         let kind = self.kinds[index % self.kinds.len()];
-        if kind == Kind::Random {
+        if matches!(kind, Kind::Random | Kind::Version) {
             let len = self.rng.below(1473) as usize;
-            return (target, self.noise(len));
+            let mut datagram = match kind {
+                Kind::Version => self.prefix_of_a_version_to_come().to_vec(),
+                _ => Vec::new(),
+            };
+            datagram.extend(self.noise(len.saturating_sub(datagram.len())));
+            return (target, datagram);
         }
         let chosen = self.rng.below(self.overheard.len() as u64) as usize;
         let Datagram { to, mut payload } = self.overheard[chosen].clone();
@@ -119,7 +129,7 @@ impl Adversary {
             target
         };
         match kind {
-            Kind::Random | Kind::Replayed => {}
+            Kind::Random | Kind::Version | Kind::Replayed => {}
             Kind::Flipped => {
                 let bit = self.rng.below(payload.len().max(1) as u64 * 8);
                 if let Some(byte) = payload.get_mut((bit / 8) as usize) {
@@ -140,6 +150,19 @@ impl Adversary {
             }
         }
         (to, payload)
+    }
+
+    fn prefix_of_a_version_to_come(&mut self) -> [u8; PREFIX_LEN] {
+        Prefix {
+            version: Version {
+                major: VERSION.major + 1,
+                minor: 0,
+            },
+            cluster: ClusterTag(self.rng.next_u64() as u32),
+            sender: Incarnation(self.rng.next_u64()),
+            counter: self.rng.next_u64(),
+        }
+        .encode()
     }
 
     fn noise(&mut self, len: usize) -> Vec<u8> {

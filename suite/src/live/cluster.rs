@@ -126,6 +126,13 @@ impl Cluster {
             .ok_or_else(|| format!("no daemon was started on host {host}").into())
     }
 
+    /// Waits until the daemon of a host answers its clients.
+    pub fn await_answer(&self, host: usize) -> Outcome {
+        until(ANSWER_LIMIT, format!("host-{host} answers"), || {
+            Ok(self.status(host)?.map(|_| ()))
+        })
+    }
+
     /// Waits until the daemons of `hosts`, and no others, are together in one configuration.
     pub fn await_members(&self, hosts: &[usize]) -> Outcome {
         let expected: Vec<String> = hosts.iter().map(|host| format!("host-{host}")).collect();
@@ -199,15 +206,41 @@ impl Cluster {
             .collect()
     }
 
-    /// Starts `groupcast pub` on a host with the lines of the file `text` (see [`write_text`](Self::write_text)).
+    /// Starts `groupcast pub`, called `pub`, on a host with the lines of the file `text` (see
+    /// [`write_text`](Self::write_text)).
     pub fn publish(&mut self, host: usize, text: &str, options: &[&str]) -> Outcome<Process> {
-        let label = self.label("pub", host);
-        let (socket, file) = (self.socket(host), self.path(text));
+        let file = self.path(text);
+        let mut all = vec!["--file", &file];
+        all.extend(options);
+        self.publish_as(host, "pub", &all)
+    }
+
+    /// Starts `groupcast pub` under another name and with other options.
+    pub fn publish_as(&mut self, host: usize, name: &str, options: &[&str]) -> Outcome<Process> {
+        let label = self.label(name, host);
+        let socket = self.socket(host);
         let mut command = self.command(host, &["pub", GROUP, "--socket", &socket]);
-        command
-            .args(["--name", "pub", "--file", &file])
-            .args(options);
+        command.args(["--name", name]).args(options);
         Ok(self.bed.launch(&label, command)?)
+    }
+
+    /// Starts the adversary (see `src/bin/adversary.rs`, whose path `program` is) on a host.
+    pub fn attack(&mut self, host: usize, program: &str, arguments: &[&str]) -> Outcome<Process> {
+        let label = self.label("adversary", host);
+        let mut command = self.bed.command(host, program);
+        command.args(arguments);
+        Ok(self.bed.launch(&label, command)?)
+    }
+
+    /// A counter of a host's daemon, by its path in `groupcast status --json`.
+    pub fn counter(&self, host: usize, path: &[&str]) -> Outcome<u64> {
+        let status = self
+            .status(host)?
+            .ok_or_else(|| format!("host-{host} does not answer"))?;
+        path.iter()
+            .try_fold(&status, |value, key| value.get(key))
+            .and_then(Value::as_u64)
+            .ok_or_else(|| format!("`status --json` has no number at {path:?}: {status}").into())
     }
 
     /// Writes `text` to a file of that name in the bed's directory.

@@ -3,12 +3,17 @@
 //! - [`cluster`]: daemons, subscribers and publishers on the hosts of a bed.
 //! - [`stream`]: what a subscriber printed; [`judge`]: what is wrong with that.
 //! - [`text`]: something to publish.
-//! - [`pcap`]: what an eavesdropper has; `src/bin/adversary.rs` is what it does with that.
+//! - [`eavesdrop`], [`pcap`]: what an eavesdropper has; [`forged`]: what becomes of it in an adversary's hands
+//!   (`src/bin/adversary.rs`).
+//! - [`failover`]: how long the others are held up when a member dies or falls silent.
 //!
 //! The tests are in `tests/live_*.rs`, one behaviour a file. They are ignored unless asked for (`cargo xtask test` asks
 //! for them, one at a time: they measure times).
 
 pub mod cluster;
+pub mod eavesdrop;
+pub mod failover;
+pub mod forged;
 pub mod judge;
 pub mod pcap;
 pub mod stream;

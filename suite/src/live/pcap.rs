@@ -1,7 +1,7 @@
 //! Reads what `tcpdump -w` wrote: the UDP datagrams of a capture, as an eavesdropper has them.
 //!
-//! The classic format, of Ethernet or of Linux "cooked" frames (`-i any`), IPv4 without options that matter. Frames
-//! of anything else are passed over; a capture that is cut off ends where it is cut off.
+//! The classic format, of Ethernet frames. Those that hold no whole IPv4 UDP datagram are passed over; a capture that is
+//! cut off ends where it is cut off.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -26,8 +26,7 @@ pub enum PcapError {
 }
 
 const LINK_ETHERNET: u32 = 1;
-const LINK_COOKED: u32 = 113;
-const LINK_COOKED_2: u32 = 276;
+const ETHERNET_HEADER: usize = 14;
 
 /// All UDP datagrams of a capture, fragments left out.
 pub fn datagrams(capture: &[u8]) -> Result<Vec<Datagram>, PcapError> {
@@ -35,18 +34,15 @@ pub fn datagrams(capture: &[u8]) -> Result<Vec<Datagram>, PcapError> {
         return Err(PcapError::Format(capture.iter().take(4).copied().collect()));
     }
     let link = word(capture, 20).unwrap_or_default();
-    let header = match link {
-        LINK_ETHERNET => 14,
-        LINK_COOKED => 16,
-        LINK_COOKED_2 => 20,
-        other => return Err(PcapError::Link(other)),
-    };
+    if link != LINK_ETHERNET {
+        return Err(PcapError::Link(link));
+    }
     let mut found = Vec::new();
     let mut rest = capture.get(24..).unwrap_or_default();
     while let Some(len) = word(rest, 8).map(|len| len as usize)
         && let Some(frame) = rest.get(16..16 + len)
     {
-        found.extend(frame.get(header..).and_then(datagram));
+        found.extend(frame.get(ETHERNET_HEADER..).and_then(datagram));
         rest = &rest[16 + len..];
     }
     Ok(found)

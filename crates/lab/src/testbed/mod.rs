@@ -166,9 +166,18 @@ impl Testbed {
 
     /// A command that runs `program` on `host`, with nothing to read; the caller adds arguments.
     pub fn command(&self, host: usize, program: impl AsRef<OsStr>) -> Command {
+        self.command_in(&self.identity.host(host), program)
+    }
+
+    /// The same at the switch, where every frame comes by.
+    pub fn switch_command(&self, program: impl AsRef<OsStr>) -> Command {
+        self.command_in(&self.identity.switch(), program)
+    }
+
+    fn command_in(&self, namespace: &str, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("ip");
         command
-            .args(["netns", "exec", &self.identity.host(host)])
+            .args(["netns", "exec", namespace])
             .arg(program)
             .current_dir(&self.directory)
             .stdin(Stdio::null());
