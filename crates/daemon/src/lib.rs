@@ -5,15 +5,20 @@
 //! of those to the other.
 #![forbid(unsafe_code)]
 
+mod clients;
 pub mod config;
+mod daemon;
 mod error;
 mod history;
 mod listen;
 mod log;
+mod narrate;
+mod status;
 mod stop;
 mod stream;
 
 pub use config::{Config, ConfigError};
+pub use daemon::Daemon;
 pub use error::DaemonError;
 pub use log::{LOG_VARIABLE, LogError, log_to_stderr};
 pub use stop::StopHandle;

@@ -21,13 +21,6 @@ impl Stream {
             Self::Tcp(stream) => registry.register(stream, token, interest),
         }
     }
-
-    pub(crate) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        match self {
-            Self::Unix(stream) => registry.deregister(stream),
-            Self::Tcp(stream) => registry.deregister(stream),
-        }
-    }
 }
 
 impl Read for Stream {

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use std::time::Duration;
 
-use groupcast_daemon::config::{Config, ConfigError, File, MULTICAST, Options, Security};
+use groupcast_daemon::config::{Config, ConfigError, File, MULTICAST, Options, Place, Security};
 use groupcast_net::{Group, Spin};
 
 fn file(text: &str) -> File {
-    File::parse(Path::new("daemon.toml"), text).unwrap()
+    File::parse(Path::new("daemon.toml"), text).expect("the tests' files are well-formed")
 }
 
 fn build(text: &str) -> Result<Config, ConfigError> {
@@ -20,7 +20,7 @@ fn refused(text: &str) -> (String, Option<usize>, String) {
     let error = File::parse(Path::new("daemon.toml"), text)
         .and_then(|file| Config::build(Some(&file), Options::default()))
         .expect_err(text);
-    let line = error.place().map(|place| place.line());
+    let line = error.place().map(Place::line);
     (error.to_string(), line, error.help())
 }
 
@@ -65,7 +65,7 @@ fn the_command_line_wins_and_displaces_what_it_excludes() {
         Group::Mesh(vec!["10.0.0.2:4810".parse().unwrap()])
     );
     assert_eq!(config.endpoint.listen, "10.0.0.1:4810".parse().unwrap());
-    assert_eq!(config.clients.max, 7);
+    assert_eq!(config.engine.clients_max, 7);
 }
 
 #[test]

@@ -81,6 +81,16 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// What only the part that `key` configures found out.
+    pub(crate) fn unchecked(key: &str, error: &dyn fmt::Display) -> Self {
+        Self::Value {
+            key: key.to_owned(),
+            message: error.to_string(),
+            help: "docs/configuration.md says what the keys do and their defaults".into(),
+            place: None,
+        }
+    }
+
     /// What the user can do about it.
     pub fn help(&self) -> String {
         match self {

@@ -4,6 +4,7 @@
 //! values against each other, and fills in the defaults. Nothing is corrected in silence. [`reference`] documents
 //! every key; `docs/configuration.md` is written from it.
 
+mod clients;
 mod duration;
 mod error;
 mod net;
@@ -13,15 +14,19 @@ mod ring;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use groupcast_net::EndpointConfig;
 use groupcast_protocols::ring::RingConfig;
+use groupcast_session::EngineConfig;
+use groupcast_session::groups::ConfigError as EngineConfigError;
 use groupcast_session::socket::socket_candidates;
 
+pub use self::clients::ClientOptions;
 pub use self::duration::{NoDuration, Span};
 pub use self::error::{ConfigError, Place, Source};
 pub use self::net::{NetOptions, SpinOption};
-pub use self::options::{ClientOptions, File, Listen, Options};
+pub use self::options::{File, Listen, Options};
 pub use self::ring::{Preset, Priority, RingOptions};
 
 /// Port of a daemon's datagrams, unless told otherwise.
@@ -48,10 +53,12 @@ pub struct Config {
     pub security: Security,
     /// Where the history is written. Default: nowhere.
     pub history: Option<PathBuf>,
-    /// Bounds of the client side.
-    pub clients: ClientConfig,
+    /// Limits of the client side.
+    pub engine: EngineConfig,
     /// Settings of the ring.
     pub ring: RingConfig,
+    /// Whether the ring's `body_max` is lowered to what the interface takes in one piece: unless it was configured.
+    pub fit_body: bool,
 }
 
 /// Whose datagrams are believed.
@@ -61,13 +68,6 @@ pub enum Security {
     Key(PathBuf),
     /// Everybody's: no authentication, no encryption, in so many words.
     Insecure,
-}
-
-/// Bounds of the client side.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ClientConfig {
-    /// The most clients at once: 1 to 65,536. Default 1,024. Too small: clients are turned away with a message.
-    pub max: usize,
 }
 
 /// The socket that a daemon of this user listens on unless told otherwise; see
@@ -109,9 +109,8 @@ impl Config {
             socket: options.socket.unwrap_or_else(default_socket),
             security,
             history: options.history,
-            clients: ClientConfig {
-                max: check.range("clients.max", options.clients.max, 1_024, 1, 65_536)? as usize,
-            },
+            engine: check.engine(&options.clients)?,
+            fit_body: options.ring.body_max.is_none(),
         })
     }
 }
@@ -290,6 +289,28 @@ impl Check<'_> {
         Ok(EndpointConfig::mesh(listen, peers.to_vec()))
     }
 
+    fn engine(&self, options: &ClientOptions) -> Result<EngineConfig, ConfigError> {
+        let engine = options.settings();
+        match engine.check() {
+            Ok(()) => Ok(engine),
+            Err(EngineConfigError::Range {
+                field,
+                value,
+                min,
+                max,
+            }) => Err(self.error(
+                &ClientOptions::key(field),
+                format!("{value} is out of range"),
+                format!("use {min} to {max}"),
+            )),
+            Err(error) => Err(self.error(
+                "clients",
+                error.to_string(),
+                "docs/configuration.md says what the key does and its default",
+            )),
+        }
+    }
+
     fn client_listen(
         &self,
         address: Option<SocketAddr>,
@@ -341,4 +362,15 @@ fn default_interface() -> Ipv4Addr {
         Ok(IpAddr::V4(ip)) if !ip.is_unspecified() => ip,
         _ => Ipv4Addr::LOCALHOST,
     }
+}
+
+/// Replaces a setting where there is an option.
+fn set<T>(setting: &mut T, option: Option<T>) {
+    if let Some(value) = option {
+        *setting = value;
+    }
+}
+
+fn set_time(setting: &mut Duration, option: Option<Span>) {
+    set(setting, option.map(|span| span.0));
 }

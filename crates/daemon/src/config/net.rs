@@ -4,6 +4,7 @@ use groupcast_net::{EndpointConfig, Spin};
 use serde::{Deserialize, Serialize};
 
 use super::duration::Span;
+use super::{set, set_time};
 
 /// The keys of `[net]`; those left out keep the driver's defaults.
 #[derive(Clone, Default, PartialEq, Debug, Deserialize, Serialize)]
@@ -60,13 +61,12 @@ impl From<SpinOption> for String {
 impl NetOptions {
     /// Lays these options over `endpoint`.
     pub(super) fn apply(&self, endpoint: &mut EndpointConfig) {
-        let keep = endpoint.clone();
-        endpoint.receive_buffer = self.receive_buffer.unwrap_or(keep.receive_buffer);
-        endpoint.send_buffer = self.send_buffer.unwrap_or(keep.send_buffer);
-        endpoint.offload = self.offload.unwrap_or(keep.offload);
-        endpoint.segments_max = self.segments_max.unwrap_or(keep.segments_max);
-        endpoint.receive_max = self.receive_max.unwrap_or(keep.receive_max);
-        endpoint.send_patience = self.send_patience.map_or(keep.send_patience, |span| span.0);
-        endpoint.spin = self.spin.map_or(keep.spin, |spin| spin.0);
+        set(&mut endpoint.receive_buffer, self.receive_buffer);
+        set(&mut endpoint.send_buffer, self.send_buffer);
+        set(&mut endpoint.offload, self.offload);
+        set(&mut endpoint.segments_max, self.segments_max);
+        set(&mut endpoint.receive_max, self.receive_max);
+        set_time(&mut endpoint.send_patience, self.send_patience);
+        set(&mut endpoint.spin, self.spin.map(|spin| spin.0));
     }
 }

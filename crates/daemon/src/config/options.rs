@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::clients::ClientOptions;
 use super::error::{ConfigError, Place, Source};
 use super::net::NetOptions;
 use super::ring::RingOptions;
@@ -48,14 +49,6 @@ pub struct Options {
     pub net: NetOptions,
     /// Settings of the ring.
     pub ring: RingOptions,
-}
-
-/// The table `[clients]`.
-#[derive(Clone, Copy, Default, PartialEq, Debug, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ClientOptions {
-    /// The most clients at once.
-    pub max: Option<u32>,
 }
 
 /// `IP` or `IP:PORT`.

@@ -1,11 +1,11 @@
 //! The table `[ring]`: windows, limits and time-outs of the ring, by the names that the ring's settings have.
 
-use std::time::Duration;
-
 use groupcast_protocols::ring::{RingConfig, TokenPriority};
+use groupcast_session::frame::FRAME_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::duration::Span;
+use super::{set, set_time};
 
 /// The keys of `[ring]`; those left out keep the preset's.
 #[derive(Clone, Default, PartialEq, Debug, Deserialize, Serialize)]
@@ -15,8 +15,6 @@ pub struct RingOptions {
     pub preset: Option<Preset>,
     /// The most bytes of a datagram body.
     pub body_max: Option<usize>,
-    /// The most bytes of a message.
-    pub message_max: Option<usize>,
     /// The most bytes that wait for the token.
     pub queue_max: Option<usize>,
     /// The most members.
@@ -88,7 +86,8 @@ impl RingOptions {
             Preset::Wan => RingConfig::wan(),
         };
         set(&mut ring.body_max, self.body_max);
-        set(&mut ring.message_max, self.message_max);
+        // What clients may send is limited by the engine, whose own messages must pass too.
+        ring.message_max = FRAME_MAX;
         set(&mut ring.queue_max, self.queue_max);
         set(&mut ring.members_max, self.members_max);
         ring.personal_window = self.personal_window.or(ring.personal_window);
@@ -111,16 +110,6 @@ impl RingOptions {
         set_time(&mut ring.leave_timeout, self.leave_timeout);
         ring
     }
-}
-
-fn set<T>(setting: &mut T, option: Option<T>) {
-    if let Some(value) = option {
-        *setting = value;
-    }
-}
-
-fn set_time(setting: &mut Duration, option: Option<Span>) {
-    set(setting, option.map(|span| span.0));
 }
 
 impl From<Priority> for TokenPriority {

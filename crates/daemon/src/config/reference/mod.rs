@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use groupcast_net::EndpointConfig;
 use groupcast_protocols::ring::RingConfig;
+use groupcast_session::EngineConfig;
 
 pub use self::keys::KEYS;
 use super::{LISTEN_PORT, MULTICAST, Span};
@@ -35,6 +36,8 @@ pub struct Key {
 pub enum Default {
     /// This constant, as TOML.
     Toml(&'static str),
+    /// A default of the client side, as TOML.
+    Engine(fn(&EngineConfig) -> String),
     /// A default of the network driver, as TOML.
     Net(fn(&EndpointConfig) -> String),
     /// A default of the ring, as TOML.
@@ -48,6 +51,7 @@ impl Default {
     fn toml(self) -> Option<String> {
         match self {
             Self::Toml(value) => Some(value.to_owned()),
+            Self::Engine(value) => Some(value(&EngineConfig::default())),
             Self::Net(value) => Some(value(&EndpointConfig::multicast(
                 SocketAddrV4::new(Ipv4Addr::LOCALHOST, LISTEN_PORT),
                 MULTICAST,

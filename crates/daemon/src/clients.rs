@@ -1,0 +1,274 @@
+//! The clients' sockets: accepting, reading a fair share of each, writing what the engine has for them.
+//!
+//! Events come at edges: a socket that was not read until it would block is remembered and read on in the next turn. No
+//! client gets more than [`READ_SHARE`] a turn, so one that floods does not keep the others waiting.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind, Read as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use groupcast_core::Time;
+use groupcast_net::Readiness;
+use groupcast_session::groups::Transport;
+use groupcast_session::{ClientId, Engine};
+use mio::{Interest, Registry, Token};
+
+use crate::error::DaemonError;
+use crate::listen::{TcpDoor, UnixDoor};
+use crate::stream::Stream;
+
+/// Bytes that one client is read in one turn of the loop.
+const READ_SHARE: usize = 256 << 10;
+/// Connections that are accepted in one turn.
+const ACCEPT_SHARE: usize = 64;
+/// After an accept that failed for want of something, wait this long.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+const UNIX_DOOR: Token = Token(1);
+const TCP_DOOR: Token = Token(2);
+/// The first client's token; the token of the loop itself is below.
+const CLIENTS_FROM: usize = 16;
+
+/// All connections of clients, and where they come from.
+pub(crate) struct Clients {
+    unix: UnixDoor,
+    tcp: Option<TcpDoor>,
+    streams: BTreeMap<ClientId, Stream>,
+    /// May have more to read.
+    readable: BTreeSet<ClientId>,
+    /// Did not take all; written to again when there is room.
+    blocked: BTreeSet<ClientId>,
+    /// Connections may be waiting, to be accepted not before this time.
+    accept_at: Option<Time>,
+}
+
+impl Clients {
+    /// Opens the doors.
+    pub(crate) fn open(
+        registry: &Registry,
+        socket: &Path,
+        tcp: Option<SocketAddr>,
+    ) -> Result<Self, DaemonError> {
+        let mut unix = UnixDoor::open(socket)?;
+        let mut tcp = tcp.map(TcpDoor::open).transpose()?;
+        let failed = DaemonError::system("wait for clients");
+        let registered = registry
+            .register(&mut unix.listener, UNIX_DOOR, Interest::READABLE)
+            .and_then(|()| match &mut tcp {
+                Some(tcp) => registry.register(&mut tcp.listener, TCP_DOOR, Interest::READABLE),
+                None => Ok(()),
+            });
+        registered.map_err(failed)?;
+        Ok(Self {
+            unix,
+            tcp,
+            streams: BTreeMap::new(),
+            readable: BTreeSet::new(),
+            blocked: BTreeSet::new(),
+            accept_at: None,
+        })
+    }
+
+    /// A socket is ready.
+    pub(crate) fn handle_ready(
+        &mut self,
+        now: Time,
+        token: Token,
+        readiness: Readiness,
+        engine: &mut Engine,
+    ) {
+        if token == UNIX_DOOR || token == TCP_DOOR {
+            self.accept_at = Some(self.accept_at.unwrap_or(now));
+            return;
+        }
+        let Some(number) = token.0.checked_sub(CLIENTS_FROM) else {
+            return;
+        };
+        let id = ClientId(number as u64);
+        if readiness.readable || readiness.closed {
+            self.readable.insert(id);
+        }
+        if (readiness.writable || readiness.closed) && self.blocked.remove(&id) {
+            self.write(now, id, engine);
+        }
+    }
+
+    /// Takes new connections, and of each client that has something its share.
+    pub(crate) fn take_input(&mut self, now: Time, registry: &Registry, engine: &mut Engine) {
+        if self.accept_at.is_some_and(|at| at <= now) {
+            self.accept_at = self.accept(now, registry, engine);
+        }
+        let readable = std::mem::take(&mut self.readable);
+        for id in readable {
+            if self.read(now, id, engine) {
+                self.readable.insert(id);
+            }
+        }
+    }
+
+    /// Writes what the engine has for its clients, and closes what it wants closed.
+    pub(crate) fn give_output(&mut self, now: Time, engine: &mut Engine) {
+        while let Some(id) = engine.poll_output() {
+            if !self.blocked.contains(&id) {
+                self.write(now, id, engine);
+            }
+        }
+        while let Some(id) = engine.poll_close() {
+            self.forget(id);
+        }
+    }
+
+    /// How long the loop may sleep as far as the clients are concerned.
+    pub(crate) fn patience(&self, now: Time, engine: &mut Engine) -> Option<Duration> {
+        let more = self.readable.iter().any(|id| engine.space(*id).is_some());
+        match self.accept_at {
+            _ if more => Some(Duration::ZERO),
+            Some(at) => Some(at - now),
+            None => None,
+        }
+    }
+
+    /// How many connections there are.
+    pub(crate) fn count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// When to go on accepting: `None` if nobody waits.
+    fn accept(&mut self, now: Time, registry: &Registry, engine: &mut Engine) -> Option<Time> {
+        for _ in 0..ACCEPT_SHARE {
+            let (accepted, transport) = match self.unix.accept() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => match &self.tcp {
+                    Some(tcp) => (tcp.accept(), Transport::Tcp),
+                    None => return None,
+                },
+                accepted => (accepted, Transport::Unix),
+            };
+            match accepted {
+                Ok(stream) => self.admit(now, stream, transport, registry, engine),
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return None,
+                    ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
+                    _ => {
+                        tracing::warn!("cannot accept a client, and try again later: {error}");
+                        return Some(now + ACCEPT_PAUSE);
+                    }
+                },
+            }
+        }
+        Some(now)
+    }
+
+    fn admit(
+        &mut self,
+        now: Time,
+        mut stream: Stream,
+        transport: Transport,
+        registry: &Registry,
+        engine: &mut Engine,
+    ) {
+        let Some(id) = engine.connected(now, transport) else {
+            return;
+        };
+        let token = Token(CLIENTS_FROM + id.0 as usize);
+        match stream.register(registry, token) {
+            Ok(()) => {
+                self.streams.insert(id, stream);
+            }
+            Err(error) => {
+                tracing::warn!("cannot wait for a client: {error}");
+                engine.closed(now, id);
+            }
+        }
+    }
+
+    /// Reads the share of one client; whether there may be more.
+    fn read(&mut self, now: Time, id: ClientId, engine: &mut Engine) -> bool {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return false;
+        };
+        let mut taken = 0;
+        while taken < READ_SHARE {
+            let Some(space) = engine.space(id) else {
+                return true;
+            };
+            match stream.read(space) {
+                Ok(0) => {
+                    self.end(now, id, engine);
+                    return false;
+                }
+                Ok(len) => {
+                    taken += len;
+                    engine.received(now, id, len);
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return false,
+                    ErrorKind::Interrupted => {}
+                    _ => {
+                        self.end(now, id, engine);
+                        return false;
+                    }
+                },
+            }
+        }
+        true
+    }
+
+    fn write(&mut self, now: Time, id: ClientId, engine: &mut Engine) {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        match engine.write_to(now, id, stream) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.blocked.insert(id);
+            }
+            Err(error) => {
+                tracing::debug!("{id:?}: {error}");
+                self.end(now, id, engine);
+            }
+        }
+    }
+
+    /// The connection has ended from the other side.
+    fn end(&mut self, now: Time, id: ClientId, engine: &mut Engine) {
+        self.forget(id);
+        engine.closed(now, id);
+    }
+
+    /// Closing a socket takes it out of the poll as well.
+    fn forget(&mut self, id: ClientId) {
+        self.streams.remove(&id);
+        self.readable.remove(&id);
+        self.blocked.remove(&id);
+    }
+}
+
+/// Lets the process have a file for each of `clients` connections, as far as it may.
+pub(crate) fn raise_file_limit(clients: usize) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    /// Sockets between daemons, listeners, history, standard streams; and connections that are being refused.
+    const OTHERS: u64 = 128;
+    let wanted = clients as u64 + OTHERS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    let granted = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum));
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(granted),
+            maximum: limit.maximum,
+        },
+    )?;
+    if granted < wanted {
+        tracing::warn!(
+            "this process may open {granted} files, {wanted} are needed for {clients} clients: raise its limit \
+             (ulimit -n), or set clients.max lower"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,370 @@
+//! The daemon: one thread, one loop around the network's endpoint, the groups' engine and the clients' sockets.
+//!
+//! A turn: the endpoint sends, waits and reads the network; the ring's events go to the engine; clients are accepted
+//! and read; the engine's messages go to the ring; each client that has something to be told is written once. What is
+//! submitted here leaves with the next turn, which begins by sending.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
+use groupcast_core::seal::Sealer;
+use groupcast_core::trace::{Observation, digest};
+use groupcast_core::{
+    Event, Incarnation, MemberId, MessageId, Node, NodeId, Ordered as _, Rng, Service, SubmitError,
+    Time,
+};
+use groupcast_net::{AesGcmSealer, Endpoint, InsecureSealer, Key, Readiness, random_u64};
+use groupcast_protocols::ring::{Ring, RingConfig};
+use groupcast_session::Engine;
+use mio::{Interest, Token};
+
+use crate::clients::{Clients, raise_file_limit};
+use crate::config::{Config, ConfigError, Security};
+use crate::error::DaemonError;
+use crate::history::History;
+use crate::narrate::Narrator;
+use crate::status;
+use crate::stop::{StopHandle, StopRequests};
+
+/// The ring's channel in every datagram.
+pub(crate) const RING: Channel = Channel(1);
+/// Wakes the loop to stop; clients and their doors have the tokens above.
+const STOP: Token = Token(0);
+/// After the ring's own time-out for leaving, the daemon ends at this time at the latest.
+const LEAVE_MARGIN: Duration = Duration::from_secs(1);
+/// How long clients may take to read why the daemon ends.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A daemon that is set up: a member of the group as soon as it [`run`](Self::run)s.
+///
+/// It belongs to the thread that started it. Several may live in one process; there are no globals.
+pub struct Daemon {
+    config: Config,
+    endpoint: Endpoint<Ring>,
+    engine: Engine,
+    clients: Clients,
+    stop: StopRequests,
+    history: Option<History>,
+    narrator: Narrator,
+    ready: Vec<(Token, Readiness)>,
+    stage: Stage,
+}
+
+/// Where the daemon is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// Serving.
+    Running,
+    /// Leaving the group, until this time at the latest.
+    Leaving(Time),
+    /// Out of the group; the clients are told, until this time at the latest.
+    Left(Time),
+}
+
+impl Daemon {
+    /// Opens everything that `config` names: network, sockets, history. Nothing is sent before [`run`](Self::run).
+    pub fn start(config: Config) -> Result<Self, DaemonError> {
+        let local = MemberId {
+            node: NodeId::from_name(&config.name),
+            incarnation: Incarnation(random_u64()?),
+        };
+        let rng = Rng::new(random_u64()?);
+        let mut endpoint = open_network(&config, local, &rng)?;
+        let history = match &config.history {
+            Some(path) => Some(History::open(path, local, &config.name)?),
+            None => None,
+        };
+        if let Some(history) = &history {
+            endpoint.node_mut().observe_with(Box::new(history.clone()));
+        }
+        let engine = Engine::new(config.engine.clone(), local, &config.name)
+            .map_err(|error| ConfigError::unchecked("clients", &error))?;
+
+        raise_file_limit(config.engine.clients_max)
+            .map_err(DaemonError::system("raise the limit of open files"))?;
+        let clients = Clients::open(endpoint.registry(), &config.socket, config.client_listen)?;
+        let mut stop = StopRequests::new().map_err(DaemonError::system("make a pipe"))?;
+        endpoint
+            .registry()
+            .register(&mut stop.stream, STOP, Interest::READABLE)
+            .map_err(DaemonError::system("wait for signals"))?;
+
+        let ring = fitted(&config, &endpoint);
+        let ring = Ring::new(ring, local, rng.fork("ring"), endpoint.now())
+            .map_err(|error| ConfigError::unchecked("ring", &error))?;
+        endpoint.node_mut().open(RING, ring);
+        let narrator = Narrator::new(local, &config.name);
+        narrator.started(&config, &endpoint);
+        Ok(Self {
+            config,
+            endpoint,
+            engine,
+            clients,
+            stop,
+            history,
+            narrator,
+            ready: Vec::new(),
+            stage: Stage::Running,
+        })
+    }
+
+    /// Asks the daemon to stop, from any thread.
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.handle()
+    }
+
+    /// From now on SIGTERM and SIGINT ask this daemon to stop. A second one ends the process at once.
+    pub fn catch_signals(&self) -> Result<(), DaemonError> {
+        self.stop
+            .catch_signals()
+            .map_err(DaemonError::system("catch signals"))
+    }
+
+    /// Who this is on the network.
+    pub fn local(&self) -> MemberId {
+        self.endpoint.node().local()
+    }
+
+    /// Serves until it is asked to stop; leaves the group then.
+    ///
+    /// # Errors
+    /// [`DaemonError::NameInUse`] if another daemon of the cluster has this one's name, and what makes going on
+    /// impossible. Clients are told, and sockets and files removed.
+    pub fn run(mut self) -> Result<(), DaemonError> {
+        let result = loop {
+            match self.turn() {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => {
+                    let now = self.endpoint.now();
+                    self.engine.stop(now, &error.to_string());
+                    self.clients.give_output(now, &mut self.engine);
+                    break Err(error);
+                }
+            }
+        };
+        if let Some(history) = &self.history {
+            history.flush();
+        }
+        result
+    }
+
+    /// One turn of the loop; whether there is another.
+    fn turn(&mut self) -> Result<bool, DaemonError> {
+        let patience = self.patience();
+        self.endpoint
+            .turn(patience, &mut self.ready)
+            .map_err(DaemonError::system("wait for the network"))?;
+        self.take_events()?;
+
+        let now = self.endpoint.now();
+        let mut stop_requests = 0;
+        for (token, readiness) in self.ready.drain(..) {
+            if token == STOP {
+                stop_requests += self.stop.take();
+            } else {
+                self.clients
+                    .handle_ready(now, token, readiness, &mut self.engine);
+            }
+        }
+        self.clients
+            .take_input(now, self.endpoint.registry(), &mut self.engine);
+        self.engine.handle_timeout(now);
+        self.submit(now);
+        // A ring may have something to say about a message at once, for instance that it has room again.
+        self.take_events()?;
+        self.answer_questions();
+        self.clients.give_output(now, &mut self.engine);
+        self.record();
+        if let Some(history) = &self.history {
+            history.tend(now);
+        }
+        Ok(self.advance(now, stop_requests))
+    }
+
+    /// How long the loop may sleep.
+    fn patience(&mut self) -> Option<Duration> {
+        let now = self.endpoint.now();
+        let until = |at: Time| at - now;
+        let stage = match self.stage {
+            Stage::Running => None,
+            Stage::Leaving(end) | Stage::Left(end) => Some(until(end)),
+        };
+        [
+            stage,
+            self.engine.poll_timeout().map(until),
+            self.history.as_ref().and_then(|history| history.tend(now)),
+            self.clients.patience(now, &mut self.engine),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The ring's events, in their order, and the history around them.
+    fn take_events(&mut self) -> Result<(), DaemonError> {
+        let now = self.endpoint.now();
+        while let Some((_, event)) = self.endpoint.node_mut().poll_event() {
+            match &event {
+                Event::NameInUse { holder } => return Err(self.name_in_use(*holder)),
+                Event::Configuration(configuration) => self.narrator.configuration(configuration),
+                Event::Left => self.stage = Stage::Left(now + FAREWELL),
+                _ => {}
+            }
+            self.engine.handle_event(now, event);
+            self.record();
+        }
+        while let Some((_, transition)) = self.endpoint.node_mut().poll_transition() {
+            self.narrator.transition(transition);
+        }
+        Ok(())
+    }
+
+    /// What the engine saw goes to the history at this place, and to the log.
+    fn record(&mut self) {
+        while let Some(observation) = self.engine.poll_observation() {
+            self.endpoint.node_mut().observe(&observation);
+        }
+        while let Some(fact) = self.engine.poll_fact() {
+            self.narrator.fact(&fact, &self.engine);
+        }
+    }
+
+    /// Hands the clients' messages to the ring.
+    fn submit(&mut self, now: Time) {
+        let node = self.endpoint.node_mut();
+        self.engine
+            .pump(now, |service, payload| submit(node, now, service, payload));
+    }
+
+    fn answer_questions(&mut self) {
+        while let Some((client, question)) = self.engine.poll_question() {
+            let answer = status::answer(question, &self.config, &mut self.endpoint, &self.engine);
+            self.engine.answer(client, question, answer);
+        }
+    }
+
+    /// What follows from stop requests and from time; whether the daemon goes on.
+    fn advance(&mut self, now: Time, stop_requests: usize) -> bool {
+        match self.stage {
+            Stage::Running if stop_requests > 0 => {
+                tracing::info!("stopping: leaving the group first");
+                let timeout = self.config.ring.leave_timeout + LEAVE_MARGIN;
+                self.stage = Stage::Leaving(now + timeout);
+                if let Some(ring) = self.endpoint.node_mut().instance_mut(RING) {
+                    ring.leave(now);
+                }
+                stop_requests == 1
+            }
+            Stage::Running => true,
+            Stage::Leaving(end) if now >= end => {
+                tracing::warn!("stopped without having left the group: it did not answer in time");
+                self.engine.stop(now, "the daemon is stopping");
+                self.clients.give_output(now, &mut self.engine);
+                false
+            }
+            Stage::Leaving(_) => stop_requests == 0,
+            Stage::Left(end) => {
+                let done = self.clients.count() == 0 || now >= end;
+                if done {
+                    self.endpoint.flush(now);
+                    tracing::info!("left the group and stopped");
+                }
+                !done && stop_requests == 0
+            }
+        }
+    }
+
+    fn name_in_use(&self, holder: MemberId) -> DaemonError {
+        let mut peers = self.endpoint.node().peers();
+        let address = peers.find(|(peer, _)| *peer == holder);
+        DaemonError::NameInUse {
+            name: self.config.name.clone(),
+            holder: match address {
+                Some((_, address)) => format!("at {address}"),
+                None => format!("member {holder}"),
+            },
+        }
+    }
+}
+
+/// Submits a message and tells the history of it.
+fn submit(
+    node: &mut Node<Ring>,
+    now: Time,
+    service: Service,
+    payload: Bytes,
+) -> Result<MessageId, SubmitError> {
+    // A digest costs a pass over the payload: only where somebody wants it.
+    let digest = node.is_observed().then(|| digest(&payload));
+    let ring = node.instance_mut(RING).ok_or(SubmitError::Leaving)?;
+    let id = ring.submit(now, service, payload)?;
+    if let Some(digest) = digest {
+        node.observe(&Observation::Submit {
+            id,
+            service,
+            digest,
+        });
+    }
+    Ok(id)
+}
+
+/// The endpoint and its node, without the ring yet.
+fn open_network(
+    config: &Config,
+    local: MemberId,
+    rng: &Rng,
+) -> Result<Endpoint<Ring>, DaemonError> {
+    let sealer: Box<dyn Sealer> = match &config.security {
+        Security::Key(path) => Box::new(AesGcmSealer::new(&Key::load(path)?, local.incarnation)),
+        Security::Insecure => Box::new(InsecureSealer),
+    };
+    let defaults = AdmissionConfig::default();
+    let admission = AdmissionConfig {
+        // Restarted daemons are new peers: room for two lives of each.
+        peers_max: defaults.peers_max.max(config.ring.members_max * 2),
+        ..defaults
+    };
+    let node = Node::new(
+        NodeConfig {
+            local,
+            reach: config.endpoint.reach(),
+            admission,
+        },
+        sealer,
+        rng,
+    );
+    Ok(Endpoint::open(config.endpoint.clone(), node)?)
+}
+
+/// The ring's settings with a datagram that the interface takes in one piece.
+fn fitted(config: &Config, endpoint: &Endpoint<Ring>) -> RingConfig {
+    let mut ring = config.ring.clone();
+    let framing = {
+        let buf = endpoint.node().transmit_buf(1);
+        buf.headroom() + buf.tailroom()
+    };
+    let Some(fitting) = endpoint
+        .datagram_max()
+        .map(|max| max.saturating_sub(framing))
+    else {
+        return ring;
+    };
+    if ring.body_max > fitting {
+        if config.fit_body {
+            tracing::info!(
+                "the interface takes {fitting} bytes in a datagram: ring.body_max is that instead of {}",
+                ring.body_max
+            );
+            ring.body_max = fitting;
+        } else {
+            tracing::warn!(
+                "ring.body_max is {}, but the interface takes {fitting} bytes in one piece: datagrams are sent in \
+                 fragments, and the loss of one loses all",
+                ring.body_max
+            );
+        }
+    }
+    ring
+}

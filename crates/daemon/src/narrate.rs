@@ -1,0 +1,125 @@
+//! The log of a daemon's life: who is in its group, what its ring goes through, what its clients do wrong.
+//!
+//! Members are numbers on the network; the engine learns their names when daemons exchange state. The names of the last
+//! configuration are kept, so that those who are gone can be named.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use groupcast_core::trace::Transition;
+use groupcast_core::{Configuration, ConfigurationKind, MemberId};
+use groupcast_net::{Endpoint, Group};
+use groupcast_protocols::ring::Ring;
+use groupcast_session::Engine;
+use groupcast_session::groups::Fact;
+
+use crate::config::{Config, Security};
+
+/// Writes the log.
+pub(crate) struct Narrator {
+    names: BTreeMap<MemberId, Arc<str>>,
+    /// Members of the last regular configuration.
+    members: Vec<MemberId>,
+}
+
+impl Narrator {
+    pub(crate) fn new(local: MemberId, name: &str) -> Self {
+        Self {
+            names: BTreeMap::from([(local, name.into())]),
+            members: Vec::new(),
+        }
+    }
+
+    /// The daemon is set up.
+    pub(crate) fn started(&self, config: &Config, endpoint: &Endpoint<Ring>) {
+        let reach = match &config.endpoint.group {
+            Group::Multicast(group) => format!("multicast to {group}"),
+            Group::Mesh(peers) => format!("unicast to {} peers", peers.len()),
+        };
+        tracing::info!(
+            "groupcast {} is `{}` ({}), listening on {}, {reach}; clients at {}",
+            env!("CARGO_PKG_VERSION"),
+            config.name,
+            endpoint.node().local(),
+            config.endpoint.listen,
+            config.socket.display(),
+        );
+        if let Some(address) = config.client_listen {
+            tracing::info!("clients over TCP at {address}, in clear");
+        }
+        if config.security == Security::Insecure {
+            tracing::warn!(
+                "running without a key: everybody on the network can read and forge messages"
+            );
+        }
+        if let Some(warning) = endpoint.receive_buffer().warning() {
+            tracing::warn!("{warning}");
+        }
+    }
+
+    /// A configuration was installed on the ring.
+    pub(crate) fn configuration(&mut self, configuration: &Configuration) {
+        let members = self.list(&configuration.members);
+        match configuration.kind {
+            ConfigurationKind::Transitional => tracing::info!(
+                "transitional configuration of {}: {members} go on together",
+                configuration.id
+            ),
+            ConfigurationKind::Regular => {
+                let gone: Vec<MemberId> = self
+                    .members
+                    .iter()
+                    .filter(|member| !configuration.members.contains(member))
+                    .copied()
+                    .collect();
+                tracing::info!(
+                    "configuration {} of {} members: {members}",
+                    configuration.id,
+                    configuration.members.len()
+                );
+                if !gone.is_empty() {
+                    let (left, lost): (Vec<MemberId>, Vec<MemberId>) = gone
+                        .iter()
+                        .partition(|member| configuration.left.contains(member));
+                    self.tell_gone("left", &left);
+                    self.tell_gone("crashed or cut off", &lost);
+                }
+                self.members.clone_from(&configuration.members);
+            }
+        }
+    }
+
+    /// The ring's state changed.
+    pub(crate) fn transition(&self, transition: Transition) {
+        let Transition { from, to, cause } = transition;
+        tracing::info!("ring: {from} to {to} ({cause})");
+    }
+
+    /// The engine has something for the log.
+    pub(crate) fn fact(&mut self, fact: &Fact, engine: &Engine) {
+        match fact {
+            Fact::Installed { .. } => {
+                self.names = engine.status().daemons.into_iter().collect();
+                tracing::info!("{fact}: {}", self.list(&self.members));
+            }
+            Fact::Interrupted { .. } => tracing::info!("{fact}"),
+            Fact::Connected { .. } | Fact::Gone { .. } => tracing::debug!("{fact}"),
+            Fact::HeldTooMuch { .. } => tracing::error!("{fact}"),
+            _ => tracing::warn!("{fact}"),
+        }
+    }
+
+    fn tell_gone(&self, how: &str, members: &[MemberId]) {
+        if !members.is_empty() {
+            tracing::info!("{how}: {}", self.list(members));
+        }
+    }
+
+    fn list(&self, members: &[MemberId]) -> String {
+        let names = members.iter().map(|member| match self.names.get(member) {
+            Some(name) => name.to_string(),
+            None => member.to_string(),
+        });
+        names.collect::<Vec<_>>().join(", ")
+    }
+}

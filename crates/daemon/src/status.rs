@@ -1,0 +1,260 @@
+//! What the daemon answers to `groupcast status` and `groupcast groups`: JSON, described in `docs/status.md`.
+
+use bytes::Bytes;
+use groupcast_core::MemberId;
+use groupcast_core::node::NodeCounters;
+use groupcast_net::{Counters as NetCounters, Endpoint, Group, ReceiveCounters, SendCounters};
+use groupcast_protocols::ring::{Ring, RingCounters, RingStatus};
+use groupcast_session::Engine;
+use groupcast_session::groups::{Counters as SessionCounters, Question, Status};
+use serde_json::{Value, json};
+
+use crate::config::{Config, Security};
+use crate::daemon::RING;
+
+/// The answer to a client's question.
+pub(crate) fn answer(
+    question: Question,
+    config: &Config,
+    endpoint: &mut Endpoint<Ring>,
+    engine: &Engine,
+) -> Bytes {
+    let answer = match question {
+        Question::Status => status(config, endpoint, engine),
+        Question::Groups => groups(engine),
+    };
+    Bytes::from(answer.to_string())
+}
+
+fn groups(engine: &Engine) -> Value {
+    engine
+        .groups()
+        .into_iter()
+        .map(|group| {
+            json!({
+                "group": &*group.name,
+                "members": group.members.iter().map(AsRef::as_ref).collect::<Vec<&str>>(),
+            })
+        })
+        .collect()
+}
+
+fn status(config: &Config, endpoint: &mut Endpoint<Ring>, engine: &Engine) -> Value {
+    let net = endpoint.counters();
+    let uptime = endpoint.now().as_nanos() as f64 / 1e9;
+    let node = endpoint.node();
+    let ring = node.instance(RING).map(Ring::status);
+    let session = engine.status();
+    json!({
+        "name": config.name,
+        "member": node.local().to_string(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime": uptime,
+        "secured": config.security != Security::Insecure,
+        "listen": config.endpoint.listen,
+        "reach": match &config.endpoint.group {
+            Group::Multicast(group) => json!({"multicast": group}),
+            Group::Mesh(peers) => json!({"peers": peers}),
+        },
+        "state": ring.as_ref().map(|ring| ring.state),
+        "groups_state": session.phase.name(),
+        "configuration": ring.as_ref().map(|ring| configuration(ring, &session)),
+        "groups": session.groups,
+        "clients": clients(&session),
+        "ring": ring.as_ref().map(ring_figures),
+        "counters": {
+            "node": node_counters(node.counters()),
+            "net": net_counters(net),
+            "ring": ring.as_ref().map(|ring| ring_counters(&ring.counters)),
+            "session": session_counters(&session.counters),
+        },
+    })
+}
+
+/// The regular configuration; a member's name is null until it has told its state.
+fn configuration(ring: &RingStatus, session: &Status) -> Value {
+    let name = |member: &MemberId| {
+        let mut daemons = session.daemons.iter();
+        daemons
+            .find(|(daemon, _)| daemon == member)
+            .map(|(_, name)| name.to_string())
+    };
+    json!({
+        "id": ring.configuration.map(|id| id.to_string()),
+        "kind": "regular",
+        "members": ring
+            .members
+            .iter()
+            .map(|member| json!({"name": name(member), "member": member.to_string()}))
+            .collect::<Vec<_>>(),
+    })
+}
+
+fn clients(session: &Status) -> Value {
+    session
+        .clients
+        .iter()
+        .map(|client| {
+            json!({
+                "name": &*client.name,
+                "kind": client.kind.name(),
+                "transport": client.transport.name(),
+                "groups": client.groups,
+                "input": client.input,
+                "unaccepted": client.unaccepted,
+                "backlog": client.backlog,
+                "dropped": client.dropped,
+            })
+        })
+        .collect()
+}
+
+fn ring_figures(ring: &RingStatus) -> Value {
+    json!({
+        "aru": ring.aru,
+        "safe": ring.safe,
+        "high": ring.high,
+        "queued": ring.queued,
+        "personal_window": ring.personal_window,
+        "rotation": ring.rotation.as_secs_f64(),
+        "token_loss": ring.token_loss.as_secs_f64(),
+    })
+}
+
+fn node_counters(counters: NodeCounters) -> Value {
+    let NodeCounters {
+        accepted,
+        sealed,
+        malformed,
+        other_version,
+        other_cluster,
+        own,
+        forged,
+        replayed,
+        unadmitted,
+        unknown_channel,
+        unroutable,
+        admitted,
+    } = counters;
+    json!({
+        "accepted": accepted,
+        "sealed": sealed,
+        "malformed": malformed,
+        "other_version": other_version,
+        "other_cluster": other_cluster,
+        "own": own,
+        "forged": forged,
+        "replayed": replayed,
+        "unadmitted": unadmitted,
+        "unknown_channel": unknown_channel,
+        "unroutable": unroutable,
+        "admitted": admitted,
+    })
+}
+
+fn net_counters(counters: NetCounters) -> Value {
+    let NetCounters {
+        control,
+        data,
+        sent,
+        gaps,
+    } = counters;
+    json!({
+        "control": receive_counters(control),
+        "data": receive_counters(data),
+        "sent": send_counters(sent),
+        "gaps": gaps,
+    })
+}
+
+fn receive_counters(counters: ReceiveCounters) -> Value {
+    let ReceiveCounters {
+        datagrams,
+        bytes,
+        calls,
+        coalesced,
+        filtered,
+        errors,
+        kernel_drops,
+    } = counters;
+    json!({
+        "datagrams": datagrams,
+        "bytes": bytes,
+        "calls": calls,
+        "coalesced": coalesced,
+        "filtered": filtered,
+        "errors": errors,
+        "kernel_drops": kernel_drops,
+    })
+}
+
+fn send_counters(counters: SendCounters) -> Value {
+    let SendCounters {
+        datagrams,
+        bytes,
+        calls,
+        segmented,
+        offload_refused,
+        blocked,
+        dropped_blocked,
+        no_buffers,
+        unreachable,
+        refused,
+        too_large,
+        other_errors,
+        unroutable,
+    } = counters;
+    json!({
+        "datagrams": datagrams,
+        "bytes": bytes,
+        "calls": calls,
+        "segmented": segmented,
+        "offload_refused": offload_refused,
+        "blocked": blocked,
+        "dropped_blocked": dropped_blocked,
+        "no_buffers": no_buffers,
+        "unreachable": unreachable,
+        "refused": refused,
+        "too_large": too_large,
+        "other_errors": other_errors,
+        "unroutable": unroutable,
+    })
+}
+
+fn ring_counters(counters: &RingCounters) -> Value {
+    json!({
+        "visits": counters.visits,
+        "packets_sent": counters.packets_sent,
+        "retransmissions": counters.retransmissions,
+        "packets_received": counters.packets_received,
+        "packets_duplicate": counters.packets_duplicate,
+        "packets_beyond": counters.packets_beyond,
+        "unordered_dropped": counters.unordered_dropped,
+        "token_retransmissions": counters.token_retransmissions,
+        "token_duplicates": counters.token_duplicates,
+        "token_losses": counters.token_losses,
+        "configurations": counters.configurations,
+        "transitions": counters.transitions,
+        "deaf_excluded": counters.deaf_excluded,
+        "joins_stale": counters.joins_stale,
+        "foreign": counters.foreign,
+        "malformed": counters.malformed,
+    })
+}
+
+fn session_counters(counters: &SessionCounters) -> Value {
+    json!({
+        "clients_accepted": counters.clients_accepted,
+        "clients_refused": counters.clients_refused,
+        "clients_disconnected": counters.clients_disconnected,
+        "frames_bad": counters.frames_bad,
+        "frames_unknown": counters.frames_unknown,
+        "published": counters.published,
+        "rejected": counters.rejected,
+        "delivered": counters.delivered,
+        "unreliable_dropped": counters.unreliable_dropped,
+        "views": counters.views,
+        "nonsense": counters.nonsense,
+        "facts_lost": counters.facts_lost,
+    })
+}
