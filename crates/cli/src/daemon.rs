@@ -1,0 +1,113 @@
+//! `groupcast daemon`: options and file to a configuration, logging, and the daemon until a signal ends it.
+
+use std::net::{SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use groupcast_daemon::config::{Config, ConfigError, File, Listen, Options};
+use groupcast_daemon::{Daemon, DaemonError};
+use miette::{LabeledSpan, MietteDiagnostic, NamedSource, Report};
+
+use crate::failure::Failure;
+
+/// Run the daemon of this host.
+///
+/// All daemons of a cluster share a key (`groupcast keygen`) and a multicast address, or know each other as peers. Every
+/// option is a key of the configuration file too, called the same with `_` for `-`; the command line wins.
+/// GROUPCAST_LOG sets what is logged (error, warn, info, debug; default info). SIGTERM and SIGINT leave the group first;
+/// a second one ends at once.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Read this configuration file (TOML)
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The daemon's name, unique in the cluster [default: the host's name]
+    #[arg(long, value_name = "N")]
+    name: Option<String>,
+    /// The interface by which the others are reached [default: where multicasts leave this host; port 4810]
+    #[arg(long, value_name = "IP[:PORT]")]
+    listen: Option<Listen>,
+    /// The group's multicast address [default: 239.192.79.1:4809]
+    #[arg(long, value_name = "IP:PORT", conflicts_with = "peer")]
+    multicast: Option<SocketAddrV4>,
+    /// Another daemon, where there is no multicast; may be repeated
+    #[arg(long, value_name = "IP:PORT")]
+    peer: Vec<SocketAddrV4>,
+    /// The Unix socket for clients [default: /run/groupcast.sock for root, else $XDG_RUNTIME_DIR/groupcast.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Accept clients by TCP too; not encrypted, so on a loopback address only, unless --insecure
+    #[arg(long, value_name = "IP:PORT")]
+    client_listen: Option<SocketAddr>,
+    /// The file with the cluster's key
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    key: Option<PathBuf>,
+    /// Run without a key: no authentication, no encryption
+    #[arg(long)]
+    insecure: bool,
+    /// Write what the group did to this file, for `groupcast check`
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+}
+
+/// Runs the daemon until it ends.
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    groupcast_daemon::log_to_stderr().map_err(Failure::usage)?;
+    let file = args
+        .config
+        .as_deref()
+        .map(File::read)
+        .transpose()
+        .map_err(|error| explain(&error))?;
+    let config = Config::build(file.as_ref(), args.options()).map_err(|error| explain(&error))?;
+    let daemon = Daemon::start(config).map_err(failed)?;
+    daemon.catch_signals().map_err(failed)?;
+    daemon.run().map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failed(error: DaemonError) -> Failure {
+    match error {
+        DaemonError::Config(error) => explain(&error),
+        error => {
+            let failure = Failure::failed(&error);
+            match error.help() {
+                Some(help) => failure.help(help),
+                None => failure,
+            }
+        }
+    }
+}
+
+impl Args {
+    fn options(self) -> Options {
+        Options {
+            name: self.name,
+            listen: self.listen,
+            multicast: self.multicast,
+            peer: Some(self.peer).filter(|peers| !peers.is_empty()),
+            socket: self.socket,
+            client_listen: self.client_listen,
+            key: self.key,
+            insecure: self.insecure.then_some(true),
+            history: self.history,
+            ..Options::default()
+        }
+    }
+}
+
+/// The failure for a configuration error: a usage error, with the line of the file if it came from one.
+fn explain(error: &ConfigError) -> Failure {
+    let Some(place) = error.place() else {
+        return Failure::usage(error).help(error.help());
+    };
+    let source = NamedSource::new(
+        place.source.path.display().to_string(),
+        place.source.text.clone(),
+    );
+    let diagnostic = MietteDiagnostic::new(format!("{place}: {error}"))
+        .with_help(error.help())
+        .with_label(LabeledSpan::underline(place.span.clone()));
+    let report = Report::new(diagnostic).with_source_code(source);
+    Failure::usage(error).rendered(format!("{report:?}"))
+}

@@ -1,0 +1,93 @@
+//! Why a command did not do what it was asked: the text for the user, and the exit code.
+
+use std::fmt;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+
+/// A command that ended without success: what was wrong, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    help: Option<String>,
+    /// The whole report, where it is more than message and help.
+    rendered: Option<String>,
+    exit: Exit,
+}
+
+/// The exit codes but success.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Exit {
+    /// It was tried and failed: 1.
+    Failed,
+    /// What was asked for makes no sense: 2.
+    Usage,
+}
+
+impl Failure {
+    /// It was tried and failed.
+    pub(crate) fn failed(message: impl fmt::Display) -> Self {
+        Self {
+            message: message.to_string(),
+            help: None,
+            rendered: None,
+            exit: Exit::Failed,
+        }
+    }
+
+    /// What was asked for makes no sense.
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self {
+            exit: Exit::Usage,
+            ..Self::failed(message)
+        }
+    }
+
+    /// The same, with what the user can do.
+    pub(crate) fn help(self, help: impl fmt::Display) -> Self {
+        Self {
+            help: Some(help.to_string()),
+            ..self
+        }
+    }
+
+    /// The same, shown as `rendered`.
+    pub(crate) fn rendered(self, rendered: String) -> Self {
+        Self {
+            rendered: Some(rendered),
+            ..self
+        }
+    }
+
+    /// Tells the user on stderr; the exit code is returned.
+    pub(crate) fn report(&self) -> ExitCode {
+        let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+        let bold = Style::new().bold();
+        let mut stderr = anstream::stderr().lock();
+        // Nobody is left to be told if stderr is gone too.
+        if let Some(rendered) = &self.rendered {
+            let _ = writeln!(stderr, "{rendered}");
+            return self.code();
+        }
+        let _ = writeln!(stderr, "{red}error{red:#}: {}", self.message);
+        if let Some(help) = &self.help {
+            let _ = writeln!(stderr, "{bold}help{bold:#}: {help}");
+        }
+        self.code()
+    }
+
+    /// The exit code.
+    pub(crate) fn code(&self) -> ExitCode {
+        match self.exit {
+            Exit::Failed => ExitCode::from(1),
+            Exit::Usage => ExitCode::from(2),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}

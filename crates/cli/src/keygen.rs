@@ -1,0 +1,29 @@
+//! `groupcast keygen`: a new key for a cluster, in a file that only its owner can read.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use groupcast_net::Key;
+
+use crate::failure::Failure;
+
+/// Make a key that the daemons of one cluster share.
+///
+/// The file is new, readable by its owner only, and never overwritten. Copy it to every host of the cluster and start
+/// the daemons there with `--key FILE`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where to write the key
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Writes the key.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    Key::generate(&args.file).map_err(Failure::failed)?;
+    anstream::eprintln!(
+        "wrote a new key to {}: copy it to every host of the cluster, and start the daemons with --key",
+        args.file.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
