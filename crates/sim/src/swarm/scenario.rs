@@ -128,7 +128,8 @@ fn random_host(rng: &mut Rng) -> HostConfig {
     }
 }
 
-/// More than half of the faults come within the aftermath of the one before: where two meet, bugs live.
+/// More than half of the faults come soon after the one before, and in one of eight scenarios twice as many come in one
+/// storm: where two meet, bugs live.
 fn random_faults(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> Vec<Fault> {
     let kinds: Vec<FaultKind> = FaultKind::ALL
         .into_iter()
@@ -137,11 +138,13 @@ fn random_faults(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> Vec<Fault
     let end = (config.duration.as_millis() as u64)
         .saturating_sub(3_000)
         .max(1_001);
-    let count = rng.range(config.faults_min as u64..config.faults_max as u64 + 1);
+    let storm = rng.fork("storm").chance(0.125);
+    let count =
+        rng.range(config.faults_min as u64..config.faults_max as u64 + 1) << u32::from(storm);
     let mut faults: Vec<Fault> = Vec::new();
     for _ in 0..count {
         let at = match faults.last() {
-            Some(last) if rng.chance(0.6) => {
+            Some(last) if storm || rng.chance(0.6) => {
                 let begun = if rng.chance(0.3) { last.until } else { None };
                 begun.unwrap_or(last.at) + rng.duration(Duration::ZERO, Duration::from_millis(700))
             }

@@ -1,0 +1,156 @@
+//! What the network promises: rates, times, queues, partitions.
+
+use super::*;
+
+const MESSAGE: [u8; 100] = [0; 100];
+
+fn network(config: NetworkConfig) -> Network {
+    Network::new(config, 3, Rng::new(1))
+}
+
+/// How many of 20,000 copies, far enough apart not to queue, arrive.
+fn arrivals(network: &mut Network, to: usize) -> usize {
+    (0..20_000)
+        .flat_map(|n| {
+            let now = Time::from_millis(n);
+            network.deliver(now, 0, to, SocketClass::Data, &MESSAGE)
+        })
+        .flatten()
+        .count()
+}
+
+#[test]
+fn loss_and_duplication_have_the_rates_that_were_asked_for() {
+    let mut lossy = network(NetworkConfig {
+        loss: 0.2,
+        ..NetworkConfig::default()
+    });
+    assert!((15_700..16_300).contains(&arrivals(&mut lossy, 1)));
+    lossy.set_ingress_loss(2, 0.5);
+    assert!((7_700..8_300).contains(&arrivals(&mut lossy, 2)));
+    let mut double = network(NetworkConfig {
+        duplication: 0.1,
+        ..NetworkConfig::default()
+    });
+    assert!((21_800..22_200).contains(&arrivals(&mut double, 1)));
+    assert_eq!(double.counters().lost, 0);
+}
+
+#[test]
+fn a_link_takes_its_time_and_the_latency_comes_on_top() {
+    let mut network = network(NetworkConfig {
+        bandwidth: 8_000_000,
+        latency: Duration::from_millis(5),
+        ..NetworkConfig::default()
+    });
+    // One byte a microsecond: 1,434 bytes are 1,500 on the wire.
+    let first = network.leave(Time::ZERO, 0, 1_434).map(Time::as_nanos);
+    let second = network.leave(Time::ZERO, 0, 1_434).map(Time::as_nanos);
+    assert_eq!((first, second), (Some(6_500_000), Some(8_000_000)));
+    let other = network.leave(Time::ZERO, 1, 1_434).map(Time::as_nanos);
+    assert_eq!(other, Some(6_500_000), "each host has its own link");
+}
+
+#[test]
+fn the_tail_is_dropped_beyond_the_queue_and_room_comes_back_with_time() {
+    let mut network = network(NetworkConfig {
+        bandwidth: 8_000_000,
+        ingress_queue: 4_000,
+        ..NetworkConfig::default()
+    });
+    let burst = |network: &mut Network, now| {
+        (0..10)
+            .flat_map(|_| network.deliver(now, 0, 1, SocketClass::Data, &[0; 1_434]))
+            .flatten()
+            .count()
+    };
+    assert_eq!(burst(&mut network, Time::ZERO), 3, "3 × 1,500 exceed 4,000");
+    assert_eq!(network.counters().ingress_dropped, 7);
+    assert_eq!(burst(&mut network, Time::from_millis(100)), 3);
+}
+
+#[test]
+fn a_partition_cuts_both_ways_between_components_and_nothing_within() {
+    let mut network = Network::new(NetworkConfig::default(), 5, Rng::new(1));
+    let cut = Block::partition(5, &[&[0, 1], &[2]]);
+    cut.iter().for_each(|block| network.block(*block));
+    let reaches = |network: &mut Network, from, to| {
+        [SocketClass::Data, SocketClass::Token]
+            .map(|class| network.deliver(Time::ZERO, from, to, class, &MESSAGE)[0].is_some())
+    };
+    for (from, to, expected) in [
+        (0, 1, true),
+        (3, 4, true),
+        (0, 2, false),
+        (2, 3, false),
+        (4, 0, false),
+    ] {
+        assert_eq!(
+            reaches(&mut network, from, to),
+            [expected; 2],
+            "{from} to {to}"
+        );
+        assert_eq!(
+            reaches(&mut network, to, from),
+            [expected; 2],
+            "{to} to {from}"
+        );
+    }
+    cut.iter().for_each(|block| network.unblock(*block));
+    assert_eq!(reaches(&mut network, 0, 2), [true; 2]);
+}
+
+#[test]
+fn a_block_stops_one_class_one_way_and_overlapping_blocks_are_counted() {
+    let mut network = network(NetworkConfig::default());
+    let block = Block {
+        from: 0,
+        to: 1,
+        class: SocketClass::Data,
+    };
+    network.block(block);
+    network.block(block);
+    network.unblock(block);
+    let mut passes =
+        |from, to, class| network.deliver(Time::ZERO, from, to, class, &MESSAGE)[0].is_some();
+    assert!(!passes(0, 1, SocketClass::Data));
+    assert!(passes(0, 1, SocketClass::Token));
+    assert!(passes(1, 0, SocketClass::Data));
+    network.heal();
+    network.unblock(block);
+    assert!(network.deliver(Time::ZERO, 0, 1, SocketClass::Data, &MESSAGE)[0].is_some());
+}
+
+#[test]
+fn jitter_reorders_and_corruption_flips_a_bit_within_the_datagram() {
+    let mut network = network(NetworkConfig {
+        jitter: Duration::from_micros(100),
+        corruption: 1.0,
+        ..NetworkConfig::default()
+    });
+    let arrivals: Vec<Arrival> = (0..1_000)
+        .flat_map(|n| {
+            let now = Time::from_nanos(n * 10_000);
+            network.deliver(now, 0, 1, SocketClass::Data, &MESSAGE)
+        })
+        .flatten()
+        .collect();
+    assert_eq!(arrivals.len(), 1_000);
+    assert!(!arrivals.is_sorted_by_key(|arrival| arrival.at));
+    assert!(
+        arrivals
+            .iter()
+            .all(|arrival| arrival.flipped.is_some_and(|bit| bit < 800))
+    );
+}
+
+#[test]
+fn a_filter_drops_the_very_datagram_that_it_chooses() {
+    let mut network = network(NetworkConfig::default());
+    network.drop_once(|info| info.to == 1 && info.index == 2);
+    let arrived: Vec<bool> = (0..5)
+        .map(|_| network.deliver(Time::ZERO, 0, 1, SocketClass::Data, &MESSAGE)[0].is_some())
+        .collect();
+    assert_eq!(arrived, [true, true, false, true, true]);
+    assert_eq!(network.counters().filtered, 1);
+}

@@ -1,0 +1,172 @@
+//! What befalls hosts: processes that start, crash, stop and go on, clocks that change; and the adversary's work.
+
+use std::rc::Rc;
+
+use groupcast_core::node::{AdmissionConfig, NodeConfig, Reach};
+use groupcast_core::trace::Observation;
+use groupcast_core::{Incarnation, MemberId, Node, NodeId, Ordered};
+
+use super::{CHANNEL, CLUSTER_KEY, Step, World};
+use crate::adversary::{Adversary, AdversaryConfig};
+use crate::clock::{Clock, ClockRate};
+use crate::host::{self, Received, Seen, Status};
+use crate::record::Tap;
+use crate::seal::FakeSealer;
+
+impl<P: Ordered> World<P> {
+    /// A new process begins on a host that has none.
+    ///
+    /// # Panics
+    /// If a process is alive there.
+    pub(crate) fn start(&mut self, index: usize) -> MemberId {
+        let now = self.agenda.now();
+        assert!(
+            !self.hosts[index].is_alive(),
+            "a process is alive on host {index}"
+        );
+        let lives = self.hosts[index].lives;
+        let rng = self.rng.fork_index(index as u64).fork_index(lives);
+        let local = MemberId {
+            node: NodeId(index as u64 + 1),
+            incarnation: Incarnation(self.incarnations.next_u64()),
+        };
+        let reach = if self.multicast {
+            Reach::Multicast
+        } else {
+            let others = (0..self.hosts.len()).filter(|other| *other != index);
+            Reach::Mesh(others.map(host::address).collect())
+        };
+        let config = NodeConfig {
+            local,
+            reach,
+            admission: AdmissionConfig::default(),
+        };
+        let sealer = Box::new(FakeSealer::new(CLUSTER_KEY, local.incarnation));
+        let mut node = Node::new(config, sealer, &rng.fork("node"));
+        let clock = Clock::new(now, self.hosts[index].rate);
+        let instance = (self.factory)(local, rng.fork("protocol"), clock.local(now));
+        node.open(CHANNEL, instance);
+        let mut record = self.record.borrow_mut();
+        record.now = now;
+        record.checker.set_name(local, &format!("h{index}"));
+        drop(record);
+        node.observe_with(Box::new(Tap(Rc::clone(&self.record))));
+        let host = &mut self.hosts[index];
+        host.node = Some(node);
+        host.status = Status::Up;
+        host.lives += 1;
+        host.seen = Seen::default();
+        host.clock = clock;
+        host.busy_until = now;
+        host.spinning = 0;
+        self.tell(index, format_args!("starts as {local:?}"));
+        self.drain(index);
+        local
+    }
+
+    /// The process of a host ends without a word. Nothing if there is none.
+    pub(crate) fn crash(&mut self, index: usize) {
+        let host = &mut self.hosts[index];
+        if !host.is_alive() {
+            return;
+        }
+        host.close(Status::Down);
+        if let Some(node) = &mut host.node {
+            node.observe(&Observation::Crash);
+        }
+        self.tell(index, format_args!("crashes"));
+    }
+
+    /// Stops the process of a host.
+    pub(crate) fn pause(&mut self, index: usize) {
+        if self.hosts[index].status == Status::Up {
+            self.hosts[index].status = Status::Paused;
+            self.tell(index, format_args!("pauses"));
+        }
+    }
+
+    /// Lets the process of a host go on. Whether its timeouts or its queues come first is left to chance.
+    pub(crate) fn resume(&mut self, index: usize) {
+        if self.hosts[index].status != Status::Paused {
+            return;
+        }
+        let now = self.agenda.now();
+        self.tell(index, format_args!("resumes"));
+        let host = &mut self.hosts[index];
+        host.status = Status::Up;
+        host.busy_until = host.busy_until.max(now);
+        if self.incarnations.chance(0.5) {
+            self.arm(index);
+            self.schedule_work(index);
+        } else {
+            self.schedule_work(index);
+            self.arm(index);
+        }
+    }
+
+    /// A host's clock runs at `rate` from now on, also that of its next processes.
+    pub(crate) fn set_clock_rate(&mut self, index: usize, rate: ClockRate) {
+        let now = self.agenda.now();
+        let host = &mut self.hosts[index];
+        host.rate = rate;
+        host.clock.set_rate(now, rate);
+        host.timer = None;
+        host.timer_generation += 1;
+        self.arm(index);
+        self.tell(index, format_args!("has a clock of {rate:?}"));
+    }
+
+    // The adversary.
+
+    /// Listens from now on, so that there is something to replay.
+    pub(crate) fn listen(&mut self, config: AdversaryConfig) {
+        self.adversary = Some(Adversary::new(config, self.rng.fork("adversary")));
+    }
+
+    pub(crate) fn set_attacking(&mut self, attacking: bool) {
+        self.attacking = attacking;
+        self.attacks += 1;
+        if attacking {
+            self.schedule_attack(self.attacks);
+        }
+    }
+
+    fn schedule_attack(&mut self, generation: u64) {
+        if let Some(adversary) = &mut self.adversary {
+            let at = self.agenda.now() + adversary.pause();
+            self.agenda.push(at, Step::Attack { generation });
+        }
+    }
+
+    pub(super) fn attack(&mut self, generation: u64) {
+        if !self.attacking || generation != self.attacks {
+            return;
+        }
+        let hosts = self.hosts.len();
+        let attack = self.adversary.as_mut().and_then(|it| it.attack(hosts));
+        if let Some((datagram, host)) = attack {
+            let received = Received {
+                datagram,
+                flipped: None,
+            };
+            self.arrive(host, received);
+        }
+        self.schedule_attack(generation);
+    }
+
+    /// A line of the trace about a host.
+    pub(crate) fn tell(&mut self, index: usize, what: std::fmt::Arguments<'_>) {
+        let now = self.agenda.now();
+        if let Some(trace) = &mut self.trace {
+            trace.line(now, index, what);
+        }
+    }
+
+    /// A line of the trace about the world.
+    pub(crate) fn note(&mut self, what: std::fmt::Arguments<'_>) {
+        let now = self.agenda.now();
+        if let Some(trace) = &mut self.trace {
+            (trace.sink)(&format!("{now:?} *** {what}"));
+        }
+    }
+}
