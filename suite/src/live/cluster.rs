@@ -4,7 +4,7 @@
 //! fails. Who waits for what is the tests' business; this file only knows how to start, ask and stop.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -78,6 +78,11 @@ impl Cluster {
         self.path(&format!("host-{host}.sock"))
     }
 
+    /// The binary under test.
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     /// `groupcast ARGUMENTS` on a host.
     pub fn command(&self, host: usize, arguments: &[&str]) -> Command {
         let mut command = self.bed.command(host, &self.binary);
@@ -98,23 +103,33 @@ impl Cluster {
         self.start_as(host, &format!("host-{host}"), &all)
     }
 
+    /// The same without a history, for runs whose history would fill the disk.
+    pub fn start_without_history(&mut self, host: usize, options: &[&str]) -> Outcome {
+        let key = self.path("cluster.key");
+        let mut all = vec!["--key", &key];
+        all.extend(options);
+        self.launch_daemon(host, &format!("host-{host}"), &all)
+    }
+
     /// Starts a daemon that calls itself `name`, with `options`.
     pub fn start_as(&mut self, host: usize, name: &str, options: &[&str]) -> Outcome {
+        let count = self.histories.len() + 1;
+        let history = self.path(&format!("history-{count}-host-{host}.ndjson"));
+        self.histories.push(history.clone().into());
+        let mut all = vec!["--history", &history];
+        all.extend(options);
+        self.launch_daemon(host, name, &all)
+    }
+
+    fn launch_daemon(&mut self, host: usize, name: &str, options: &[&str]) -> Outcome {
         self.hosts[host - 1].lives += 1;
         let life = self.hosts[host - 1].lives;
-        let history = self
-            .bed
-            .directory()
-            .join(format!("host-{host}-{life}.ndjson"));
         let listen = format!("{}:{PORT}", self.bed.address(host));
-        let (socket, shown) = (self.socket(host), history.display().to_string());
+        let socket = self.socket(host);
         let mut command = self.command(host, &["daemon", "--name", name, "--listen", &listen]);
-        command
-            .args(["--socket", &socket, "--history", &shown])
-            .args(options);
+        command.args(["--socket", &socket]).args(options);
         let daemon = self.bed.launch(&format!("daemon-{host}-{life}"), command)?;
         self.hosts[host - 1].daemon = Some(daemon);
-        self.histories.push(history);
         Ok(())
     }
 

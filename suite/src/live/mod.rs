@@ -5,6 +5,7 @@
 //! - [`text`]: something to publish.
 //! - [`eavesdrop`], [`pcap`]: what an eavesdropper has; [`forged`]: what becomes of it in an adversary's hands
 //!   (`src/bin/adversary.rs`).
+//! - [`transfer`]: a text through a lossy network; [`exclusion`]: all members flood.
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
 //!
 //! The tests are in `tests/live_*.rs`, one behaviour a file. They are ignored unless asked for (`cargo xtask test` asks
@@ -12,12 +13,14 @@
 
 pub mod cluster;
 pub mod eavesdrop;
+pub mod exclusion;
 pub mod failover;
 pub mod forged;
 pub mod judge;
 pub mod pcap;
 pub mod stream;
 pub mod text;
+pub mod transfer;
 
 use std::error::Error;
 use std::fmt;

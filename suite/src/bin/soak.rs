@@ -1,0 +1,169 @@
+//! The long live runs: what takes minutes, beside the live tests that take seconds.
+//!
+//! `cargo xtask soak [failover|exclusion|forged|transfer|all] [options]`, as root. Prints a table, and last one line of
+//! JSON; exit 1 if anything is not as promised.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use groupcast_lab::Testbed;
+use groupcast_suite::live::failover::{self, Fault, median_and_max};
+use groupcast_suite::live::forged::{self, Attack};
+use groupcast_suite::live::{Outcome, exclusion, transfer};
+use serde_json::{Value, json};
+
+/// Half of the fail-overs must be below this.
+const FAILOVER_MEDIAN: Duration = Duration::from_millis(400);
+/// All of them must be below this.
+const FAILOVER_WORST: Duration = Duration::from_secs(1);
+
+/// Long live runs of groupcast in network namespaces.
+#[derive(Parser)]
+#[command(name = "soak")]
+struct Options {
+    /// What to run
+    #[arg(value_enum, default_value = "all")]
+    what: What,
+    /// Fail-overs of each kind
+    #[arg(long, default_value_t = 20)]
+    times: usize,
+    /// How long all members flood, in minutes
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+    /// Altered datagrams to send
+    #[arg(long, default_value_t = 1_000_000)]
+    datagrams: u64,
+    /// Altered datagrams a second
+    #[arg(long, default_value_t = 15_000)]
+    rate: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Five members under load, one dies or falls silent
+    Failover,
+    /// All members flood: nobody is excluded
+    Exclusion,
+    /// Altered datagrams change counters only
+    Forged,
+    /// A text through 3 and 5 hosts at 0, 1, 5 and 20 % loss
+    Transfer,
+    /// All of it
+    All,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if let Err(reason) = Testbed::available() {
+        eprintln!("cannot soak: {reason}");
+        return ExitCode::FAILURE;
+    }
+    let runs: [(What, &str, fn(&Options) -> Outcome<Value>); 4] = [
+        (What::Transfer, "transfer", run_transfer),
+        (What::Failover, "failover", run_failover),
+        (What::Forged, "forged", run_forged),
+        (What::Exclusion, "exclusion", run_exclusion),
+    ];
+    let mut results = serde_json::Map::new();
+    let mut clean = true;
+    for (what, name, run) in runs {
+        if options.what != What::All && options.what != what {
+            continue;
+        }
+        println!("== {name}");
+        let result = run(&options).unwrap_or_else(|error| {
+            clean = false;
+            println!("FAILED: {error}");
+            json!({"failed": error.to_string()})
+        });
+        results.insert(name.to_owned(), result);
+    }
+    results.insert("clean".to_owned(), clean.into());
+    println!("{}", Value::Object(results));
+    if clean {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn run_transfer(_: &Options) -> Outcome<Value> {
+    let mut rows = Vec::new();
+    println!("{:>5} {:>7} {:>10}", "hosts", "loss %", "seconds");
+    for hosts in [3, 5] {
+        for permille in [0, 10, 50, 200] {
+            let took = transfer::run(hosts, permille)?.as_secs_f64();
+            let loss = f64::from(permille) / 10.0;
+            println!("{hosts:>5} {loss:>7} {took:>10.2}");
+            rows.push(json!({"hosts": hosts, "loss_percent": loss, "seconds": took}));
+        }
+    }
+    Ok(rows.into())
+}
+
+fn run_failover(options: &Options) -> Outcome<Value> {
+    let mut rows = Vec::new();
+    let mut late = Vec::new();
+    println!(
+        "{:<12} {:>5} {:>11} {:>10}",
+        "fault", "times", "median ms", "worst ms"
+    );
+    for fault in [Fault::Kill, Fault::Silence] {
+        let durations = failover::measure(5, fault, options.times)?;
+        let (median, worst) = median_and_max(&durations);
+        let millis: Vec<u128> = durations.iter().map(Duration::as_millis).collect();
+        println!(
+            "{fault:<12} {:>5} {:>11} {:>10}",
+            durations.len(),
+            median.as_millis(),
+            worst.as_millis()
+        );
+        rows.push(json!({
+            "fault": fault.to_string(),
+            "median_ms": median.as_millis() as u64,
+            "worst_ms": worst.as_millis() as u64,
+            "all_ms": millis.iter().map(|millis| *millis as u64).collect::<Vec<_>>(),
+        }));
+        if median > FAILOVER_MEDIAN || worst > FAILOVER_WORST {
+            late.push(format!("{fault}: {millis:?} ms"));
+        }
+    }
+    if late.is_empty() {
+        Ok(rows.into())
+    } else {
+        Err(format!(
+            "more than {FAILOVER_MEDIAN:?} in the median or {FAILOVER_WORST:?} at worst: {}",
+            late.join("; ")
+        )
+        .into())
+    }
+}
+
+fn run_forged(options: &Options) -> Outcome<Value> {
+    let adversary = std::env::current_exe()?.with_file_name("adversary");
+    let report = forged::attack(Attack {
+        program: adversary.display().to_string(),
+        datagrams: options.datagrams,
+        rate: options.rate,
+    })?;
+    println!("{report}");
+    let rejected: serde_json::Map<String, Value> = report
+        .rejected
+        .iter()
+        .map(|(counter, count)| ((*counter).to_owned(), (*count).into()))
+        .collect();
+    Ok(json!({"sent": report.sent, "rejected": rejected}))
+}
+
+fn run_exclusion(options: &Options) -> Outcome<Value> {
+    let length = Duration::from_secs_f64(options.minutes * 60.0);
+    let report = exclusion::flood(5, length)?;
+    println!("{report}");
+    Ok(json!({
+        "minutes": options.minutes,
+        "packets": report.packets,
+        "scheduling_gaps": report.gaps,
+        "configurations": report.configurations,
+    }))
+}

@@ -1,0 +1,101 @@
+//! All members flood the ring on a machine that has fewer processors than daemons: nobody may be excluded for being slow.
+
+use std::fmt;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use groupcast_lab::{Link, Process};
+
+use super::Outcome;
+use super::cluster::{Cluster, GROUP, MULTICAST};
+
+/// How often the daemons are asked.
+const LOOK: Duration = Duration::from_secs(5);
+/// What every host publishes, as fast as it is taken.
+const FLOOD: [&str; 4] = ["--size", "1350", "--count", "1000000000"];
+
+/// What a flood showed.
+pub struct Report {
+    /// Configurations installed after the first, over all daemons.
+    pub configurations: u64,
+    /// Scheduling gaps that the daemons logged.
+    pub gaps: u64,
+    /// Packets that the ring carried.
+    pub packets: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} packets; {} further configurations; {} scheduling gaps above 250 ms",
+            self.packets, self.configurations, self.gaps
+        )
+    }
+}
+
+/// Floods from all of `hosts` hosts for `length`. An error if a configuration changed although no daemon logged a
+/// scheduling gap.
+pub fn flood(hosts: usize, length: Duration) -> Outcome<Report> {
+    let mut cluster = Cluster::new(hosts, Link::Unlimited)?;
+    for host in 1..=hosts {
+        // A history of all of this would fill the disk.
+        cluster.start_without_history(host, &["--multicast", MULTICAST])?;
+    }
+    cluster.await_members(&(1..=hosts).collect::<Vec<_>>())?;
+    let subscribers = (1..=hosts)
+        .map(|host| subscribe_to_nothing(&cluster, host))
+        .collect::<Outcome<Vec<_>>>()?;
+    let mut publishers = (1..=hosts)
+        .map(|host| cluster.publish_as(host, "flood", &FLOOD))
+        .collect::<Outcome<Vec<_>>>()?;
+    let before = figures(&cluster, hosts)?;
+    let begun = Instant::now();
+    while begun.elapsed() < length {
+        sleep(LOOK.min(length));
+        for process in &mut publishers {
+            if !process.is_running() {
+                let said = process.stderr()?;
+                return Err(format!("{} ended: {said}", process.label()).into());
+            }
+        }
+    }
+    let after = figures(&cluster, hosts)?;
+    drop((publishers, subscribers));
+    let report = Report {
+        configurations: after.configurations - before.configurations,
+        gaps: after.gaps,
+        packets: after.packets - before.packets,
+    };
+    if report.configurations > 0 && report.gaps == 0 {
+        return Err(format!("a false exclusion: {report}").into());
+    }
+    if report.packets < 1000 {
+        return Err(format!("that was no flood: {report}").into());
+    }
+    Ok(report)
+}
+
+/// A subscriber whose output nobody keeps.
+fn subscribe_to_nothing(cluster: &Cluster, host: usize) -> Outcome<Process> {
+    let mut command = cluster.bed.command(host, "sh");
+    command
+        .args(["-c", "exec \"$0\" \"$@\" > /dev/null"])
+        .arg(cluster.binary())
+        .args(["sub", GROUP, "--socket", &cluster.socket(host)]);
+    Ok(cluster.bed.launch(&format!("sub-{host}"), command)?)
+}
+
+fn figures(cluster: &Cluster, hosts: usize) -> Outcome<Report> {
+    let mut sum = Report {
+        configurations: 0,
+        gaps: 0,
+        packets: 0,
+    };
+    for host in 1..=hosts {
+        sum.configurations += cluster.counter(host, &["counters", "ring", "configurations"])?;
+        sum.gaps += cluster.counter(host, &["counters", "net", "gaps"])?;
+        sum.packets += cluster.counter(host, &["counters", "ring", "packets_sent"])?;
+    }
+    Ok(sum)
+}
