@@ -117,9 +117,7 @@ fn stream(child: &mut Child) -> mpsc::Receiver<Tally> {
         {
             let line = String::from_utf8_lossy(&bytes);
             print!("{line}");
-            if let Some(tally) = Tally::of_line(line.trim_end())
-                && counted.send(tally).is_err()
-            {
+            if counted.send(Tally::of_line(line.trim_end())).is_err() {
                 return;
             }
             bytes.clear();
@@ -213,7 +211,10 @@ mod tests {
     fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
         let begun = Instant::now();
         let finished = run(
-            command("sh", ["-c", "sh -c 'sleep 60; true'; true"]),
+            command(
+                "sh",
+                ["-c", "exec 2>/dev/null; sh -c 'sleep 60; true'; true"],
+            ),
             Duration::from_millis(300),
         );
         assert!(

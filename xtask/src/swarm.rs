@@ -1,6 +1,7 @@
 //! `cargo xtask swarm` and `cargo xtask soak`: build the suite's programs once, hand the options over; and the part of
 //! the swarm that every change must pass.
 
+use std::ops::Range;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,10 @@ use crate::{Failure, exec::cargo};
 
 /// The profile of the swarm: optimised, with overflow checks and debug assertions.
 const PROFILE: &str = "swarm";
-/// How many seeds a chunk has: small enough that the time is kept, large enough that both cores stay busy.
-const CHUNK: u64 = 100;
-/// How long a chunk may take before something hangs.
-const CHUNK_TIME_MAX: Duration = Duration::from_secs(300);
+/// How many seeds tell how fast the swarm is.
+const SAMPLE: u64 = 64;
+/// How long the build may take before something hangs.
+const BUILD_TIME_MAX: Duration = Duration::from_secs(900);
 /// Within how many seeds each planted bug must be caught.
 const PLANT_SEEDS: u64 = 2_000;
 /// How long the search for one planted bug may take.
@@ -21,27 +22,30 @@ const PLANT_TIME_MAX: Duration = Duration::from_secs(240);
 
 /// `cargo xtask swarm …`
 pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
-    exec::hand_over(build(PROFILE, "swarm"))?;
+    exec::hand_over(build())?;
     exec::hand_over(program(PROFILE, "swarm", args))
 }
 
 /// `cargo xtask soak …`
 pub(crate) fn soak(args: &[String]) -> Result<(), Failure> {
-    exec::hand_over(cargo(["build", "--release", "--bin", "groupcast"]))?;
-    exec::hand_over(build("release", "soak"))?;
+    let release = ["build", "--release"];
+    exec::hand_over(cargo(release.into_iter().chain(["--package", "groupcast"])))?;
+    // It calls the suite's other programs.
+    let suite = ["--package", "groupcast-suite", "--bins"];
+    exec::hand_over(cargo(release.into_iter().chain(suite)))?;
     exec::hand_over(program("release", "soak", args))
 }
 
-/// The command that builds the suite's program `name`.
-pub(crate) fn build(profile: &str, name: &str) -> Command {
+/// The command that builds the swarm.
+fn build() -> Command {
     cargo([
         "build",
         "--profile",
-        profile,
+        PROFILE,
         "--package",
         "groupcast-suite",
         "--bin",
-        name,
+        "swarm",
     ])
 }
 
@@ -54,28 +58,36 @@ fn swarm(args: &[&str]) -> Command {
     program(PROFILE, "swarm", &args)
 }
 
-/// Builds the swarm and runs seed after seed from 0, chunk by chunk, until `budget` is used up. The same seeds every
-/// time: what they find is found again.
+/// Builds the swarm and runs as many seeds, from 0, as fit into `budget`: the first few tell how many that are. The
+/// same seeds every time, so what they find is found again. Returns how many.
 pub(crate) fn within(budget: Duration) -> (Finished, u64) {
-    let mut finished = exec::run(build(PROFILE, "swarm"), Duration::from_secs(900));
+    let mut finished = exec::run(build(), BUILD_TIME_MAX);
     if finished.error.is_some() {
         return (finished, 0);
     }
     let jobs = jobs();
+    let seeds = |range: Range<u64>| {
+        let range = format!("{}..{}", range.start, range.end);
+        let time_max = budget * 2 + Duration::from_secs(60);
+        exec::run(swarm(&["--seeds", &range, "--jobs", &jobs]), time_max)
+    };
     let begun = Instant::now();
-    let mut seeds = 0;
-    while finished.error.is_none() && (seeds == 0 || begun.elapsed() < budget) {
-        let range = format!("{seeds}..{}", seeds + CHUNK);
-        finished = exec::run(swarm(&["--seeds", &range, "--jobs", &jobs]), CHUNK_TIME_MAX);
-        seeds += CHUNK;
+    finished = seeds(0..SAMPLE);
+    let sampled = begun.elapsed();
+    if finished.error.is_some() || sampled >= budget {
+        return (finished, SAMPLE);
     }
-    finished.tally = Tally::NONE;
-    (finished, seeds)
+    let rate = SAMPLE as f64 / sampled.as_secs_f64();
+    let end = SAMPLE + (rate * (budget - sampled).as_secs_f64()) as u64;
+    if end > SAMPLE {
+        finished = seeds(SAMPLE..end);
+    }
+    (finished, end)
 }
 
 /// Checks that the swarm catches each bug that can be planted.
 pub(crate) fn canaries() -> Finished {
-    let mut sum = exec::run(build(PROFILE, "swarm"), Duration::from_secs(900));
+    let mut sum = exec::run(build(), BUILD_TIME_MAX);
     if sum.error.is_some() {
         return sum;
     }

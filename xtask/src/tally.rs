@@ -6,9 +6,9 @@ use std::ops::AddAssign;
 /// Counts of tests. A check that runs no test runner (format, lint, …) counts as one test.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Tally {
-    pub(crate) passed: u64,
-    pub(crate) failed: u64,
-    pub(crate) skipped: u64,
+    pub(crate) passed: i64,
+    pub(crate) failed: i64,
+    pub(crate) skipped: i64,
 }
 
 impl Tally {
@@ -30,8 +30,30 @@ impl Tally {
         ..Self::NONE
     };
 
-    /// The counts in a closing line of libtest (unit, integration and doc tests); `None` for any other line.
-    pub(crate) fn of_line(line: &str) -> Option<Self> {
+    /// What `line` of a test runner's output adds to the counts.
+    ///
+    /// Most is said by the closing lines of libtest (unit, integration and doc tests). Two lines before them correct
+    /// what they will say: a live test that is ignored is counted where it is run, by the step `live`; and one that
+    /// finds that it cannot run says `skipped:` and passes.
+    pub(crate) fn of_line(line: &str) -> Self {
+        if line.starts_with("test ") && line.contains(" ... ignored, live: ") {
+            return Self {
+                skipped: -1,
+                ..Self::NONE
+            };
+        }
+        if line.starts_with("skipped: ") {
+            return Self {
+                passed: -1,
+                skipped: 1,
+                ..Self::NONE
+            };
+        }
+        Self::of_closing(line).unwrap_or(Self::NONE)
+    }
+
+    /// The counts in a closing line of libtest.
+    fn of_closing(line: &str) -> Option<Self> {
         let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
         let count = |what: &str| {
             counts
@@ -70,38 +92,52 @@ impl fmt::Display for Tally {
 mod tests {
     use super::*;
 
-    #[test]
-    fn closing_lines_of_libtest_are_read() {
-        let ok = "test result: ok. 12 passed; 0 failed; 3 ignored; 0 measured; 1 filtered out; finished in 0.10s";
-        assert_eq!(
-            Tally::of_line(ok),
-            Some(Tally {
-                passed: 12,
-                failed: 0,
-                skipped: 3
-            })
-        );
-        let failed = "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s";
-        assert_eq!(
-            Tally::of_line(failed),
-            Some(Tally {
-                passed: 1,
-                failed: 2,
-                skipped: 0
-            })
-        );
+    fn of(lines: &[&str]) -> Tally {
+        let mut sum = Tally::NONE;
+        for line in lines {
+            sum += Tally::of_line(line);
+        }
+        sum
+    }
+
+    fn counts(passed: i64, failed: i64, skipped: i64) -> Tally {
+        Tally {
+            passed,
+            failed,
+            skipped,
+        }
     }
 
     #[test]
-    fn other_lines_count_nothing() {
-        for line in [
-            "test ring::wire::golden ... ok",
+    fn closing_lines_of_libtest_are_summed() {
+        let lines = [
             "running 3 tests",
-            "test result: ok",
+            "test ring::wire::golden ... ok",
+            "test result: ok. 12 passed; 0 failed; 3 ignored; 0 measured; 1 filtered out; finished in 0.10s",
             "",
-        ] {
-            assert_eq!(Tally::of_line(line), None, "{line}");
-        }
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s",
+            "test result: ok",
+        ];
+        assert_eq!(of(&lines), counts(13, 2, 3));
+    }
+
+    #[test]
+    fn a_live_test_is_counted_where_it_is_run() {
+        let lines = [
+            "test transfer ... ignored, live: needs root and network namespaces",
+            "test role ... ignored, the part that runs inside a host",
+            "test result: ok. 0 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+        ];
+        assert_eq!(of(&lines), counts(0, 0, 1));
+    }
+
+    #[test]
+    fn a_live_test_that_cannot_run_is_skipped_not_passed() {
+        let lines = [
+            "skipped: needs root to create network namespaces",
+            "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+        ];
+        assert_eq!(of(&lines), counts(1, 0, 1));
     }
 
     #[test]

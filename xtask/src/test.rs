@@ -385,6 +385,7 @@ fn live() -> Outcome {
         "--",
         "--ignored",
         "--test-threads=1",
+        "--show-output",
     ]);
     of_runner(exec::run(tests, COMMAND_TIME_MAX), String::new())
 }
