@@ -364,7 +364,7 @@ mod tests {
             },
             Op::Disconnect { client: 5 },
         ] {
-            roster.apply(&op).unwrap();
+            roster.apply_remembering(&op).unwrap();
         }
         State {
             config: ConfigId {

@@ -1,0 +1,237 @@
+//! A client of a test: it writes frames, reads frames, keeps what it saw, and checks it at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use groupcast_core::{Place, Service};
+use groupcast_session::View;
+use groupcast_session::frame::{
+    ClientFrame, ClientKind, DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, HEADER_LEN, Hello,
+    MAGIC, Message, Refusal, Request, Welcome, credit_cost, encode_publish_head,
+};
+
+/// Something that a subscriber saw.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Seen {
+    Message(Message),
+    View(View),
+}
+
+pub struct TestClient {
+    pub name: String,
+    /// For the daemon.
+    pub written: Vec<u8>,
+    /// From the daemon, not read yet.
+    pub received: Vec<u8>,
+    decoder: FrameDecoder,
+    pub open: bool,
+    /// Whether it takes what it is sent.
+    pub reads: bool,
+    /// Whether it gives credit back for what it reads.
+    pub grants: bool,
+    pub welcome: Option<Welcome>,
+    pub refused: Option<(Refusal, String)>,
+    pub disconnected: Option<(Disconnect, String)>,
+    pub seen: Vec<Seen>,
+    pub accepted: u64,
+    /// For each acceptance: the number, and how many configurations its daemon had had by then.
+    pub acceptances: Vec<(u64, usize)>,
+    pub rejected: BTreeMap<u64, String>,
+    pub rejected_groups: Vec<(Request, String)>,
+    pub published: u64,
+    pub credit: u64,
+    pub outstanding: u64,
+    pub reports: Vec<String>,
+    /// Payloads that this client published and is subscribed to: accepted only after it has seen them.
+    pub expects_own: BTreeMap<u64, Vec<u8>>,
+    payloads: BTreeSet<Vec<u8>>,
+}
+
+impl TestClient {
+    pub fn new(name: &str) -> Self {
+        Self::with_window(name, 1 << 40)
+    }
+
+    pub fn with_window(name: &str, delivery_window: u64) -> Self {
+        let mut written = MAGIC.to_vec();
+        ClientFrame::Hello(Hello {
+            version_min: 1,
+            version_max: 1,
+            features: 0,
+            kind: ClientKind::Application,
+            delivery_window,
+            name: (!name.is_empty()).then(|| name.into()),
+        })
+        .encode(&mut written);
+        Self {
+            name: name.into(),
+            written,
+            received: Vec::new(),
+            decoder: FrameDecoder::new(FRAME_MAX),
+            open: true,
+            reads: true,
+            grants: true,
+            welcome: None,
+            refused: None,
+            disconnected: None,
+            seen: Vec::new(),
+            accepted: 0,
+            acceptances: Vec::new(),
+            rejected: BTreeMap::new(),
+            rejected_groups: Vec::new(),
+            published: 0,
+            credit: 0,
+            outstanding: 0,
+            reports: Vec::new(),
+            expects_own: BTreeMap::new(),
+            payloads: BTreeSet::new(),
+        }
+    }
+
+    pub fn send(&mut self, frame: &ClientFrame) {
+        frame.encode(&mut self.written);
+    }
+
+    pub fn join(&mut self, group: &str) {
+        self.send(&ClientFrame::Join {
+            group: group.into(),
+            discard_own: false,
+        });
+    }
+
+    pub fn leave(&mut self, group: &str) {
+        self.send(&ClientFrame::Leave {
+            group: group.into(),
+        });
+    }
+
+    /// Publishes whether there is credit or not; returns the number.
+    pub fn publish(&mut self, groups: &[&str], service: Service, payload: &[u8]) -> u64 {
+        self.published += 1;
+        let len = encode_publish_head(
+            &mut self.written,
+            self.published,
+            service,
+            groups,
+            payload.len(),
+        );
+        self.written.extend_from_slice(payload);
+        self.outstanding += credit_cost(len) as u64;
+        self.published
+    }
+
+    /// Whether a message of `len` bytes to a short group name may be published now.
+    pub fn may_publish(&self, len: usize) -> bool {
+        let cost = credit_cost(HEADER_LEN + 30 + len) as u64;
+        self.outstanding == 0 || self.outstanding + cost <= self.credit
+    }
+
+    /// Reads what has been received; `configs` configurations have been delivered to its daemon.
+    pub fn read(&mut self, configs: usize) {
+        let received = std::mem::take(&mut self.received);
+        let mut rest = &received[..];
+        while !rest.is_empty() {
+            let space = self.decoder.space();
+            let len = space.len().min(rest.len());
+            space[..len].copy_from_slice(&rest[..len]);
+            self.decoder.filled(len);
+            rest = &rest[len..];
+        }
+        while let Some(raw) = self.decoder.next_frame().unwrap() {
+            let cost = credit_cost(raw.stream_len()) as u64;
+            let frame = DaemonFrame::decode(raw).unwrap();
+            let credited = matches!(frame, Some(DaemonFrame::Message(_) | DaemonFrame::View(_)));
+            if credited && self.grants {
+                self.send(&ClientFrame::Credit { bytes: cost });
+            }
+            self.take(frame.expect("the daemon speaks version 1"), configs);
+        }
+    }
+
+    fn take(&mut self, frame: DaemonFrame, configs: usize) {
+        assert!(self.disconnected.is_none(), "nothing follows the last word");
+        match frame {
+            DaemonFrame::Welcome(welcome) => {
+                self.credit = welcome.publish_window;
+                self.welcome = Some(welcome);
+            }
+            DaemonFrame::Refused { code, text } => self.refused = Some((code, text)),
+            DaemonFrame::Message(message) => self.take_message(message),
+            DaemonFrame::View(view) => self.seen.push(Seen::View(view)),
+            DaemonFrame::Accepted { up_to } => {
+                assert!(up_to > self.accepted, "accepted grows");
+                for (number, payload) in self.expects_own.range(self.accepted + 1..=up_to) {
+                    assert!(
+                        self.payloads.contains(payload) || self.rejected.contains_key(number),
+                        "{number} is accepted before it is delivered"
+                    );
+                }
+                self.accepted = up_to;
+                self.acceptances.push((up_to, configs));
+            }
+            DaemonFrame::Credit { bytes } => {
+                self.outstanding = self.outstanding.checked_sub(bytes).expect("no gift");
+            }
+            DaemonFrame::Rejected { request, text, .. } => match request {
+                Request::Publish(number) => {
+                    assert!(self.rejected.insert(number, text).is_none());
+                }
+                request => self.rejected_groups.push((request, text)),
+            },
+            DaemonFrame::StatusReport(json) | DaemonFrame::GroupsReport(json) => {
+                self.reports.push(String::from_utf8(json.to_vec()).unwrap());
+            }
+            DaemonFrame::Disconnected { code, text } => self.disconnected = Some((code, text)),
+            DaemonFrame::Pong { token } => self.reports.push(format!("pong {token}")),
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+
+    fn take_message(&mut self, message: Message) {
+        if let Some(place) = message.place {
+            let last = self.messages().filter_map(|message| message.place).last();
+            assert!(
+                last.is_none_or(|last: Place| last.seq < place.seq),
+                "places increase"
+            );
+            assert!(
+                self.payloads.insert(message.payload.to_vec()) || message.payload.len() < 4,
+                "a message came twice"
+            );
+        }
+        self.seen.push(Seen::Message(message));
+    }
+
+    pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> {
+        self.seen.iter().filter_map(|seen| match seen {
+            Seen::Message(message) => Some(message),
+            Seen::View(_) => None,
+        })
+    }
+
+    pub fn views(&self) -> impl DoubleEndedIterator<Item = &View> {
+        self.seen.iter().filter_map(|seen| match seen {
+            Seen::View(view) => Some(view),
+            Seen::Message(_) => None,
+        })
+    }
+
+    /// What it saw, in short: `view regular join al@h1,bo@h2`, `al@h1>g hello`.
+    pub fn story(&self) -> Vec<String> {
+        let line = |seen: &Seen| match seen {
+            Seen::Message(message) => format!(
+                "{}>{} {}",
+                message.sender,
+                message.group(),
+                String::from_utf8_lossy(&message.payload)
+            ),
+            Seen::View(view) => format!(
+                "{} {} {}: {}",
+                view.group,
+                view.kind,
+                view.cause,
+                view.members.join(",")
+            ),
+        };
+        self.seen.iter().map(line).collect()
+    }
+}

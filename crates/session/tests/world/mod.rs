@@ -1,0 +1,436 @@
+//! A world of engines over a perfect ordered channel that can divide, merge, crash and restart its members.
+//!
+//! The channel keeps Extended Virtual Synchrony by construction: what a component has ordered is delivered to all its
+//! members in one order, members that move together deliver the same set, and a configuration change cuts off what only
+//! others have.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "several tests include it, and each uses a part"
+)]
+
+pub mod client;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use groupcast_core::trace::Observation;
+use groupcast_core::{
+    ConfigId, Configuration, ConfigurationKind, Delivery, Event, Incarnation, MemberId, MessageId,
+    NodeId, Place, Rng, Service, SubmitError, Time,
+};
+use groupcast_session::groups::{Fact, Question, Transport};
+use groupcast_session::{ClientId, Engine, EngineConfig};
+
+use self::client::TestClient;
+
+/// How many messages wait in a member's send queue before it is full.
+const QUEUE_MAX: usize = 8;
+
+/// A daemon of the world.
+pub struct Daemon {
+    pub host: String,
+    pub member: MemberId,
+    pub engine: Engine,
+    /// Submitted, not ordered yet.
+    queue: VecDeque<(MessageId, Service, Bytes)>,
+    submitted: u64,
+    was_full: bool,
+    /// Ordered (or installed), not delivered yet.
+    pub inbox: VecDeque<Event>,
+    pub clients: BTreeMap<ClientId, TestClient>,
+    /// Regular configurations that were delivered.
+    pub configs: Vec<ConfigId>,
+    pub observations: Vec<Observation>,
+    pub facts: Vec<Fact>,
+}
+
+/// Daemons that can hear each other.
+struct Component {
+    config: ConfigId,
+    members: Vec<MemberId>,
+}
+
+pub struct World {
+    pub daemons: BTreeMap<MemberId, Daemon>,
+    pub now: Time,
+    components: Vec<Component>,
+    seq: u64,
+    counter: u64,
+    lives: u64,
+    config: EngineConfig,
+    /// Histories of clients whose daemon is no more.
+    pub past: Vec<(MemberId, TestClient)>,
+}
+
+impl World {
+    pub fn new(hosts: usize) -> Self {
+        Self::with_config(hosts, EngineConfig::default())
+    }
+
+    /// `hosts` daemons, none of which has a configuration yet.
+    pub fn with_config(hosts: usize, config: EngineConfig) -> Self {
+        let mut world = Self {
+            daemons: BTreeMap::new(),
+            now: Time::ZERO,
+            components: Vec::new(),
+            seq: 0,
+            counter: 0,
+            lives: 0,
+            config,
+            past: Vec::new(),
+        };
+        for host in 1..=hosts {
+            world.start(host);
+        }
+        world
+    }
+
+    /// Starts daemon `host` in a new life, alone.
+    pub fn start(&mut self, host: usize) -> MemberId {
+        self.lives += 1;
+        let member = MemberId {
+            node: NodeId(host as u64),
+            incarnation: Incarnation(self.lives),
+        };
+        let name = format!("h{host}");
+        let daemon = Daemon {
+            engine: Engine::new(self.config.clone(), member, &name).unwrap(),
+            host: name,
+            member,
+            queue: VecDeque::new(),
+            submitted: 0,
+            was_full: false,
+            inbox: VecDeque::new(),
+            clients: BTreeMap::new(),
+            configs: Vec::new(),
+            observations: Vec::new(),
+            facts: Vec::new(),
+        };
+        self.daemons.insert(member, daemon);
+        member
+    }
+
+    /// Ends the life of a daemon without a word.
+    pub fn crash(&mut self, member: MemberId) {
+        let Some(daemon) = self.daemons.remove(&member) else {
+            return;
+        };
+        let clients = daemon.clients.into_values();
+        self.past.extend(clients.map(|client| (member, client)));
+    }
+
+    pub fn member(&self, host: usize) -> MemberId {
+        let mut members = self.daemons.keys().rev();
+        *members
+            .find(|member| member.node.0 == host as u64)
+            .expect("the host runs")
+    }
+
+    pub fn daemon(&mut self, member: MemberId) -> &mut Daemon {
+        self.daemons.get_mut(&member).expect("the daemon runs")
+    }
+
+    /// Connects a client and says hello for it.
+    pub fn connect(&mut self, member: MemberId, name: &str) -> ClientId {
+        self.connect_with(member, TestClient::new(name))
+    }
+
+    /// Connects a client that has written its hello.
+    pub fn connect_with(&mut self, member: MemberId, client: TestClient) -> ClientId {
+        let now = self.now;
+        let daemon = self.daemon(member);
+        let id = daemon
+            .engine
+            .connected(now, Transport::Unix)
+            .expect("there is room");
+        daemon.clients.insert(id, client);
+        self.flush(member, id);
+        self.settle(member);
+        id
+    }
+
+    pub fn client(&mut self, member: MemberId, id: ClientId) -> &mut TestClient {
+        let daemon = self.daemon(member);
+        daemon.clients.get_mut(&id).expect("the client is known")
+    }
+
+    /// Lets a client act, and hands what it wrote to its daemon.
+    pub fn act(&mut self, member: MemberId, id: ClientId, act: impl FnOnce(&mut TestClient)) {
+        act(self.client(member, id));
+        self.flush(member, id);
+        self.settle(member);
+    }
+
+    /// Closes the connection of a client without a word.
+    pub fn vanish(&mut self, member: MemberId, id: ClientId) {
+        let now = self.now;
+        let daemon = self.daemon(member);
+        daemon.clients.get_mut(&id).unwrap().open = false;
+        daemon.engine.closed(now, id);
+        self.settle(member);
+    }
+
+    fn flush(&mut self, member: MemberId, id: ClientId) {
+        let now = self.now;
+        let daemon = self.daemon(member);
+        let client = daemon.clients.get_mut(&id).unwrap();
+        let written = std::mem::take(&mut client.written);
+        let mut rest = &written[..];
+        while !rest.is_empty() && client.open {
+            let Some(space) = daemon.engine.space(id) else {
+                break;
+            };
+            let len = space.len().min(rest.len());
+            space[..len].copy_from_slice(&rest[..len]);
+            daemon.engine.received(now, id, len);
+            rest = &rest[len..];
+        }
+    }
+
+    /// Divides all daemons into `parts`: a new configuration in each, what is not ordered stays in the queues. Each
+    /// moving set keeps a random part of what its members have not delivered of others.
+    pub fn divide(&mut self, parts: &[Vec<MemberId>], rng: &mut Rng) {
+        let old = std::mem::take(&mut self.components);
+        for part in parts {
+            let mut members = part.clone();
+            members.sort();
+            self.counter += 1;
+            let config = ConfigId {
+                counter: self.counter,
+                representative: members[0],
+            };
+            for component in &old {
+                let together: Vec<_> = members
+                    .iter()
+                    .copied()
+                    .filter(|member| component.members.contains(member))
+                    .collect();
+                self.close(component.config, &together, rng);
+            }
+            for member in &members {
+                let configuration = Configuration {
+                    kind: ConfigurationKind::Regular,
+                    id: config,
+                    members: members.clone(),
+                    left: Vec::new(),
+                };
+                let daemon = self.daemon(*member);
+                daemon.inbox.push_back(Event::Configuration(configuration));
+            }
+            self.components.push(Component { config, members });
+        }
+    }
+
+    /// The transition of the daemons that move together out of `config`.
+    fn close(&mut self, config: ConfigId, together: &[MemberId], rng: &mut Rng) {
+        // Deliveries of this configuration that are still under way, by place: all members have the same ones ordered.
+        let mut pending: BTreeMap<u64, Delivery> = BTreeMap::new();
+        let mut delivered = 0;
+        for member in together {
+            let daemon = &self.daemons[member];
+            let mut first = None;
+            for event in &daemon.inbox {
+                if let Event::Deliver(delivery) = event
+                    && let Some(place) = delivery.place
+                    && place.config == config
+                {
+                    first.get_or_insert(place.seq);
+                    pending.insert(place.seq, delivery.clone());
+                }
+            }
+            delivered = delivered.max(first.unwrap_or(u64::MAX));
+        }
+        // What a member has delivered, all that move with it deliver; of the rest, what was sent by others may be lost.
+        let places: Vec<u64> = pending.keys().copied().collect();
+        let must = places.partition_point(|seq| *seq < delivered);
+        let span = (places.len() - must) as u64;
+        let regular = must + rng.below(span + 1) as usize;
+        let kept = regular + rng.below((places.len() - regular) as u64 + 1) as usize;
+        let is_kept = |index: usize, delivery: &Delivery| {
+            index < kept || together.contains(&delivery.id.sender)
+        };
+        let kept: BTreeSet<u64> = places
+            .iter()
+            .enumerate()
+            .filter(|(index, seq)| is_kept(*index, &pending[seq]))
+            .map(|(_, seq)| *seq)
+            .collect();
+        let transition_at = places.get(regular).copied();
+        let transition = Event::Configuration(Configuration {
+            kind: ConfigurationKind::Transitional,
+            id: config,
+            members: together.to_vec(),
+            left: Vec::new(),
+        });
+        for member in together {
+            let daemon = self.daemons.get_mut(member).expect("it moves");
+            let mut inbox = VecDeque::new();
+            let mut said = false;
+            for event in daemon.inbox.drain(..) {
+                let seq = match &event {
+                    Event::Deliver(Delivery {
+                        place: Some(place), ..
+                    }) if place.config == config => Some(place.seq),
+                    _ => None,
+                };
+                if seq.is_some() && seq == transition_at {
+                    inbox.push_back(transition.clone());
+                    said = true;
+                }
+                if seq.is_none_or(|seq| kept.contains(&seq)) {
+                    inbox.push_back(event);
+                }
+            }
+            if !said {
+                inbox.push_back(transition.clone());
+            }
+            daemon.inbox = inbox;
+        }
+    }
+
+    /// Orders the next message of `member`'s queue, if there is one; whether there was.
+    pub fn order(&mut self, member: MemberId, rng: &mut Rng) -> bool {
+        let Some(component) = self
+            .components
+            .iter()
+            .find(|component| component.members.contains(&member))
+        else {
+            return false;
+        };
+        let (config, members) = (component.config, component.members.clone());
+        let now = self.now;
+        let daemon = self.daemon(member);
+        let Some((id, service, payload)) = daemon.queue.pop_front() else {
+            return false;
+        };
+        if daemon.was_full {
+            daemon.was_full = false;
+            daemon.engine.handle_event(now, Event::Writable);
+        }
+        self.seq += 1 << 16;
+        let placed = service != Service::Unreliable;
+        let delivery = Delivery {
+            id,
+            service,
+            place: placed.then_some(Place {
+                config,
+                seq: self.seq,
+            }),
+            payload,
+        };
+        for receiver in members {
+            let daemon = self.daemons.get_mut(&receiver);
+            let Some(daemon) = daemon else {
+                continue;
+            };
+            if placed {
+                daemon.inbox.push_back(Event::Deliver(delivery.clone()));
+            } else if rng.below(4) != 0 {
+                // It overtakes whatever it likes, a configuration's beginning excepted.
+                let last = daemon
+                    .inbox
+                    .iter()
+                    .rposition(|event| matches!(event, Event::Configuration(_)));
+                let first = last.map_or(0, |at| at + 1);
+                let at = first + rng.below((daemon.inbox.len() - first) as u64 + 1) as usize;
+                daemon.inbox.insert(at, Event::Deliver(delivery.clone()));
+            }
+        }
+        self.settle(member);
+        true
+    }
+
+    /// Delivers the next event of `member`; whether there was one.
+    pub fn deliver(&mut self, member: MemberId) -> bool {
+        let now = self.now;
+        let daemon = self.daemon(member);
+        let Some(event) = daemon.inbox.pop_front() else {
+            return false;
+        };
+        if let Event::Configuration(config) = &event
+            && config.kind == ConfigurationKind::Regular
+        {
+            daemon.configs.push(config.id);
+        }
+        daemon.engine.handle_event(now, event);
+        self.settle(member);
+        true
+    }
+
+    /// Orders and delivers until nothing happens any more.
+    pub fn run(&mut self, rng: &mut Rng) {
+        loop {
+            let members: Vec<_> = self.daemons.keys().copied().collect();
+            let mut busy = false;
+            for member in members {
+                busy |= self.order(member, rng);
+                busy |= self.deliver(member);
+            }
+            if !busy {
+                return;
+            }
+        }
+    }
+
+    /// Drains one engine: its submissions into the queue, its output into the clients.
+    pub fn settle(&mut self, member: MemberId) {
+        let now = self.now;
+        let Some(daemon) = self.daemons.get_mut(&member) else {
+            return;
+        };
+        let (queue, submitted, was_full) = (
+            &mut daemon.queue,
+            &mut daemon.submitted,
+            &mut daemon.was_full,
+        );
+        daemon.engine.pump(now, |service, payload| {
+            if queue.len() >= QUEUE_MAX {
+                *was_full = true;
+                return Err(SubmitError::Full { queued: 1 });
+            }
+            *submitted += 1;
+            let id = MessageId {
+                sender: member,
+                number: *submitted,
+            };
+            queue.push_back((id, service, payload));
+            Ok(id)
+        });
+        while let Some((id, question)) = daemon.engine.poll_question() {
+            let json = match question {
+                Question::Status => format!("{{\"clients\":{}}}", daemon.clients.len()),
+                Question::Groups => format!("[{}]", daemon.engine.groups().len()),
+            };
+            daemon.engine.answer(id, question, json.into());
+        }
+        let mut credit = Vec::new();
+        while let Some(id) = daemon.engine.poll_output() {
+            let client = daemon.clients.get_mut(&id).expect("it connected");
+            if client.reads {
+                let all = daemon.engine.write_to(now, id, &mut client.received);
+                assert!(all.unwrap(), "a vector takes everything");
+                client.read(daemon.configs.len());
+            }
+            if !client.written.is_empty() {
+                credit.push(id);
+            }
+        }
+        while let Some(id) = daemon.engine.poll_close() {
+            daemon.clients.get_mut(&id).expect("it connected").open = false;
+        }
+        while let Some(observation) = daemon.engine.poll_observation() {
+            daemon.observations.push(observation);
+        }
+        while let Some(fact) = daemon.engine.poll_fact() {
+            daemon.facts.push(fact);
+        }
+        for id in &credit {
+            self.flush(member, *id);
+        }
+        if !credit.is_empty() {
+            self.settle(member);
+        }
+    }
+}
