@@ -390,7 +390,6 @@ impl<P: Protocol> Endpoint<P> {
         let to_data = mesh && outgoing.class == SocketClass::Data;
         let mut add = |peer: SocketAddr| {
             if let SocketAddr::V4(peer) = peer
-                && peer != config.listen
                 && let Some(port) = peer.port().checked_add(to_data.into())
             {
                 targets.push(SocketAddrV4::new(*peer.ip(), port));

@@ -271,6 +271,20 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_that_was_interrupted_goes_on_where_it_stopped() {
+        for offload in [false, true] {
+            let (from, receiver, to) = pair();
+            let mut sender = Sender::new(TransmitBuf::new(8, 0, 0), offload, Duration::ZERO);
+            let batch = filled(&mut sender, to);
+            sender.sent = 2;
+            assert!(sender.drive(Time::ZERO, from.as_fd()));
+            assert_eq!(received(&receiver, 3), batch[2..]);
+            assert_eq!(sender.counters.datagrams, 3);
+            assert_eq!(sender.counters.bytes, 2 * 700 + 90);
+        }
+    }
+
+    #[test]
     fn what_a_refusal_means() {
         assert_eq!(refusal(libc::EIO, 9000), Some(Refusal::Offload));
         assert_eq!(refusal(libc::EINVAL, 1400), Some(Refusal::Offload));

@@ -247,3 +247,65 @@ fn try_probe(listen: Ipv4Addr, group: Ipv4Addr) -> Result<bool, NetError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(tweak: impl Fn(&mut EndpointConfig)) -> Sockets {
+        let port = || 20_000 + (crate::random_u64().unwrap() % 12_000) as u16;
+        let listen = SocketAddrV4::new(Ipv4Addr::new(127, 79, 3, 7), port());
+        let group = SocketAddrV4::new(Ipv4Addr::new(239, 79, 3, 7), port());
+        let mut config = EndpointConfig::multicast(listen, group);
+        tweak(&mut config);
+        Sockets::open(&config).unwrap()
+    }
+
+    #[test]
+    fn options_follow_the_configuration() {
+        let sockets = opened(|_| {});
+        let control = &sockets.control;
+        assert!(
+            control.multicast_loop_v4().unwrap(),
+            "the listen address is a loopback one"
+        );
+        assert_eq!(control.multicast_ttl_v4().unwrap(), 1);
+        assert_eq!(
+            control.multicast_if_v4().unwrap(),
+            Ipv4Addr::new(127, 79, 3, 7)
+        );
+        assert!(!sockets.data.multicast_all_v4().unwrap());
+        for socket in [control, &sockets.data] {
+            let option = |level, name| sys::option(socket.as_fd(), level, name).unwrap();
+            let discovery = option(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
+            assert_eq!(discovery, libc::IP_PMTUDISC_DONT);
+            assert_eq!(option(libc::SOL_UDP, libc::UDP_GRO), 1);
+        }
+
+        let sockets = opened(|config| {
+            config.multicast_loop = Some(false);
+            config.multicast_ttl = 3;
+            config.offload = false;
+        });
+        assert!(!sockets.control.multicast_loop_v4().unwrap());
+        assert_eq!(sockets.control.multicast_ttl_v4().unwrap(), 3);
+        let coalesces = sys::option(sockets.data.as_fd(), libc::SOL_UDP, libc::UDP_GRO);
+        assert_eq!(coalesces.unwrap(), 0);
+    }
+
+    #[test]
+    fn a_receive_buffer_that_is_too_small_is_reported_with_the_remedy() {
+        let granted = opened(|config| config.receive_buffer = 100 << 10).buffer;
+        assert_eq!((granted.asked, granted.granted), (100 << 10, 100 << 10));
+        assert_eq!(granted.warning(), None);
+        let less = BufferReport {
+            asked: 8 << 20,
+            granted: 212_992,
+        };
+        let warning = less.warning().unwrap();
+        assert!(
+            warning.contains("212992") && warning.contains("net.core.rmem_max=8388608"),
+            "{warning}"
+        );
+    }
+}

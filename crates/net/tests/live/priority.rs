@@ -1,6 +1,7 @@
 //! Which socket is read first, and for how long (002 III-C).
 
 use std::net::UdpSocket;
+use std::time::{Duration, Instant};
 
 use groupcast_core::{Destination, SocketClass};
 
@@ -42,11 +43,14 @@ fn a_turn_is_bounded_and_the_next_goes_on_without_waiting() {
     }
     bed.turn(0);
     let mut ready = Vec::new();
+    let start = Instant::now();
     for turn in 1..=5 {
         bed.endpoints[1].turn(None, &mut ready).unwrap();
         let len = bed.courier(1).inbox.len();
         assert!(len <= turn * 90, "{len} after {turn} turns");
     }
+    // Four waits would be a second.
+    assert!(start.elapsed() < Duration::from_millis(500));
     bed.settle();
     assert_eq!(bed.courier(1).inbox.len(), 300);
 }
