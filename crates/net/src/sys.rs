@@ -1,6 +1,6 @@
 //! The system calls that the safe crates do not offer: segmented sends, coalesced receives, a nanosecond wait.
 //!
-//! The only unsafe code of the crate. IPv4 only. Every call is non-blocking but [`wait_readable`].
+//! All unsafe code of the endpoint is here (the bare path for measurements, `raw`, has its own). IPv4 only. Every call is non-blocking but [`wait_readable`].
 
 use std::io;
 use std::mem::{self, MaybeUninit};
@@ -40,7 +40,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut BytesMut) -> io::Resu
         iov_base: room.as_mut_ptr().cast(),
         iov_len: room.len(),
     };
-    let mut header = header(&mut from, &mut vector);
+    let mut header = header(&raw mut from, &raw mut vector);
     header.msg_control = control.0.as_mut_ptr().cast();
     header.msg_controllen = size_of::<Control>() as _;
     // SAFETY: `header` points to `from`, `vector` (which describes `room`) and `control`, all alive and exclusively
@@ -87,7 +87,7 @@ pub(crate) fn send(
     let mut address = address_of(to);
     let mut control = Control([0; 64]);
     let mut vector = vector_of(bytes);
-    let mut header = header(&mut address, &mut vector);
+    let mut header = header(&raw mut address, &raw mut vector);
     if let Some(size) = segment {
         header.msg_control = control.0.as_mut_ptr().cast();
         // SAFETY: plain arithmetic on a length; the room of one `u16` message is below that of `Control`, and the
@@ -125,7 +125,7 @@ pub(crate) fn send_each(
     let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH_MAX];
     for (slot, vector) in headers.iter_mut().zip(&mut vectors[..count]) {
         slot.write(libc::mmsghdr {
-            msg_hdr: header(&mut address, vector),
+            msg_hdr: header(&raw mut address, vector),
             msg_len: 0,
         });
     }
@@ -239,11 +239,11 @@ const fn vector_of(bytes: &[u8]) -> libc::iovec {
     }
 }
 
-/// A header without control messages; it holds pointers to both arguments.
-fn header(address: &mut libc::sockaddr_in, vector: &mut libc::iovec) -> libc::msghdr {
+/// A header without control messages. It only holds both pointers; whoever passes it on keeps what they point to alive.
+fn header(address: *mut libc::sockaddr_in, vector: *mut libc::iovec) -> libc::msghdr {
     // SAFETY: `msghdr` is plain old data (it has private padding on some targets, hence no literal): zero is valid.
     let mut header: libc::msghdr = unsafe { mem::zeroed() };
-    header.msg_name = (&raw mut *address).cast();
+    header.msg_name = address.cast();
     header.msg_namelen = size_of::<libc::sockaddr_in>() as socklen_t;
     header.msg_iov = vector;
     header.msg_iovlen = 1;
