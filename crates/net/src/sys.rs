@@ -1,6 +1,7 @@
 //! The system calls that the safe crates do not offer: segmented sends, coalesced receives, a nanosecond wait.
 //!
-//! All unsafe code of the endpoint is here (the bare path for measurements, `raw`, has its own). IPv4 only. Every call is non-blocking but [`wait_readable`].
+//! All unsafe code of the endpoint is here (the bare path for measurements, `raw`, has its own). IPv4 only. Every call
+//! is non-blocking but [`wait_readable`].
 
 use std::io;
 use std::mem::{self, MaybeUninit};
