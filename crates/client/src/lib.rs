@@ -1,1 +1,44 @@
-//! Client of the groupcast daemon.
+//! Blocking client of the groupcast daemon.
+//!
+//! A [`Client`] is one connection, used by one thread. Publishing gathers messages and writes many at once; reading takes
+//! many at once. What is gathered is written when the buffer is full, by [`Client::flush`], and before any call that
+//! waits, so a program that publishes now and then flushes after each message.
+//!
+//! Both directions have credit: a client never has more than the daemon's window of unhandled messages outstanding, and
+//! never more than its own window of unread events in memory.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use groupcast_client::{Address, Client, ClientEvent, Options, Service};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut client = Client::connect(&Address::Default, Options::default())?;
+//! client.join("room")?;
+//! client.publish(&["room"], Service::Agreed, b"hello, all")?;
+//! while let Some(event) = client.next_event(Some(Duration::from_secs(1)))? {
+//!     match event {
+//!         ClientEvent::View(view) => println!("now in {}: {:?}", view.group, view.members),
+//!         ClientEvent::Message(message) => println!("{}: {:?}", message.sender, message.payload),
+//!         other => println!("{other:?}"),
+//!     }
+//! }
+//! client.close(Duration::from_secs(5))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The protocol itself is `groupcast_session::frame`. An asynchronous client, TLS and locks are left to others.
+#![forbid(unsafe_code)]
+
+mod address;
+mod client;
+mod error;
+mod stream;
+
+pub use address::{Address, default_socket_path};
+pub use client::{Client, ClientEvent, Options};
+pub use error::{ClientError, ConnectError};
+pub use groupcast_core::{Place, Service};
+pub use groupcast_session::frame::{ClientKind, Disconnect, Message, Refusal, Reject, Request};
+pub use groupcast_session::view::{Cause, View, ViewId, ViewKind};

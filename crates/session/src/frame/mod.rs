@@ -30,8 +30,9 @@
 //!
 //! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost of its credited frames
 //! (publish; message and view) against it, and the receiver gives it back as it is done with them. A frame costs its
-//! bytes in the stream and [`CREDIT_PER_FRAME`]. One that exceeds the whole window may be sent while nothing else is
-//! outstanding.
+//! bytes in the stream and [`CREDIT_PER_FRAME`]. It may be sent while less than the window is outstanding, or nothing,
+//! whatever it costs itself: so a message larger than the window passes, and the receiver has at most the window and one
+//! frame ([`has_credit`]).
 
 mod client;
 mod daemon;
@@ -68,6 +69,11 @@ pub const CREDIT_PER_FRAME: usize = 64;
 /// What a frame of `stream_len` bytes, header included, costs in credit.
 pub const fn credit_cost(stream_len: usize) -> usize {
     stream_len + CREDIT_PER_FRAME
+}
+
+/// Whether another frame may be sent when frames of the cost `outstanding` have not been given back.
+pub const fn has_credit(outstanding: u64, window: u64) -> bool {
+    outstanding == 0 || outstanding < window
 }
 
 /// The codes of the kinds.

@@ -156,7 +156,7 @@ impl Engine {
         link.output.deliver(head, payload);
         self.counters.delivered += 1;
         self.ready.insert(id);
-        let backlog = link.output.backlog();
+        // As with the other limits, it counts what waited before: one message alone is never too much.
         if backlog >= self.config.stop_publishers_at && self.congested.insert(id) {
             let client = client.private.clone();
             self.fact(Fact::HeldBack { client, backlog });

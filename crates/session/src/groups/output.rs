@@ -5,7 +5,7 @@ use std::io::IoSlice;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::frame::credit_cost;
+use crate::frame::{credit_cost, has_credit};
 
 /// Deliveries are turned into bytes for the socket up to here, so that answers do not wait behind more.
 const READY_MAX: usize = 256 * 1024;
@@ -66,7 +66,7 @@ impl Output {
     /// A message or a view: `head`, then `payload`.
     pub(super) fn deliver(&mut self, head: &[u8], payload: &Bytes) {
         let cost = credit_cost(head.len() + payload.len());
-        if self.waiting.is_empty() && self.may_send(cost) {
+        if self.waiting.is_empty() && self.may_send() {
             self.outstanding += cost as u64;
             self.append(head, payload);
         } else {
@@ -125,23 +125,18 @@ impl Output {
         self.ready_bytes + self.waiting_bytes
     }
 
-    fn may_send(&self, cost: usize) -> bool {
-        let fits = self.outstanding == 0 || self.outstanding + cost as u64 <= self.window;
-        fits && self.ready_bytes < READY_MAX
+    fn may_send(&self) -> bool {
+        has_credit(self.outstanding, self.window) && self.ready_bytes < READY_MAX
     }
 
     fn refill(&mut self) {
-        while let Some(front) = self.waiting.front() {
-            let cost = front.cost();
-            if !self.may_send(cost) {
-                break;
-            }
-            let Some(Waiting { head, payload }) = self.waiting.pop_front() else {
-                break;
-            };
+        while self.may_send()
+            && let Some(next) = self.waiting.pop_front()
+        {
+            let cost = next.cost();
             self.waiting_bytes -= cost;
             self.outstanding += cost as u64;
-            self.append(&head, &payload);
+            self.append(&next.head, &next.payload);
         }
     }
 
@@ -191,7 +186,7 @@ mod tests {
     #[test]
     fn deliveries_wait_for_credit_and_answers_do_not() {
         let mut output = Output::new();
-        output.set_window(200);
+        output.set_window(100);
         output.deliver(&[1; 100], &Bytes::new());
         output.deliver(&[2; 100], &Bytes::new());
         output.control(&[3; 10]);
@@ -203,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_window_goes_alone() {
+    fn more_than_the_window_passes_and_nothing_after_it() {
         let mut output = Output::new();
         output.set_window(10);
         output.deliver(&[1], &Bytes::from(vec![1; 5000]));

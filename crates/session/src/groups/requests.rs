@@ -6,7 +6,7 @@ use super::client::{Client, Pending, Stage};
 use super::{ClientId, Engine, Question};
 use crate::frame::{
     ClientFrame, DaemonFrame, Disconnect, FrameError, Publish, RawFrame, Reject, Request,
-    credit_cost,
+    credit_cost, has_credit,
 };
 use crate::name::{check_destination, check_group};
 
@@ -119,9 +119,9 @@ impl Engine {
             return;
         };
         let outstanding = link.publish_outstanding;
-        if outstanding > 0 && outstanding + cost > link.publish_window {
+        if !has_credit(outstanding, link.publish_window) {
             let text = format!(
-                "message {number} of {cost} bytes exceeds the credit ({outstanding} of {} bytes are outstanding): wait for credit",
+                "message {number} exceeds the credit ({outstanding} of {} bytes are outstanding): wait for credit",
                 link.publish_window
             );
             return self.disconnect(now, id, Disconnect::Protocol, text);

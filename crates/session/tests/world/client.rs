@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use groupcast_core::{Place, Service};
 use groupcast_session::View;
 use groupcast_session::frame::{
-    ClientFrame, ClientKind, DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, HEADER_LEN, Hello,
-    MAGIC, Message, Refusal, Request, Welcome, credit_cost, encode_publish_head,
+    ClientFrame, ClientKind, DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, Hello, MAGIC,
+    Message, Refusal, Request, Welcome, credit_cost, encode_publish_head, has_credit,
 };
 
 /// Something that a subscriber saw.
@@ -119,10 +119,9 @@ impl TestClient {
         self.published
     }
 
-    /// Whether a message of `len` bytes to a short group name may be published now.
-    pub fn may_publish(&self, len: usize) -> bool {
-        let cost = credit_cost(HEADER_LEN + 30 + len) as u64;
-        self.outstanding == 0 || self.outstanding + cost <= self.credit
+    /// Whether a message may be published now.
+    pub fn may_publish(&self) -> bool {
+        has_credit(self.outstanding, self.credit)
     }
 
     /// Reads what has been received; `configs` configurations have been delivered to its daemon.
@@ -136,9 +135,9 @@ impl TestClient {
             self.decoder.filled(len);
             rest = &rest[len..];
         }
-        while let Some(raw) = self.decoder.next_frame().unwrap() {
+        while let Some(raw) = self.decoder.next_frame().expect("frames are whole") {
             let cost = credit_cost(raw.stream_len()) as u64;
-            let frame = DaemonFrame::decode(raw).unwrap();
+            let frame = DaemonFrame::decode(raw).expect("frames are right");
             let credited = matches!(frame, Some(DaemonFrame::Message(_) | DaemonFrame::View(_)));
             if credited && self.grants {
                 self.send(&ClientFrame::Credit { bytes: cost });
@@ -178,7 +177,8 @@ impl TestClient {
                 request => self.rejected_groups.push((request, text)),
             },
             DaemonFrame::StatusReport(json) | DaemonFrame::GroupsReport(json) => {
-                self.reports.push(String::from_utf8(json.to_vec()).unwrap());
+                self.reports
+                    .push(String::from_utf8_lossy(&json).into_owned());
             }
             DaemonFrame::Disconnected { code, text } => self.disconnected = Some((code, text)),
             DaemonFrame::Pong { token } => self.reports.push(format!("pong {token}")),
@@ -188,7 +188,7 @@ impl TestClient {
 
     fn take_message(&mut self, message: Message) {
         if let Some(place) = message.place {
-            let last = self.messages().filter_map(|message| message.place).last();
+            let last = self.messages().rev().find_map(|message| message.place);
             assert!(
                 last.is_none_or(|last: Place| last.seq < place.seq),
                 "places increase"

@@ -96,7 +96,7 @@ impl World {
         };
         let name = format!("h{host}");
         let daemon = Daemon {
-            engine: Engine::new(self.config.clone(), member, &name).unwrap(),
+            engine: Engine::new(self.config.clone(), member, &name).expect("the limits are right"),
             host: name,
             member,
             queue: VecDeque::new(),
@@ -167,7 +167,11 @@ impl World {
     pub fn vanish(&mut self, member: MemberId, id: ClientId) {
         let now = self.now;
         let daemon = self.daemon(member);
-        daemon.clients.get_mut(&id).unwrap().open = false;
+        daemon
+            .clients
+            .get_mut(&id)
+            .expect("the client is known")
+            .open = false;
         daemon.engine.closed(now, id);
         self.settle(member);
     }
@@ -175,7 +179,7 @@ impl World {
     fn flush(&mut self, member: MemberId, id: ClientId) {
         let now = self.now;
         let daemon = self.daemon(member);
-        let client = daemon.clients.get_mut(&id).unwrap();
+        let client = daemon.clients.get_mut(&id).expect("the client is known");
         let written = std::mem::take(&mut client.written);
         let mut rest = &written[..];
         while !rest.is_empty() && client.open {
@@ -410,7 +414,7 @@ impl World {
             let client = daemon.clients.get_mut(&id).expect("it connected");
             if client.reads {
                 let all = daemon.engine.write_to(now, id, &mut client.received);
-                assert!(all.unwrap(), "a vector takes everything");
+                assert!(all.is_ok_and(|all| all), "a vector takes everything");
                 client.read(daemon.configs.len());
             }
             if !client.written.is_empty() {

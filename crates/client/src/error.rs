@@ -1,0 +1,137 @@
+//! What can go wrong, with what to do about it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use groupcast_session::frame::{Disconnect, FrameError, Refusal};
+use groupcast_session::name::NameError;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Nothing listens at the socket.
+    #[error(
+        "no daemon listens on {}: start one with `groupcast daemon`, or name its socket with --socket", .path.display()
+    )]
+    NoDaemon {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nothing listens at the address.
+    #[error(
+        "no daemon listens on {address}: start one with `groupcast daemon --client-listen {address}`, or name another with --server"
+    )]
+    NoServer {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The socket may not be used by this user.
+    #[error(
+        "the socket {} may not be used by this user: ask its owner for access, or start a daemon of your own", .path.display()
+    )]
+    Forbidden {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The socket was found in a default place, and belongs to somebody else.
+    #[error(
+        "the socket {} belongs to user {owner}, who is neither you nor the superuser: if you trust it, name it with --socket", .path.display()
+    )]
+    Stranger {
+        /// The socket.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// The daemon does not take this client.
+    #[error("the daemon refused this client: {text}")]
+    Refused {
+        /// Why.
+        code: Refusal,
+        /// Why, in words.
+        text: String,
+    },
+    /// The daemon did not answer.
+    #[error("the daemon at {address} did not answer within {waited:?}: is it running, or stopped?")]
+    TimedOut {
+        /// Where it is.
+        address: String,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// What answers is not a daemon that this client understands.
+    #[error("what answers at {address} is no groupcast daemon of this version: {error}")]
+    Protocol {
+        /// Where it is.
+        address: String,
+        /// What is wrong.
+        error: FrameError,
+    },
+    /// The system could not connect.
+    #[error("cannot connect to {address}: {source}")]
+    Io {
+        /// Where to.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Why a call of a connected client failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The connection has ended.
+    #[error("the connection to the daemon has ended: {text}")]
+    Disconnected {
+        /// Why.
+        code: Disconnect,
+        /// Why, in words.
+        text: String,
+    },
+    /// The daemon sent something that makes no sense. The connection is of no use any more.
+    #[error("the daemon broke the protocol: {0}; use programs of one version")]
+    Protocol(#[from] FrameError),
+    /// The system could not read or write. The connection is of no use any more.
+    #[error("the connection to the daemon failed: {0}; connect again")]
+    Io(#[from] io::Error),
+    /// The name of a group is not allowed. Nothing was sent.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A message has no destinations, or too many. Nothing was sent.
+    #[error("a message goes to 1 to {max} groups, not to {count}")]
+    Destinations {
+        /// How many it has.
+        count: usize,
+        /// The most.
+        max: usize,
+    },
+    /// The message is too long. Nothing was sent.
+    #[error("the message has {len} bytes, at most {max} are allowed: split it")]
+    TooLarge {
+        /// Its length.
+        len: usize,
+        /// The most.
+        max: u64,
+    },
+    /// The daemon gives no credit to publish while this client's own events wait unread. The message was not sent.
+    #[error(
+        "{bytes} bytes of events wait unread, and the daemon gives no credit meanwhile: take them with next_event, then publish again"
+    )]
+    Unread {
+        /// How many bytes wait.
+        bytes: u64,
+    },
+    /// The daemon did not answer in time. The answer may still come.
+    #[error("the daemon did not answer within {0:?}: is it stopped?")]
+    TimedOut(Duration),
+}

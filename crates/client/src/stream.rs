@@ -1,0 +1,178 @@
+//! The stream to the daemon: non-blocking, with one place where it waits.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::address::{Address, candidates};
+use crate::error::ConnectError;
+
+/// A stream to a daemon.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    pub(crate) fn connect(address: &Address, within: Duration) -> Result<Self, ConnectError> {
+        let stream = match address {
+            Address::Default => Self::connect_default()?,
+            Address::Unix(path) => Self::connect_unix(path)?,
+            Address::Tcp(address) => Self::connect_tcp(*address, within)?,
+        };
+        let result = match &stream {
+            Self::Unix(stream) => stream.set_nonblocking(true),
+            Self::Tcp(stream) => stream
+                .set_nodelay(true)
+                .and_then(|()| stream.set_nonblocking(true)),
+        };
+        result.map_err(|source| ConnectError::Io {
+            address: address.to_string(),
+            source,
+        })?;
+        Ok(stream)
+    }
+
+    /// Tries the places where a daemon of this user or of this host may be; the error is that of the first.
+    fn connect_default() -> Result<Self, ConnectError> {
+        let mut first = None;
+        for path in candidates() {
+            match check_owner(path).and_then(|path| Self::connect_unix(&path)) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        Err(first.expect("there is at least one candidate"))
+    }
+
+    fn connect_unix(path: &Path) -> Result<Self, ConnectError> {
+        UnixStream::connect(path)
+            .map(Self::Unix)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                    ConnectError::NoDaemon {
+                        path: path.into(),
+                        source,
+                    }
+                }
+                io::ErrorKind::PermissionDenied => ConnectError::Forbidden {
+                    path: path.into(),
+                    source,
+                },
+                _ => ConnectError::Io {
+                    address: path.display().to_string(),
+                    source,
+                },
+            })
+    }
+
+    fn connect_tcp(address: SocketAddr, within: Duration) -> Result<Self, ConnectError> {
+        TcpStream::connect_timeout(&address, within)
+            .map(Self::Tcp)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::ConnectionRefused => ConnectError::NoServer { address, source },
+                io::ErrorKind::TimedOut => ConnectError::TimedOut {
+                    address: address.to_string(),
+                    waited: within,
+                },
+                _ => ConnectError::Io {
+                    address: address.to_string(),
+                    source,
+                },
+            })
+    }
+
+    /// Waits until there is something to read, or room to write if `writes`; whether so before `deadline`.
+    pub(crate) fn wait(&self, writes: bool, deadline: Option<Instant>) -> io::Result<Ready> {
+        let mut flags = PollFlags::IN;
+        if writes {
+            flags |= PollFlags::OUT;
+        }
+        loop {
+            let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let timespec = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+            let mut fds = [PollFd::new(self, flags)];
+            match poll(&mut fds, timespec.as_ref()) {
+                Ok(_) => {
+                    let events = fds[0].revents();
+                    let failed = events.intersects(PollFlags::ERR | PollFlags::HUP);
+                    return Ok(Ready {
+                        read: events.contains(PollFlags::IN) || failed,
+                        write: events.contains(PollFlags::OUT),
+                    });
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Reads what there is, up to the length of `buffer`; `None` if there is nothing now.
+    pub(crate) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        not_now(match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        })
+    }
+
+    /// Writes as much as there is room for; `None` if there is none now.
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        not_now(match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        })
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// What a stream is ready for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+fn not_now(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(len) => Ok(Some(len)),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Anybody can put a socket into a default place such as `/tmp`: only this user and the superuser are believed.
+fn check_owner(path: PathBuf) -> Result<PathBuf, ConnectError> {
+    let euid = rustix::process::geteuid().as_raw();
+    match std::fs::symlink_metadata(&path) {
+        Ok(metadata) if metadata.uid() != euid && metadata.uid() != 0 => {
+            Err(ConnectError::Stranger {
+                path,
+                owner: metadata.uid(),
+            })
+        }
+        // A path that cannot be looked at is told by connecting.
+        _ => Ok(path),
+    }
+}
