@@ -6,7 +6,15 @@
 mod check;
 mod daemon;
 mod failure;
+mod groups;
 mod keygen;
+mod line;
+mod lines;
+mod publish;
+mod status;
+mod sub;
+mod table;
+mod target;
 
 use std::process::ExitCode;
 
@@ -26,6 +34,14 @@ enum Command {
     Keygen(keygen::Args),
     /// Run the daemon of this host.
     Daemon(Box<daemon::Args>),
+    /// Join groups and print their messages and views.
+    Sub(sub::Args),
+    /// Send messages to groups: lines of a file or of stdin, or generated ones.
+    Pub(publish::Args),
+    /// Show the state of a daemon.
+    Status(status::Args),
+    /// List the groups that have members, and who they are.
+    Groups(groups::Args),
     /// Judge recorded histories: is every promise kept?
     Check(check::Args),
 }
@@ -34,6 +50,10 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Keygen(args) => keygen::run(&args),
         Command::Daemon(args) => daemon::run(*args),
+        Command::Sub(args) => sub::run(&args),
+        Command::Pub(args) => publish::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Groups(args) => groups::run(&args),
         Command::Check(args) => check::run(&args),
     };
     result.unwrap_or_else(|failure| failure.report())

@@ -1,0 +1,235 @@
+//! The lines that `sub` prints: field names and their order are a contract with scripts.
+
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use groupcast_core::ConfigId;
+use groupcast_session::View;
+use groupcast_session::frame::Message;
+use serde::Serialize;
+
+/// Writes messages and views, one JSON object a line.
+#[derive(Default)]
+pub(crate) struct JsonLines {
+    /// The configuration of the message before, in text: it seldom changes.
+    config: Option<(ConfigId, String)>,
+}
+
+#[derive(Serialize)]
+struct MessageLine<'a> {
+    event: &'static str,
+    /// The first destination that the subscriber joined.
+    group: &'a str,
+    /// All destinations, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<&'a str>,
+    sender: &'a str,
+    service: &'static str,
+    /// The regular configuration in which it was ordered; null for an unreliable message.
+    config: Option<&'a str>,
+    /// The place in the total order; null for an unreliable message, which has none.
+    seq: Option<u64>,
+    bytes: usize,
+    #[serde(flatten)]
+    payload: Payload<'a>,
+}
+
+/// The bytes of a message: as text where they are, else in base64.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Payload<'a> {
+    Text(&'a str),
+    Base64(String),
+}
+
+impl<'a> Payload<'a> {
+    fn of(bytes: &'a [u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text),
+            Err(_) => Self::Base64(STANDARD.encode(bytes)),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ViewLine<'a> {
+    event: &'static str,
+    group: &'a str,
+    view: String,
+    kind: &'static str,
+    cause: &'static str,
+    members: Vec<&'a str>,
+}
+
+impl JsonLines {
+    /// Writes the line of a message.
+    pub(crate) fn message(&mut self, out: &mut impl Write, message: &Message) -> io::Result<()> {
+        let groups = match message.destinations.len() {
+            0 | 1 => Vec::new(),
+            _ => message.destinations.iter().collect(),
+        };
+        let line = MessageLine {
+            event: "message",
+            group: message.group(),
+            groups,
+            sender: &message.sender,
+            service: message.service.name(),
+            config: message.place.map(|place| self.config(place.config)),
+            seq: message.place.map(|place| place.seq),
+            bytes: message.payload.len(),
+            payload: Payload::of(&message.payload),
+        };
+        write_line(out, &line)
+    }
+
+    /// Writes the line of a view.
+    pub(crate) fn view(&mut self, out: &mut impl Write, view: &View) -> io::Result<()> {
+        let line = ViewLine {
+            event: "view",
+            group: &view.group,
+            view: view.id.to_string(),
+            kind: view.kind.name(),
+            cause: view.cause.name(),
+            members: view.members.iter().map(AsRef::as_ref).collect(),
+        };
+        write_line(out, &line)
+    }
+
+    fn config(&mut self, id: ConfigId) -> &str {
+        if self.config.as_ref().is_none_or(|(last, _)| *last != id) {
+            self.config = None;
+        }
+        let (_, text) = self.config.get_or_insert_with(|| (id, id.to_string()));
+        text
+    }
+}
+
+/// Writes a view for people: what changed, and who is there now.
+pub(crate) fn describe_view(out: &mut impl Write, view: &View) -> io::Result<()> {
+    let members = view.members.join(", ");
+    let who = match &view.changed {
+        Some(changed) => format!(" of {changed}"),
+        None => String::new(),
+    };
+    writeln!(
+        out,
+        "[{}] {} view after {}{who}: {members}",
+        view.group, view.kind, view.cause
+    )
+}
+
+fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    out.write_all(b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, Place, Service};
+    use groupcast_session::{Cause, ViewId, ViewKind};
+
+    use super::*;
+
+    const CONFIG: ConfigId = ConfigId {
+        counter: 7,
+        representative: MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(2),
+        },
+    };
+
+    fn line(message: &Message) -> String {
+        let mut bytes = Vec::new();
+        JsonLines::default().message(&mut bytes, message).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn message() -> Message {
+        Message {
+            service: Service::Agreed,
+            place: Some(Place {
+                config: CONFIG,
+                seq: 3 << 16,
+            }),
+            sender: "al@h".into(),
+            destinations: ["g"].into_iter().collect(),
+            index: 0,
+            payload: b"h\"i"[..].into(),
+        }
+    }
+
+    #[test]
+    fn a_message_is_one_object_with_the_fields_of_the_contract() {
+        assert_eq!(
+            line(&message()),
+            "{\"event\":\"message\",\"group\":\"g\",\"sender\":\"al@h\",\"service\":\"agreed\",\
+             \"config\":\"7-0000000000000001.0000000000000002\",\"seq\":196608,\"bytes\":3,\"text\":\"h\\\"i\"}\n"
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_base64_and_all_groups_are_named() {
+        let odd = Message {
+            service: Service::Unreliable,
+            place: None,
+            destinations: ["other", "g"].into_iter().collect(),
+            index: 1,
+            payload: b"\xff\x00"[..].into(),
+            ..message()
+        };
+        assert_eq!(
+            line(&odd),
+            "{\"event\":\"message\",\"group\":\"g\",\"groups\":[\"other\",\"g\"],\"sender\":\"al@h\",\
+             \"service\":\"unreliable\",\"config\":null,\"seq\":null,\"bytes\":2,\"base64\":\"/wA=\"}\n"
+        );
+    }
+
+    #[test]
+    fn the_configuration_changes_with_the_message() {
+        let mut lines = JsonLines::default();
+        let mut bytes = Vec::new();
+        lines.message(&mut bytes, &message()).unwrap();
+        let mut later = message();
+        later.place = Some(Place {
+            config: ConfigId {
+                counter: 8,
+                ..CONFIG
+            },
+            seq: 4 << 16,
+        });
+        bytes.clear();
+        lines.message(&mut bytes, &later).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains("\"config\":\"8-"), "{text}");
+    }
+
+    #[test]
+    fn a_view_names_its_members() {
+        let view = View {
+            group: "g".into(),
+            id: ViewId {
+                config: CONFIG,
+                seq: 65_536,
+                within: None,
+            },
+            kind: ViewKind::Regular,
+            cause: Cause::Join,
+            changed: Some("bo@h".into()),
+            members: vec!["al@h".into(), "bo@h".into()],
+        };
+        let mut bytes = Vec::new();
+        JsonLines::default().view(&mut bytes, &view).unwrap();
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "{\"event\":\"view\",\"group\":\"g\",\"view\":\"7-0000000000000001.0000000000000002:65536\",\
+             \"kind\":\"regular\",\"cause\":\"join\",\"members\":[\"al@h\",\"bo@h\"]}\n"
+        );
+        let mut bytes = Vec::new();
+        describe_view(&mut bytes, &view).unwrap();
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "[g] regular view after join of bo@h: al@h, bo@h\n"
+        );
+    }
+}

@@ -1,0 +1,340 @@
+//! `groupcast pub`: sends messages and waits until each has come back in order.
+//!
+//! Lines are gathered while they keep coming and sent as soon as there is a pause. The input is never read whole: the
+//! daemon's credit sets the pace.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::num::NonZeroU64;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use groupcast_client::{Client, ClientError, ClientEvent, Request, Service};
+use groupcast_session::frame::DESTINATIONS_MAX;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::lines::Source;
+use crate::target::Target;
+
+/// While no line comes, the connection is looked at this often.
+const LOOK_UP: Duration = Duration::from_millis(100);
+/// What the daemon tells is taken at least once in so many messages.
+const MESSAGES_BETWEEN_LOOKS: u64 = 1_000;
+/// After a failure, what is on its way may take this long to be accepted.
+const SETTLE_WITHIN: Duration = Duration::from_secs(5);
+/// How long a good-bye may take.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Send messages to groups: lines of a file or of stdin, or generated ones.
+///
+/// One message a line: the newline is taken off, a carriage return stays, an empty line is an empty message. A message to
+/// several groups is one message. Exit code 0 once every message has come back in order at the daemon; otherwise the
+/// error says how many were accepted and which line was the first that was not.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The groups, or private names (`client@host`), to send to
+    #[arg(value_name = "GROUP", required = true, value_parser = destination)]
+    groups: Vec<String>,
+    #[command(flatten)]
+    target: Target,
+    /// This client's name, without `@host` [default: the daemon makes one]
+    #[arg(long, value_name = "N")]
+    name: Option<String>,
+    /// What is promised: unreliable, reliable, fifo, causal, agreed or safe
+    #[arg(long, value_name = "S", default_value = "agreed")]
+    service: Service,
+    /// Send the lines of this file instead of stdin
+    #[arg(long, value_name = "F", conflicts_with_all = ["size", "count"])]
+    file: Option<PathBuf>,
+    /// Send at most so many messages a second
+    #[arg(long, value_name = "MSG/S", value_parser = rate)]
+    rate: Option<f64>,
+    /// Send generated messages of so many bytes
+    #[arg(long, value_name = "BYTES", requires = "count")]
+    size: Option<usize>,
+    /// How many generated messages to send
+    #[arg(long, value_name = "N", requires = "size")]
+    count: Option<NonZeroU64>,
+    /// Print the outcome as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn destination(name: &str) -> Result<String, String> {
+    match groupcast_session::name::check_destination(name) {
+        Ok(()) => Ok(name.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if rate > 0.0 && f64::is_finite(rate) => Ok(rate),
+        _ => Err("not a rate: use a number of messages a second above 0".into()),
+    }
+}
+
+/// The outcome, as `--json` prints it.
+#[derive(Serialize)]
+struct Outcome {
+    event: &'static str,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// Messages handed to the daemon.
+    sent: u64,
+    /// Messages that have come back in order.
+    accepted: u64,
+    /// Payload bytes of what was sent.
+    bytes: u64,
+    seconds: f64,
+    /// The first line that was not accepted, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_not_accepted: Option<u64>,
+}
+
+/// Sends everything and waits for it.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let count = args.groups.len();
+    if count > DESTINATIONS_MAX {
+        return Err(
+            Failure::usage(format!("{count} groups are too many for one message"))
+                .help(format!("name at most {DESTINATIONS_MAX}")),
+        );
+    }
+    // Before connecting: a file that cannot be read is no reason to bother the daemon.
+    let input = args.input()?;
+    let client = args.target.connect(args.name.as_deref())?;
+    let source = match input {
+        Input::Generated { size, .. } if size as u64 > client.message_max() => {
+            let max = client.message_max();
+            return Err(Failure::usage(format!(
+                "messages of {size} bytes are longer than the daemon takes"
+            ))
+            .help(format!("use --size {max} at most")));
+        }
+        Input::Generated { size, count } => Source::generated(size, count),
+        Input::File(file) => Source::lines(file, client.message_max() as usize),
+    };
+    let mut publisher = Publisher {
+        unit: match source {
+            Source::Lines { .. } => "line",
+            Source::Generated { .. } => "message",
+        },
+        client,
+        groups: args.groups.iter().map(String::as_str).collect(),
+        service: args.service,
+        rate: args.rate,
+        start: Instant::now(),
+        sent: 0,
+        bytes: 0,
+        rejected: BTreeSet::new(),
+    };
+    let result = publisher.publish_all(source);
+    publisher.finish(result, args.json)
+}
+
+enum Input {
+    File(File),
+    Generated { size: usize, count: u64 },
+}
+
+impl Args {
+    fn input(&self) -> Result<Input, Failure> {
+        if let (Some(size), Some(count)) = (self.size, self.count) {
+            return Ok(Input::Generated {
+                size,
+                count: count.get(),
+            });
+        }
+        let Some(path) = &self.file else {
+            let stdin = io::stdin().as_fd().try_clone_to_owned();
+            return stdin
+                .map(|stdin| Input::File(stdin.into()))
+                .map_err(|error| Failure::failed(format!("cannot read stdin: {error}")));
+        };
+        let cannot = |error| Failure::usage(format!("cannot read {}: {error}", path.display()));
+        let file = File::open(path).map_err(cannot)?;
+        if file.metadata().map_err(cannot)?.is_dir() {
+            return Err(Failure::usage(format!("{} is a directory", path.display())));
+        }
+        Ok(Input::File(file))
+    }
+}
+
+/// A publication on its way.
+struct Publisher<'a> {
+    client: Client,
+    groups: Vec<&'a str>,
+    service: Service,
+    /// Messages a second.
+    rate: Option<f64>,
+    /// What a message is called in errors.
+    unit: &'static str,
+    start: Instant,
+    /// Messages handed over: the number of the last line.
+    sent: u64,
+    bytes: u64,
+    /// Numbers of the messages that the daemon rejected. Sending stops at the first, so they are few.
+    rejected: BTreeSet<u64>,
+}
+
+impl Publisher<'_> {
+    /// Sends all of `source` and waits until it is accepted.
+    fn publish_all(&mut self, mut source: Source) -> Result<(), Failure> {
+        let mut payload = Vec::new();
+        loop {
+            self.await_turn()?;
+            self.await_input(&source)?;
+            payload.clear();
+            let read = source.read(&mut payload);
+            let (unit, number) = (self.unit, self.sent + 1);
+            if !read.map_err(|error| Failure::failed(format!("{unit} {number}: {error}")))? {
+                break;
+            }
+            self.publish(&payload)?;
+            if self.sent.is_multiple_of(MESSAGES_BETWEEN_LOOKS) {
+                self.look(Duration::ZERO)?;
+            }
+        }
+        while self.client.undecided() > 0 {
+            self.look(LOOK_UP)?;
+        }
+        self.look(Duration::ZERO)
+    }
+
+    fn publish(&mut self, payload: &[u8]) -> Result<(), Failure> {
+        loop {
+            match self.client.publish(&self.groups, self.service, payload) {
+                Ok(_) => {
+                    self.sent += 1;
+                    self.bytes += payload.len() as u64;
+                    return Ok(());
+                }
+                // Others send to this client: what it does not want makes room when it is taken.
+                Err(ClientError::Unread { .. }) => self.look(Duration::ZERO)?,
+                Err(error @ ClientError::TooLarge { .. }) => {
+                    let (unit, number) = (self.unit, self.sent + 1);
+                    return Err(Failure::failed(format!("{unit} {number}: {error}")));
+                }
+                Err(error) => return Err(Failure::failed(error)),
+            }
+        }
+    }
+
+    /// Waits until the rate allows the next message.
+    fn await_turn(&mut self) -> Result<(), Failure> {
+        let Some(rate) = self.rate else {
+            return Ok(());
+        };
+        let due = self.start + Duration::from_secs_f64(self.sent as f64 / rate);
+        loop {
+            let wait = due.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                return Ok(());
+            }
+            self.look(wait)?;
+        }
+    }
+
+    /// Waits until there is something to read, having sent what is there. A daemon that goes away ends the wait.
+    fn await_input(&mut self, source: &Source) -> Result<(), Failure> {
+        let is_ready = |patience| {
+            let ready = source.is_ready(patience);
+            ready.map_err(|error| Failure::failed(format!("cannot wait for input: {error}")))
+        };
+        if is_ready(Duration::ZERO)? {
+            return Ok(());
+        }
+        loop {
+            self.look(Duration::ZERO)?;
+            if is_ready(LOOK_UP)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends what is gathered and takes what the daemon has to tell; waits for it for up to `patience`.
+    fn look(&mut self, mut patience: Duration) -> Result<(), Failure> {
+        let mut failure = None;
+        while let Some(event) = self
+            .client
+            .next_event(Some(patience))
+            .map_err(Failure::failed)?
+        {
+            patience = Duration::ZERO;
+            match event {
+                ClientEvent::Rejected {
+                    request: Request::Publish(number),
+                    text,
+                    ..
+                } => {
+                    self.rejected.insert(number);
+                    let unit = self.unit;
+                    failure.get_or_insert_with(|| {
+                        Failure::failed(format!("{unit} {number} was rejected: {text}"))
+                    });
+                }
+                ClientEvent::Disconnected { text, .. } => {
+                    return Err(Failure::failed(format!(
+                        "the connection to the daemon has ended: {text}"
+                    )));
+                }
+                _ => {}
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Tells how it ended.
+    fn finish(mut self, result: Result<(), Failure>, json: bool) -> Result<ExitCode, Failure> {
+        if result.is_err() {
+            // What is on its way may still be accepted, if there is still somebody to accept it.
+            let settled = self.client.flush_accepted(Some(SETTLE_WITHIN));
+            if settled.is_ok() {
+                let _ = self.look(Duration::ZERO);
+            }
+        }
+        let outcome = self.outcome(result.as_ref().err());
+        if json && let Ok(line) = serde_json::to_string(&outcome) {
+            // The exit code tells as much to whoever does not read this.
+            let _ = writeln!(io::stdout(), "{line}");
+        }
+        match result {
+            Ok(()) => {
+                // Everything is accepted: the good-bye is a courtesy.
+                let _ = self.client.close(CLOSE_WITHIN);
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(failure) => Err(failure.help(format!(
+                "{} of {} messages sent were accepted; {} {} is the first that was not",
+                outcome.accepted,
+                outcome.sent,
+                self.unit,
+                outcome.first_not_accepted.unwrap_or(1),
+            ))),
+        }
+    }
+
+    fn outcome(&self, failure: Option<&Failure>) -> Outcome {
+        let up_to = self.client.accepted();
+        let rejected = self.rejected.range(..=up_to).count() as u64;
+        let first = self
+            .rejected
+            .first()
+            .map_or(up_to + 1, |rejected| (up_to + 1).min(*rejected));
+        Outcome {
+            event: if failure.is_some() { "error" } else { "done" },
+            message: failure.map(ToString::to_string),
+            sent: self.sent,
+            accepted: up_to - rejected,
+            bytes: self.bytes,
+            seconds: self.start.elapsed().as_secs_f64(),
+            first_not_accepted: failure.map(|_| first),
+        }
+    }
+}

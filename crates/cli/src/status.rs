@@ -1,0 +1,170 @@
+//! `groupcast status`: how the daemon is doing.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anstyle::Style;
+use groupcast_client::Client;
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::table::Table;
+use crate::target::{Target, print};
+
+/// Show the state of a daemon: its configuration, its clients, its counters.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+    /// Print the daemon's answer as one JSON object (docs/status.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks the daemon and prints its answer.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let answer = args.target.ask(Client::status)?;
+    print(&answer, args.json, write)
+}
+
+/// Writes the status for people.
+fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
+    let bold = Style::new().bold();
+    let mut line = |name: &str, value: String| writeln!(out, "{bold}{name:<14}{bold:#}{value}");
+    line("daemon", text(&status["name"]))?;
+    line(
+        "version",
+        format!(
+            "{}, up {}",
+            text(&status["version"]),
+            uptime(&status["uptime"])
+        ),
+    )?;
+    line(
+        "state",
+        format!(
+            "{}, groups {}",
+            text(&status["state"]),
+            text(&status["groups_state"])
+        ),
+    )?;
+    line("network", network(status))?;
+    let configuration = &status["configuration"];
+    line("configuration", text(&configuration["id"]))?;
+    line("groups", text(&status["groups"]))?;
+
+    let mut members = Table::new(&["member", "id"]);
+    for member in items(&configuration["members"]) {
+        let name = match &member["name"] {
+            Value::String(name) => name.clone(),
+            _ => "(not heard yet)".to_owned(),
+        };
+        members.row([name, text(&member["member"])]);
+    }
+    writeln!(out)?;
+    members.write(out)?;
+
+    let mut clients = Table::new(&[
+        "client",
+        "kind",
+        "by",
+        "groups",
+        "unaccepted",
+        "backlog",
+        "dropped",
+    ]);
+    for client in items(&status["clients"]) {
+        let columns = [
+            "name",
+            "kind",
+            "transport",
+            "groups",
+            "unaccepted",
+            "backlog",
+            "dropped",
+        ];
+        clients.row(columns.map(|column| text(&client[column])));
+    }
+    writeln!(out)?;
+    clients.write(out)
+}
+
+fn network(status: &Value) -> String {
+    let reach = &status["reach"];
+    let reach = match &reach["multicast"] {
+        Value::String(group) => format!("multicast {group}"),
+        _ => format!("unicast to {} peers", items(&reach["peers"]).len()),
+    };
+    let secured = match status["secured"].as_bool() {
+        Some(true) => "encrypted",
+        _ => "NOT PROTECTED (insecure)",
+    };
+    format!("{}, {reach}, {secured}", text(&status["listen"]))
+}
+
+fn uptime(seconds: &Value) -> String {
+    let seconds = seconds.as_f64().unwrap_or(0.0) as u64;
+    match (
+        seconds / 86_400,
+        seconds / 3_600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+    ) {
+        (0, 0, 0, seconds) => format!("{seconds} s"),
+        (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
+        (days, hours, _, _) => format!("{days} d {hours} h"),
+    }
+}
+
+/// A value as people write it; `-` where there is none.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) if text.is_empty() => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_status_is_readable() {
+        let status = json!({
+            "name": "host-1", "version": "0.1.0", "uptime": 3_700.5, "secured": true,
+            "listen": "10.0.0.1:4810", "reach": {"multicast": "239.192.79.1:4809"},
+            "state": "operational", "groups_state": "steady", "groups": 2,
+            "configuration": {"id": "3-aa.bb", "kind": "regular", "members": [
+                {"name": "host-1", "member": "aa.bb"}, {"name": null, "member": "cc.dd"}]},
+            "clients": [{"name": "al@host-1", "kind": "application", "transport": "unix", "groups": 1,
+                "input": 0, "unaccepted": 2, "backlog": 30, "dropped": 0}],
+        });
+        let mut bytes = Vec::new();
+        write(&mut anstream::StripStream::new(&mut bytes), &status).unwrap();
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "daemon        host-1\n\
+             version       0.1.0, up 1 h 1 min\n\
+             state         operational, groups steady\n\
+             network       10.0.0.1:4810, multicast 239.192.79.1:4809, encrypted\n\
+             configuration 3-aa.bb\n\
+             groups        2\n\
+             \n\
+             member           id\n\
+             host-1           aa.bb\n\
+             (not heard yet)  cc.dd\n\
+             \n\
+             client     kind         by    groups  unaccepted  backlog  dropped\n\
+             al@host-1  application  unix  1       2           30       0\n"
+        );
+    }
+}

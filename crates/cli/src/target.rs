@@ -1,0 +1,84 @@
+//! Which daemon a command talks to, and the conversation's common parts.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use groupcast_client::{Address, Client, ClientError, ClientKind, Options};
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// How long the daemon may take to answer a question.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Which daemon to talk to.
+#[derive(clap::Args)]
+pub(crate) struct Target {
+    /// The daemon's Unix socket [default: that of this user's daemon, or of this host's]
+    #[arg(long, value_name = "PATH", conflicts_with = "server")]
+    socket: Option<PathBuf>,
+    /// The daemon's TCP address for clients
+    #[arg(long, value_name = "IP:PORT")]
+    server: Option<SocketAddr>,
+}
+
+impl Target {
+    /// Connects as a client that joins and publishes, called `name` if there is one.
+    pub(crate) fn connect(&self, name: Option<&str>) -> Result<Client, Failure> {
+        self.connect_with(Options {
+            name: name.map(str::to_owned),
+            ..Options::default()
+        })
+    }
+
+    /// Asks one question as a tool; the answer is JSON.
+    pub(crate) fn ask<B: AsRef<[u8]>>(
+        &self,
+        question: impl FnOnce(&mut Client, Duration) -> Result<B, ClientError>,
+    ) -> Result<Value, Failure> {
+        let mut client = self.connect_with(Options {
+            kind: ClientKind::Tool,
+            ..Options::default()
+        })?;
+        let answer = question(&mut client, ANSWER_WITHIN).map_err(Failure::failed)?;
+        let value = serde_json::from_slice(answer.as_ref()).map_err(|error| {
+            Failure::failed(format!("the daemon's answer makes no sense: {error}"))
+                .help("use programs of one version")
+        })?;
+        // The answer is all that was wanted of it.
+        let _ = client.close(ANSWER_WITHIN);
+        Ok(value)
+    }
+
+    fn connect_with(&self, options: Options) -> Result<Client, Failure> {
+        let address = match (&self.socket, self.server) {
+            (Some(path), _) => Address::Unix(path.clone()),
+            (None, Some(server)) => Address::Tcp(server),
+            (None, None) => Address::Default,
+        };
+        Client::connect(&address, options).map_err(Failure::failed)
+    }
+}
+
+/// Prints an answer: for programs one object a line, for people as `write` does. A reader that has gone is no failure.
+pub(crate) fn print(
+    answer: &Value,
+    json: bool,
+    write: impl FnOnce(&mut dyn Write, &Value) -> io::Result<()>,
+) -> Result<ExitCode, Failure> {
+    let mut stdout = anstream::stdout().lock();
+    let printed = match (json, answer) {
+        (true, Value::Array(lines)) => lines.iter().try_for_each(|line| writeln!(stdout, "{line}")),
+        (true, line) => writeln!(stdout, "{line}"),
+        (false, answer) => write(&mut stdout, answer),
+    };
+    match printed.and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("cannot write the answer: {error}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

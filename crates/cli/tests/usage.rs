@@ -1,0 +1,174 @@
+//! What the binary says to those who use it wrongly, and which exit code it gives: a contract with scripts.
+
+mod host;
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use host::Host;
+
+#[test]
+fn what_does_not_exist_is_a_usage_error() {
+    let host = Host::new();
+    host.run(&[]).fails_with(2, &["Usage: groupcast"]);
+    host.run(&["monitor"])
+        .fails_with(2, &["unrecognized subcommand 'monitor'"]);
+    // Capabilities that are not built have no options either.
+    for option in ["--metrics", "--bus"] {
+        host.run(&["daemon", "--insecure", option, "127.0.0.1:1"])
+            .fails_with(2, &["unexpected argument"]);
+    }
+    let help = host.run(&["--help"]);
+    assert_eq!(help.code, 0);
+    for command in [
+        "keygen", "daemon", "sub", "pub", "status", "groups", "check",
+    ] {
+        assert!(
+            help.stdout.contains(command),
+            "{command} in {}",
+            help.stdout
+        );
+    }
+}
+
+#[test]
+fn keys_are_private_and_never_overwritten() {
+    let host = Host::new();
+    let made = host.run(&["keygen", "cluster.key"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let path = host.path("cluster.key");
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let before = host.read("cluster.key");
+    host.run(&["keygen", "cluster.key"])
+        .fails_with(1, &["cluster.key", "never overwritten"]);
+    assert_eq!(host.read("cluster.key"), before);
+    host.run(&["keygen"]).fails_with(2, &["<FILE>"]);
+
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    host.run(&[
+        "daemon",
+        "--key",
+        "cluster.key",
+        "--socket",
+        &host.path("s"),
+    ])
+    .fails_with(1, &["chmod 600"]);
+}
+
+#[test]
+fn a_daemon_without_a_key_is_told_how_to_get_one() {
+    let host = Host::new();
+    host.run(&["daemon"]).fails_with(
+        2,
+        &[
+            "without a key refuses to start",
+            "groupcast keygen FILE",
+            "--key FILE",
+            "--insecure",
+        ],
+    );
+    host.run(&["daemon", "--key", "k", "--insecure"])
+        .fails_with(2, &["--insecure"]);
+    host.run(&["daemon", "--key", "missing"])
+        .fails_with(1, &["missing"]);
+}
+
+#[test]
+fn configuration_errors_point_at_the_line() {
+    let host = Host::new();
+    host.write("d.toml", "insecure = true\n\n[ring]\nidle_hold = \"1 s\"\n");
+    host.run(&["daemon", "-c", "d.toml"])
+        .fails_with(2, &["d.toml:4", "ring.idle_hold", "idle_hold = \"1 s\""]);
+    host.write("d.toml", "insecure = true\nnmae = \"a\"\n");
+    host.run(&["daemon", "-c", "d.toml"]).fails_with(
+        2,
+        &["d.toml:2", "unknown field `nmae`", "docs/configuration.md"],
+    );
+    host.run(&["daemon", "-c", "missing.toml"])
+        .fails_with(2, &["missing.toml", "-c FILE"]);
+    host.run(&["daemon", "--insecure", "--name", "a b"])
+        .fails_with(2, &["`a b`"]);
+    host.run(&["daemon", "--key", "k", "--client-listen", "0.0.0.0:4811"])
+        .fails_with(2, &["in clear over the network"]);
+    let bad_filter = host
+        .command(&["daemon", "--insecure"])
+        .env("GROUPCAST_LOG", "info=loud")
+        .output();
+    host::Ran::of(bad_filter.unwrap()).fails_with(2, &["GROUPCAST_LOG"]);
+}
+
+#[test]
+fn clients_without_a_daemon_say_what_to_do() {
+    let host = Host::new();
+    let socket = host.path("none.sock");
+    for command in [&["sub", "g"][..], &["pub", "g"], &["status"], &["groups"]] {
+        let mut arguments = command.to_vec();
+        arguments.extend(["--socket", &socket]);
+        host.run(&arguments).fails_with(
+            1,
+            &["no daemon listens on", "none.sock", "groupcast daemon"],
+        );
+    }
+    host.run(&["status", "--server", "127.0.0.1:1"])
+        .fails_with(1, &["no daemon listens on 127.0.0.1:1", "--client-listen"]);
+    host.run(&["status", "--socket", "a", "--server", "127.0.0.1:1"])
+        .fails_with(2, &["cannot be used with"]);
+}
+
+#[test]
+fn arguments_of_clients_are_checked_before_anything_is_sent() {
+    let host = Host::new();
+    host.run(&["sub"]).fails_with(2, &["<GROUP>"]);
+    host.run(&["sub", "a@b"]).fails_with(2, &["'@'"]);
+    host.run(&["sub", "g", "--count", "0"])
+        .fails_with(2, &["--count"]);
+    host.run(&["pub", "g", "--service", "total"]).fails_with(
+        2,
+        &["not a service: use unreliable, reliable, fifo, causal, agreed or safe"],
+    );
+    host.run(&["pub", "g", "--rate", "0"])
+        .fails_with(2, &["above 0"]);
+    host.run(&["pub", "g", "--size", "10"])
+        .fails_with(2, &["--count"]);
+    host.run(&["pub", "g", "--file", "missing"])
+        .fails_with(2, &["missing"]);
+    host.run(&["pub", "g", "--file", "."])
+        .fails_with(2, &["directory"]);
+    let many: Vec<String> = (0..101).map(|number| format!("g{number}")).collect();
+    let mut arguments = vec!["pub"];
+    arguments.extend(many.iter().map(String::as_str));
+    host.run(&arguments)
+        .fails_with(2, &["101 groups", "at most 100"]);
+}
+
+#[test]
+fn histories_are_judged() {
+    let host = Host::new();
+    host.run(&["check"]).fails_with(2, &["<HISTORY>"]);
+    host.run(&["check", "missing.ndjson"])
+        .fails_with(2, &["missing.ndjson"]);
+    host.write("text", "hello\n");
+    host.run(&["check", "text"]).fails_with(2, &["text:1"]);
+
+    let member = "0000000000000061.0000000000006100";
+    let start =
+        format!("{{\"event\":\"start\",\"schema\":1,\"member\":\"{member}\",\"name\":\"a\"}}\n");
+    let configuration = format!(
+        "{{\"event\":\"configuration\",\"kind\":\"regular\",\"config\":\"1-{member}\",\"members\":[\"{member}\"]}}\n"
+    );
+    host.write("clean", format!("{start}{configuration}"));
+    let clean = host.run(&["check", "clean", "--json"]);
+    assert_eq!(clean.code, 0, "{}", clean.stderr);
+    let report: serde_json::Value = serde_json::from_str(&clean.stdout).unwrap();
+    assert_eq!(report["clean"], true);
+
+    // Delivered, and submitted by nobody.
+    let invented = format!(
+        "{{\"event\":\"deliver\",\"sender\":\"{member}\",\"number\":1,\"service\":\"agreed\",\"config\":\"1-{member}\",\
+         \"seq\":65536,\"digest\":\"0000000000000005\"}}\n"
+    );
+    host.write("bad", format!("{start}{configuration}{invented}"));
+    let bad = host.run(&["check", "bad"]);
+    assert_eq!(bad.code, 1, "{}", bad.stdout);
+    assert!(bad.stdout.contains("violation"), "{}", bad.stdout);
+}
