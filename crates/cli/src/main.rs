@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed, 2 usage, 3 some receivers failed. A command or option whose capability is not built
 //! does not exist.
 
+mod bench;
 mod check;
 mod daemon;
 mod failure;
@@ -44,6 +45,8 @@ enum Command {
     Groups(groups::Args),
     /// Judge recorded histories: is every promise kept?
     Check(check::Args),
+    /// Measure throughput and latency on a test bed of this machine.
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Groups(args) => groups::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Bench(args) => bench::run(args),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

@@ -5,14 +5,23 @@
 //! measurement is a [`Window`] of absolute times: what happens before is warm-up, what happens after is not counted.
 //!
 //! - [`raw`]: the raw multicast limit.
-//! - [`ring`]: `groupcast bench ring`.
+//! - [`ring`]: `groupcast bench ring`; [`clients`] is what its processes do, [`tally`] and [`order`] what they note,
+//!   [`report`] the result.
 
+pub mod clients;
 pub mod clock;
+pub mod order;
 pub mod raw;
+pub mod report;
+pub mod ring;
+mod stamp;
+pub mod tally;
 mod worker;
 
-use std::io;
+use std::fmt;
+use std::io::{self, Write as _};
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -51,6 +60,17 @@ pub enum BenchError {
         /// What it said.
         stderr: String,
     },
+    /// A client could not do its part.
+    #[error("cannot {what}: {problem}")]
+    Client {
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        problem: String,
+    },
+    /// What was measured did not keep its promise.
+    #[error("a promise is broken: {0}")]
+    Broken(String),
     /// What one process wrote for another is not understood.
     #[error("cannot read an assignment or a result: {0}")]
     Json(#[from] serde_json::Error),
@@ -60,6 +80,13 @@ impl BenchError {
     /// For `map_err`: the attempt to do `what` failed.
     pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, source }
+    }
+
+    pub(crate) fn client(what: &'static str, problem: impl fmt::Display) -> Self {
+        Self::Client {
+            what,
+            problem: problem.to_string(),
+        }
     }
 
     pub(crate) fn process(process: &Process, problem: impl Into<String>) -> Self {
@@ -78,7 +105,7 @@ fn said(stderr: &str) -> String {
     }
 }
 
-/// Starts `executable` on `host` with an assignment.
+/// Starts `executable` on `host` with an assignment. Its standard input waits for the window.
 fn assign(
     bed: &Testbed,
     host: usize,
@@ -87,8 +114,32 @@ fn assign(
     assignment: &Assignment,
 ) -> Result<Process, BenchError> {
     let mut command = bed.command(host, executable);
-    command.args(WORKER).arg(serde_json::to_string(assignment)?);
+    command
+        .args(WORKER)
+        .arg(serde_json::to_string(assignment)?)
+        .stdin(Stdio::piped());
     Ok(bed.launch(label, command)?)
+}
+
+/// Tells a worker that is ready when it counts.
+fn open_window(process: &mut Process, window: Window) -> Result<(), BenchError> {
+    let mut line = serde_json::to_string(&window)?;
+    line.push('\n');
+    process
+        .take_stdin()
+        .ok_or_else(|| BenchError::process(process, "was told its window already"))?
+        .write_all(line.as_bytes())
+        .map_err(BenchError::io("tell a worker its window"))
+}
+
+/// The worker's side: says that it is ready, and waits for its window.
+fn await_window() -> Result<Window, BenchError> {
+    say::<()>(&Said::Ready)?;
+    let mut line = String::new();
+    io::stdin()
+        .read_line(&mut line)
+        .map_err(BenchError::io("read the window"))?;
+    Ok(serde_json::from_str(&line)?)
 }
 
 /// What a worker prints: that it is ready, once, and then its result.

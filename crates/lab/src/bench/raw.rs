@@ -15,7 +15,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use super::clock::{self, Window};
-use super::{Assignment, BenchError, Said, assign, await_ready, await_result, say};
+use super::{
+    Assignment, BenchError, Said, assign, await_ready, await_result, await_window, open_window, say,
+};
 use crate::testbed::Testbed;
 
 /// Payload of every datagram: what fits an Ethernet frame beside headers and some protocol's own.
@@ -41,7 +43,6 @@ pub struct Send {
     address: Ipv4Addr,
     receivers: usize,
     offload: bool,
-    window: Window,
 }
 
 /// A receiver's part.
@@ -51,7 +52,6 @@ pub struct Receive {
     index: u64,
     sender: Ipv4Addr,
     offload: bool,
-    window: Window,
 }
 
 /// Payload that the slowest receiver gets, in Mb/s: host 1 sends to all others for `length`. With `offload`, the kernel
@@ -63,9 +63,6 @@ pub fn limit(
     length: Duration,
 ) -> Result<f64, BenchError> {
     let receivers = bed.hosts() - 1;
-    // Starting a process takes some milliseconds; all must be there before the warm-up ends.
-    let starting = Duration::from_millis(50 * bed.hosts() as u64);
-    let window = Window::after(WARM_UP + starting, length);
     let kind = if offload { "offload" } else { "plain" };
     let mut processes = (0..receivers)
         .map(|index| {
@@ -75,29 +72,24 @@ pub fn limit(
                 index: index as u64,
                 sender: bed.address(1),
                 offload,
-                window,
             };
             let label = format!("raw-{kind}-{host}");
             assign(bed, host, &label, executable, &Assignment::RawReceive(part))
         })
         .collect::<Result<Vec<_>, _>>()?;
-    for process in &mut processes {
-        await_ready(process)?;
-    }
     let part = Send {
         address: bed.address(1),
         receivers,
         offload,
-        window,
     };
     let label = format!("raw-{kind}-1");
     let mut sender = assign(bed, 1, &label, executable, &Assignment::RawSend(part))?;
-    await_ready(&mut sender)?;
-    if clock::now() > window.from {
-        return Err(BenchError::process(
-            &sender,
-            "started too late: is the machine overloaded?",
-        ));
+    for process in processes.iter_mut().chain([&mut sender]) {
+        await_ready(process)?;
+    }
+    let window = Window::after(WARM_UP, length);
+    for process in processes.iter_mut().chain([&mut sender]) {
+        open_window(process, window)?;
     }
     let mut slowest = f64::INFINITY;
     for process in &mut processes {
@@ -114,25 +106,25 @@ impl Send {
         let address = SocketAddrV4::new(self.address, SEND_PORT);
         let socket =
             RawSocket::sender(address).map_err(BenchError::io("open the sending socket"))?;
-        say::<u64>(&Said::Ready)?;
+        let window = await_window()?;
         let mut sending = Sending {
             socket,
-            part: self,
+            offload: self.offload,
             reported: vec![0; self.receivers],
             reports: ReceiveBatch::new(REPORT, false),
             sent: 0,
             datagrams: vec![0; PAYLOAD * BATCH.max(SEGMENTS)],
         };
-        while clock::now() < self.window.until {
+        while clock::now() < window.until {
             sending.turn().map_err(BenchError::io("multicast"))?;
         }
         say(&Said::Result(sending.sent))
     }
 }
 
-struct Sending<'a> {
+struct Sending {
     socket: RawSocket,
-    part: &'a Send,
+    offload: bool,
     /// The highest number that each receiver has.
     reported: Vec<u64>,
     reports: ReceiveBatch,
@@ -140,10 +132,10 @@ struct Sending<'a> {
     datagrams: Vec<u8>,
 }
 
-impl Sending<'_> {
+impl Sending {
     /// Sends a batch, or waits for the receivers.
     fn turn(&mut self) -> io::Result<()> {
-        let batch = if self.part.offload { SEGMENTS } else { BATCH };
+        let batch = if self.offload { SEGMENTS } else { BATCH };
         let slowest = self.reported.iter().copied().min().unwrap_or(self.sent);
         if self.sent + batch as u64 > slowest + WINDOW {
             if !self.read_reports(PATIENCE)? {
@@ -155,7 +147,7 @@ impl Sending<'_> {
         for (datagram, number) in bytes.chunks_mut(PAYLOAD).zip(self.sent + 1..) {
             datagram[..8].copy_from_slice(&number.to_be_bytes());
         }
-        match self.socket.send(GROUP, bytes, PAYLOAD, self.part.offload) {
+        match self.socket.send(GROUP, bytes, PAYLOAD, self.offload) {
             Ok(count) => {
                 self.sent += count as u64;
                 self.read_reports(Duration::ZERO).map(|_| ())
@@ -202,10 +194,10 @@ impl Receive {
             .map_err(BenchError::io("open the receiving socket"))?;
         let reports = RawSocket::sender(SocketAddrV4::new(self.address, 0))
             .map_err(BenchError::io("open the reporting socket"))?;
-        say::<u64>(&Said::Ready)?;
+        let window = await_window()?;
         let mut batch = ReceiveBatch::new(PAYLOAD, self.offload);
         let (mut highest, mut reported, mut bytes) = (0, 0, 0);
-        while clock::now() < self.window.until {
+        while clock::now() < window.until {
             match socket.receive(&mut batch) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -214,7 +206,7 @@ impl Receive {
                 }
                 Err(error) => return Err(BenchError::io("receive")(error)),
             }
-            let counts = self.window.contains(clock::now());
+            let counts = window.contains(clock::now());
             for datagram in batch.datagrams(PAYLOAD) {
                 highest = number_at(datagram, 0).unwrap_or(0).max(highest);
                 bytes += if counts { datagram.len() as u64 } else { 0 };

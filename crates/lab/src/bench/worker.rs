@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::clients::{Publish, Subscribe};
 use super::{BenchError, raw};
 
 /// Hidden arguments with which an executable is started again as a worker; the assignment follows as one more.
@@ -15,6 +16,10 @@ pub enum Assignment {
     RawSend(raw::Send),
     /// Receive, and say how far.
     RawReceive(raw::Receive),
+    /// Publish to a group.
+    Publish(Publish),
+    /// Receive in a group.
+    Subscribe(Subscribe),
 }
 
 /// Does what `assignment` (JSON) says. The result goes to standard output.
@@ -22,5 +27,7 @@ pub fn work(assignment: &str) -> Result<(), BenchError> {
     match serde_json::from_str(assignment)? {
         Assignment::RawSend(part) => part.run(),
         Assignment::RawReceive(part) => part.run(),
+        Assignment::Publish(part) => part.run(),
+        Assignment::Subscribe(part) => part.run(),
     }
 }

@@ -1,0 +1,175 @@
+//! `groupcast bench`: measurements on a test bed of this machine. Here only the options; the measuring is `lab`'s.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use groupcast_core::Service;
+use groupcast_lab::Link;
+use groupcast_lab::bench::report::{Rate, RingReport};
+use groupcast_lab::bench::ring::{self, RingOptions};
+use groupcast_lab::bench::{BenchError, WORKER, work};
+use groupcast_lab::testbed::HOSTS_MAX;
+
+use crate::failure::Failure;
+
+/// Measure throughput and latency between hosts of a test bed on this machine.
+///
+/// Hosts are network namespaces behind a switch; it needs root, `ip`, `tc` and `nft`, and cleans up after itself.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// The ring: every host sends and receives, beside the raw multicast limit of the same network
+    Ring(Ring),
+    /// One process of a measurement
+    #[command(hide = true, name = WORKER[1])]
+    Worker {
+        /// What it does (JSON)
+        assignment: String,
+    },
+}
+
+#[derive(clap::Args)]
+struct Ring {
+    /// Hosts, each with a daemon, a sending and a receiving client
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=HOSTS_MAX as i64))]
+    hosts: u8,
+    /// Payload of a message in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1350, value_parser = clap::value_parser!(u32).range(ring::SIZE_MIN as i64..=ring::SIZE_MAX as i64))]
+    size: u32,
+    /// The service of every message
+    #[arg(long, value_name = "SERVICE", default_value_t = Service::Agreed)]
+    service: Service,
+    /// How clients reach the ring
+    #[arg(long, value_enum, default_value_t = Mode::Daemon)]
+    mode: Mode,
+    /// Payload offered by all senders together, in Mb/s, or max: as much as the ring takes
+    #[arg(long, value_name = "MBPS|max", default_value_t = Rate::Max)]
+    rate: Rate,
+    /// The wires: none (as fast as the processors copy), 100mbit or 1gbit
+    #[arg(long, value_name = "LINK", default_value_t = Link::Unlimited)]
+    link: Link,
+    /// How long to count, in seconds, after a second of warm-up
+    #[arg(long, value_name = "S", default_value = "4", value_parser = seconds)]
+    duration: Duration,
+    /// Whether the daemons have a key
+    #[arg(long, value_enum, default_value_t = Encrypt::On)]
+    encrypt: Encrypt,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    /// Through a daemon on every host
+    Daemon,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Encrypt {
+    /// They encrypt
+    On,
+    /// They run insecure
+    Off,
+}
+
+/// Measures and prints the result.
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    match args.what {
+        What::Ring(ring) => {
+            let report = ring.measure().map_err(|error| explain(&error))?;
+            print(&report, ring.json).map_err(Failure::failed)?;
+        }
+        What::Worker { assignment } => work(&assignment).map_err(Failure::failed)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Ring {
+    fn measure(&self) -> Result<RingReport, BenchError> {
+        let Mode::Daemon = self.mode;
+        let executable = std::env::current_exe().map_err(|source| BenchError::Io {
+            what: "find this executable",
+            source,
+        })?;
+        let options = RingOptions {
+            hosts: usize::from(self.hosts),
+            size: self.size as usize,
+            service: self.service,
+            rate: self.rate,
+            link: self.link,
+            duration: self.duration,
+            encrypt: self.encrypt == Encrypt::On,
+        };
+        ring::run(&options, &executable)
+    }
+}
+
+fn print(report: &RingReport, json: bool) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    if json {
+        serde_json::to_writer(&mut stdout, report)?;
+        writeln!(stdout)
+    } else {
+        writeln!(stdout, "{report}")
+    }
+}
+
+fn explain(error: &BenchError) -> Failure {
+    let failure = Failure::failed(error);
+    match error {
+        BenchError::Unavailable(_) => {
+            failure.help("run as root on Linux with iproute2 and nftables installed")
+        }
+        _ => failure,
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = "must be a number of seconds from 0.1 to 3600";
+    match text.parse() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(wrong.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Command::try_parse_from(["bench"].into_iter().chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn what_is_not_built_or_makes_no_sense_is_a_usage_error() {
+        assert!(parse("ring --hosts 5 --size 100 --rate 2.5 --link 1gbit --encrypt off").is_ok());
+        for line in [
+            "ring --mode library",
+            "ring --hosts 1",
+            "ring --size 10",
+            "ring --rate fast",
+            "ring --link 10gbit",
+            "ring --service total",
+            "ring --duration 0",
+            "ring --encrypt maybe",
+            "bulk",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The clients of a measurement: one that publishes stamped messages, one that receives and tallies them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use groupcast_client::{Address, Client, ClientEvent, Options, Service};
+use serde::{Deserialize, Serialize};
+
+use super::clock::{self, Instant, Window};
+use super::stamp::Stamp;
+use super::tally::Tally;
+use super::{BenchError, Said, await_window, say};
+
+/// How long all receivers may take to be in the group.
+const JOINING: Duration = Duration::from_secs(20);
+/// A sender this far behind its schedule is held up by the ring, and the wait counts as latency; anything less is its
+/// own timer's.
+const BEHIND: Duration = Duration::from_millis(1);
+
+/// A sending client's part.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Publish {
+    /// The socket of its daemon.
+    pub socket: String,
+    /// Where its messages go.
+    pub group: String,
+    /// Which sender it is.
+    pub sender: u32,
+    /// Payload of a message in bytes.
+    pub size: usize,
+    /// The service of every message.
+    pub service: String,
+    /// Nanoseconds from one message to the next; as fast as possible without.
+    pub interval_ns: Option<u64>,
+}
+
+/// A receiving client's part.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Subscribe {
+    /// The socket of its daemon.
+    pub socket: String,
+    /// What it joins.
+    pub group: String,
+    /// It is ready once so many members are in the group.
+    pub members: usize,
+}
+
+impl Publish {
+    /// Publishes until the window's end; the result is how many.
+    pub(super) fn run(&self) -> Result<(), BenchError> {
+        let service: Service = self
+            .service
+            .parse()
+            .map_err(|error| BenchError::client("publish", error))?;
+        let mut client = connect(&self.socket)?;
+        let mut payload = vec![b'.'; self.size];
+        let window = await_window()?;
+        let mut schedule = Schedule::starting(clock::now(), self.interval_ns);
+        let mut index = 0;
+        loop {
+            let due = schedule.next();
+            clock::sleep_until(due);
+            let now = clock::now();
+            if now >= window.until {
+                break;
+            }
+            let held_up = self.interval_ns.is_some() && now - due > clock::nanos(BEHIND);
+            Stamp {
+                sender: self.sender,
+                index,
+                sent: if held_up { due } else { now },
+            }
+            .write(&mut payload);
+            client
+                .publish(&[&self.group], service, &payload)
+                .map_err(|error| BenchError::client("publish", error))?;
+            if self.interval_ns.is_some() {
+                client
+                    .next_event(Some(Duration::ZERO))
+                    .map_err(|error| BenchError::client("publish", error))?;
+            }
+            index += 1;
+        }
+        say(&Said::Result(index))
+    }
+}
+
+/// When the next message is due.
+struct Schedule {
+    next: Instant,
+    interval: u64,
+}
+
+impl Schedule {
+    fn starting(now: Instant, interval: Option<u64>) -> Self {
+        Self {
+            next: now,
+            interval: interval.unwrap_or(0),
+        }
+    }
+
+    fn next(&mut self) -> Instant {
+        let due = self.next;
+        self.next += self.interval;
+        due
+    }
+}
+
+impl Subscribe {
+    /// Receives until the window's end; the result is a [`Tally`].
+    pub(super) fn run(&self) -> Result<(), BenchError> {
+        let mut client = connect(&self.socket)?;
+        client
+            .join(&self.group)
+            .map_err(|error| BenchError::client("join", error))?;
+        self.await_members(&mut client)?;
+        let window = await_window()?;
+        let mut tally = Tally::new();
+        loop {
+            let now = clock::now();
+            if now >= window.until {
+                return say(&Said::Result(tally));
+            }
+            receive(&mut client, window, &mut tally, window.until - now)?;
+        }
+    }
+
+    fn await_members(&self, client: &mut Client) -> Result<(), BenchError> {
+        let deadline = clock::now() + clock::nanos(JOINING);
+        loop {
+            let patience = Duration::from_nanos(deadline.saturating_sub(clock::now()));
+            let event = client
+                .next_event(Some(patience))
+                .map_err(|error| BenchError::client("wait for the group", error))?;
+            match event {
+                Some(ClientEvent::View(view)) if view.members.len() >= self.members => {
+                    return Ok(());
+                }
+                Some(_) => {}
+                None => {
+                    return Err(BenchError::client(
+                        "wait for the group",
+                        format!("{} members were not there in {JOINING:?}", self.members),
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Takes what comes first within `patience`.
+fn receive(
+    client: &mut Client,
+    window: Window,
+    tally: &mut Tally,
+    patience: u64,
+) -> Result<(), BenchError> {
+    let event = client
+        .next_event(Some(Duration::from_nanos(patience)))
+        .map_err(|error| BenchError::client("receive", error))?;
+    match event {
+        Some(ClientEvent::Message(message)) => {
+            let stamp = Stamp::read(&message.payload)
+                .ok_or_else(|| BenchError::client("receive", "a message without a stamp"))?;
+            let bytes = message.payload.len();
+            tally.add(clock::now(), window, stamp, message.place, bytes);
+            Ok(())
+        }
+        Some(ClientEvent::View(view)) => Err(BenchError::client(
+            "receive",
+            format!(
+                "the group changed during the measurement ({}): {} members are left",
+                view.cause,
+                view.members.len()
+            ),
+        )),
+        Some(ClientEvent::Disconnected { text, .. }) => Err(BenchError::client("receive", text)),
+        _ => Ok(()),
+    }
+}
+
+fn connect(socket: &str) -> Result<Client, BenchError> {
+    let address = Address::from(Path::new(socket));
+    Client::connect(&address, Options::default())
+        .map_err(|error| BenchError::client("connect", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_keeps_its_pace_whatever_happens() {
+        let mut schedule = Schedule::starting(100, Some(10));
+        assert_eq!(
+            [schedule.next(), schedule.next(), schedule.next()],
+            [100, 110, 120]
+        );
+        let mut free = Schedule::starting(100, None);
+        assert_eq!([free.next(), free.next()], [100, 100]);
+    }
+}
