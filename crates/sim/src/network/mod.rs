@@ -2,7 +2,8 @@
 //!
 //! A datagram leaves through its sender's egress link, crosses the switch, and goes down the ingress link of each
 //! receiver: [`Network::leave`] and [`Network::deliver`] are the only two ways through, and another topology replaces
-//! what is between them. Links serialise at their bandwidth and drop the tail beyond their queue. What is random
+//! what is between them. Links serialise at their bandwidth. The switch drops the
+//! tail beyond the queue of a port; a host whose send buffer is full waits, and drops when its patience is over. What is random
 //! (loss, duplication, jitter, reordering, corruption) is drawn for each copy on its own.
 
 #[cfg(test)]
@@ -26,8 +27,10 @@ pub struct NetworkConfig {
     pub latency: Duration,
     /// The most by which a copy is late at random; more than the gap between datagrams reorders them. Default 0.
     pub jitter: Duration,
-    /// Bytes that wait for an egress link before the tail is dropped. Default 4 MiB (a host's own buffers).
+    /// Bytes that wait for an egress link before the host itself waits: its send buffer. Default 512 KiB.
     pub egress_queue: usize,
+    /// How long a host waits for room in its send buffer before it drops what it wanted to send. Default 50 ms.
+    pub send_patience: Duration,
     /// Bytes that wait for an ingress link before the tail is dropped. Default 512 KiB (a switch's port).
     pub ingress_queue: usize,
     /// Probability that a copy is lost. Default 0.
@@ -48,7 +51,8 @@ impl Default for NetworkConfig {
             bandwidth: 1_000_000_000,
             latency: Duration::from_micros(30),
             jitter: Duration::ZERO,
-            egress_queue: 4 << 20,
+            egress_queue: 512 << 10,
+            send_patience: Duration::from_millis(50),
             ingress_queue: 512 << 10,
             loss: 0.0,
             duplication: 0.0,
@@ -128,7 +132,7 @@ pub struct NetworkCounters {
     pub sent: u64,
     /// Bytes of them on the wire, framing included.
     pub sent_bytes: u64,
-    /// Datagrams dropped at a full egress queue.
+    /// Datagrams that their host dropped because the send buffer stayed full.
     pub egress_dropped: u64,
     /// Dropped at a full ingress queue.
     pub ingress_dropped: u64,
@@ -146,6 +150,15 @@ pub struct NetworkCounters {
     pub corrupted: u64,
     /// Handed to a host.
     pub delivered: u64,
+}
+
+/// A datagram that left its host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Departure {
+    /// When it is at the switch.
+    pub(crate) at_switch: Time,
+    /// When the send buffer has room again: until then the host waits.
+    pub(crate) room: Time,
 }
 
 /// A copy that reaches its host.
@@ -194,18 +207,24 @@ impl Network {
         }
     }
 
-    /// Sends `len` bytes from `from`: when they are at the switch, or `None` if the egress queue is full.
-    pub(crate) fn leave(&mut self, now: Time, from: usize, len: usize) -> Option<Time> {
+    /// Sends `len` bytes from `from`, or drops them if the host has no patience left.
+    pub(crate) fn leave(&mut self, now: Time, from: usize, len: usize) -> Option<Departure> {
         let bytes = on_the_wire(len);
         let (config, counters) = (&self.config, &mut self.counters);
-        let Some(left) = self.egress[from].pass(now, bytes, config.bandwidth, config.egress_queue)
-        else {
+        let queue = config.egress_queue as u64;
+        let patience = config.send_patience.as_nanos() as u64;
+        let patience = patience.saturating_mul(config.bandwidth) / BIT_NANOS_PER_BYTE;
+        let link = &mut self.egress[from];
+        let Some(left) = link.pass(now, bytes, config.bandwidth, queue + patience) else {
             counters.egress_dropped += 1;
             return None;
         };
         counters.sent += 1;
         counters.sent_bytes += bytes;
-        Some(left + config.latency)
+        Some(Departure {
+            at_switch: left + config.latency,
+            room: link.room(config.bandwidth, queue),
+        })
     }
 
     /// Takes a datagram from the switch down to host `to`: none, one or two arrivals.
@@ -275,7 +294,8 @@ impl Network {
     fn descend(&mut self, now: Time, to: usize, len: usize) -> Option<Arrival> {
         let (config, counters) = (&self.config, &mut self.counters);
         let bytes = on_the_wire(len);
-        let passed = self.ingress[to].pass(now, bytes, config.bandwidth, config.ingress_queue);
+        let queue = config.ingress_queue as u64;
+        let passed = self.ingress[to].pass(now, bytes, config.bandwidth, queue);
         let Some(mut at) = passed else {
             counters.ingress_dropped += 1;
             return None;
@@ -370,14 +390,20 @@ impl Link {
     /// When the last of `bytes` is through, or `None` if they find more than `queue` bytes before them.
     ///
     /// The queue is not kept: its length follows from when the link will be free.
-    fn pass(&mut self, now: Time, bytes: u64, bandwidth: u64, queue: usize) -> Option<Time> {
+    fn pass(&mut self, now: Time, bytes: u64, bandwidth: u64, queue: u64) -> Option<Time> {
         let ahead = self.free_at.as_nanos().saturating_sub(now.as_nanos());
-        if ahead.saturating_mul(bandwidth) > (queue as u64).saturating_mul(BIT_NANOS_PER_BYTE) {
+        if ahead.saturating_mul(bandwidth) > queue.saturating_mul(BIT_NANOS_PER_BYTE) {
             return None;
         }
         let nanos = (bytes * BIT_NANOS_PER_BYTE).div_ceil(bandwidth.max(1));
         self.free_at = self.free_at.max(now) + Duration::from_nanos(nanos);
         Some(self.free_at)
+    }
+
+    /// When no more than `queue` bytes wait.
+    fn room(&self, bandwidth: u64, queue: u64) -> Time {
+        let nanos = queue * BIT_NANOS_PER_BYTE / bandwidth.max(1);
+        Time::from_nanos(self.free_at.as_nanos().saturating_sub(nanos))
     }
 }
 

@@ -44,11 +44,39 @@ fn a_link_takes_its_time_and_the_latency_comes_on_top() {
         ..NetworkConfig::default()
     });
     // One byte a microsecond: 1,434 bytes are 1,500 on the wire.
-    let first = network.leave(Time::ZERO, 0, 1_434).map(Time::as_nanos);
-    let second = network.leave(Time::ZERO, 0, 1_434).map(Time::as_nanos);
+    let mut leave = |host| {
+        network
+            .leave(Time::ZERO, host, 1_434)
+            .map(|it| it.at_switch.as_nanos())
+    };
+    let (first, second) = (leave(0), leave(0));
     assert_eq!((first, second), (Some(6_500_000), Some(8_000_000)));
-    let other = network.leave(Time::ZERO, 1, 1_434).map(Time::as_nanos);
-    assert_eq!(other, Some(6_500_000), "each host has its own link");
+    assert_eq!(leave(1), Some(6_500_000), "each host has its own link");
+}
+
+#[test]
+fn a_full_send_buffer_makes_the_host_wait_and_its_patience_ends() {
+    let mut network = network(NetworkConfig {
+        bandwidth: 8_000_000,
+        egress_queue: 3_000,
+        send_patience: Duration::from_millis(3),
+        ..NetworkConfig::default()
+    });
+    // 1.5 ms each: two fit, two more wait for no more than 3 ms, and one that finds just that goes too.
+    let room: Vec<Option<u128>> = (0..6)
+        .map(|_| network.leave(Time::ZERO, 0, 1_434))
+        .map(|left| left.map(|it| (it.room - Time::ZERO).as_micros()))
+        .collect();
+    let expected = [
+        Some(0),
+        Some(0),
+        Some(1_500),
+        Some(3_000),
+        Some(4_500),
+        None,
+    ];
+    assert_eq!(room, expected);
+    assert_eq!(network.counters().egress_dropped, 1);
 }
 
 #[test]

@@ -108,8 +108,9 @@ fn random_network(rng: &mut Rng) -> NetworkConfig {
         bandwidth: 1_000_000 * rng.pick(&bandwidths).copied().unwrap_or(1_000),
         latency: rng.duration(Duration::from_micros(10), Duration::from_micros(500)),
         jitter,
-        egress_queue: 256 << 10,
-        ingress_queue: (32 << 10) << rng.below(5),
+        egress_queue: 128 << 10,
+        send_patience: Duration::from_millis(50),
+        ingress_queue: (64 << 10) << rng.below(4),
         loss,
         duplication,
         reordering,
@@ -122,7 +123,7 @@ fn random_host(rng: &mut Rng) -> HostConfig {
     HostConfig {
         receive_cost: Duration::from_micros(rng.range(1..20)),
         send_cost: Duration::from_micros(1),
-        data_queue: 64 << rng.below(6),
+        data_queue: 128 << rng.below(5),
         token_queue: 32 << rng.below(4),
         segments_max: 1 << rng.below(6),
     }

@@ -357,23 +357,30 @@ impl<P: Ordered> World<P> {
     fn send(&mut self, from: usize, target: Target, class: SocketClass, buf: &TransmitBuf) {
         let now = self.agenda.now();
         for segment in buf.iter() {
-            let host = &mut self.hosts[from];
-            host.busy_until = host.busy_until.max(now) + self.host_config.send_cost;
             self.hash.absorb(now.as_nanos() ^ (from as u64) << 48);
             self.hash.absorb(tail(segment));
-            let at = self.network.leave(now, from, segment.len());
+            let departure = self.network.leave(now, from, segment.len());
+            let host = &mut self.hosts[from];
+            host.busy_until = host.busy_until.max(now) + self.host_config.send_cost;
             if let Some(trace) = &mut self.trace
                 && trace.level >= TraceLevel::Datagrams
             {
                 let body = trace.describe(class, body_of(segment));
-                let (len, drop) = (segment.len(), if at.is_none() { " DROPPED" } else { "" });
+                let (len, drop) = (
+                    segment.len(),
+                    if departure.is_none() { " DROPPED" } else { "" },
+                );
                 trace.line(
                     now,
                     from,
                     format_args!("-> {target:?} {class:?} {len} B {body}{drop}"),
                 );
             }
-            let Some(at) = at else { continue };
+            let Some(departure) = departure else {
+                continue;
+            };
+            // A full send buffer stops the whole process: it has one thread.
+            host.busy_until = host.busy_until.max(departure.room);
             let datagram = Rc::new(Datagram {
                 from,
                 source: host::address(from),
@@ -383,7 +390,8 @@ impl<P: Ordered> World<P> {
             if let Some(adversary) = &mut self.adversary {
                 adversary.record(&datagram);
             }
-            self.agenda.push(at, Step::Switch { datagram, target });
+            self.agenda
+                .push(departure.at_switch, Step::Switch { datagram, target });
         }
     }
 
