@@ -19,13 +19,13 @@ use serde_json::Value;
 static HOSTS: AtomicU32 = AtomicU32::new(0);
 
 /// A directory, and daemons on loopback that know each other only.
-pub struct Host {
+pub(crate) struct Host {
     directory: PathBuf,
     multicast: String,
 }
 
 impl Host {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let number = HOSTS.fetch_add(1, Ordering::Relaxed);
         let directory =
             std::env::temp_dir().join(format!("groupcast-test-{}-{number}", std::process::id()));
@@ -36,26 +36,31 @@ impl Host {
         }
     }
 
-    pub fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.directory.join(name).display().to_string()
     }
 
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         fs::write(self.directory.join(name), text).unwrap();
         self.path(name)
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.directory.join(name)).unwrap_or_default()
     }
 
+    /// Where the daemons' multicasts go.
+    pub(crate) fn multicast(&self) -> &str {
+        &self.multicast
+    }
+
     /// The socket of the daemon `name`.
-    pub fn socket(&self, name: &str) -> String {
+    pub(crate) fn socket(&self, name: &str) -> String {
         self.path(&format!("{name}.sock"))
     }
 
     /// `groupcast` with nothing of this environment that matters to it.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_groupcast"));
         command
             .args(arguments)
@@ -67,12 +72,12 @@ impl Host {
     }
 
     /// Runs it to its end.
-    pub fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(self.command(arguments).output().unwrap())
     }
 
     /// Starts it; stdout and stderr go to files `LABEL.out` and `LABEL.err`.
-    pub fn launch(&self, label: &str, command: &mut Command) -> Running {
+    pub(crate) fn launch(&self, label: &str, command: &mut Command) -> Running {
         let file =
             |end: &str| fs::File::create(self.directory.join(format!("{label}.{end}"))).unwrap();
         let child = command
@@ -87,7 +92,7 @@ impl Host {
     }
 
     /// Starts a daemon with its history in `NAME.ndjson`, and waits until it answers.
-    pub fn daemon(&self, name: &str, options: &[&str]) -> Running {
+    pub(crate) fn daemon(&self, name: &str, options: &[&str]) -> Running {
         let listen = format!("127.0.0.1:{}", free_port());
         let mut command = self.command(&["daemon", "--name", name, "--listen", &listen]);
         command
@@ -107,13 +112,13 @@ impl Host {
         daemon
     }
 
-    pub fn status(&self, daemon: &str) -> Option<Value> {
+    pub(crate) fn status(&self, daemon: &str) -> Option<Value> {
         let ran = self.run(&["status", "--json", "--socket", &self.socket(daemon)]);
         (ran.code == 0).then(|| serde_json::from_str(&ran.stdout).unwrap())
     }
 
     /// Waits until `daemon` is in a configuration of exactly `members`.
-    pub fn await_members(&self, daemon: &str, members: &[&str]) {
+    pub(crate) fn await_members(&self, daemon: &str, members: &[&str]) {
         until(&format!("{daemon} is with {members:?}"), || {
             let status = self.status(daemon).unwrap_or_default();
             let mut names: Vec<String> = status["configuration"]["members"]
@@ -128,7 +133,7 @@ impl Host {
     }
 
     /// Starts `groupcast sub GROUP --json` at a daemon, and waits until it is a member.
-    pub fn subscribe(&self, label: &str, daemon: &str, options: &[&str]) -> Running {
+    pub(crate) fn subscribe(&self, label: &str, daemon: &str, options: &[&str]) -> Running {
         let mut command =
             self.command(&["sub", "room", "--json", "--socket", &self.socket(daemon)]);
         let subscriber = self.launch(label, command.args(["--name", label]).args(options));
@@ -140,7 +145,7 @@ impl Host {
     }
 
     /// The messages that a subscriber printed: (config, seq, text).
-    pub fn messages(&self, label: &str) -> Vec<(String, u64, String)> {
+    pub(crate) fn messages(&self, label: &str) -> Vec<(String, u64, String)> {
         let text = self.read(&format!("{label}.out"));
         let lines = text
             .split_inclusive('\n')
@@ -170,14 +175,14 @@ impl Drop for Host {
 }
 
 /// A command that ran to its end.
-pub struct Ran {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ran {
-    pub fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -186,7 +191,7 @@ impl Ran {
     }
 
     /// Asserts the exit code and that stderr holds each of `parts`.
-    pub fn fails_with(&self, code: i32, parts: &[&str]) {
+    pub(crate) fn fails_with(&self, code: i32, parts: &[&str]) {
         assert_eq!(self.code, code, "{}", self.stderr);
         for part in parts {
             assert!(
@@ -199,30 +204,30 @@ impl Ran {
 }
 
 /// A process that is killed if it still runs at the end.
-pub struct Running {
-    pub child: Child,
+pub(crate) struct Running {
+    pub(crate) child: Child,
     label: String,
 }
 
 impl Running {
-    pub fn is_running(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
     /// Asks it to end; its exit code.
-    pub fn terminate(&mut self) -> i32 {
+    pub(crate) fn terminate(&mut self) -> i32 {
         self.signal("TERM");
         self.wait()
     }
 
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let status = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(status.unwrap().success());
     }
 
     /// Waits for its end; its exit code, -1 if a signal ended it.
-    pub fn wait(&mut self) -> i32 {
+    pub(crate) fn wait(&mut self) -> i32 {
         let label = self.label.clone();
         until(&format!("{label} ends"), || !self.is_running());
         self.child.wait().unwrap().code().unwrap_or(-1)
@@ -237,7 +242,7 @@ impl Drop for Running {
 }
 
 /// Waits for up to 10 s.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !holds() {
         assert!(Instant::now() < end, "not within 10 s: {what}");
@@ -246,12 +251,12 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A UDP port that nobody has just now.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port()
 }
 
 /// Whether `path` exists.
-pub fn exists(path: &str) -> bool {
+pub(crate) fn exists(path: &str) -> bool {
     Path::new(path).exists()
 }

@@ -1,0 +1,325 @@
+//! Three daemons on loopback, with subscribers and publishers: the binary as its users run it.
+//!
+//! Goal: one order everywhere, views that tell what happened, exit codes that scripts can rely on, and histories that the
+//! checker finds clean. Method: real processes over real multicast on the loopback interface.
+
+mod host;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+use std::time::Duration;
+
+use host::{Host, Ran, exists, until};
+
+const NAMES: [&str; 3] = ["one", "three", "two"];
+
+/// The numbers from `from` to `to`, one a line.
+fn lines(from: u32, to: u32) -> String {
+    (from..=to)
+        .map(|number| format!("line {number}\n"))
+        .collect()
+}
+
+#[test]
+fn three_daemons_have_one_order_and_survive_the_death_of_one() {
+    let host = Host::new();
+    host.run(&["keygen", "cluster.key"]);
+    let key = ["--key", "cluster.key"];
+    let mut one = host.daemon("one", &key);
+    let mut two = host.daemon("two", &key);
+    let mut three = host.daemon("three", &key);
+    for name in NAMES {
+        host.await_members(name, &NAMES);
+    }
+    let mut at_one = host.subscribe("sub1", "one", &[]);
+    let mut at_two = host.subscribe("sub2", "two", &[]);
+    let mut at_three = host.subscribe("sub3", "three", &[]);
+    let subscribers = ["sub1", "sub2", "sub3"];
+
+    // From all sides at once: one order.
+    let publishers: Vec<_> = NAMES
+        .iter()
+        .map(|daemon| {
+            let file = host.write(&format!("{daemon}.txt"), lines(1, 1_000));
+            let socket = host.socket(daemon);
+            let mut command = host.command(&["pub", "room", "--socket", &socket, "--file", &file]);
+            host.launch(&format!("pub-{daemon}"), &mut command)
+        })
+        .collect();
+    for mut publisher in publishers {
+        assert_eq!(publisher.wait(), 0);
+    }
+    for subscriber in subscribers {
+        until(&format!("{subscriber} has all"), || {
+            host.messages(subscriber).len() == 3_000
+        });
+    }
+    let order = host.messages("sub1");
+    assert!(order.is_sorted_by(|a, b| a.1 < b.1), "places increase");
+    assert_eq!(host.messages("sub2"), order);
+    assert_eq!(host.messages("sub3"), order);
+
+    // What people and programs are told.
+    let status = host.status("two").unwrap();
+    assert_eq!(status["name"], "two");
+    assert_eq!(status["state"], "operational");
+    assert_eq!(status["secured"], true);
+    assert!(
+        status["counters"]["ring"]["packets_received"]
+            .as_u64()
+            .unwrap()
+            > 0
+    );
+    let groups = host.run(&["groups", "--json", "--socket", &host.socket("one")]);
+    assert_eq!(groups.stdout.lines().count(), 1);
+    assert!(
+        groups
+            .stdout
+            .contains("\"members\":[\"sub1@one\",\"sub2@two\",\"sub3@three\"]"),
+        "{}",
+        groups.stdout
+    );
+    let shown = host.run(&["status", "--socket", &host.socket("one")]);
+    assert!(
+        shown.stdout.contains("encrypted") && shown.stdout.contains("sub1@one"),
+        "{}",
+        shown.stdout
+    );
+
+    // One dies without a word: the others go on, and say so.
+    three.child.kill().unwrap();
+    assert_eq!(at_three.wait(), 1);
+    assert!(
+        host.read("sub3.err")
+            .contains("the connection to the daemon has ended")
+    );
+    for name in ["one", "two"] {
+        host.await_members(name, &["one", "two"]);
+    }
+    let file = host.write("more.txt", lines(1, 500));
+    let more = host.run(&[
+        "pub",
+        "room",
+        "--socket",
+        &host.socket("two"),
+        "--file",
+        &file,
+        "--json",
+    ]);
+    assert_eq!(more.code, 0, "{}", more.stderr);
+    assert!(
+        more.stdout
+            .contains("\"event\":\"done\",\"sent\":500,\"accepted\":500"),
+        "{}",
+        more.stdout
+    );
+    for subscriber in ["sub1", "sub2"] {
+        until(&format!("{subscriber} has the rest"), || {
+            host.messages(subscriber).len() == 3_500
+        });
+        let views = host.read(&format!("{subscriber}.out"));
+        assert!(views.contains("\"kind\":\"transitional\",\"cause\":\"network\""));
+    }
+    assert_eq!(host.messages("sub1"), host.messages("sub2"));
+
+    // A new life of the dead one takes the place of its stale socket and goes on in its history.
+    let mut three = host.daemon("three", &key);
+    for name in NAMES {
+        host.await_members(name, &NAMES);
+    }
+
+    assert_eq!(at_one.terminate(), 0);
+    assert_eq!(at_two.terminate(), 0);
+    for daemon in [&mut one, &mut two, &mut three] {
+        assert_eq!(daemon.terminate(), 0);
+    }
+    assert!(
+        !exists(&host.socket("one")),
+        "the socket goes with its daemon"
+    );
+    let histories = NAMES.map(|name| format!("{name}.ndjson"));
+    let verdict = host.run(&["check", &histories[0], &histories[1], &histories[2]]);
+    assert_eq!(verdict.code, 0, "{}", verdict.stdout);
+}
+
+#[test]
+fn a_daemon_guards_its_socket_and_its_name() {
+    let host = Host::new();
+    let mut first = host.daemon("first", &["--insecure"]);
+    host.run(&[
+        "daemon",
+        "--insecure",
+        "--name",
+        "other",
+        "--listen",
+        "127.0.0.1:9",
+        "--socket",
+        &host.socket("first"),
+    ])
+    .fails_with(
+        1,
+        &["another daemon is alive", "first.sock", "--socket PATH"],
+    );
+    assert!(exists(&host.socket("first")));
+
+    // The same name on the same network: whoever came later stops, and says why.
+    let listen = format!("127.0.0.1:{}", host::free_port());
+    let mut command = host.command(&[
+        "daemon",
+        "--insecure",
+        "--name",
+        "first",
+        "--listen",
+        &listen,
+    ]);
+    command.args([
+        "--multicast",
+        host.multicast(),
+        "--socket",
+        &host.path("second.sock"),
+    ]);
+    let mut second = host.launch("second", &mut command);
+    assert_eq!(second.wait(), 1);
+    let told = host.read("second.err");
+    assert!(
+        told.contains("the name `first` is in use") && told.contains("--name"),
+        "{told}"
+    );
+    assert!(!exists(&host.path("second.sock")));
+    assert!(first.is_running());
+    assert_eq!(first.terminate(), 0);
+}
+
+#[test]
+fn lines_are_messages_byte_for_byte() {
+    let host = Host::new();
+    let _daemon = host.daemon("d", &["--insecure"]);
+    let socket = host.socket("d");
+    let mut command = host.command(&["sub", "room", "--socket", &socket, "--count", "5"]);
+    let mut subscriber = host.launch("plain", &mut command);
+    until("the view is on stderr", || {
+        host.read("plain.err").contains("view after join")
+    });
+
+    let mut publisher = host
+        .command(&["pub", "room", "other", "--socket", &socket])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = publisher.stdin.take().unwrap();
+    stdin.write_all(b"one\n\ncarriage\r\n").unwrap();
+    // What is there is sent before the input ends.
+    until("lines come out while more may follow", || {
+        host.read("plain.out").len() >= 15
+    });
+    stdin.write_all("gr\u{fc}n\nno newline".as_bytes()).unwrap();
+    drop(stdin);
+    assert!(publisher.wait().unwrap().success());
+    assert_eq!(subscriber.wait(), 0, "it ends after --count messages");
+    assert_eq!(
+        host.read("plain.out"),
+        "one\n\ncarriage\r\ngr\u{fc}n\nno newline\n"
+    );
+}
+
+#[test]
+fn generated_messages_services_and_bytes_that_are_no_text() {
+    let host = Host::new();
+    let server = format!("127.0.0.1:{}", host::free_port());
+    let _daemon = host.daemon("d", &["--insecure", "--client-listen", &server]);
+    let _subscriber = host.subscribe("json", "d", &[]);
+    for service in ["reliable", "fifo", "causal", "agreed", "safe", "unreliable"] {
+        let sent = host.run(&[
+            "pub",
+            "room",
+            "--server",
+            &server,
+            "--service",
+            service,
+            "--size",
+            "3",
+            "--count",
+            "2",
+        ]);
+        assert_eq!(sent.code, 0, "{service}: {}", sent.stderr);
+        let line = format!("\"service\":\"{service}\"");
+        until(&line, || host.read("json.out").matches(&line).count() == 2);
+    }
+    let out = host.read("json.out");
+    assert!(
+        out.contains(
+            "\"service\":\"unreliable\",\"config\":null,\"seq\":null,\"bytes\":3,\"text\":\"1..\""
+        ),
+        "{out}"
+    );
+    let file = host.write("bytes", b"\xff\xfe\n");
+    assert_eq!(
+        host.run(&["pub", "room", "--server", &server, "--file", &file])
+            .code,
+        0
+    );
+    until("base64", || {
+        host.read("json.out")
+            .contains("\"bytes\":2,\"base64\":\"//4=\"")
+    });
+}
+
+#[test]
+fn a_subscriber_ends_quietly_when_its_reader_goes() {
+    let host = Host::new();
+    let _daemon = host.daemon("d", &["--insecure"]);
+    let socket = host.socket("d");
+    let mut subscriber = host
+        .command(&["sub", "room", "--json", "--socket", &socket])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut reader = BufReader::new(subscriber.stdout.take().unwrap());
+    reader.read_line(&mut line).unwrap();
+    assert!(line.contains("\"event\":\"view\""), "{line}");
+    drop(reader);
+    until("it ends", || subscriber.try_wait().unwrap().is_some());
+    let ran = Ran::of(subscriber.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn a_publisher_whose_daemon_dies_says_what_was_accepted() {
+    let host = Host::new();
+    let mut daemon = host.daemon("d", &["--insecure"]);
+    let socket = host.socket("d");
+    let mut publisher = host
+        .command(&["pub", "room", "--json", "--socket", &socket])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = publisher.stdin.take().unwrap();
+    stdin.write_all(b"a\nb\n").unwrap();
+    until("both are delivered", || {
+        let status = host.status("d").unwrap_or_default();
+        status["counters"]["session"]["published"] == 2 && status["clients"][0]["unaccepted"] == 0
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    daemon.child.kill().unwrap();
+    daemon.wait();
+    let ran = Ran::of(publisher.wait_with_output().unwrap());
+    drop(stdin);
+    ran.fails_with(
+        1,
+        &[
+            "connection to the daemon",
+            "2 of 2 messages sent were accepted",
+            "line 3 is the first",
+        ],
+    );
+    assert!(ran.stdout.contains("\"event\":\"error\""), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("\"sent\":2,\"accepted\":2"),
+        "{}",
+        ran.stdout
+    );
+}
