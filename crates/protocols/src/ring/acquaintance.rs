@@ -42,8 +42,8 @@ struct Quarantine {
 /// A graceful leave that is under way.
 #[derive(Debug)]
 pub(super) struct Leaving {
-    /// When to stop waiting for what was accepted.
-    deadline: Time,
+    /// The time for it has passed: what was accepted is delivered in a ring of one, the others are not listened to.
+    alone: bool,
     /// Good-byes sent; from the first on, this member is gone for the others.
     pub(super) goodbyes: u32,
 }
@@ -262,12 +262,12 @@ impl Ring {
         if self.acquaintance.leaving.is_some() || matches!(self.state, State::Left) {
             return;
         }
-        let deadline = now + self.config.leave_timeout;
         self.acquaintance.leaving = Some(Leaving {
-            deadline,
+            alone: false,
             goodbyes: 0,
         });
-        self.timers.set(Timer::Leave, deadline);
+        self.timers
+            .set(Timer::Leave, now + self.config.leave_timeout);
         self.wake_token(now);
         self.leave_when_done(now);
     }
@@ -294,11 +294,27 @@ impl Ring {
             self.events.push_back(Event::Left);
             self.timers.cancel_all();
             self.transition(State::Left, "leave");
-        } else if leaving.goodbyes > 0 || now >= leaving.deadline {
+        } else if leaving.goodbyes > 0 {
             self.say_goodbye(now);
-        } else {
-            self.timers.set(Timer::Leave, leaving.deadline);
+        } else if !leaving.alone {
+            self.finish_alone(now);
         }
+    }
+
+    /// The others cannot finish the leave with this member: it does so without them.
+    fn finish_alone(&mut self, now: Time) {
+        if let Some(leaving) = &mut self.acquaintance.leaving {
+            leaving.alone = true;
+        }
+        let mut gather = Gather::default();
+        gather.fail.extend(self.candidates());
+        self.gather(now, "leave alone", gather);
+    }
+
+    /// Whether this member no longer listens, because it is leaving.
+    pub(super) fn is_deaf(&self) -> bool {
+        let leaving = self.acquaintance.leaving.as_ref();
+        leaving.is_some_and(|leaving| leaving.alone || leaving.goodbyes > 0)
     }
 
     fn say_goodbye(&mut self, now: Time) {

@@ -26,7 +26,7 @@ pub struct RingConfig {
     pub queue_max: usize,
     /// The most members. Default 128. More are ignored.
     pub members_max: usize,
-    /// Most new packets a visit of the token (Personal_window). Default: tuned between 24 and 384.
+    /// Most new packets a visit of the token (Personal_window). Default: tuned between 16 and 376.
     pub personal_window: Option<u32>,
     /// Most packets of all members a rotation (Global_window). Default: tuned, at most 1024. Too large for the
     /// receivers' socket buffers: bursts are lost and sent again.
@@ -69,7 +69,7 @@ pub struct RingConfig {
     pub quarantine_min: Duration,
     /// The longest quarantine. Default 5 s.
     pub quarantine_max: Duration,
-    /// A graceful leave that cannot finish is cut short after this long. Default 1 s.
+    /// A graceful leave that cannot finish with the others is finished without them after this long. Default 1 s.
     pub leave_timeout: Duration,
     /// A rule of the ring that is broken on purpose, so that the checker and the swarm can show that they find it.
     #[cfg(feature = "planted-bugs")]

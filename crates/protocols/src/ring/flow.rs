@@ -2,7 +2,7 @@
 //!
 //! The personal window grows by an eighth while it is what limits a visit and few packets have to be sent again, and
 //! halves when more than an eighth of a rotation's packets are retransmissions, or when a rotation takes so long that
-//! a larger burst would only add latency. The global window is what all personal windows together may use, bounded by
+//! a larger burst would only add latency; a lost token halves it too. The global window is what all personal windows together may use, bounded by
 //! what a receiver's socket buffer takes. Post-token packets are three quarters of the personal window (002 III-A.1:
 //! acceleration); the original ring is accelerated window 0 with the second priority method.
 
@@ -15,7 +15,9 @@ use super::config::RingConfig;
 use super::ordering::Limits;
 
 /// Least packets a visit.
-const PERSONAL_MIN: u32 = 24;
+const PERSONAL_MIN: u32 = 16;
+/// Least packets a visit after tokens were lost.
+const PERSONAL_LEAST: u32 = 2;
 /// Most packets a visit: eight full sends of 47 segments.
 const PERSONAL_MAX: u32 = 376;
 /// Most packets of all members a rotation.
@@ -77,9 +79,16 @@ impl Flow {
         let lossy = retransmissions * 8 > fcc && retransmissions > 4;
         let slow = self.rotation.mean() > ROTATION_LONG;
         if lossy || slow {
-            self.personal = (self.personal / 2).max(PERSONAL_MIN);
+            self.personal = (self.personal / 2).max(self.personal.min(PERSONAL_MIN));
         } else if limited && self.rotation.mean() * 2 <= ROTATION_LONG {
-            self.personal = (self.personal + self.personal / 8).min(PERSONAL_MAX);
+            self.personal = (self.personal + self.personal / 8 + 1).min(PERSONAL_MAX);
+        }
+    }
+
+    /// The token was lost, perhaps because the network could not take the bursts: begins again with small ones.
+    pub(super) fn token_lost(&mut self) {
+        if self.pinned_personal.is_none() {
+            self.personal = (self.personal / 2).max(PERSONAL_LEAST);
         }
     }
 

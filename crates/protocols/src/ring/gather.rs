@@ -80,18 +80,14 @@ impl Ring {
     /// up stay given up only while gathering goes on.
     pub(super) fn gather(&mut self, now: Time, cause: &'static str, seed: Gather) {
         let mut next = seed;
+        next.proc.extend(self.candidates());
         match &mut self.state {
-            State::Operational(_) => next
-                .proc
-                .extend(self.ring.iter().flat_map(|ring| ring.members.iter())),
-            State::Commit(commit) => next.proc.extend(commit.members()),
-            State::Recovery(recovery) => next.proc.extend(recovery.ring.members.iter()),
             State::Gather(gather) => {
-                next.proc.append(&mut gather.proc);
                 next.fail.append(&mut gather.fail);
                 next.left.append(&mut gather.left);
             }
             State::Left => return,
+            State::Operational(_) | State::Commit(_) | State::Recovery(_) => {}
         }
         next.proc.insert(self.local);
         next.fail.remove(&self.local);
@@ -102,6 +98,29 @@ impl Ring {
         self.priority = groupcast_core::SocketClass::Token;
         self.transition(State::Gather(next), cause);
         self.change_mind(now);
+    }
+
+    /// Who is in the ring that is, or is about to be, or is being looked for.
+    pub(super) fn candidates(&self) -> BTreeSet<MemberId> {
+        match &self.state {
+            State::Operational(_) => self
+                .ring
+                .iter()
+                .flat_map(|ring| ring.members.iter().copied())
+                .collect(),
+            State::Commit(commit) => commit.members().collect(),
+            State::Recovery(recovery) => recovery.ring.members.iter().copied().collect(),
+            State::Gather(gather) => gather.proc.clone(),
+            State::Left => BTreeSet::new(),
+        }
+    }
+
+    /// A member of the ring cannot receive: the others go on without it.
+    pub(super) fn exclude_deaf(&mut self, now: Time, deaf: MemberId) {
+        self.counters.deaf_excluded += 1;
+        let mut gather = Gather::default();
+        gather.fail.insert(deaf);
+        self.gather(now, "member cannot receive", gather);
     }
 
     /// The sets changed: says so, and waits for consensus anew.

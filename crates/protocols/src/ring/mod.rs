@@ -178,7 +178,7 @@ enum Timer {
     Consensus,
     /// When to announce the ring to strangers.
     Announce,
-    /// When to cut a graceful leave short, or to repeat the good-bye.
+    /// When to finish a graceful leave without the others, or to repeat the good-bye.
     Leave,
 }
 
@@ -293,6 +293,7 @@ impl Ring {
     /// Time has run out for the token, in any state but Gather.
     fn token_lost(&mut self, now: Time) {
         self.counters.token_losses += 1;
+        self.flow.token_lost();
         match &self.state {
             State::Operational(_) => self.gather(now, "token lost", Gather::default()),
             State::Commit(_) | State::Recovery(_) => self.forming_failed(now),
@@ -349,12 +350,7 @@ impl Ring {
 
 impl Protocol for Ring {
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
-        let gone = self
-            .acquaintance
-            .leaving
-            .as_ref()
-            .is_some_and(|leaving| leaving.goodbyes > 0);
-        if gone || matches!(self.state, State::Left) {
+        if self.is_deaf() || matches!(self.state, State::Left) {
             return;
         }
         let Ok(message) = Message::decode(&body) else {

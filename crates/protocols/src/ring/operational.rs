@@ -8,7 +8,6 @@ use groupcast_core::mech::window::Insert;
 use groupcast_core::{MemberId, SocketClass, Time};
 
 use super::delivery::delivery;
-use super::gather::Gather;
 use super::ordering::{Ordering, Visit};
 use super::planted::Planted;
 use super::wire::{Data, DataHeader, Index, Message, Packet, RingKey, Token};
@@ -27,8 +26,6 @@ pub(super) struct Operational {
     idle: bool,
     /// Somebody asked for the token before it came to rest.
     hurried: bool,
-    /// Who holds the token's aru down, at what, since when: a member that cannot receive shows here.
-    stuck: Option<(Index, u64, Time)>,
     /// Unreliable packets sent since the last visit.
     pub(super) unordered_sent: u32,
 }
@@ -41,7 +38,6 @@ impl Operational {
             last_seq: 0,
             idle: false,
             hurried: false,
-            stuck: None,
             unordered_sent: 0,
         }
     }
@@ -244,8 +240,8 @@ impl Ring {
             fcc,
             retransmissions,
         );
-        self.watch_aru(now, &token);
-        if !matches!(self.state, State::Operational(_)) {
+        if let Some(deaf) = ring.cannot_receive(now, &token, self.config.fail_to_receive) {
+            self.exclude_deaf(now, deaf);
             return;
         }
         self.send_visit(now, &visit, token);
@@ -394,34 +390,6 @@ impl Ring {
             token.idle = false;
             operational.hurried = false;
             self.release_token(now);
-        }
-    }
-
-    /// Excludes a member that does not receive: the token's aru stays where that member lowered it, although it is
-    /// here, and is retransmitted (Totem's fail-to-receive).
-    fn watch_aru(&mut self, now: Time, token: &Token) {
-        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
-            return;
-        };
-        let holds_next = ring.window.has(token.aru + 1);
-        let Some(by) = token
-            .aru_by
-            .filter(|by| *by != ring.me && token.aru < token.seq && holds_next)
-        else {
-            operational.stuck = None;
-            return;
-        };
-        match operational.stuck {
-            Some((index, aru, since)) if index == by && aru == token.aru => {
-                if now.since(since) >= self.config.fail_to_receive {
-                    let deaf = ring.members[usize::from(by)];
-                    self.counters.deaf_excluded += 1;
-                    let mut gather = Gather::default();
-                    gather.fail.insert(deaf);
-                    self.gather(now, "member cannot receive", gather);
-                }
-            }
-            _ => operational.stuck = Some((by, token.aru, now)),
         }
     }
 

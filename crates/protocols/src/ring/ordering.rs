@@ -5,10 +5,11 @@
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
+use core::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::mech::window::{Insert, SeqWindow};
-use groupcast_core::{ConfigId, MemberId};
+use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::config::RingConfig;
 use super::delivery::Cursor;
@@ -37,6 +38,11 @@ pub(super) struct Ordering {
     aru_sent: u64,
     /// The last sequence number that this member claimed.
     pub(super) own_high: u64,
+    /// Who holds the token's aru down, at what, since when: a member that cannot receive shows here.
+    stuck: Option<(Index, u64, Time)>,
+    /// Most requests to answer at a visit: fewer while answers are lost, as a burst larger than some queue would be
+    /// again and again.
+    answers_max: usize,
     /// Requests that this member answered at the last visit: should they come again, another member answers.
     answered: Vec<u64>,
     /// What this member added to the token's fcc, retransmissions and backlog in the round before.
@@ -92,6 +98,8 @@ impl Ordering {
             requestable: start,
             aru_sent: start,
             own_high: start,
+            stuck: None,
+            answers_max: usize::MAX,
             answered: Vec::new(),
             contribution: Contribution::default(),
         }
@@ -268,15 +276,24 @@ impl Ordering {
     /// A request that was answered at the last visit and is here again is left to the next member: the way from here
     /// to the one who misses it may not work.
     fn answer_requests(&mut self, token: &mut Token, limits: Limits) -> Vec<u64> {
-        let mut answered = Vec::new();
-        let mut open = Vec::new();
+        let (mut answered, mut open, mut again) = (Vec::new(), Vec::new(), 0);
+        let most = self.answers_max.min(limits.global as usize);
         for seq in requests(&token.rtr) {
-            let full = answered.len() >= limits.global as usize;
-            if full || self.window.get(seq).is_none() || self.answered.binary_search(&seq).is_ok() {
+            let repeated = self.answered.binary_search(&seq).is_ok();
+            again += usize::from(repeated);
+            if repeated || answered.len() >= most || self.window.get(seq).is_none() {
                 open.push(seq);
             } else {
                 answered.push(seq);
             }
+        }
+        if !self.answered.is_empty() {
+            let lost = again * 2 > self.answered.len();
+            self.answers_max = if lost {
+                (self.answered.len() / 2).max(1)
+            } else {
+                most.max(1) * 2
+            };
         }
         token.rtr = runs(open.into_iter());
         self.answered.clone_from(&answered);
@@ -303,6 +320,30 @@ impl Ordering {
         token
             .rtr
             .retain(|(first, count)| first + u64::from(*count) - 1 > aru);
+    }
+
+    /// Who does not receive: the token's aru stays where that member lowered it for longer than `patience`, although
+    /// the next packet is here, and is retransmitted (Totem's fail-to-receive).
+    pub(super) fn cannot_receive(
+        &mut self,
+        now: Time,
+        token: &Token,
+        patience: Duration,
+    ) -> Option<MemberId> {
+        let held_here = token.aru < token.seq && self.window.has(token.aru + 1);
+        let Some(by) = token.aru_by.filter(|by| *by != self.me && held_here) else {
+            self.stuck = None;
+            return None;
+        };
+        match self.stuck {
+            Some((index, aru, since)) if index == by && aru == token.aru => {
+                (now.since(since) >= patience).then(|| self.members[usize::from(by)])
+            }
+            _ => {
+                self.stuck = Some((by, token.aru, now));
+                None
+            }
+        }
     }
 
     /// Forgets what everybody holds and what was delivered.

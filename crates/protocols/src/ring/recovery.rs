@@ -177,6 +177,7 @@ impl Ring {
         };
 
         let limits = self.flow.limits(recovery.ring.members.len());
+        let (fcc, retransmissions) = (token.fcc, token.retransmissions);
         let Recovery { ring, queue, .. } = &mut **recovery;
         let old = self.ring.as_ref();
         let visit = ring.visit(&mut token, limits, &self.config, || {
@@ -203,7 +204,16 @@ impl Ring {
             self.obligations
                 .extend(recovery.transitional.iter().copied());
         }
+        self.flow
+            .adapt(visit.limited && backlog > 0, fcc, retransmissions);
+        let deaf = recovery
+            .ring
+            .cannot_receive(now, &token, self.config.fail_to_receive);
         self.counters.visits += 1;
+        if let Some(deaf) = deaf {
+            self.exclude_deaf(now, deaf);
+            return;
+        }
         self.send_visit(now, &visit, token);
     }
 
