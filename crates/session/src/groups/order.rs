@@ -24,9 +24,10 @@
 //! stays held, in its order, the interrupted configuration's transition included. Nothing is delivered before it can be
 //! read by everybody who will deliver it: a message held in the interrupted configuration may use numbers of a daemon
 //! that was not known then, but whose state the next exchange brings. When an exchange is complete, the
-//! interrupted configurations before it are carried out first. They were never installed here: no view of theirs is
-//! shown; their messages are delivered, and their joins and leaves shown, as an extension of the transition before them,
-//! to which the daemons that came with us through that transition belong. Daemons that go on together have held the same
+//! interrupted configurations before it are carried out first. They were never installed here: their messages are
+//! delivered, and their joins and leaves shown, as an extension of the transition before them, to which the daemons
+//! that came with us through that transition belong; a transitional view where each begins brackets what was missed
+//! before it. Daemons that go on together have held the same
 //! and got the same states, so they do the same; daemons that do not have other transitional daemons, hence other names
 //! of views. What a daemon said of itself while it was not known is in its next state, which it takes with its own held
 //! messages carried out. Messages of a daemon that was never known are left out: no subscriber here was ever in its
@@ -293,6 +294,8 @@ impl Engine {
         let mut segments = exchange.segments;
         let last = segments.pop();
         for segment in segments {
+            // A gap before its first message is bracketed, too.
+            self.show_all(now, (segment.config, 0));
             self.replay(now, segment.config, segment.held);
         }
         let Some(segment) = last else {
@@ -319,8 +322,9 @@ impl Engine {
     }
 
     fn apply_transition(&mut self, now: Time, closes: ConfigId, members: Vec<MemberId>) {
-        self.table.narrow(members);
-        self.show_all(now, (closes, 0));
+        if self.table.narrow(members) {
+            self.show_all(now, (closes, 0));
+        }
     }
 
     /// Rather than let its subscribers miss something, ends their connections when too much is held.

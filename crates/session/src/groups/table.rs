@@ -139,13 +139,17 @@ impl Table {
         }
     }
 
-    /// Installs a transitional configuration: only what is in `daemons` too stays visible.
-    pub(super) fn narrow(&mut self, daemons: impl IntoIterator<Item = MemberId>) {
+    /// Installs a transitional configuration: only what is in `daemons` too stays visible. Whether that changed
+    /// anything.
+    pub(super) fn narrow(&mut self, daemons: impl IntoIterator<Item = MemberId>) -> bool {
         let daemons: BTreeSet<_> = daemons.into_iter().collect();
-        self.within = Some(match self.within.take() {
+        let narrowed = match &self.within {
             None => daemons,
             Some(within) => within.intersection(&daemons).copied().collect(),
-        });
+        };
+        let changed = self.within.as_ref() != Some(&narrowed);
+        self.within = Some(narrowed);
+        changed
     }
 
     /// Whether views show what happens at `daemon`.
