@@ -12,6 +12,7 @@ use crate::clock::{Clock, ClockRate};
 use crate::host::{self, Received, Seen, Status};
 use crate::record::Tap;
 use crate::seal::FakeSealer;
+use crate::trace::TraceLevel;
 
 impl<P: Ordered> World<P> {
     /// A new process begins on a host that has none.
@@ -145,6 +146,13 @@ impl<P: Ordered> World<P> {
         let hosts = self.hosts.len();
         let attack = self.adversary.as_mut().and_then(|it| it.attack(hosts));
         if let Some((datagram, host)) = attack {
+            if self.traces_datagrams() {
+                let (from, source, class) = (datagram.from, datagram.source, datagram.class);
+                self.tell(
+                    host,
+                    format_args!("is attacked with what h{from} sent, {class:?}, as {source}"),
+                );
+            }
             let received = Received {
                 datagram,
                 flipped: None,
@@ -152,6 +160,11 @@ impl<P: Ordered> World<P> {
             self.arrive(host, received);
         }
         self.schedule_attack(generation);
+    }
+
+    fn traces_datagrams(&self) -> bool {
+        let level = self.trace.as_ref().map(|trace| trace.level);
+        level >= Some(TraceLevel::Datagrams)
     }
 
     /// A line of the trace about a host.
