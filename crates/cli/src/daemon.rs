@@ -19,7 +19,7 @@ use crate::failure::Failure;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Read this configuration file (TOML)
-    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    #[arg(short = 'c', value_name = "FILE")]
     config: Option<PathBuf>,
     /// The daemon's name, unique in the cluster [default: the host's name]
     #[arg(long, value_name = "N")]

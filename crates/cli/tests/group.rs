@@ -5,7 +5,8 @@
 
 mod host;
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -322,4 +323,68 @@ fn a_publisher_whose_daemon_dies_says_what_was_accepted() {
         "{}",
         ran.stdout
     );
+}
+
+#[test]
+fn daemons_without_multicast_find_each_other_if_one_of_two_lists_the_other() {
+    let host = Host::new();
+    let addresses = [(); 3].map(|()| format!("127.0.0.1:{}", host::free_port_pair()));
+    let start = |name: &str, listen: &str, peers: &[&str]| {
+        let mut options = vec!["--insecure", "--listen", listen];
+        options.extend(peers.iter().flat_map(|peer| ["--peer", *peer]));
+        host.daemon_at(name, &options)
+    };
+    let [first, second, third] = [&addresses[0], &addresses[1], &addresses[2]].map(String::as_str);
+    let _one = start("one", first, &[second]);
+    let _two = start("two", second, &[first]);
+    // Nobody lists the third, but it lists all, itself included: one list can serve all.
+    let _three = start("three", third, &[first, second, third]);
+    for name in NAMES {
+        host.await_members(name, &NAMES);
+    }
+    let _subscriber = host.subscribe("sub", "three", &[]);
+    let file = host.write("text", lines(1, 500));
+    let sent = host.run(&[
+        "pub",
+        "room",
+        "--socket",
+        &host.socket("two"),
+        "--file",
+        &file,
+    ]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    until("all is delivered", || host.messages("sub").len() == 500);
+}
+
+#[test]
+fn strangers_at_the_clients_socket_do_no_harm() {
+    let host = Host::new();
+    let config = host.write("d.toml", "[clients]\nmax = 3\nhello_within = \"300 ms\"\n");
+    let mut daemon = host.daemon("d", &["--insecure", "-c", &config]);
+    let socket = host.socket("d");
+    let connect = || UnixStream::connect(&socket).unwrap();
+
+    let mut noise = connect();
+    noise.write_all(&[0x5a; 1000]).unwrap();
+    let mut huge = connect();
+    // The right beginning, then a frame of 4 GiB.
+    huge.write_all(b"gcst\xff\xff\xff\xff\x01").unwrap();
+    let silent = connect();
+    for mut stranger in [noise, huge, silent] {
+        let mut rest = Vec::new();
+        // They are told what is wrong, and the connection ends.
+        stranger.read_to_end(&mut rest).unwrap();
+        assert!(rest.starts_with(b"gcst") && rest.len() > 20, "{rest:?}");
+    }
+
+    let subscribers: Vec<_> = (0..3)
+        .map(|number| host.subscribe(&format!("sub{number}"), "d", &[]))
+        .collect();
+    host.run(&["status", "--socket", &socket])
+        .fails_with(1, &["has 3 clients, as many as it takes"]);
+    drop(subscribers);
+    until("there is room again", || host.status("d").is_some());
+    assert_eq!(daemon.terminate(), 0);
+    let log = host.read("d.err");
+    assert!(log.contains("no hello came within"), "{log}");
 }

@@ -130,6 +130,11 @@ impl Clients {
         }
     }
 
+    /// Where clients connect by TCP, if they may.
+    pub(crate) fn tcp_address(&self) -> Option<SocketAddr> {
+        self.tcp.as_ref().and_then(TcpDoor::address)
+    }
+
     /// How many connections there are.
     pub(crate) fn count(&self) -> usize {
         self.streams.len()

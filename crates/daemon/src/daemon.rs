@@ -95,7 +95,7 @@ impl Daemon {
             .map_err(|error| ConfigError::unchecked("ring", &error))?;
         endpoint.node_mut().open(RING, ring);
         let narrator = Narrator::new(local, &config.name);
-        narrator.started(&config, &endpoint);
+        narrator.started(&config, &endpoint, clients.tcp_address());
         Ok(Self {
             config,
             endpoint,

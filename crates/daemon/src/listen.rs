@@ -102,6 +102,11 @@ impl TcpDoor {
             .map_err(|source| DaemonError::ClientListen { address, source })
     }
 
+    /// Where it is, also if the port was left to the system.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         let (stream, _) = self.listener.accept()?;
         // Small frames must not wait for an acknowledgement; whole batches are written at once anyway.

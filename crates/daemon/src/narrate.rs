@@ -4,6 +4,7 @@
 //! configuration are kept, so that those who are gone can be named.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use groupcast_core::trace::Transition;
@@ -31,7 +32,12 @@ impl Narrator {
     }
 
     /// The daemon is set up.
-    pub(crate) fn started(&self, config: &Config, endpoint: &Endpoint<Ring>) {
+    pub(crate) fn started(
+        &self,
+        config: &Config,
+        endpoint: &Endpoint<Ring>,
+        tcp: Option<SocketAddr>,
+    ) {
         let reach = match &config.endpoint.group {
             Group::Multicast(group) => format!("multicast to {group}"),
             Group::Mesh(peers) => format!("unicast to {} peers", peers.len()),
@@ -44,7 +50,7 @@ impl Narrator {
             config.endpoint.listen,
             config.socket.display(),
         );
-        if let Some(address) = config.client_listen {
+        if let Some(address) = tcp {
             tracing::info!("clients over TCP at {address}, in clear");
         }
         if config.security == Security::Insecure {

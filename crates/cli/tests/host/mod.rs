@@ -94,14 +94,16 @@ impl Host {
     /// Starts a daemon with its history in `NAME.ndjson`, and waits until it answers.
     pub(crate) fn daemon(&self, name: &str, options: &[&str]) -> Running {
         let listen = format!("127.0.0.1:{}", free_port());
-        let mut command = self.command(&["daemon", "--name", name, "--listen", &listen]);
+        let mut all = vec!["--listen", &listen, "--multicast", &self.multicast];
+        all.extend(options);
+        self.daemon_at(name, &all)
+    }
+
+    /// The same, where `options` say how it reaches the others.
+    pub(crate) fn daemon_at(&self, name: &str, options: &[&str]) -> Running {
+        let mut command = self.command(&["daemon", "--name", name]);
         command
-            .args([
-                "--multicast",
-                &self.multicast,
-                "--socket",
-                &self.socket(name),
-            ])
+            .args(["--socket", &self.socket(name)])
             .args(["--history", &self.path(&format!("{name}.ndjson"))])
             .args(options);
         let mut daemon = self.launch(name, &mut command);
@@ -254,6 +256,16 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 pub(crate) fn free_port() -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port()
+}
+
+/// A UDP port that nobody has just now, and nobody has the next one.
+pub(crate) fn free_port_pair() -> u16 {
+    loop {
+        let port = free_port();
+        if port < u16::MAX && UdpSocket::bind(("127.0.0.1", port + 1)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Whether `path` exists.

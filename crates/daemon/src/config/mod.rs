@@ -1,7 +1,7 @@
 //! What a daemon is told: checked, complete, with every default in place.
 //!
 //! [`File`] and [`Options`] are what was written; [`Config::build`] lays one over the other, checks each value and
-//! values against each other, and fills in the defaults. Nothing is corrected in silence. [`reference`] documents
+//! values against each other, and fills in the defaults. Nothing is corrected in silence. [`mod@reference`] documents
 //! every key; `docs/configuration.md` is written from it.
 
 mod clients;
@@ -71,7 +71,7 @@ pub enum Security {
 }
 
 /// The socket that a daemon of this user listens on unless told otherwise; see
-/// [`socket_candidates`](groupcast_session::socket::socket_candidates).
+/// [`socket_candidates`].
 pub fn default_socket() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR");
     let euid = rustix::process::geteuid().as_raw();

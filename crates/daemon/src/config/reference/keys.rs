@@ -46,12 +46,10 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "peer",
-        meaning: "The other daemons, where the network has no multicast (clouds, containers): each gets a unicast \
-                  copy. Daemons that are not listed here but list this one are found too.",
+        meaning: "The other daemons, where the network has no multicast (clouds, containers): each gets a unicast copy. Of every two daemons at least one must list the other; one list of all can serve all.",
         value: "list of `\"IPv4:PORT\"`; not together with `multicast`",
         default: Default::Words("none: multicast is used"),
-        wrong: "Lists that do not connect all daemons: the cluster stays in parts. Each peer costs a copy of every \
-                datagram.",
+        wrong: "Two daemons of which neither lists the other: they cannot be in one ring, and others that reach both waver between them. Each peer costs a copy of every datagram.",
     },
     Key {
         name: "socket",
