@@ -6,6 +6,7 @@
 mod bench;
 mod check;
 mod daemon;
+mod demo;
 mod failure;
 mod groups;
 mod keygen;
@@ -31,6 +32,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Watch the whole life of a group on this machine: order, crash, view change, partition, merge.
+    Demo(demo::Args),
     /// Make a key that the daemons of one cluster share.
     Keygen(keygen::Args),
     /// Run the daemon of this host.
@@ -51,6 +54,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
         Command::Keygen(args) => keygen::run(&args),
         Command::Daemon(args) => daemon::run(*args),
         Command::Sub(args) => sub::run(&args),

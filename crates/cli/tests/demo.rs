@@ -1,6 +1,8 @@
 //! Goal: `groupcast demo` tells its whole story on this machine and the checker agrees.
 //! Method: run the built binary, read its JSON; look at one story as a person would.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -44,7 +46,7 @@ fn step<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
         .collect()
 }
 
-/// The last regular configuration of each set of members that installed one in this step.
+/// Members of the regular configurations of a step, in the order of time.
 fn regular(events: &[&Value]) -> Vec<Value> {
     events
         .iter()

@@ -1,0 +1,261 @@
+//! What one life of a member has seen so far, condensed to what the story tells and waits for.
+
+use std::time::Instant;
+
+use groupcast_core::id::fnv1a;
+use groupcast_core::trace::Observation;
+use groupcast_core::{ConfigId, ConfigurationKind, MemberId, Place};
+
+/// A configuration that a member installed.
+#[derive(Clone, Debug)]
+pub(crate) struct Installed {
+    /// Regular or transitional.
+    pub(crate) kind: ConfigurationKind,
+    /// Its id; of a transitional one, the id of the regular one that it closes.
+    pub(crate) id: ConfigId,
+    /// In ascending order.
+    pub(crate) members: Vec<MemberId>,
+    /// When.
+    pub(crate) at: Instant,
+    /// What was delivered in it so far.
+    pub(crate) tally: Tally,
+    /// When the first message was.
+    pub(crate) first_delivery: Option<Instant>,
+}
+
+impl Installed {
+    /// Whether `other` is the same configuration.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.id == other.id && self.members == other.members
+    }
+}
+
+/// What was delivered, in which order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tally {
+    /// Messages.
+    pub(crate) messages: u64,
+    /// Digest of the messages, their bytes and their places, in the order of delivery: equal only where the same was
+    /// delivered in the same order.
+    pub(crate) order: u64,
+}
+
+impl Tally {
+    const NONE: Self = Self {
+        messages: 0,
+        order: 0,
+    };
+
+    fn add(&mut self, observation: &Observation) {
+        let Observation::Deliver {
+            id, place, digest, ..
+        } = observation
+        else {
+            return;
+        };
+        let (counter, seq) = place.map_or((0, 0), |place| (place.config.counter, place.seq));
+        let sender = (id.sender.node.0, id.sender.incarnation.0);
+        let words = [
+            self.order, sender.0, sender.1, id.number, counter, seq, *digest,
+        ];
+        let mut bytes = [0; 8 * 7];
+        for (room, word) in bytes.chunks_exact_mut(8).zip(words) {
+            room.copy_from_slice(&word.to_be_bytes());
+        }
+        self.order = fnv1a(&bytes);
+        self.messages += 1;
+    }
+}
+
+/// The diary of one life.
+#[derive(Clone, Debug)]
+pub(crate) struct Diary {
+    owner: MemberId,
+    /// What was installed since the mark, the oldest first; before that, the configuration at the mark.
+    path: Vec<Installed>,
+    /// How many of `path` are from before the mark: 0 or 1.
+    before: usize,
+    tally: Tally,
+    bytes: u64,
+    last_delivery: Option<Instant>,
+    last_place: Option<Place>,
+    submitted: u64,
+    own_delivered: u64,
+    left: Option<Instant>,
+}
+
+impl Diary {
+    /// Of a life that has not begun.
+    pub(crate) fn new(owner: MemberId) -> Self {
+        Self {
+            owner,
+            path: Vec::new(),
+            before: 0,
+            tally: Tally::NONE,
+            bytes: 0,
+            last_delivery: None,
+            last_place: None,
+            submitted: 0,
+            own_delivered: 0,
+            left: None,
+        }
+    }
+
+    /// The next thing that was seen.
+    pub(crate) fn enter(&mut self, at: Instant, observation: &Observation) {
+        match observation {
+            Observation::Submit { .. } => self.submitted += 1,
+            Observation::Deliver { id, place, .. } => {
+                self.tally.add(observation);
+                self.own_delivered += u64::from(id.sender == self.owner);
+                self.last_place = place.or(self.last_place);
+                self.last_delivery = Some(at);
+                if let Some(current) = self.path.last_mut() {
+                    current.tally.add(observation);
+                    current.first_delivery.get_or_insert(at);
+                }
+            }
+            Observation::Configuration { kind, id, members } => {
+                self.path.push(Installed {
+                    kind: *kind,
+                    id: *id,
+                    members: members.clone(),
+                    at,
+                    tally: Tally::NONE,
+                    first_delivery: None,
+                });
+            }
+            Observation::Leave => self.left = Some(at),
+            _ => {}
+        }
+    }
+
+    /// So many payload bytes were delivered.
+    pub(crate) fn add_bytes(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    /// Forgets path, tally and bytes: from here on they are counted anew.
+    pub(crate) fn mark(&mut self) {
+        self.path.drain(..self.path.len().saturating_sub(1));
+        self.before = self.path.len();
+        self.tally = Tally::NONE;
+        self.bytes = 0;
+        self.last_delivery = None;
+    }
+
+    /// The configuration that the member is in.
+    pub(crate) fn current(&self) -> Option<&Installed> {
+        self.path.last()
+    }
+
+    /// The regular configuration that the member is in, unless it is between two.
+    pub(crate) fn regular(&self) -> Option<&Installed> {
+        self.current()
+            .filter(|current| current.kind == ConfigurationKind::Regular)
+    }
+
+    /// What was installed since the mark.
+    pub(crate) fn path(&self) -> &[Installed] {
+        &self.path[self.before..]
+    }
+
+    /// What was delivered since the mark.
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Payload bytes delivered since the mark.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// When the last message since the mark was delivered.
+    pub(crate) fn last_delivery(&self) -> Option<Instant> {
+        self.last_delivery
+    }
+
+    /// Where the last delivered message stands.
+    pub(crate) fn last_place(&self) -> Option<Place> {
+        self.last_place
+    }
+
+    /// Whether all own messages are delivered.
+    pub(crate) fn is_served(&self) -> bool {
+        self.submitted == self.own_delivered
+    }
+
+    /// When it left gracefully.
+    pub(crate) fn left(&self) -> Option<Instant> {
+        self.left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{Incarnation, MessageId, NodeId, Service};
+
+    use super::*;
+
+    const OWNER: MemberId = MemberId {
+        node: NodeId(1),
+        incarnation: Incarnation(2),
+    };
+    const CONFIG: ConfigId = ConfigId {
+        counter: 3,
+        representative: OWNER,
+    };
+
+    fn deliver(number: u64, seq: u64) -> Observation {
+        Observation::Deliver {
+            id: MessageId {
+                sender: OWNER,
+                number,
+            },
+            service: Service::Agreed,
+            place: Some(Place {
+                config: CONFIG,
+                seq,
+            }),
+            digest: number,
+        }
+    }
+
+    fn regular() -> Observation {
+        Observation::Configuration {
+            kind: ConfigurationKind::Regular,
+            id: CONFIG,
+            members: vec![OWNER],
+        }
+    }
+
+    fn diary(observations: &[Observation]) -> Diary {
+        let mut diary = Diary::new(OWNER);
+        for observation in observations {
+            diary.enter(Instant::now(), observation);
+        }
+        diary
+    }
+
+    #[test]
+    fn the_digest_tells_orders_apart() {
+        let forth = diary(&[regular(), deliver(1, 1), deliver(2, 2)]);
+        let same = diary(&[regular(), deliver(1, 1), deliver(2, 2)]);
+        let back = diary(&[regular(), deliver(2, 1), deliver(1, 2)]);
+        let fewer = diary(&[regular(), deliver(1, 1)]);
+        assert_eq!(forth.tally(), same.tally());
+        assert_ne!(forth.tally().order, back.tally().order);
+        assert_ne!(forth.tally().order, fewer.tally().order);
+    }
+
+    #[test]
+    fn a_mark_begins_a_new_chapter_in_the_same_configuration() {
+        let mut diary = diary(&[regular(), deliver(1, 1)]);
+        diary.mark();
+        assert_eq!((diary.path().len(), diary.tally()), (0, Tally::NONE));
+        diary.enter(Instant::now(), &deliver(2, 2));
+        assert_eq!(diary.tally().messages, 1);
+        let current = diary.regular().unwrap();
+        assert_eq!((current.id, current.tally.messages), (CONFIG, 2));
+    }
+}

@@ -1,0 +1,382 @@
+//! The stage of the demo: all members with their diaries, the judge who reads along, and waiting for what must come.
+//!
+//! The story thread alone owns it. Members report through one bounded channel: if the stage falls behind, they wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use groupcast_check::{Checker, Ending, Outcome, Report, Together};
+use groupcast_core::trace::Observation;
+use groupcast_core::{ConfigId, ConfigurationKind, Incarnation, MemberId, NodeId, Rng};
+use groupcast_net::{Key, random_u64};
+
+use super::diary::{Diary, Installed, Tally};
+use super::load::Messages;
+use super::member::{Birth, Command, Member, Notice, What};
+use super::network::Network;
+use crate::failure::Failure;
+
+/// Names of the members, in the order in which they are given.
+pub(crate) const NAMES: [&str; 16] = [
+    "ada", "ben", "cleo", "dan", "eva", "finn", "gina", "hugo", "iris", "jack", "kate", "leo",
+    "mia", "nils", "olga", "paul",
+];
+
+/// A part of the play: one name, several lives one after another.
+struct Player {
+    name: &'static str,
+    lives: u64,
+    /// Of the last life.
+    id: MemberId,
+    diary: Diary,
+    /// `None` before the first life and between two.
+    member: Option<Member>,
+    /// Whether it was told to rest, and does.
+    rested: bool,
+    /// When its last life ended.
+    ended: Option<Instant>,
+}
+
+/// All members, and the judge.
+pub(crate) struct Stage {
+    network: Network,
+    key: Key,
+    rng: Rng,
+    players: Vec<Player>,
+    /// Of all lives.
+    names: BTreeMap<MemberId, String>,
+    checker: Checker,
+    notices: Receiver<Notice>,
+    sender: SyncSender<Notice>,
+}
+
+impl Stage {
+    /// How long anything may take that must come about. It takes a tenth of that on a busy machine.
+    pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+    /// Notices that may wait for the stage; then the members wait.
+    const NOTICES_MAX: usize = 4_096;
+
+    /// An empty stage for `count` members, at most as many as there are [`NAMES`].
+    pub(crate) fn new(count: u8, network: Network, key: Key, rng: &Rng) -> Self {
+        let (sender, notices) = mpsc::sync_channel(Self::NOTICES_MAX);
+        let players = NAMES.iter().take(count.into()).map(|name| {
+            let id = MemberId {
+                node: NodeId::from_name(name),
+                incarnation: Incarnation(0),
+            };
+            Player {
+                name,
+                lives: 0,
+                id,
+                diary: Diary::new(id),
+                member: None,
+                rested: false,
+                ended: None,
+            }
+        });
+        Self {
+            players: players.collect(),
+            network,
+            key,
+            rng: rng.fork("messages"),
+            names: BTreeMap::new(),
+            checker: Checker::new(),
+            notices,
+            sender,
+        }
+    }
+
+    /// Starts a new life of member `index`.
+    pub(crate) fn start(&mut self, index: usize) -> Result<(), Failure> {
+        let incarnation = Incarnation(random_u64().map_err(Failure::failed)?);
+        let rng = Rng::new(random_u64().map_err(Failure::failed)?);
+        let player = &mut self.players[index];
+        player.lives += 1;
+        player.id.incarnation = incarnation;
+        player.diary = Diary::new(player.id);
+        player.rested = true;
+        player.ended = None;
+        let name = match player.lives {
+            1 => player.name.to_owned(),
+            life => format!("{}#{life}", player.name),
+        };
+        self.names.insert(player.id, name.clone());
+        self.checker.set_name(player.id, &name);
+        let birth = Birth {
+            id: player.id,
+            name,
+            endpoint: self.network.endpoint(index),
+            key: self.key.clone(),
+            rng,
+            messages: Messages::new(self.rng.fork_index(index as u64).fork_index(player.lives)),
+        };
+        let member = Member::start(birth, self.sender.clone())
+            .map_err(|error| Failure::failed(format!("{} cannot start: {error}", player.name)))?;
+        player.member = Some(member);
+        Ok(())
+    }
+
+    /// Tells each of `indices` what to do; who has ended already is noticed by the next wait.
+    pub(crate) fn tell(&mut self, indices: &[usize], command: impl Fn(usize) -> Command) {
+        for index in indices {
+            let player = &mut self.players[*index];
+            player.rested = false;
+            if let Some(member) = &player.member {
+                member.tell(command(*index));
+            }
+        }
+    }
+
+    /// Cuts the network: members hear only those of their own side.
+    pub(crate) fn cut(&mut self, sides: &[Vec<usize>]) {
+        for side in sides {
+            let heard = side.iter().map(|index| self.network.address(*index).into());
+            let heard: BTreeSet<_> = heard.collect();
+            self.tell(side, |_| Command::Hear(Some(heard.clone())));
+        }
+    }
+
+    /// Begins a new chapter: from here on paths, tallies and bytes are counted anew.
+    pub(crate) fn mark(&mut self) {
+        self.players
+            .iter_mut()
+            .for_each(|player| player.diary.mark());
+    }
+
+    /// Waits until `done`; `what` completes the sentence "waited for … in vain".
+    pub(crate) fn wait(
+        &mut self,
+        what: &str,
+        mut done: impl FnMut(&Self) -> bool,
+    ) -> Result<(), Failure> {
+        let deadline = Instant::now() + Self::PATIENCE;
+        while !done(self) {
+            self.take_some(deadline, what)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for at least one notice, and takes those that have come.
+    pub(crate) fn take_some(&mut self, deadline: Instant, what: &str) -> Result<(), Failure> {
+        let patience = deadline.saturating_duration_since(Instant::now());
+        match self.notices.recv_timeout(patience) {
+            Ok(notice) => self.take(notice)?,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                return Err(self.in_vain(what));
+            }
+        }
+        for _ in 0..Self::NOTICES_MAX {
+            let Ok(notice) = self.notices.try_recv() else {
+                break;
+            };
+            self.take(notice)?;
+        }
+        match Instant::now() > deadline {
+            true => Err(self.in_vain(what)),
+            false => Ok(()),
+        }
+    }
+
+    fn take(&mut self, notice: Notice) -> Result<(), Failure> {
+        let Notice { member, at, what } = notice;
+        let Some(player) = self.players.iter_mut().find(|player| player.id == member) else {
+            return Ok(());
+        };
+        match what {
+            What::Saw {
+                observations,
+                bytes,
+            } => {
+                player.diary.add_bytes(bytes);
+                for observation in &observations {
+                    player.diary.enter(at, observation);
+                    self.checker.observe(member, observation);
+                }
+            }
+            What::Rested => player.rested = true,
+            What::Ended(Err(error)) => {
+                let name = &self.names[&member];
+                return Err(Failure::failed(format!("{name} gave up: {error}")));
+            }
+            What::Ended(Ok(())) => {
+                player.member = None;
+                player.ended = Some(at);
+                if player.diary.left().is_none() {
+                    self.checker.observe(member, &Observation::Crash);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn in_vain(&self, what: &str) -> Failure {
+        let places = self.players.iter().map(|player| {
+            let place = match player.diary.current() {
+                None => "in no configuration".to_owned(),
+                Some(current) => self.describe(current),
+            };
+            format!("\n  {}: {place}", player.name)
+        });
+        Failure::failed(format!(
+            "waited for {what} in vain ({} s){}",
+            Self::PATIENCE.as_secs(),
+            places.collect::<String>()
+        ))
+        .help("this machine may be too busy for so many members: try again, or with fewer")
+    }
+
+    fn describe(&self, installed: &Installed) -> String {
+        format!(
+            "{} {}: {}",
+            kind_word(installed),
+            self.call(installed.id),
+            self.names_of(&installed.members).join(" ")
+        )
+    }
+
+    /// Whether each of `indices` is in the same regular configuration, of exactly these members.
+    pub(crate) fn is_together(&self, indices: &[usize]) -> bool {
+        let mut expected: Vec<MemberId> = indices.iter().map(|index| self.id(*index)).collect();
+        expected.sort_unstable();
+        let mut regular = indices.iter().map(|index| self.diary(*index).regular());
+        let Some(Some(first)) = regular.next() else {
+            return false;
+        };
+        first.members == expected && regular.all(|other| other.is_some_and(|other| other.is(first)))
+    }
+
+    /// Whether each of `indices` has delivered `count` messages in the configuration that it is in.
+    pub(crate) fn have_delivered(&self, indices: &[usize], count: u64) -> bool {
+        indices.iter().all(|index| {
+            let regular = self.diary(*index).regular();
+            regular.is_some_and(|regular| regular.tally.messages >= count)
+        })
+    }
+
+    /// Whether each of `sides` is a configuration of its own, where nothing is submitted any more and all that was is
+    /// delivered everywhere.
+    pub(crate) fn is_quiet(&self, sides: &[Vec<usize>]) -> bool {
+        let place = |index: &usize| self.diary(*index).last_place();
+        sides.iter().all(|side| {
+            self.is_together(side)
+                && side.iter().all(|index| {
+                    let player = &self.players[*index];
+                    player.rested && player.diary.is_served() && place(index) == place(&side[0])
+                })
+        })
+    }
+
+    /// What was installed since the mark at any of `indices`, in the order of time, and where.
+    pub(crate) fn installed(&self, indices: &[usize]) -> Vec<(Installed, Vec<usize>)> {
+        let mut all: Vec<(Installed, Vec<usize>)> = Vec::new();
+        for index in indices {
+            for installed in self.diary(*index).path() {
+                match all.iter_mut().find(|(other, _)| other.is(installed)) {
+                    Some((other, at)) => {
+                        other.at = other.at.max(installed.at);
+                        at.push(*index);
+                    }
+                    None => all.push((installed.clone(), vec![*index])),
+                }
+            }
+        }
+        // A member reports what it sees in one turn with one time: the transitional one comes first.
+        all.sort_by_key(|(one, _)| (one.at, one.kind == ConfigurationKind::Regular));
+        all
+    }
+
+    /// What `tally` says of each of `indices`, and of whom: one entry if it is the same for all.
+    pub(crate) fn tallies(
+        &self,
+        indices: &[usize],
+        tally: impl Fn(&Diary) -> Option<Tally>,
+    ) -> Vec<(Tally, Vec<usize>)> {
+        let mut all: Vec<(Tally, Vec<usize>)> = Vec::new();
+        for index in indices {
+            let Some(tally) = tally(self.diary(*index)) else {
+                continue;
+            };
+            match all.iter_mut().find(|(other, _)| *other == tally) {
+                Some((_, by)) => by.push(*index),
+                None => all.push((tally, vec![*index])),
+            }
+        }
+        all
+    }
+
+    /// The verdict on a quiet group: everybody alive is together and has delivered everything.
+    pub(crate) fn judge_quiet(&self) -> Report {
+        let alive = self.alive();
+        let ids = || alive.iter().map(|index| self.id(*index));
+        let outcome = Outcome {
+            endings: ids().map(|id| (id, Ending::Alive)).collect(),
+            complete: true,
+            together: vec![Together {
+                members: ids().collect(),
+                messages: Vec::new(),
+            }],
+        };
+        Report::new(&self.checker, &outcome)
+    }
+
+    /// The verdict when nobody is left.
+    pub(crate) fn judge(&self) -> Report {
+        Report::new(&self.checker, &Outcome::default())
+    }
+
+    /// Who is alive.
+    pub(crate) fn alive(&self) -> Vec<usize> {
+        let players = self.players.iter().enumerate();
+        players
+            .filter(|(_, player)| player.member.is_some())
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// When the last life of member `index` ended.
+    pub(crate) fn ended(&self, index: usize) -> Option<Instant> {
+        self.players[index].ended
+    }
+
+    /// The diary of member `index` in its last life.
+    pub(crate) fn diary(&self, index: usize) -> &Diary {
+        &self.players[index].diary
+    }
+
+    /// Who member `index` is in its last life.
+    pub(crate) fn id(&self, index: usize) -> MemberId {
+        self.players[index].id
+    }
+
+    /// The names of `indices`.
+    pub(crate) fn names(&self, indices: &[usize]) -> Vec<String> {
+        let ids: Vec<MemberId> = indices.iter().map(|index| self.id(*index)).collect();
+        self.names_of(&ids)
+    }
+
+    /// The names of `ids`, in alphabetical order.
+    pub(crate) fn names_of(&self, ids: &[MemberId]) -> Vec<String> {
+        let mut names: Vec<String> = ids.iter().map(|id| self.name(*id)).collect();
+        names.sort();
+        names
+    }
+
+    fn name(&self, id: MemberId) -> String {
+        let name = self.names.get(&id).cloned();
+        name.unwrap_or_else(|| id.to_string())
+    }
+
+    /// A configuration's id for people: its counter and who formed it.
+    pub(crate) fn call(&self, id: ConfigId) -> String {
+        format!("{}@{}", id.counter, self.name(id.representative))
+    }
+}
+
+/// The word for its kind.
+pub(crate) fn kind_word(installed: &Installed) -> &'static str {
+    match installed.kind {
+        ConfigurationKind::Regular => "regular",
+        ConfigurationKind::Transitional => "transitional",
+    }
+}
