@@ -1,6 +1,6 @@
 //! Test beds and measurements: many hosts on one machine, and what groupcast does on them.
 //!
-//! - [`bench`]: what the ring carries, beside the raw multicast limit of the same network.
+//! - [`mod@bench`]: what the ring carries, beside the raw multicast limit of the same network.
 //! - [`testbed`]: network namespaces behind a switch that can be slow, lossy or cut in parts.
 //! - [`process`]: processes on those hosts, their outputs and their cost.
 //!

@@ -1,7 +1,7 @@
 //! A node: many protocol instances behind one surface of sealed datagrams.
 //!
 //! The node is what the simulator and the network driver host. On the way in it checks the prefix, opens the seal,
-//! holds each sender to its replay window and admits only peers that proved to be alive ([`admission`]); on the way
+//! holds each sender to its replay window and admits only peers that proved to be alive (`admission.rs`); on the way
 //! out it seals every segment in place and turns members into addresses. Whatever fails is counted and dropped.
 //!
 //! Body of a datagram, under the seal: one byte *channel*, then the channel's own format. Channel 0 is the node's own

@@ -20,9 +20,9 @@
 //!                               Left <----- Operational -------+
 //! ```
 //!
-//! Files: [`ordering`] and [`delivery`] are 002's rules for one ring; [`operational`], [`gather`], [`commit`],
-//! [`recovery`] are the states; [`flow`] tunes the windows; [`link`] gets the token over one hop; [`acquaintance`] is
-//! what a member knows of others between rings; [`wire`] is the format.
+//! Files: `ordering` and `delivery` are 002's rules for one ring; `operational`, `gather`, `commit`,
+//! `recovery` are the states; `flow` tunes the windows; `link` gets the token over one hop; `acquaintance` is
+//! what a member knows of others between rings; `wire` is the format.
 //!
 //! # Guarantees
 //! Unreliable, reliable, FIFO, causal, agreed, safe (reliable to causal are delivered like agreed). Configurations as
@@ -30,7 +30,7 @@
 //! to it.
 //!
 //! # Timers
-//! See [`Timer`]. The token-loss time-out adapts to the measured rotation: mean and four deviations, times eight,
+//! See `Timer`. The token-loss time-out adapts to the measured rotation: mean and four deviations, times eight,
 //! between `token_loss_min` and `token_loss_max`; the token's retransmission to two rotations.
 //!
 //! # Deviations from the papers, and why

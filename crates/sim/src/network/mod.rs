@@ -1,7 +1,7 @@
 //! The network between the hosts: one switch, a full-duplex link to each host, and everything that goes wrong.
 //!
 //! A datagram leaves through its sender's egress link, crosses the switch, and goes down the ingress link of each
-//! receiver: [`Network::leave`] and [`Network::deliver`] are the only two ways through, and another topology replaces
+//! receiver: `Network::leave` and `Network::deliver` are the only two ways through, and another topology replaces
 //! what is between them. Links serialise at their bandwidth. The switch drops the
 //! tail beyond the queue of a port; a host whose send buffer is full waits, and drops when its patience is over. What is random
 //! (loss, duplication, jitter, reordering, corruption) is drawn for each copy on its own.
