@@ -211,10 +211,9 @@ fn components_go_on_alone_and_merge_without_replay() {
     assert_eq!(names, ["g", "only al's"]);
 }
 
-/// What was ordered before the states is held, in a configuration that ends before they are exchanged, and still reaches
-/// a subscriber that came to the publisher in that configuration and stayed.
-#[test]
-fn what_is_held_in_an_interrupted_exchange_is_delivered_by_the_next() {
+/// Daemon 1, whose client has published two messages that are still in its queue, meets daemon 2, where a client is
+/// subscribed, and daemon 3. The first message is ordered before any state, then daemon 3 is lost.
+fn interrupted(vanishes: bool) -> (World, Rng, [(MemberId, ClientId); 2]) {
     let mut world = World::new(3);
     let mut rng = Rng::new(3);
     let [one, two, three] = [1, 2, 3].map(|host| world.member(host));
@@ -225,35 +224,72 @@ fn what_is_held_in_an_interrupted_exchange_is_delivered_by_the_next() {
     world.act(bo.0, bo.1, |client| client.join("g"));
     world.act(al.0, al.1, |client| client.join("unrelated"));
     world.run(&mut rng);
-    // Three messages are in the queue of daemon 1 (with what binds "g" and the state behind them) when it meets daemon 2.
     world.act(al.0, al.1, |client| {
         client.publish(&["g"], Service::Agreed, b"held 1");
         client.publish(&["g"], Service::Agreed, b"held 2");
     });
+    if vanishes {
+        world.vanish(al.0, al.1);
+    }
     world.divide(&[vec![one, two, three]], &mut rng);
     while world.deliver(one) {}
-    // The binding and the first message are ordered, no state is; then daemon 3 is lost.
-    for _ in 0..2 {
+    // What binds "g" comes first; with the client's disconnect, all that it asked for is ordered.
+    for _ in 0..if vanishes { 4 } else { 2 } {
         assert!(world.order(one, &mut rng));
     }
     for member in [one, two, three] {
         while world.deliver(member) {}
     }
     assert_eq!(world.daemon(two).engine.status().phase.name(), "exchanging");
+    (world, rng, [al, bo])
+}
+
+/// What was ordered before the states is held, in a configuration that ends before they are exchanged, and still reaches
+/// a subscriber that came to the publisher in that configuration and stayed.
+#[test]
+fn what_is_held_in_an_interrupted_exchange_is_delivered_by_the_next() {
+    let (mut world, mut rng, [al, bo]) = interrupted(false);
     assert_eq!(world.client(al.0, al.1).accepted, 0);
-    world.divide(&[vec![one, two], vec![three]], &mut rng);
+    let three = world.member(3);
+    world.divide(&[vec![al.0, bo.0], vec![three]], &mut rng);
     world.run(&mut rng);
+    let held = ["al@h1>g held 1", "al@h1>g held 2"];
     let seen = story(&mut world, bo);
-    let held: Vec<_> = seen.iter().filter(|line| line.contains("held")).collect();
-    assert_eq!(held, ["al@h1>g held 1", "al@h1>g held 2"]);
+    let messages = seen.iter().filter(|line| line.contains("held"));
+    assert_eq!(messages.collect::<Vec<_>>(), held);
     assert_eq!(world.client(al.0, al.1).accepted, 2);
-    assert!(
-        world
-            .daemon(two)
-            .facts
-            .iter()
-            .any(|fact| matches!(fact, Fact::Interrupted { .. }))
-    );
+    let facts = &world.daemon(bo.0).facts;
+    let interrupted = |fact: &Fact| matches!(fact, Fact::Interrupted { .. });
+    assert!(facts.iter().any(interrupted));
+}
+
+/// The state that follows does not have the client any more, but still its name.
+#[test]
+fn what_is_held_of_a_client_that_vanished_is_delivered_too() {
+    let (mut world, mut rng, [al, bo]) = interrupted(true);
+    let three = world.member(3);
+    world.divide(&[vec![al.0, bo.0], vec![three]], &mut rng);
+    world.run(&mut rng);
+    let held = ["al@h1>g held 1", "al@h1>g held 2"];
+    let seen = story(&mut world, bo);
+    let messages = seen.iter().filter(|line| line.contains("held"));
+    assert_eq!(messages.collect::<Vec<_>>(), held);
+    assert_eq!(world.daemon(bo.0).engine.counters().nonsense, 0);
+}
+
+/// So what must be held is bounded by what the daemons had handed to the ring before.
+#[test]
+fn no_clients_message_is_handed_over_while_states_are_exchanged() {
+    let (mut world, mut rng, [al, bo]) = pair();
+    world.divide(&[vec![al.0, bo.0]], &mut rng);
+    while world.deliver(al.0) {}
+    world.act(al.0, al.1, |client| {
+        client.publish(&["g"], Service::Agreed, b"waits");
+    });
+    assert!(world.order(al.0, &mut rng), "its state");
+    assert!(!world.order(al.0, &mut rng), "and nothing else");
+    world.run(&mut rng);
+    assert_eq!(world.client(al.0, al.1).accepted, 1);
 }
 
 #[test]
@@ -340,6 +376,22 @@ fn unreliable_messages_are_accepted_when_handed_over_and_have_no_place() {
             .messages()
             .all(|message| message.place.is_none() && message.group() == "g")
     );
+}
+
+#[test]
+fn an_unreliable_message_that_overtakes_its_bindings_can_be_read() {
+    for seed in 0..20 {
+        let (mut world, _, [al, bo]) = pair();
+        let mut rng = Rng::new(seed);
+        world.act(bo.0, bo.1, |client| client.join("g"));
+        world.run(&mut rng);
+        world.act(al.0, al.1, |client| {
+            client.publish(&["g"], Service::Unreliable, b"first of all");
+        });
+        while world.order(al.0, &mut rng) {}
+        world.run(&mut rng);
+        assert_eq!(world.daemon(bo.0).engine.counters().unreliable_dropped, 0);
+    }
 }
 
 #[test]
