@@ -3,6 +3,25 @@
 //! Thin on purpose: the ring is in `protocols`, process groups and the client protocol in `session`, sockets between
 //! daemons in `net`. What is here reads configurations, owns the client sockets, and carries bytes and events from one
 //! of those to the other.
+//!
+//! ```no_run
+//! use groupcast_daemon::config::{Config, Options};
+//! use groupcast_daemon::{Daemon, log_to_stderr};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! log_to_stderr()?;
+//! let options = Options {
+//!     key: Some("/etc/groupcast/cluster.key".into()),
+//!     ..Options::default()
+//! };
+//! let daemon = Daemon::start(Config::build(None, options)?)?;
+//! let stop = daemon.stop_handle();
+//! // From another thread, `stop.stop()` makes it leave its group and return.
+//! # drop(stop);
+//! daemon.run()?;
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod clients;

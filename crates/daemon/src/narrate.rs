@@ -12,6 +12,7 @@ use groupcast_core::{Configuration, ConfigurationKind, MemberId};
 use groupcast_net::{Endpoint, Group};
 use groupcast_protocols::ring::Ring;
 use groupcast_session::Engine;
+use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
 
 use crate::config::{Config, Security};
@@ -108,7 +109,13 @@ impl Narrator {
                 self.names = engine.status().daemons.into_iter().collect();
                 tracing::info!("{fact}: {}", self.list(&self.members));
             }
-            Fact::Interrupted { .. } => tracing::info!("{fact}"),
+            // Nothing is wrong with these: publishers that are faster than subscribers, and the end of this daemon.
+            Fact::Interrupted { .. }
+            | Fact::HeldBack { .. }
+            | Fact::Disconnected {
+                code: Disconnect::Stopping,
+                ..
+            } => tracing::info!("{fact}"),
             Fact::Connected { .. } | Fact::Gone { .. } => tracing::debug!("{fact}"),
             Fact::HeldTooMuch { .. } => tracing::error!("{fact}"),
             _ => tracing::warn!("{fact}"),

@@ -1,0 +1,131 @@
+//! Daemons as values in one process: they start, find each other, leave when asked, and leave nothing behind.
+
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use groupcast_check::check_files;
+use groupcast_daemon::config::{Listen, Options};
+use groupcast_daemon::{Config, Daemon, DaemonError, StopHandle};
+
+/// A directory that is removed at the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("gc-life-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a directory for a test");
+        Self(path)
+    }
+
+    /// A configuration of the daemon `name`, with its files here.
+    fn config(&self, name: &str, multicast: SocketAddrV4) -> Config {
+        let options = Options {
+            name: Some(name.into()),
+            listen: Some(Listen {
+                ip: Ipv4Addr::LOCALHOST.into(),
+                port: Some(free_port()),
+            }),
+            multicast: Some(multicast),
+            socket: Some(self.0.join(format!("{name}.sock"))),
+            history: Some(self.0.join(format!("{name}.ndjson"))),
+            insecure: Some(true),
+            ..Options::default()
+        };
+        Config::build(None, options).expect("the options are good")
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn free_port() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+    socket.local_addr().expect("it is bound").port()
+}
+
+fn multicast() -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 78), free_port())
+}
+
+/// A daemon in a thread of its own, which starts it: it never changes threads.
+fn spawn(config: Config) -> (StopHandle, JoinHandle<Result<(), DaemonError>>) {
+    let (told, started) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let daemon = Daemon::start(config)?;
+        told.send(daemon.stop_handle())
+            .expect("the test waits for it");
+        daemon.run()
+    });
+    let handle = started.recv().expect("the daemon starts");
+    (handle, thread)
+}
+
+fn await_line(path: &Path, part: &str) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !std::fs::read_to_string(path)
+        .unwrap_or_default()
+        .contains(part)
+    {
+        assert!(Instant::now() < end, "no {part} in {}", path.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn two_daemons_meet_and_leave() {
+    let directory = Directory::new("meet");
+    let multicast = multicast();
+    let (first, first_thread) = spawn(directory.config("first", multicast));
+    let (second, second_thread) = spawn(directory.config("second", multicast));
+    let histories = ["first", "second"].map(|name| directory.0.join(format!("{name}.ndjson")));
+    // A configuration of two: two members in the list.
+    for history in &histories {
+        await_line(history, "\",\"");
+        await_line(history, "\"kind\":\"regular\"");
+    }
+    first.stop();
+    first_thread.join().unwrap().unwrap();
+    second.stop();
+    second_thread.join().unwrap().unwrap();
+
+    for (name, history) in ["first", "second"].into_iter().zip(&histories) {
+        assert!(!directory.0.join(format!("{name}.sock")).exists());
+        let text = std::fs::read_to_string(history).unwrap();
+        assert!(text.ends_with("{\"event\":\"leave\"}\n"), "{text}");
+    }
+    let report = check_files(&histories).unwrap();
+    assert!(report.clean, "{report}");
+    assert_eq!(report.observers, 2);
+}
+
+#[test]
+fn what_is_taken_is_said_and_nothing_stays_behind() {
+    let directory = Directory::new("taken");
+    let multicast = multicast();
+    let config = directory.config("first", multicast);
+    let daemon = Daemon::start(config.clone()).unwrap();
+
+    // The address is taken first, whoever has it.
+    let error = Daemon::start(config.clone()).err().unwrap();
+    assert!(error.to_string().contains("is in use"), "{error}");
+
+    let other = Config {
+        endpoint: directory.config("other", multicast).endpoint,
+        name: "other".into(),
+        ..config.clone()
+    };
+    let error = Daemon::start(other).err().unwrap();
+    assert!(matches!(error, DaemonError::SocketInUse { .. }), "{error}");
+    assert!(error.help().is_some());
+
+    drop(daemon);
+    assert!(!config.socket.exists());
+    let again = Daemon::start(config);
+    assert!(again.is_ok(), "everything is free again");
+}
