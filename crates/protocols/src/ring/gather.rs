@@ -323,9 +323,11 @@ impl Ring {
         let State::Gather(gather) = &mut self.state else {
             return;
         };
-        if gather.proc.contains(&from) && gather.fail.insert(from) {
+        if gather.proc.contains(&from) {
             gather.left.insert(from);
-            self.change_mind(now);
+            if gather.fail.insert(from) {
+                self.change_mind(now);
+            }
         }
     }
 

@@ -141,7 +141,9 @@ impl Ordering {
 
     /// Whether `token` can be this ring's next: a peer's bug, or a token of a life that we forgot, must not break us.
     pub(super) fn plausible(&self, token: &Token) -> bool {
-        token.seq >= self.requestable
+        // Each hop leads to the next member: a token for another one, sent here by an adversary, is not ours.
+        token.hop % self.members.len() as u64 == u64::from(self.me)
+            && token.seq >= self.requestable
             && token.seq - self.safe <= self.window_span()
             && token.aru >= self.safe
             && token
