@@ -32,7 +32,19 @@ impl Eavesdropper {
         let path = cluster.path("capture.pcap");
         let mut command = cluster.bed.switch_command("tcpdump");
         // Promiscuous on the bridge, it sees multicasts and unicasts between all ports; -Z root: the directory is ours.
-        command.args(["-i", "br0", "-U", "-Z", "root", "-s", "0", "-w", &path]);
+        // Immediately: what waits in its buffer when it is told to end is lost.
+        command.args([
+            "--immediate-mode",
+            "-i",
+            "br0",
+            "-U",
+            "-Z",
+            "root",
+            "-s",
+            "0",
+            "-w",
+            &path,
+        ]);
         let process = cluster.bed.launch("tcpdump", command)?;
         until(Duration::from_secs(10), "tcpdump listens", || {
             Ok(process.stderr()?.contains("listening on").then_some(()))

@@ -11,7 +11,7 @@ use super::stamp::Stamp;
 use super::tally::Tally;
 use super::{BenchError, Said, await_window, say};
 
-/// How long all receivers may take to be in the group.
+/// How long daemons may take to start, and all receivers to be in the group.
 const JOINING: Duration = Duration::from_secs(20);
 /// A sender this far behind its schedule is held up by the ring, and the wait counts as latency; anything less is its
 /// own timer's.
@@ -166,6 +166,8 @@ fn receive(
             tally.add(clock::now(), window, stamp, message.place, bytes);
             Ok(())
         }
+        // At the end the other receivers go.
+        Some(ClientEvent::View(_)) if clock::now() >= window.until => Ok(()),
         Some(ClientEvent::View(view)) => Err(BenchError::client(
             "receive",
             format!(
@@ -179,10 +181,18 @@ fn receive(
     }
 }
 
+/// Connects to a daemon that may be starting.
 fn connect(socket: &str) -> Result<Client, BenchError> {
+    const INTERVAL: Duration = Duration::from_millis(20);
     let address = Address::from(Path::new(socket));
-    Client::connect(&address, Options::default())
-        .map_err(|error| BenchError::client("connect", error))
+    let deadline = clock::now() + clock::nanos(JOINING);
+    loop {
+        match Client::connect(&address, Options::default()) {
+            Ok(client) => return Ok(client),
+            Err(_) if clock::now() < deadline => std::thread::sleep(INTERVAL),
+            Err(error) => return Err(BenchError::client("connect", error)),
+        }
+    }
 }
 
 #[cfg(test)]

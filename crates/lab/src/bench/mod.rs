@@ -157,7 +157,7 @@ fn say<T: Serialize>(said: &Said<T>) -> Result<(), BenchError> {
 
 /// Waits until the worker says that it is ready.
 fn await_ready(process: &mut Process) -> Result<(), BenchError> {
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_secs(45);
     let deadline = clock::now() + clock::nanos(PATIENCE);
     loop {
         let output = process.stdout().map_err(BenchError::io("read an output"))?;
@@ -168,7 +168,7 @@ fn await_ready(process: &mut Process) -> Result<(), BenchError> {
             return Err(BenchError::process(process, "ended before it was ready"));
         }
         if clock::now() > deadline {
-            return Err(BenchError::process(process, "is not ready after 20 s"));
+            return Err(BenchError::process(process, "is not ready after 45 s"));
         }
         std::thread::sleep(Duration::from_millis(2));
     }

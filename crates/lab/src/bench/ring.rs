@@ -53,13 +53,26 @@ pub struct RingOptions {
 /// Measures, with `executable` as daemon, client and worker.
 pub fn run(options: &RingOptions, executable: &Path) -> Result<RingReport, BenchError> {
     Testbed::available().map_err(BenchError::Unavailable)?;
-    let bed = Testbed::new(options.hosts, options.link)?;
-    let raw_mbps = raw::limit(&bed, executable, false, RAW_LENGTH)?;
-    let raw_offload_mbps = raw::limit(&bed, executable, true, RAW_LENGTH)?;
+    let mut bed = Testbed::new(options.hosts, options.link)?;
+    let result = measure(&bed, options, executable);
+    if result.is_err() {
+        // The daemons' logs say more than an error can.
+        bed.keep_outputs();
+    }
+    result
+}
 
-    let daemons = start_daemons(&bed, executable, options.encrypt)?;
-    let mut receivers = start_receivers(&bed, executable)?;
-    let mut senders = start_senders(&bed, executable, options)?;
+fn measure(
+    bed: &Testbed,
+    options: &RingOptions,
+    executable: &Path,
+) -> Result<RingReport, BenchError> {
+    let raw_mbps = raw::limit(bed, executable, false, RAW_LENGTH)?;
+    let raw_offload_mbps = raw::limit(bed, executable, true, RAW_LENGTH)?;
+
+    let daemons = start_daemons(bed, executable, options.encrypt)?;
+    let mut receivers = start_receivers(bed, executable)?;
+    let mut senders = start_senders(bed, executable, options)?;
     let window = Window::after(WARM_UP, options.duration);
     for process in receivers.iter_mut().chain(&mut senders) {
         open_window(process, window)?;

@@ -1,0 +1,90 @@
+//! `groupcast bench ring` measures what it says: all fields are there and fit together.
+
+use std::process::Command;
+
+use groupcast_lab::Link;
+use groupcast_suite::live::cluster::Cluster;
+use groupcast_suite::live::{Outcome, skipped};
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Outcome<Value> {
+    // A cluster of one host only finds the binary.
+    let binary = Cluster::new(1, Link::Unlimited)?.binary().to_owned();
+    let output = Command::new(binary)
+        .args(["bench", "ring", "--json", "--duration", "1"])
+        .args(arguments)
+        .output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into());
+    }
+    let line = String::from_utf8(output.stdout)?;
+    Ok(serde_json::from_str(
+        line.lines().last().unwrap_or_default(),
+    )?)
+}
+
+fn number(report: &Value, pointer: &str) -> Outcome<f64> {
+    report
+        .pointer(pointer)
+        .and_then(Value::as_f64)
+        .ok_or_else(|| format!("no number at {pointer}: {report}").into())
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn at_full_speed_the_order_is_compared_and_the_ratio_is_one_of_the_figures() -> Outcome {
+    if skipped() {
+        return Ok(());
+    }
+    let report = bench(&["--hosts", "3"])?;
+    println!("{report}");
+    let (ring, raw) = (
+        number(&report, "/mbps_slowest")?,
+        number(&report, "/raw_mbps")?,
+    );
+    if ring < 10.0 || raw < 50.0 || (number(&report, "/ratio")? - ring / raw).abs() > 1e-6 {
+        return Err(format!("implausible: {report}").into());
+    }
+    let per_message = number(&report, "/msgs_per_s")? * 1350.0 * 8.0 / 1e6;
+    if (per_message / ring - 1.0).abs() > 0.05 || report["order_checked"] != true {
+        return Err(format!("figures do not fit together: {report}").into());
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn at_a_rate_that_much_arrives_on_a_slow_wire_without_encryption() -> Outcome {
+    if skipped() {
+        return Ok(());
+    }
+    let report = bench(&[
+        "--hosts",
+        "3",
+        "--rate",
+        "5",
+        "--link",
+        "100mbit",
+        "--encrypt",
+        "off",
+        "--size",
+        "500",
+        "--service",
+        "safe",
+    ])?;
+    println!("{report}");
+    if (number(&report, "/mbps_slowest")? - 5.0).abs() > 0.5 {
+        return Err(format!("5 Mb/s were offered: {report}").into());
+    }
+    let (p50, p99) = (
+        number(&report, "/latency_us/p50")?,
+        number(&report, "/latency_us/p99")?,
+    );
+    if !(p50 > 10.0 && p50 <= p99) || number(&report, "/raw_mbps")? > 97.0 {
+        return Err(format!("implausible: {report}").into());
+    }
+    if report["encrypt"] != false || report["link"] != "100mbit" || report["service"] != "safe" {
+        return Err(format!("other conditions than asked for: {report}").into());
+    }
+    Ok(())
+}
