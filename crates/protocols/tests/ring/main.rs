@@ -3,6 +3,7 @@
 mod faults;
 mod forming;
 mod ordering;
+mod traps;
 
 use std::time::Duration;
 
