@@ -3,14 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
-use groupcast_core::{Place, Service};
 
-use super::text::{
-    Names, Text, put_name, skip_names, split_names, split_text, take_name, take_text,
-};
-use super::{DESTINATIONS_MAX, FrameError, RawFrame, frame, kind};
+use super::message::{Message, MessageHead, decode_message, encode_message_head};
+use super::reason::{Disconnect, Refusal, Reject};
+use super::text::{put_name, take_bool, take_name, take_text};
+use super::{FrameError, RawFrame, frame, kind};
 use crate::view::{Cause, View, ViewId, ViewKind};
 
 /// The answer to a hello.
@@ -27,83 +26,6 @@ pub struct Welcome {
     /// The client's name in the cluster: `client@host`.
     pub private_name: String,
 }
-
-/// Why a daemon does not take a client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// A reason that this side does not know; the text says it.
-    Other = 0,
-    /// It does not speak this protocol.
-    Protocol = 1,
-    /// There is no version that both speak.
-    Version = 2,
-    /// Its name is not allowed.
-    Name = 3,
-    /// Another client of the daemon has its name.
-    NameInUse = 4,
-    /// The daemon has as many clients as it takes.
-    TooManyClients = 5,
-    /// The daemon is stopping.
-    Stopping = 6,
-    /// It did not say hello in time.
-    TooLate = 7,
-}
-
-/// Why a daemon ends a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum Disconnect {
-    /// A reason that this side does not know; the text says it.
-    Other = 0,
-    /// The client said bye, and all it sent is accepted.
-    Bye = 1,
-    /// The client broke the protocol.
-    Protocol = 2,
-    /// The client did not take its messages.
-    TooSlow = 3,
-    /// The daemon is stopping or has left its group.
-    Stopping = 4,
-    /// The daemon is out of the memory that it may use.
-    Overload = 5,
-}
-
-/// Why a daemon does not carry out a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum Reject {
-    /// A reason that this side does not know; the text says it.
-    Other = 0,
-    /// A name is not allowed.
-    Name = 1,
-    /// The message is longer than any may be.
-    TooLarge = 2,
-    /// The ring does not carry the service.
-    Unsupported = 3,
-    /// The client or the daemon is in as many groups as it may be.
-    TooManyGroups = 4,
-    /// The daemon is stopping.
-    Stopping = 5,
-}
-
-macro_rules! codes {
-    ($type:ident: $($variant:ident),+) => {
-        impl $type {
-            fn from_code(code: u8) -> Self {
-                [$(Self::$variant),+]
-                    .into_iter()
-                    .find(|known| *known as u8 == code)
-                    .unwrap_or(Self::Other)
-            }
-        }
-    };
-}
-codes!(Refusal: Protocol, Version, Name, NameInUse, TooManyClients, Stopping, TooLate);
-codes!(Disconnect: Bye, Protocol, TooSlow, Stopping, Overload);
-codes!(Reject: Name, TooLarge, Unsupported, TooManyGroups, Stopping);
 
 /// A request that was rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,30 +45,6 @@ impl fmt::Display for Request {
             Self::Join(group) => write!(f, "join of {group:?}"),
             Self::Leave(group) => write!(f, "leave of {group:?}"),
         }
-    }
-}
-
-/// A delivered message, in the bytes that it came in.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Message {
-    /// What it was promised.
-    pub service: Service,
-    /// Where it stands in the total order; `None` for an unreliable one.
-    pub place: Option<Place>,
-    /// The private name of the client that sent it.
-    pub sender: Text,
-    /// All its destinations, in the sender's order.
-    pub destinations: Names,
-    /// Which of them it came by: the first that this client is in.
-    pub index: usize,
-    /// What it says.
-    pub payload: Bytes,
-}
-
-impl Message {
-    /// The destination that it came by: a group, or the client's own private name.
-    pub fn group(&self) -> &str {
-        self.destinations.iter().nth(self.index).unwrap_or_default()
     }
 }
 
@@ -302,82 +200,6 @@ impl DaemonFrame {
     }
 }
 
-/// What stands in a message frame beside its destinations and payload.
-#[derive(Clone, Copy, Debug)]
-pub struct MessageHead<'a> {
-    /// What it was promised.
-    pub service: Service,
-    /// Where it stands in the total order.
-    pub place: Option<Place>,
-    /// The private name of the client that sent it.
-    pub sender: &'a str,
-}
-
-/// Appends a message frame up to its payload of `payload_len` bytes. The byte at [`HEADER_LEN`](super::HEADER_LEN) of
-/// the frame is the index, so that one head can be changed for subscribers of different groups.
-///
-/// # Panics
-/// If there are no destinations or more than [`DESTINATIONS_MAX`], or a name exceeds 255 bytes.
-pub fn encode_message_head(
-    bytes: &mut Vec<u8>,
-    head: &MessageHead<'_>,
-    index: usize,
-    destinations: &[impl AsRef<str>],
-    payload_len: usize,
-) {
-    assert!(
-        index < destinations.len() && destinations.len() <= DESTINATIONS_MAX,
-        "a message has 1 to {DESTINATIONS_MAX} destinations and comes by one of them"
-    );
-    frame(bytes, kind::MESSAGE, payload_len, |body| {
-        body.u8(index as u8).u8(head.service as u8);
-        match head.place {
-            Some(place) => body.u8(1).config(place.config).u64(place.seq),
-            None => body.u8(0),
-        };
-        put_name(body, head.sender);
-        body.u8(destinations.len() as u8);
-        for name in destinations {
-            put_name(body, name.as_ref());
-        }
-    });
-}
-
-fn decode_message(mut body: BytesMut) -> Result<Message, DecodeError> {
-    let mut reader = Reader::new(&body);
-    let index = usize::from(reader.u8("index")?);
-    let code = reader.u8("service")?;
-    let service =
-        Service::from_code(code).ok_or_else(|| reader.invalid("service", u64::from(code)))?;
-    let place = if take_bool(&mut reader, "placed")? {
-        Some(Place {
-            config: reader.config("config")?,
-            seq: reader.u64("seq")?,
-        })
-    } else {
-        None
-    };
-    let sender_len = take_name(&mut reader, "sender")?.len();
-    let sender_end = reader.position();
-    let count = usize::from(reader.u8("destinations")?);
-    if index >= count || count > DESTINATIONS_MAX {
-        return Err(reader.invalid("destinations", count as u64));
-    }
-    let names_len = skip_names(&mut reader, "destination", count)?;
-    let _ = body.split_to(sender_end - sender_len);
-    let sender = split_text(&mut body, sender_len);
-    let _ = body.split_to(1);
-    let destinations = split_names(&mut body, count, names_len);
-    Ok(Message {
-        service,
-        place,
-        sender,
-        destinations,
-        index,
-        payload: body.freeze(),
-    })
-}
-
 fn decode_welcome(reader: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
     let welcome = Welcome {
         version: reader.u16("version")?,
@@ -484,17 +306,9 @@ fn encode_number(bytes: &mut Vec<u8>, kind: u8, number: u64) {
     });
 }
 
-fn take_bool(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, DecodeError> {
-    match reader.u8(field)? {
-        0 => Ok(false),
-        1 => Ok(true),
-        other => Err(reader.invalid(field, u64::from(other))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId};
+    use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, Place, Service};
     use proptest::prelude::*;
 
     use super::super::{FRAME_MAX, FrameDecoder, HEADER_LEN, MAGIC};

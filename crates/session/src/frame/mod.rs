@@ -37,14 +37,15 @@
 mod client;
 mod daemon;
 mod decoder;
+mod message;
+mod reason;
 pub(crate) mod text;
 
 pub use client::{ClientFrame, ClientKind, Hello, Publish, encode_publish_head};
-pub use daemon::{
-    DaemonFrame, Disconnect, Message, MessageHead, Refusal, Reject, Request, Welcome,
-    encode_message_head,
-};
+pub use daemon::{DaemonFrame, Request, Welcome};
 pub use decoder::{FrameDecoder, FrameError, RawFrame};
+pub use message::{Message, MessageHead, encode_message_head};
+pub use reason::{Disconnect, Refusal, Reject};
 pub use text::{Names, Text};
 
 use groupcast_core::wire::Writer;

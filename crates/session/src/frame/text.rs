@@ -119,6 +119,15 @@ pub(crate) fn take_name<'a>(
     text(reader, field, bytes)
 }
 
+/// Reads a byte that is 0 or 1.
+pub(super) fn take_bool(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, DecodeError> {
+    match reader.u8(field)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(reader.invalid(field, u64::from(other))),
+    }
+}
+
 /// Reads all that is left as text.
 pub(super) fn take_text<'a>(
     reader: &mut Reader<'a>,

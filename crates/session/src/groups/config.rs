@@ -36,7 +36,8 @@ pub struct EngineConfig {
     pub stop_publishers_at: usize,
     /// Bytes that wait for one client before it misses unreliable messages. Default 32 MiB.
     pub drop_unreliable_at: usize,
-    /// Bytes that wait for one client before it is disconnected. Default 64 MiB.
+    /// Bytes that wait for one client before it is disconnected. Default 192 MiB: what comes right after a message or two
+    /// of the greatest length is no sign of a slow client.
     pub disconnect_at: usize,
     /// How long a client may take nothing while publishers are held back for it, before it is disconnected.
     /// Default 30 s.
@@ -64,7 +65,7 @@ impl Default for EngineConfig {
             group_requests_max: 10_000,
             stop_publishers_at: 16 * MIB,
             drop_unreliable_at: 32 * MIB,
-            disconnect_at: 64 * MIB,
+            disconnect_at: 192 * MIB,
             stalled_within: Duration::from_secs(30),
             held_max: 1_024 * MIB,
             hello_within: Duration::from_secs(10),

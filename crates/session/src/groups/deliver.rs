@@ -70,40 +70,31 @@ impl Engine {
             (None, Some(roster)) => roster.client(data.client).map_err(text)?.clone(),
             (None, None) => return Err(format!("client {} of an unknown daemon", data.client)),
         };
-        let mut destinations = Vec::new();
+        self.destinations.clear();
         while let Some(reference) = data.next_destination().map_err(text)? {
-            destinations.push(self.table.group(from, reference).map_err(text)?);
+            let name = self.table.group(from, reference).map_err(text)?;
+            self.destinations.push(name);
         }
-        let recipients = self.recipients(&destinations);
-        if recipients.is_empty() {
-            return Ok(());
+        self.find_recipients();
+        if !self.recipients.is_empty() {
+            let payload = delivery.payload.slice(data.payload_at()..);
+            let head = MessageHead {
+                service: delivery.service,
+                place: delivery.place,
+                sender: &sender,
+            };
+            let own = (from == self.local).then_some(ClientId(data.client));
+            self.hand_over_message(now, &head, &payload, own);
         }
-        let payload = delivery.payload.slice(data.payload_at()..);
-        let head = MessageHead {
-            service: delivery.service,
-            place: delivery.place,
-            sender: &sender,
-        };
-        let mut bytes = std::mem::take(&mut self.scratch);
-        bytes.clear();
-        encode_message_head(&mut bytes, &head, 0, &destinations, payload.len());
-        let own = (from == self.local).then_some(ClientId(data.client));
-        for (id, index) in recipients {
-            if own == Some(id) && self.discards_own(id, &destinations[index]) {
-                continue;
-            }
-            bytes[HEADER_LEN] = index as u8;
-            self.hand_over(now, id, &bytes, &payload, delivery.service);
-        }
-        self.scratch = bytes;
         Ok(())
     }
 
-    /// Clients of this daemon that a message to `destinations` is for, each once, with the index of the first
+    /// Finds the clients of this daemon that a message to the destinations is for, each once, with the index of the first
     /// destination that it is in.
-    fn recipients(&self, destinations: &[Arc<str>]) -> Vec<(ClientId, usize)> {
-        let mut recipients = Vec::new();
-        for (index, name) in destinations.iter().enumerate() {
+    fn find_recipients(&mut self) {
+        let recipients = &mut self.recipients;
+        recipients.clear();
+        for (index, name) in self.destinations.iter().enumerate() {
             if let Some(subscribers) = self.table.subscribers(name) {
                 recipients.extend(subscribers.iter().map(|id| (ClientId(*id), index)));
             } else if is_private(name)
@@ -113,12 +104,34 @@ impl Engine {
                 recipients.extend(self.names.get(client).map(|id| (*id, index)));
             }
         }
-        if destinations.len() > 1 {
+        if self.destinations.len() > 1 {
             // Stable: the first destination comes first.
             recipients.sort_by_key(|(id, _)| *id);
             recipients.dedup_by_key(|(id, _)| *id);
         }
-        recipients
+    }
+
+    /// Puts a message, `own` if that client sent it, into the output of its recipients.
+    fn hand_over_message(
+        &mut self,
+        now: Time,
+        head: &MessageHead<'_>,
+        payload: &Bytes,
+        own: Option<ClientId>,
+    ) {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        let destinations = std::mem::take(&mut self.destinations);
+        let recipients = std::mem::take(&mut self.recipients);
+        bytes.clear();
+        encode_message_head(&mut bytes, head, 0, &destinations, payload.len());
+        for (id, index) in recipients.iter().copied() {
+            if own == Some(id) && self.discards_own(id, &destinations[index]) {
+                continue;
+            }
+            bytes[HEADER_LEN] = index as u8;
+            self.hand_over(now, id, &bytes, payload, head.service);
+        }
+        (self.scratch, self.destinations, self.recipients) = (bytes, destinations, recipients);
     }
 
     fn discards_own(&self, id: ClientId, group: &str) -> bool {

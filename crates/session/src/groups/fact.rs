@@ -72,6 +72,11 @@ pub enum Fact {
         /// What was wrong.
         error: String,
     },
+    /// The ring did not take this daemon's state: groups cannot be agreed on until the next configuration.
+    StateRefused {
+        /// What the ring said.
+        error: String,
+    },
     /// More came while states were exchanged than may be held; all clients were disconnected.
     HeldTooMuch {
         /// Bytes that were held.
@@ -110,6 +115,12 @@ impl fmt::Display for Fact {
             ),
             Self::Nonsense { from, error } => {
                 write!(f, "skipped a message of daemon {from}: {error}")
+            }
+            Self::StateRefused { error } => {
+                write!(
+                    f,
+                    "the ring did not take this daemon's group state: {error}"
+                )
             }
             Self::HeldTooMuch { bytes } => write!(
                 f,

@@ -99,6 +99,9 @@ pub struct Engine {
     counters: Counters,
     /// Holds one frame while it is encoded.
     scratch: Vec<u8>,
+    /// Hold the destinations of one message, and for whom it is.
+    destinations: Vec<Arc<str>>,
+    recipients: Vec<(ClientId, usize)>,
 }
 
 impl Engine {
@@ -128,6 +131,8 @@ impl Engine {
             facts: VecDeque::new(),
             counters: Counters::default(),
             scratch: Vec::new(),
+            destinations: Vec::new(),
+            recipients: Vec::new(),
         })
     }
 

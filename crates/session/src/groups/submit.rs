@@ -8,7 +8,7 @@ use groupcast_core::{MessageId, Service, SubmitError, Time};
 
 use super::client::{Client, Pending};
 use super::wire::{GroupRef, Op, State, encode_data_head};
-use super::{ClientId, Engine};
+use super::{ClientId, Engine, Fact};
 use crate::frame::{Publish, Reject, Request, credit_cost};
 use crate::name::is_private;
 
@@ -163,7 +163,8 @@ impl Engine {
             _ => Reject::Other,
         };
         if self.submissions.state.take().is_some() {
-            return;
+            let error = error.to_string();
+            return self.fact(Fact::StateRefused { error });
         }
         let Some(submission) = self.submissions.staged.pop_front() else {
             return;

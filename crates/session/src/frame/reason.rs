@@ -1,0 +1,79 @@
+//! Why a daemon refuses, rejects or disconnects: codes for programs, beside the texts for people.
+
+/// Why a daemon does not take a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A reason that this side does not know; the text says it.
+    Other = 0,
+    /// It does not speak this protocol.
+    Protocol = 1,
+    /// There is no version that both speak.
+    Version = 2,
+    /// Its name is not allowed.
+    Name = 3,
+    /// Another client of the daemon has its name.
+    NameInUse = 4,
+    /// The daemon has as many clients as it takes.
+    TooManyClients = 5,
+    /// The daemon is stopping.
+    Stopping = 6,
+    /// It did not say hello in time.
+    TooLate = 7,
+}
+
+/// Why a daemon ends a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Disconnect {
+    /// A reason that this side does not know; the text says it.
+    Other = 0,
+    /// The client said bye, and all it sent is accepted.
+    Bye = 1,
+    /// The client broke the protocol.
+    Protocol = 2,
+    /// The client did not take its messages.
+    TooSlow = 3,
+    /// The daemon is stopping or has left its group.
+    Stopping = 4,
+    /// The daemon is out of the memory that it may use.
+    Overload = 5,
+}
+
+/// Why a daemon does not carry out a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Reject {
+    /// A reason that this side does not know; the text says it.
+    Other = 0,
+    /// A name is not allowed.
+    Name = 1,
+    /// The message is longer than any may be.
+    TooLarge = 2,
+    /// The ring does not carry the service.
+    Unsupported = 3,
+    /// The client or the daemon is in as many groups as it may be.
+    TooManyGroups = 4,
+    /// The daemon is stopping.
+    Stopping = 5,
+}
+
+macro_rules! codes {
+    ($type:ident: $($variant:ident),+) => {
+        impl $type {
+            /// The reason of a code; of a newer one, [`Other`](Self::Other).
+            pub(super) fn from_code(code: u8) -> Self {
+                [$(Self::$variant),+]
+                    .into_iter()
+                    .find(|known| *known as u8 == code)
+                    .unwrap_or(Self::Other)
+            }
+        }
+    };
+}
+codes!(Refusal: Protocol, Version, Name, NameInUse, TooManyClients, Stopping, TooLate);
+codes!(Disconnect: Bye, Protocol, TooSlow, Stopping, Overload);
+codes!(Reject: Name, TooLarge, Unsupported, TooManyGroups, Stopping);
