@@ -93,7 +93,15 @@ fn random_starts(hosts: usize, rng: &mut Rng) -> Vec<Time> {
         .collect()
 }
 
+/// In a third of the networks hosts are milliseconds apart, so that faults hit the short moments in which a configuration
+/// forms; in half of them what is reordered may come after the next configuration has formed.
 fn random_network(rng: &mut Rng) -> NetworkConfig {
+    let far = if rng.fork("far").chance(0.3) {
+        4_000
+    } else {
+        500
+    };
+    let late = if rng.fork("late").chance(0.5) { 100 } else { 5 };
     let mut sometimes = |odds: f64, most: f64| match rng.chance(odds) {
         true => rng.unit() * most,
         false => 0.0,
@@ -106,7 +114,7 @@ fn random_network(rng: &mut Rng) -> NetworkConfig {
     let bandwidths = [20, 100, 1_000, 1_000, 10_000];
     NetworkConfig {
         bandwidth: 1_000_000 * rng.pick(&bandwidths).copied().unwrap_or(1_000),
-        latency: rng.duration(Duration::from_micros(10), Duration::from_micros(500)),
+        latency: rng.duration(Duration::from_micros(10), Duration::from_micros(far)),
         jitter,
         egress_queue: 128 << 10,
         send_patience: Duration::from_millis(50),
@@ -114,7 +122,7 @@ fn random_network(rng: &mut Rng) -> NetworkConfig {
         loss,
         duplication,
         reordering,
-        reordering_delay: rng.duration(Duration::from_micros(100), Duration::from_millis(5)),
+        reordering_delay: rng.duration(Duration::from_micros(100), Duration::from_millis(late)),
         corruption,
     }
 }
