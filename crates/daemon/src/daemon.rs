@@ -227,7 +227,8 @@ impl Daemon {
             self.endpoint.node_mut().observe(&observation);
         }
         while let Some(fact) = self.engine.poll_fact() {
-            self.narrator.fact(&fact, &self.engine);
+            let leaving = self.stage != Stage::Running;
+            self.narrator.fact(&fact, &self.engine, leaving);
         }
     }
 

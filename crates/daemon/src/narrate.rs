@@ -102,9 +102,10 @@ impl Narrator {
         tracing::info!("ring: {from} to {to} ({cause})");
     }
 
-    /// The engine has something for the log.
-    pub(crate) fn fact(&mut self, fact: &Fact, engine: &Engine) {
+    /// The engine has something for the log. A daemon that is `leaving` takes no part in what the others agree on.
+    pub(crate) fn fact(&mut self, fact: &Fact, engine: &Engine, leaving: bool) {
         match fact {
+            Fact::StateRefused { .. } if leaving => tracing::debug!("{fact}"),
             Fact::Installed { .. } => {
                 self.names = engine.status().daemons.into_iter().collect();
                 tracing::info!("{fact}: {}", self.list(&self.members));
