@@ -64,7 +64,8 @@ pub(crate) enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         load: Option<Load>,
     },
-    /// The machine paused members for so long that the group went on without them; the load is repeated.
+    /// The group changed during the load, as it does where the machine does not schedule members for long; the load is
+    /// repeated.
     Disturbed { configurations: usize },
     /// All of `at` deliver again in a regular configuration, the last of them `after_ms` after what broke the old one.
     Resumed { at: Vec<String>, after_ms: f64 },
@@ -144,6 +145,17 @@ impl Report {
     }
 }
 
+/// Columns of a terminal that a line may fill.
+const WIDTH: usize = 80;
+/// Where the text begins, after the label.
+const INDENT: usize = 17;
+/// Where a note begins.
+const NOTE_INDENT: usize = 3;
+/// So many members are named again and again; more are counted.
+const FEW: usize = 4;
+/// Stands for a space at which a line does not break.
+const NO_BREAK: char = '\u{a0}';
+
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 const CYAN: Style = AnsiColor::Cyan.on_default();
@@ -198,8 +210,8 @@ fn write_text(out: &mut impl Write, event: &Event) -> io::Result<()> {
             YELLOW,
             "disturbed",
             &format!(
-                "this machine paused a member for so long that the group changed ({configurations} configurations); \
-                 once more"
+                "the group changed in the middle of it ({configurations} configurations), as it does where members \
+                 are not scheduled for long: once more"
             ),
         ),
         Event::Resumed { at, after_ms } => line(
@@ -324,22 +336,11 @@ fn after(ms: f64) -> String {
     }
 }
 
-/// So many members are named again and again; more are counted.
-const FEW: usize = 4;
-/// Stands for a space at which a line does not break.
-const NO_BREAK: char = '\u{a0}';
-/// Columns of a terminal that a line may fill.
-const WIDTH: usize = 80;
-/// Where the text begins, after the label.
-const INDENT: usize = 17;
-
-/// Where a note begins.
-const NOTE_INDENT: usize = 3;
-
 /// Writes a labelled text.
 fn line(out: &mut impl Write, style: Style, label: &str, text: &str) -> io::Result<()> {
     write!(out, "   {style}{label:<13}{style:#} ")?;
-    wrap(out, INDENT, text)
+    wrap(out, INDENT, text)?;
+    writeln!(out)
 }
 
 /// Writes a text of its own, if it is not empty.
@@ -349,7 +350,7 @@ fn paragraph(out: &mut impl Write, style: Style, text: &str) -> io::Result<()> {
     }
     write!(out, "{:NOTE_INDENT$}{style}", "")?;
     wrap(out, NOTE_INDENT, text)?;
-    write!(out, "{style:#}")
+    writeln!(out, "{style:#}")
 }
 
 /// Writes `text` from column `indent` on, broken between words where a line would be too long.
@@ -367,7 +368,7 @@ fn wrap(out: &mut impl Write, indent: usize, text: &str) -> io::Result<()> {
         out.write_all(word.replace(NO_BREAK, " ").as_bytes())?;
         column += width;
     }
-    out.write_all(b"\n")
+    Ok(())
 }
 
 #[cfg(test)]

@@ -111,8 +111,11 @@ impl Stage {
             rng,
             messages: Messages::new(self.rng.fork_index(index as u64).fork_index(player.lives)),
         };
-        let member = Member::start(birth, self.sender.clone())
-            .map_err(|error| Failure::failed(format!("{} cannot start: {error}", player.name)))?;
+        let member = Member::start(birth, self.sender.clone()).map_err(|error| {
+            Failure::failed(format!("{} cannot start: {error}", player.name)).help(
+                "the demo needs the loopback interface: `ip address show lo` says whether it is up",
+            )
+        })?;
         player.member = Some(member);
         Ok(())
     }
