@@ -1,8 +1,10 @@
 //! Sealing: authenticated encryption at the node's edge, and the replay rules.
 //!
-//! One AEAD record per datagram (per segment under offload), in place. The prefix is authenticated, the counter in it
-//! is the nonce, the key belongs to one sender in one incarnation. The network driver supplies AES-GCM; the simulator
-//! a fake of the same size and rules, so that swarms cover forgery, replay and restart.
+//! One AEAD record per datagram (per segment under offload), in place. The prefix is authenticated, its last eight
+//! bytes are the nonce, the key belongs to one sender in one incarnation. A datagram to one receiver authenticates that
+//! receiver too: a recording of it, sent to another whose replay window knows nothing of it, does not open. The network
+//! driver supplies AES-GCM; the simulator a fake of the same size and rules, so that swarms cover forgery, replay and
+//! restart.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -18,17 +20,17 @@ pub trait Sealer {
     /// The tag of the cluster whose key this holds.
     fn cluster(&self) -> ClusterTag;
 
-    /// Seals `body` in place under the local sender's key and fills `tag` ([`overhead`](Self::overhead) bytes). A
-    /// counter is never used twice.
-    fn seal(&mut self, counter: u64, prefix: &[u8; PREFIX_LEN], body: &mut [u8], tag: &mut [u8]);
+    /// Seals `body` in place under the local sender's key and fills `tag` ([`overhead`](Self::overhead) bytes). The
+    /// counter in a nonce ([`Prefix::nonce`](crate::wire::Prefix::nonce)) is never used twice, addressed or not.
+    fn seal(&mut self, nonce: u64, associated: &AssociatedData, body: &mut [u8], tag: &mut [u8]);
 
     /// Opens `sealed` (body and tag) of `sender` in place; the body is then all but the last
     /// [`overhead`](Self::overhead) bytes. On failure the bytes are unspecified.
     fn open(
         &mut self,
         sender: Incarnation,
-        counter: u64,
-        prefix: &[u8; PREFIX_LEN],
+        nonce: u64,
+        associated: &AssociatedData,
         sealed: &mut [u8],
     ) -> Result<(), OpenError>;
 
@@ -39,10 +41,46 @@ pub trait Sealer {
     fn forget(&mut self, sender: Incarnation);
 }
 
-/// The datagram was not sealed by the sender that it names, with this cluster's key.
+/// The datagram was not sealed by the sender that it names, with this cluster's key, for this receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not sealed with this cluster's key by the sender that it names")]
+#[error("not sealed for this member with this cluster's key by the sender that it names")]
 pub struct OpenError;
+
+/// What a seal authenticates besides the body: the prefix, and of an addressed datagram the addressee.
+///
+/// | bytes | field | |
+/// |---|---|---|
+/// | 0..24 | prefix | as transmitted |
+/// | 24..32 | addressee | its incarnation; only if the prefix says *addressed*, and never transmitted |
+///
+/// Each side supplies the addressee: the sender the one it means, the receiver itself.
+#[derive(Clone, Copy, Debug)]
+pub struct AssociatedData {
+    bytes: [u8; PREFIX_LEN + 8],
+    len: usize,
+}
+
+impl AssociatedData {
+    /// Of a datagram with `prefix` to `addressee`, or to the group. The two must agree with the prefix: its
+    /// *addressed* is whether there is an addressee.
+    pub fn new(prefix: &[u8; PREFIX_LEN], addressee: Option<Incarnation>) -> Self {
+        let mut bytes = [0; PREFIX_LEN + 8];
+        bytes[..PREFIX_LEN].copy_from_slice(prefix);
+        let len = match addressee {
+            Some(addressee) => {
+                bytes[PREFIX_LEN..].copy_from_slice(&addressee.0.to_be_bytes());
+                bytes.len()
+            }
+            None => PREFIX_LEN,
+        };
+        Self { bytes, len }
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
 
 /// Which counters of one sender have been seen: each datagram is taken once.
 ///
@@ -142,6 +180,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_addressee_follows_the_prefix() {
+        let prefix = [7; PREFIX_LEN];
+        let group = AssociatedData::new(&prefix, None);
+        assert_eq!(group.as_bytes(), prefix);
+        let member = AssociatedData::new(&prefix, Some(Incarnation(0x0102_0304_0506_0708)));
+        assert_eq!(member.as_bytes()[..PREFIX_LEN], prefix);
+        assert_eq!(member.as_bytes()[PREFIX_LEN..], [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! A fake [`Sealer`]: the size and the rules of AES-GCM, a keyed checksum instead of its arithmetic.
 //!
-//! Every sender has a key of its own, a counter is used once, and any change of the prefix, the body or the tag is
-//! found. Bodies stay in clear, so that traces and filters can read them; nothing here is secret.
+//! Every sender has a key of its own, a counter is used once, and any change of the associated data (the prefix, the
+//! addressee), the body or the tag is found. Bodies stay in clear, so that traces and filters can read them; nothing
+//! here is secret.
 
 use groupcast_core::Incarnation;
-use groupcast_core::seal::{OpenError, Sealer};
-use groupcast_core::wire::{ClusterTag, PREFIX_LEN};
+use groupcast_core::seal::{AssociatedData, OpenError, Sealer};
+use groupcast_core::wire::{ClusterTag, Prefix};
 
 /// Bytes of a tag, as many as AES-GCM's.
 pub const TAG_LEN: usize = 16;
@@ -29,9 +30,16 @@ impl FakeSealer {
         }
     }
 
-    fn tag(&self, sender: Incarnation, counter: u64, prefix: &[u8], body: &[u8]) -> [u8; TAG_LEN] {
+    fn tag(
+        &self,
+        sender: Incarnation,
+        nonce: u64,
+        associated: &AssociatedData,
+        body: &[u8],
+    ) -> [u8; TAG_LEN] {
         let key = fold(self.cluster_key ^ K0, sender.0 ^ K1);
-        let hash = checksum(checksum(fold(key, counter ^ K2), prefix), body);
+        let hash = checksum(fold(key, nonce ^ K2), associated.as_bytes());
+        let hash = checksum(hash, body);
         let mut tag = [0; TAG_LEN];
         tag[..8].copy_from_slice(&hash.to_be_bytes());
         tag[8..].copy_from_slice(&fold(hash ^ K2, key).to_be_bytes());
@@ -48,25 +56,26 @@ impl Sealer for FakeSealer {
         ClusterTag(fold(self.cluster_key, K1) as u32)
     }
 
-    fn seal(&mut self, counter: u64, prefix: &[u8; PREFIX_LEN], body: &mut [u8], tag: &mut [u8]) {
+    fn seal(&mut self, nonce: u64, associated: &AssociatedData, body: &mut [u8], tag: &mut [u8]) {
+        let counter = nonce & Prefix::COUNTER_MAX;
         assert!(
             counter >= self.unused,
-            "the nonce {counter} of {:?} is used twice",
+            "the counter {counter} of {:?} is used twice",
             self.local
         );
         self.unused = counter + 1;
-        tag.copy_from_slice(&self.tag(self.local, counter, prefix, body));
+        tag.copy_from_slice(&self.tag(self.local, nonce, associated, body));
     }
 
     fn open(
         &mut self,
         sender: Incarnation,
-        counter: u64,
-        prefix: &[u8; PREFIX_LEN],
+        nonce: u64,
+        associated: &AssociatedData,
         sealed: &mut [u8],
     ) -> Result<(), OpenError> {
         let (body, tag) = sealed.split_last_chunk::<TAG_LEN>().ok_or(OpenError)?;
-        if *tag == self.tag(sender, counter, prefix, body) {
+        if *tag == self.tag(sender, nonce, associated, body) {
             Ok(())
         } else {
             Err(OpenError)
@@ -114,46 +123,55 @@ fn mix(hash: u64, block: &[u8; 16]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use groupcast_core::wire::PREFIX_LEN;
+
     use super::*;
 
     const ALICE: Incarnation = Incarnation(1);
+    const BOB: Incarnation = Incarnation(2);
+    const PREFIX: [u8; PREFIX_LEN] = [3; PREFIX_LEN];
 
-    fn sealed(len: usize) -> (FakeSealer, [u8; PREFIX_LEN], Vec<u8>) {
+    fn to_bob() -> AssociatedData {
+        AssociatedData::new(&PREFIX, Some(BOB))
+    }
+
+    /// Of Alice to Bob, with the nonce 5.
+    fn sealed(len: usize) -> (FakeSealer, Vec<u8>) {
         let mut sealer = FakeSealer::new(7, ALICE);
-        let prefix = [3; PREFIX_LEN];
         let mut bytes: Vec<u8> = (0..len as u8).collect();
         let mut tag = [0; TAG_LEN];
-        sealer.seal(5, &prefix, &mut bytes, &mut tag);
+        sealer.seal(5, &to_bob(), &mut bytes, &mut tag);
         bytes.extend(tag);
-        (sealer, prefix, bytes)
+        (sealer, bytes)
     }
 
     #[test]
     fn what_was_sealed_opens_and_its_body_is_whole() {
         for len in [0, 1, 15, 16, 17, 100] {
-            let (mut sealer, prefix, mut bytes) = sealed(len);
-            assert_eq!(sealer.open(ALICE, 5, &prefix, &mut bytes), Ok(()));
+            let (mut sealer, mut bytes) = sealed(len);
+            assert_eq!(sealer.open(ALICE, 5, &to_bob(), &mut bytes), Ok(()));
             assert!(bytes[..len].iter().copied().eq(0..len as u8));
         }
     }
 
     #[test]
     fn every_flipped_bit_is_found() {
-        let (mut sealer, prefix, bytes) = sealed(33);
+        let (mut sealer, bytes) = sealed(33);
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(
-                sealer.open(ALICE, 5, &prefix, &mut flipped),
+                sealer.open(ALICE, 5, &to_bob(), &mut flipped),
                 Err(OpenError),
                 "bit {bit}"
             );
         }
         for bit in 0..PREFIX_LEN * 8 {
-            let mut flipped = prefix;
+            let mut flipped = PREFIX;
             flipped[bit / 8] ^= 1 << (bit % 8);
+            let associated = AssociatedData::new(&flipped, Some(BOB));
             assert_eq!(
-                sealer.open(ALICE, 5, &flipped, &mut bytes.clone()),
+                sealer.open(ALICE, 5, &associated, &mut bytes.clone()),
                 Err(OpenError),
                 "bit {bit} of the prefix"
             );
@@ -161,23 +179,25 @@ mod tests {
     }
 
     #[test]
-    fn another_sender_counter_cluster_or_length_does_not_open() {
-        let (mut sealer, prefix, mut bytes) = sealed(20);
-        assert!(sealer.open(Incarnation(2), 5, &prefix, &mut bytes).is_err());
-        assert!(sealer.open(ALICE, 6, &prefix, &mut bytes).is_err());
-        assert!(
-            FakeSealer::new(8, ALICE)
-                .open(ALICE, 5, &prefix, &mut bytes)
-                .is_err()
-        );
-        assert!(sealer.open(ALICE, 5, &prefix, &mut bytes[..30]).is_err());
-        assert!(sealer.open(ALICE, 5, &prefix, &mut []).is_err());
+    fn another_sender_nonce_addressee_cluster_or_length_does_not_open() {
+        let (mut sealer, mut bytes) = sealed(20);
+        let to_alice = AssociatedData::new(&PREFIX, Some(ALICE));
+        let to_all = AssociatedData::new(&PREFIX, None);
+        assert!(sealer.open(BOB, 5, &to_bob(), &mut bytes).is_err());
+        assert!(sealer.open(ALICE, 6, &to_bob(), &mut bytes).is_err());
+        assert!(sealer.open(ALICE, 5, &to_alice, &mut bytes).is_err());
+        assert!(sealer.open(ALICE, 5, &to_all, &mut bytes).is_err());
+        let mut other = FakeSealer::new(8, ALICE);
+        assert!(other.open(ALICE, 5, &to_bob(), &mut bytes).is_err());
+        assert!(sealer.open(ALICE, 5, &to_bob(), &mut bytes[..30]).is_err());
+        assert!(sealer.open(ALICE, 5, &to_bob(), &mut []).is_err());
     }
 
     #[test]
     #[should_panic(expected = "used twice")]
-    fn a_nonce_is_used_once() {
-        let (mut sealer, prefix, mut bytes) = sealed(4);
-        sealer.seal(5, &prefix, &mut bytes, &mut [0; TAG_LEN]);
+    fn a_counter_is_used_once_addressed_or_not() {
+        let (mut sealer, mut bytes) = sealed(4);
+        let addressed = 5 | (Prefix::COUNTER_MAX + 1);
+        sealer.seal(addressed, &to_bob(), &mut bytes, &mut [0; TAG_LEN]);
     }
 }

@@ -20,8 +20,8 @@ use groupcast_suite::live::pcap::{self, Datagram};
 
 /// Sent back to back before the rate is looked at.
 const BURST: u64 = 32;
-/// Where a prefix has its counter.
-const COUNTER: std::ops::Range<usize> = 16..24;
+/// Where a prefix has *addressed* and its counter.
+const NONCE: std::ops::Range<usize> = 16..24;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -143,9 +143,11 @@ impl Adversary {
                 let len = payload.len().saturating_sub(PREFIX_LEN);
                 payload.truncate(PREFIX_LEN);
                 payload.extend(self.noise(len));
-                if let Some(counter) = payload.get_mut(COUNTER) {
+                if let Some(nonce) = payload.get_mut(NONCE) {
+                    let addressed = nonce[0] & 0x80;
                     let ahead = (1 << 40) + self.rng.below(1 << 40);
-                    counter.copy_from_slice(&ahead.to_be_bytes());
+                    nonce.copy_from_slice(&ahead.to_be_bytes());
+                    nonce[0] |= addressed;
                 }
             }
         }
@@ -160,7 +162,8 @@ impl Adversary {
             },
             cluster: ClusterTag(self.rng.next_u64() as u32),
             sender: Incarnation(self.rng.next_u64()),
-            counter: self.rng.next_u64(),
+            addressed: self.rng.chance(0.5),
+            counter: self.rng.below(Prefix::COUNTER_MAX),
         }
         .encode()
     }

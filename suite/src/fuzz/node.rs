@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use groupcast_core::event::Event;
 use groupcast_core::node::{AdmissionConfig, Channel, Hello, NodeConfig, Reach, Route};
-use groupcast_core::seal::Sealer as _;
+use groupcast_core::seal::{AssociatedData, Sealer as _};
 use groupcast_core::wire::{PREFIX_LEN, Prefix, VERSION};
 use groupcast_core::{
     Incarnation, MemberId, Node, NodeId, Protocol, Rng, Time, Transmit, TransmitBuf,
@@ -113,11 +113,16 @@ impl Stage {
                 let from = address(script.u8());
                 self.arrive(from, BytesMut::from(script.bytes()));
             }
-            // Data of a sender that holds the key.
+            // Data of a sender that holds the key: to the group, to this node, to another.
             1 => {
-                let sender = sender(script);
-                let body = [&[script.u8() % 3], script.bytes()].concat();
-                self.send(address(script.u8()), sender, &body);
+                let (sender, how) = (sender(script), script.u8());
+                let body = [&[how % 3], script.bytes()].concat();
+                let addressee = match how >> 6 {
+                    0 | 1 => None,
+                    2 => Some(LOCAL.incarnation),
+                    _ => Some(Incarnation(99)),
+                };
+                self.send(address(script.u8()), sender, addressee, &body);
             }
             // A hello of such a sender: perhaps a challenge, perhaps the true echo, perhaps another.
             2 => {
@@ -138,7 +143,7 @@ impl Stage {
                     self.proved.entry(sender).or_default().insert(hello.node);
                 }
                 let body = [&[Channel::NODE.0][..], &hello.encode()].concat();
-                self.send(from, sender, &body);
+                self.send(from, sender, Some(LOCAL.incarnation), &body);
             }
             // A recording.
             3 => {
@@ -153,7 +158,7 @@ impl Stage {
             // A counter at the end of its range: the sender skips what is before.
             4 => {
                 let sender = sender(script);
-                let counter = u64::MAX - u64::from(script.u8() % 4);
+                let counter = Prefix::COUNTER_MAX - u64::from(script.u8() % 4);
                 let next = self.counters.entry(sender).or_default();
                 *next = counter.max(*next);
             }
@@ -165,31 +170,45 @@ impl Stage {
     }
 
     /// An honest sender seals `body` and sends it, unless it has used up its counters.
-    fn send(&mut self, from: SocketAddr, sender: Incarnation, body: &[u8]) {
+    fn send(
+        &mut self,
+        from: SocketAddr,
+        sender: Incarnation,
+        addressee: Option<Incarnation>,
+        body: &[u8],
+    ) {
         let next = self.counters.entry(sender).or_default();
         let counter = *next;
-        let Some(after) = counter.checked_add(1) else {
+        if counter > Prefix::COUNTER_MAX {
             return;
-        };
-        *next = after;
+        }
+        *next = counter + 1;
         let mut sealer = FakeSealer::new(CLUSTER_KEY, sender);
         let prefix = Prefix {
             version: VERSION,
             cluster: sealer.cluster(),
             sender,
+            addressed: addressee.is_some(),
             counter,
-        }
-        .encode();
-        let mut datagram = BytesMut::from(&prefix[..]);
+        };
+        let clear = prefix.encode();
+        let associated = AssociatedData::new(&clear, addressee);
+        let mut datagram = BytesMut::from(&clear[..]);
         datagram.extend_from_slice(body);
         datagram.extend_from_slice(&[0; TAG_LEN]);
         let (_, sealed) = datagram.split_at_mut(PREFIX_LEN);
         let (body, tag) = sealed.split_at_mut(body.len());
-        sealer.seal(counter, &prefix, body, tag);
+        sealer.seal(prefix.nonce(), &associated, body, tag);
         if self.recorded.len() < 64 {
             self.recorded.push((from, datagram.clone()));
         }
+        let before = self.node.counters().accepted;
         self.arrive(from, datagram);
+        assert!(
+            addressee.is_none_or(|it| it == LOCAL.incarnation)
+                || self.node.counters().accepted == before,
+            "a datagram to another was taken"
+        );
     }
 
     fn arrive(&mut self, from: SocketAddr, datagram: BytesMut) {

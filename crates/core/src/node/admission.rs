@@ -4,7 +4,8 @@
 //! pass. So the first datagram of an unknown sender instance is dropped and answered with a challenge; the echo,
 //! sealed by that instance, proves that it lives, binds its node to its incarnation, and starts its replay window.
 //! Two peers admit each other in three datagrams. State for the unadmitted is bounded, and a challenge is never
-//! larger than the datagram that caused it.
+//! larger than the datagram that caused it. A hello is addressed to the instance that it challenges or answers, so
+//! that a recording of it says nothing to any other.
 //!
 //! Body of a hello (25 bytes): node (8), challenge (8; 0 = none), echo (8; 0 = none), one byte reserved (0).
 
@@ -90,6 +91,15 @@ pub(super) enum Standing {
     Unadmitted,
 }
 
+/// A hello on its way out.
+pub(super) struct OutgoingHello {
+    /// Where the addressee was heard.
+    pub(super) to: SocketAddr,
+    /// Who is challenged or answered.
+    pub(super) addressee: Incarnation,
+    pub(super) hello: Hello,
+}
+
 /// A peer was admitted.
 pub(super) struct Admitted {
     /// Who made room for it.
@@ -116,7 +126,7 @@ pub(super) struct Admission {
     rng: Rng,
     peers: BTreeMap<Incarnation, Peer>,
     pending: BTreeMap<Incarnation, Pending>,
-    outgoing: VecDeque<(SocketAddr, Hello)>,
+    outgoing: VecDeque<OutgoingHello>,
 }
 
 impl Admission {
@@ -224,14 +234,15 @@ impl Admission {
             self.nonce_for(now, sender, echo.is_some())
         };
         if (challenge.is_some() || echo.is_some()) && self.outgoing.len() < Self::OUTGOING_MAX {
-            self.outgoing.push_back((
+            self.outgoing.push_back(OutgoingHello {
                 to,
-                Hello {
+                addressee: sender,
+                hello: Hello {
                     node: self.local.node,
                     challenge,
                     echo,
                 },
-            ));
+            });
         }
     }
 
@@ -264,7 +275,7 @@ impl Admission {
         Some(nonce)
     }
 
-    pub(super) fn poll_transmit(&mut self) -> Option<(SocketAddr, Hello)> {
+    pub(super) fn poll_transmit(&mut self) -> Option<OutgoingHello> {
         self.outgoing.pop_front()
     }
 

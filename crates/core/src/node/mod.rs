@@ -2,12 +2,15 @@
 //!
 //! The node is what the simulator and the network driver host. On the way in it checks the prefix, opens the seal,
 //! holds each sender to its replay window and admits only peers that proved to be alive (`admission.rs`); on the way
-//! out it seals every segment in place and turns members into addresses. Whatever fails is counted and dropped.
+//! out it seals every segment in place and turns members into addresses. What goes to one member is sealed for that
+//! member alone: anybody else, a later life of it too, finds it forged. Whatever fails is counted and dropped.
 //!
 //! Body of a datagram, under the seal: one byte *channel*, then the channel's own format. Channel 0 is the node's own
 //! (admission); every protocol instance has another.
 
 mod admission;
+#[cfg(test)]
+mod tests;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,13 +18,13 @@ use core::net::SocketAddr;
 
 use bytes::{Buf as _, BytesMut};
 
-use self::admission::{Admission, Standing};
+use self::admission::{Admission, OutgoingHello, Standing};
 pub use self::admission::{AdmissionConfig, Hello};
 use crate::event::Event;
-use crate::id::MemberId;
+use crate::id::{Incarnation, MemberId};
 use crate::protocol::Protocol;
 use crate::rng::Rng;
-use crate::seal::Sealer;
+use crate::seal::{AssociatedData, Sealer};
 use crate::time::Time;
 use crate::trace::{Observation, Observer, Transition};
 use crate::transmit::{Destination, SocketClass, Transmit, TransmitBuf};
@@ -83,8 +86,9 @@ pub enum Rejected {
     /// Sent by this very process.
     #[error("sent by this process")]
     Own,
-    /// Forged, damaged, or sealed with another key that happens to have the same tag.
-    #[error("forged or damaged")]
+    /// Forged, damaged, meant for another member or a former life of this one, or sealed with another key that happens
+    /// to have the same tag.
+    #[error("forged, damaged, or meant for another member")]
     Forged,
     /// Taken before, or too old to tell.
     #[error("a replay")]
@@ -112,7 +116,7 @@ pub struct NodeCounters {
     pub other_cluster: u64,
     /// Own datagrams that the network brought back.
     pub own: u64,
-    /// Forged or damaged.
+    /// Forged, damaged, or meant for another member or a former life of this one.
     pub forged: u64,
     /// Replayed.
     pub replayed: u64,
@@ -141,7 +145,7 @@ pub struct NodeConfig {
 pub struct Node<P> {
     config: NodeConfig,
     sealer: Box<dyn Sealer>,
-    /// The next datagram's nonce.
+    /// The next datagram's: at ten million a second, 63 bits last for 29,000 years.
     counter: u64,
     admission: Admission,
     instances: Vec<(Channel, P)>,
@@ -239,8 +243,10 @@ impl<P: Protocol> Node<P> {
         if body.len() < self.sealer.overhead() + 1 {
             return Err(Rejected::Channel);
         }
+        let addressee = prefix.addressed.then_some(self.config.local.incarnation);
+        let associated = AssociatedData::new(clear, addressee);
         self.sealer
-            .open(prefix.sender, prefix.counter, clear, &mut body)
+            .open(prefix.sender, prefix.nonce(), &associated, &mut body)
             .map_err(|_| Rejected::Forged)?;
         body.truncate(body.len() - self.sealer.overhead());
         let channel = Channel(body.get_u8());
@@ -298,9 +304,14 @@ impl<P: Protocol> Node<P> {
     /// Fills `buf` (cleared first) with the next sealed segments, all for one route.
     pub fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Outgoing> {
         buf.clear();
-        if let Some((to, hello)) = self.admission.poll_transmit() {
+        if let Some(OutgoingHello {
+            to,
+            addressee,
+            hello,
+        }) = self.admission.poll_transmit()
+        {
             buf.push(&[&hello.encode()]);
-            self.seal(Channel::NODE, buf);
+            self.seal(Channel::NODE, Some(addressee), buf);
             return Some(Outgoing {
                 route: Route::Unicast(to),
                 class: SocketClass::Token,
@@ -315,7 +326,11 @@ impl<P: Protocol> Node<P> {
                 };
                 match self.route(transmit) {
                     Some(route) => {
-                        self.seal(channel, buf);
+                        let addressee = match transmit.destination {
+                            Destination::Group => None,
+                            Destination::Member(member) => Some(member.incarnation),
+                        };
+                        self.seal(channel, addressee, buf);
                         return Some(Outgoing {
                             route,
                             class: transmit.class,
@@ -339,23 +354,26 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    fn seal(&mut self, channel: Channel, buf: &mut TransmitBuf) {
+    /// Frames and seals every segment for `addressee`, or for the group.
+    fn seal(&mut self, channel: Channel, addressee: Option<Incarnation>, buf: &mut TransmitBuf) {
         let overhead = self.sealer.overhead();
         for segment in buf.segments_mut() {
             let prefix = Prefix {
                 version: VERSION,
                 cluster: self.sealer.cluster(),
                 sender: self.config.local.incarnation,
+                addressed: addressee.is_some(),
                 counter: self.counter,
-            }
-            .encode();
+            };
+            let clear = prefix.encode();
             self.counter += 1;
             self.counters.sealed += 1;
-            let (clear, rest) = segment.split_at_mut(PREFIX_LEN);
-            clear.copy_from_slice(&prefix);
+            let (head, rest) = segment.split_at_mut(PREFIX_LEN);
+            head.copy_from_slice(&clear);
             let (body, tag) = rest.split_at_mut(rest.len() - overhead);
             body[0] = channel.0;
-            self.sealer.seal(self.counter - 1, &prefix, body, tag);
+            let associated = AssociatedData::new(&clear, addressee);
+            self.sealer.seal(prefix.nonce(), &associated, body, tag);
         }
     }
 

@@ -7,7 +7,10 @@
 //! | 3 | version minor | a higher one only adds what can be skipped |
 //! | 4..8 | cluster tag | derived from the key: tells clusters apart without trying their keys |
 //! | 8..16 | sender instance | the sender's incarnation; selects its key and replay window |
-//! | 16..24 | counter | the sender's nonce: grows with every datagram |
+//! | 16..24 | nonce | top bit: *addressed*; the other 63: the counter, which grows with every datagram |
+//!
+//! An addressed datagram is for one receiver, whose incarnation is authenticated with the prefix but not transmitted
+//! ([`AssociatedData`](crate::seal::AssociatedData)). One that is not addressed is for the group.
 
 use super::cursor::{DecodeError, Reader};
 use crate::id::Incarnation;
@@ -18,6 +21,9 @@ pub const PREFIX_LEN: usize = 24;
 pub const MAGIC: [u8; 2] = *b"gc";
 /// What this code speaks.
 pub const VERSION: Version = Version { major: 1, minor: 0 };
+
+/// The bit of the nonce that says so.
+const ADDRESSED: u64 = 1 << 63;
 
 /// Version of the datagram format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -41,7 +47,9 @@ pub struct Prefix {
     pub cluster: ClusterTag,
     /// The sender's life.
     pub sender: Incarnation,
-    /// The sender's count of datagrams.
+    /// Whether it is for one receiver.
+    pub addressed: bool,
+    /// The sender's count of datagrams, at most [`COUNTER_MAX`](Self::COUNTER_MAX).
     pub counter: u64,
 }
 
@@ -60,6 +68,9 @@ pub enum PrefixError {
 }
 
 impl Prefix {
+    /// The highest counter: 63 bits.
+    pub const COUNTER_MAX: u64 = ADDRESSED - 1;
+
     /// Reads the prefix of `datagram`.
     pub fn decode(datagram: &[u8]) -> Result<Self, PrefixError> {
         let mut reader = Reader::new(datagram);
@@ -73,12 +84,26 @@ impl Prefix {
         if version.major != VERSION.major {
             return Err(PrefixError::Version(version));
         }
+        let cluster = ClusterTag(reader.u32("cluster tag")?);
+        let sender = Incarnation(reader.u64("sender instance")?);
+        let nonce = reader.u64("nonce")?;
         Ok(Self {
             version,
-            cluster: ClusterTag(reader.u32("cluster tag")?),
-            sender: Incarnation(reader.u64("sender instance")?),
-            counter: reader.u64("counter")?,
+            cluster,
+            sender,
+            addressed: nonce & ADDRESSED != 0,
+            counter: nonce & Self::COUNTER_MAX,
         })
+    }
+
+    /// What is sealed with: unique among the sender's datagrams, because the counter in it is.
+    pub fn nonce(&self) -> u64 {
+        debug_assert!(self.counter <= Self::COUNTER_MAX, "a counter of 63 bits");
+        if self.addressed {
+            self.counter | ADDRESSED
+        } else {
+            self.counter
+        }
     }
 
     /// Its bytes.
@@ -89,7 +114,7 @@ impl Prefix {
         bytes[3] = self.version.minor;
         bytes[4..8].copy_from_slice(&self.cluster.0.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.sender.0.to_be_bytes());
-        bytes[16..24].copy_from_slice(&self.counter.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.nonce().to_be_bytes());
         bytes
     }
 }
@@ -104,6 +129,7 @@ mod tests {
             version: VERSION,
             cluster: ClusterTag(0x0102_0304),
             sender: Incarnation(0x1112_1314_1516_1718),
+            addressed: false,
             counter: 0x2122_2324_2526_2728,
         };
         let bytes = prefix.encode();
@@ -116,6 +142,31 @@ mod tests {
             ]
         );
         assert_eq!(Prefix::decode(&bytes), Ok(prefix));
+        let addressed = Prefix {
+            addressed: true,
+            ..prefix
+        };
+        let mut expected = bytes;
+        expected[16] = 0xa1;
+        assert_eq!(addressed.encode(), expected);
+        assert_eq!(Prefix::decode(&expected), Ok(addressed));
+    }
+
+    #[test]
+    fn the_same_counter_addressed_or_not_is_read_back_at_both_ends_of_its_range() {
+        for counter in [0, 1, Prefix::COUNTER_MAX] {
+            for addressed in [false, true] {
+                let prefix = Prefix {
+                    version: VERSION,
+                    cluster: ClusterTag(1),
+                    sender: Incarnation(2),
+                    addressed,
+                    counter,
+                };
+                assert_eq!(Prefix::decode(&prefix.encode()), Ok(prefix));
+                assert_eq!(prefix.encode()[16..], prefix.nonce().to_be_bytes());
+            }
+        }
     }
 
     #[test]
@@ -124,6 +175,7 @@ mod tests {
             version: VERSION,
             cluster: ClusterTag(1),
             sender: Incarnation(2),
+            addressed: false,
             counter: 3,
         }
         .encode();

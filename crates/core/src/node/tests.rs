@@ -1,0 +1,297 @@
+//! Nodes that carry datagrams between one another: who takes what, and what a redirected or altered one changes.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::id::{Incarnation, NodeId, fnv1a};
+use crate::seal::OpenError;
+
+const CHANNEL: Channel = Channel(1);
+const TAG_LEN: usize = 8;
+/// Where a prefix has the bit that says *addressed*.
+const ADDRESSED: (usize, u8) = (16, 0x80);
+
+/// A checksum of all that a seal must bind. Everybody holds the key: there is none.
+struct Checksum(Incarnation);
+
+impl Checksum {
+    fn of(sender: Incarnation, nonce: u64, associated: &AssociatedData, body: &[u8]) -> [u8; 8] {
+        let mut all = Vec::new();
+        all.extend_from_slice(&sender.0.to_be_bytes());
+        all.extend_from_slice(&nonce.to_be_bytes());
+        all.extend_from_slice(&(associated.as_bytes().len() as u64).to_be_bytes());
+        all.extend_from_slice(associated.as_bytes());
+        all.extend_from_slice(body);
+        fnv1a(&all).to_be_bytes()
+    }
+}
+
+impl Sealer for Checksum {
+    fn overhead(&self) -> usize {
+        TAG_LEN
+    }
+
+    fn cluster(&self) -> ClusterTag {
+        ClusterTag(1)
+    }
+
+    fn seal(&mut self, nonce: u64, associated: &AssociatedData, body: &mut [u8], tag: &mut [u8]) {
+        tag.copy_from_slice(&Self::of(self.0, nonce, associated, body));
+    }
+
+    fn open(
+        &mut self,
+        sender: Incarnation,
+        nonce: u64,
+        associated: &AssociatedData,
+        sealed: &mut [u8],
+    ) -> Result<(), OpenError> {
+        let (body, tag) = sealed.split_last_chunk::<TAG_LEN>().ok_or(OpenError)?;
+        if *tag == Self::of(sender, nonce, associated, body) {
+            Ok(())
+        } else {
+            Err(OpenError)
+        }
+    }
+
+    fn keep(&mut self, _: Incarnation) {}
+
+    fn forget(&mut self, _: Incarnation) {}
+}
+
+/// Sends what it is given and keeps what arrives.
+#[derive(Default)]
+struct Courier {
+    outbox: VecDeque<(Destination, &'static str)>,
+    inbox: Vec<(MemberId, Bytes)>,
+}
+
+impl Protocol for Courier {
+    fn handle_datagram(&mut self, _: Time, from: MemberId, body: Bytes) {
+        self.inbox.push((from, body));
+    }
+
+    fn handle_timeout(&mut self, _: Time) {}
+
+    fn poll_transmit(&mut self, _: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        let (destination, body) = self.outbox.pop_front()?;
+        buf.push(&[body.as_bytes()]);
+        Some(Transmit {
+            destination,
+            class: SocketClass::Token,
+        })
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// A datagram on the wire.
+#[derive(Clone)]
+struct Sent {
+    from: SocketAddr,
+    route: Route,
+    bytes: Vec<u8>,
+}
+
+/// Node `n` has address `n`; each has an instance in its first life.
+struct Nodes(Vec<Node<Courier>>);
+
+impl Nodes {
+    /// `count` nodes that have admitted one another.
+    fn introduced(count: usize) -> Self {
+        let mut nodes = Self((0..count).map(|index| node(index, 1)).collect());
+        for index in 0..count {
+            nodes.submit(index, Destination::Group, "hello");
+        }
+        nodes.settle();
+        for node in &mut nodes.0 {
+            assert_eq!(node.peers().count(), count - 1);
+            courier(node).inbox.clear();
+        }
+        nodes
+    }
+
+    fn submit(&mut self, index: usize, destination: Destination, body: &'static str) {
+        courier(&mut self.0[index])
+            .outbox
+            .push_back((destination, body));
+    }
+
+    /// The datagram that node `index` sends next.
+    fn sent(&mut self, index: usize) -> Option<Sent> {
+        let node = &mut self.0[index];
+        let mut buf = node.transmit_buf(1);
+        let outgoing = node.poll_transmit(Time::ZERO, &mut buf)?;
+        Some(Sent {
+            from: address(index),
+            route: outgoing.route,
+            bytes: buf.as_bytes().to_vec(),
+        })
+    }
+
+    /// The datagram in which node `index` sends `body` to `destination`.
+    fn seal(&mut self, index: usize, destination: Destination, body: &'static str) -> Sent {
+        self.submit(index, destination, body);
+        self.sent(index).expect("it was submitted")
+    }
+
+    fn deliver(&mut self, to: usize, sent: &Sent) -> Result<(), Rejected> {
+        self.0[to].handle_datagram(Time::ZERO, sent.from, BytesMut::from(&sent.bytes[..]))
+    }
+
+    /// Carries everything to whom it is for, until nobody has anything to say.
+    fn settle(&mut self) {
+        while let Some(sent) = (0..self.0.len()).find_map(|index| self.sent(index)) {
+            for to in 0..self.0.len() {
+                let meant = match sent.route {
+                    Route::Unicast(at) => at == address(to),
+                    Route::Multicast | Route::Mesh => sent.from != address(to),
+                };
+                if meant {
+                    // First contact is refused until the hellos are through.
+                    let _ = self.deliver(to, &sent);
+                }
+            }
+        }
+    }
+
+    fn member(&self, index: usize) -> Destination {
+        Destination::Member(self.0[index].local())
+    }
+}
+
+fn node(index: usize, life: u64) -> Node<Courier> {
+    let local = MemberId {
+        node: NodeId(index as u64),
+        incarnation: Incarnation(1000 * life + index as u64),
+    };
+    let config = NodeConfig {
+        local,
+        reach: Reach::Multicast,
+        admission: AdmissionConfig::default(),
+    };
+    let rng = Rng::new(local.incarnation.0);
+    let mut node = Node::new(config, Box::new(Checksum(local.incarnation)), &rng);
+    node.open(CHANNEL, Courier::default());
+    node
+}
+
+fn courier(node: &mut Node<Courier>) -> &mut Courier {
+    node.instance_mut(CHANNEL).expect("it was opened")
+}
+
+fn address(index: usize) -> SocketAddr {
+    SocketAddr::from(([10, 79, 0, index as u8], 7000))
+}
+
+/// That `rejected` datagrams were forged, and nothing else happened at `node` since `before`.
+fn assert_only_forged(node: &mut Node<Courier>, before: NodeCounters, rejected: u64) {
+    let expected = NodeCounters {
+        forged: before.forged + rejected,
+        ..before
+    };
+    assert_eq!(node.counters(), expected);
+    let mut buf = node.transmit_buf(1);
+    assert_eq!(node.poll_transmit(Time::ZERO, &mut buf), None, "no answer");
+}
+
+#[test]
+fn what_is_for_one_member_is_forged_to_every_other() {
+    let mut nodes = Nodes::introduced(3);
+    let to_one = nodes.member(1);
+    let token = nodes.seal(0, to_one, "token");
+    let before = nodes.0[2].counters();
+    assert_eq!(nodes.deliver(2, &token), Err(Rejected::Forged));
+    assert_only_forged(&mut nodes.0[2], before, 1);
+    assert!(courier(&mut nodes.0[2]).inbox.is_empty());
+
+    // The very same bytes are good where they belong, once.
+    assert_eq!(nodes.deliver(1, &token), Ok(()));
+    assert_eq!(nodes.deliver(1, &token), Err(Rejected::Replayed));
+    let zero = nodes.0[0].local();
+    assert_eq!(
+        courier(&mut nodes.0[1]).inbox,
+        [(zero, Bytes::from_static(b"token"))]
+    );
+}
+
+#[test]
+fn what_is_for_the_group_is_taken_by_each_of_it() {
+    let mut nodes = Nodes::introduced(3);
+    let data = nodes.seal(0, Destination::Group, "data");
+    assert_eq!(nodes.deliver(1, &data), Ok(()));
+    assert_eq!(nodes.deliver(2, &data), Ok(()));
+    assert_eq!(nodes.deliver(2, &data), Err(Rejected::Replayed));
+}
+
+#[test]
+fn whether_a_datagram_is_addressed_cannot_be_changed() {
+    let mut nodes = Nodes::introduced(3);
+    let to_one = nodes.member(1);
+    let (at, bit) = ADDRESSED;
+    let mut token = nodes.seal(0, to_one, "token");
+    let mut data = nodes.seal(0, Destination::Group, "data");
+    assert_eq!((token.bytes[at] & bit, data.bytes[at] & bit), (bit, 0));
+    token.bytes[at] ^= bit;
+    data.bytes[at] ^= bit;
+    for to in [1, 2] {
+        assert_eq!(nodes.deliver(to, &token), Err(Rejected::Forged));
+        assert_eq!(nodes.deliver(to, &data), Err(Rejected::Forged));
+    }
+}
+
+#[test]
+fn what_was_for_a_former_life_is_forged_to_the_next() {
+    let mut nodes = Nodes::introduced(2);
+    let to_one = nodes.member(1);
+    let token = nodes.seal(0, to_one, "token");
+    nodes.0[1] = node(1, 2);
+    let before = nodes.0[1].counters();
+    assert_eq!(nodes.deliver(1, &token), Err(Rejected::Forged));
+    assert_only_forged(&mut nodes.0[1], before, 1);
+}
+
+#[test]
+fn a_hello_says_nothing_to_any_but_its_addressee() {
+    let mut nodes = Nodes::introduced(2);
+    nodes.0.push(node(2, 1));
+    // Node 2 has met nobody: what it says makes node 0 challenge it, and its answer is a challenge too.
+    let first = nodes.seal(2, Destination::Group, "here I am");
+    assert_eq!(nodes.deliver(0, &first), Err(Rejected::Unadmitted));
+    let challenge = nodes.sent(0).expect("a challenge");
+    assert_eq!(challenge.route, Route::Unicast(address(2)));
+    let before = nodes.0[1].counters();
+    assert_eq!(nodes.deliver(1, &challenge), Err(Rejected::Forged));
+    assert_only_forged(&mut nodes.0[1], before, 1);
+
+    assert_eq!(nodes.deliver(2, &challenge), Ok(()));
+    let answer = nodes.sent(2).expect("an echo and a challenge");
+    assert_eq!(nodes.deliver(1, &answer), Err(Rejected::Forged));
+    assert_only_forged(&mut nodes.0[1], before, 2);
+    assert_eq!(nodes.deliver(0, &answer), Ok(()));
+    assert_eq!(nodes.0[0].peers().count(), 2);
+    assert_eq!(nodes.0[1].peers().count(), 1);
+}
+
+#[test]
+fn no_counter_is_used_twice_whatever_it_is_used_for() {
+    let mut nodes = Nodes::introduced(2);
+    let to_one = nodes.member(1);
+    let destinations = [to_one, Destination::Group, Destination::Group, to_one];
+    let counters = destinations.map(|destination| {
+        let sent = nodes.seal(0, destination, "x");
+        let prefix = Prefix::decode(&sent.bytes).expect("a node's own prefix");
+        assert_eq!(prefix.addressed, destination == to_one);
+        prefix.counter
+    });
+    assert!(counters.is_sorted_by(|one, next| next - one == 1));
+}
