@@ -183,9 +183,8 @@ impl Sequencer {
                 let members = members.collect::<Result<_, _>>()?;
                 self.install(members);
             }
-            // The adversary may bring it to somebody else, under its good seal.
-            2 if !self.is_sequencer() => {}
             2 => {
+                assert!(self.is_sequencer(), "the seal binds a request to it");
                 let number = reader.u64("number")?;
                 let service = service(&mut reader)?;
                 let payload = body.slice(reader.position()..);

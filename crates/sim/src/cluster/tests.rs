@@ -1,5 +1,9 @@
 //! A cluster of fixed sequencers: what the harness promises to tests.
 
+mod redirect;
+
+use std::rc::Rc;
+
 use groupcast_core::SocketClass;
 use groupcast_core::node::NodeCounters;
 

@@ -190,7 +190,8 @@ impl<P: Ordered> World<P> {
         }
     }
 
-    fn arrive(&mut self, index: usize, received: Received) {
+    /// A copy is at a host, whoever brought it.
+    pub(crate) fn arrive(&mut self, index: usize, received: Received) {
         let now = self.agenda.now();
         let host = &mut self.hosts[index];
         let idle = host.busy_until <= now && host.queues_are_empty();
