@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::gather::Gather;
+use super::indices::Indices;
 use super::recovery::Recovery;
 use super::wire::{Commit, CommitMember, Holding, Message};
 use super::{Ring, State, Timer};
@@ -75,6 +76,7 @@ impl Ring {
                     aru,
                     high,
                     safe: ring.safe.min(aru),
+                    obligations: self.obligations,
                 }
             }
             None => {
@@ -87,6 +89,7 @@ impl Ring {
                     aru: 0,
                     high: 0,
                     safe: 0,
+                    obligations: Indices::default(),
                 }
             }
         }

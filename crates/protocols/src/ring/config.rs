@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::indices::Indices;
 use super::planted::Planted;
 use super::wire::{DATA_HEADER, RECOVERED_HEADER};
 
@@ -24,7 +25,7 @@ pub struct RingConfig {
     pub message_max: usize,
     /// Bytes of messages that may wait for the token; a single longer one is taken when nothing waits. Default 4 MiB.
     pub queue_max: usize,
-    /// The most members. Default 128. More are ignored.
+    /// The most members. Default 128, which is also the limit. More are ignored.
     pub members_max: usize,
     /// Most new packets a visit of the token (Personal_window). Default: tuned between 16 and 376.
     pub personal_window: Option<u32>,
@@ -145,8 +146,8 @@ impl RingConfig {
         if self.body_max < 256 || self.body_max > 65_000 {
             return refuse("body_max", "must be between 256 and 65000 bytes");
         }
-        if self.members_max < 1 || self.members_max > 1000 {
-            return refuse("members_max", "must be between 1 and 1000");
+        if self.members_max < 1 || self.members_max > Indices::MAX {
+            return refuse("members_max", "must be between 1 and 128");
         }
         if self.message_max < 1 || self.message_max > 1 << 30 {
             return refuse("message_max", "must be between 1 byte and 1 GiB");

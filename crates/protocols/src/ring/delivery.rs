@@ -1,6 +1,5 @@
 //! Delivery in order: records out of packets, safe messages held back, the end of a configuration.
 
-use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -8,6 +7,7 @@ use groupcast_core::mech::packing::{Record, Unpacker};
 use groupcast_core::{Delivery, Event, MemberId, MessageId, Place, Service};
 
 use super::config::RingConfig;
+use super::indices::Indices;
 use super::ordering::Ordering;
 use super::planted::Planted;
 
@@ -130,25 +130,20 @@ impl Ordering {
     /// members in `bound`, which cannot depend on what is missing (EVS; Totem's deliver-to-originators rule).
     pub(super) fn deliver_transitional(
         &mut self,
-        bound: &BTreeSet<MemberId>,
+        bound: Indices,
         config: &RingConfig,
         emit: &mut impl FnMut(Event),
     ) {
         let mut behind_gap = false;
         while self.cursor.seq <= self.window.high() {
-            let origin = self
-                .window
-                .get(self.cursor.seq)
-                .map(|packet| self.members[usize::from(packet.origin)]);
+            let origin = self.window.get(self.cursor.seq).map(|packet| packet.origin);
             let deliver = match origin {
                 None => {
                     behind_gap = true;
                     false
                 }
                 Some(origin) => {
-                    !behind_gap
-                        || bound.contains(&origin)
-                        || config.has(Planted::DeliverAllAfterGap)
+                    !behind_gap || bound.contains(origin) || config.has(Planted::DeliverAllAfterGap)
                 }
             };
             if deliver {

@@ -2,7 +2,7 @@
 //!
 //! The personal window grows by an eighth while it is what limits a visit and few packets have to be sent again, and
 //! halves when more than an eighth of a rotation's packets are retransmissions, or when a rotation takes so long that
-//! a larger burst would only add latency; a lost token halves it too. The global window is what all personal windows together may use, bounded by
+//! a larger burst would only add latency; a ring that breaks halves it too. The global window is what all personal windows together may use, bounded by
 //! what a receiver's socket buffer takes. Post-token packets are three quarters of the personal window (002 III-A.1:
 //! acceleration); the original ring is accelerated window 0 with the second priority method.
 
@@ -85,8 +85,8 @@ impl Flow {
         }
     }
 
-    /// The token was lost, perhaps because the network could not take the bursts: begins again with small ones.
-    pub(super) fn token_lost(&mut self) {
+    /// The ring broke, perhaps because the network could not take the bursts: begins again with smaller ones.
+    pub(super) fn ring_broke(&mut self) {
         if self.pinned_personal.is_none() {
             self.personal = (self.personal / 2).max(PERSONAL_LEAST);
         }

@@ -96,6 +96,9 @@ impl Ring {
         self.link.clear();
         self.flow.token_went(now, false);
         self.priority = groupcast_core::SocketClass::Token;
+        if matches!(self.state, State::Operational(_) | State::Recovery(_)) {
+            self.flow.ring_broke();
+        }
         self.transition(State::Gather(next), cause);
         self.change_mind(now);
     }

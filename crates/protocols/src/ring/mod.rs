@@ -50,6 +50,7 @@ mod config;
 mod delivery;
 mod flow;
 mod gather;
+mod indices;
 mod link;
 mod operational;
 mod ordering;
@@ -60,7 +61,7 @@ mod status;
 mod wire;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -77,6 +78,7 @@ use self::commit::CommitState;
 pub use self::config::{ConfigError, RingConfig, TokenPriority};
 use self::flow::Flow;
 use self::gather::Gather;
+use self::indices::Indices;
 use self::link::Link;
 use self::operational::Operational;
 use self::ordering::Ordering;
@@ -112,9 +114,9 @@ pub struct Ring {
     timers: Timers<Timer>,
     /// The last ring that was installed: of the regular configuration that the user is in.
     ring: Option<Ordering>,
-    /// Whose messages must be delivered behind a gap of the old ring because others may have relied on us (Totem's
-    /// obligation set).
-    obligations: BTreeSet<MemberId>,
+    /// Members of the installed ring whose messages must be delivered behind a gap, because others may have installed
+    /// the next ring relying on it (Totem's obligation set).
+    obligations: Indices,
     acquaintance: Acquaintance,
     link: Link,
     flow: Flow,
@@ -231,7 +233,7 @@ impl Ring {
             state: State::Gather(Gather::default()),
             timers: Timers::default(),
             ring: None,
-            obligations: BTreeSet::new(),
+            obligations: Indices::default(),
             acquaintance: Acquaintance::default(),
             link: Link::default(),
             queue: Packer::default(),
@@ -293,7 +295,6 @@ impl Ring {
     /// Time has run out for the token, in any state but Gather.
     fn token_lost(&mut self, now: Time) {
         self.counters.token_losses += 1;
-        self.flow.token_lost();
         match &self.state {
             State::Operational(_) => self.gather(now, "token lost", Gather::default()),
             State::Commit(_) | State::Recovery(_) => self.forming_failed(now),

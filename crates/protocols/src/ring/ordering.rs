@@ -279,7 +279,9 @@ impl Ordering {
     /// to the one who misses it may not work.
     fn answer_requests(&mut self, token: &mut Token, limits: Limits) -> Vec<u64> {
         let (mut answered, mut open, mut again) = (Vec::new(), Vec::new(), 0);
-        let most = self.answers_max.min(limits.global as usize);
+        let most = self
+            .answers_max
+            .min(limits.personal.max(ANSWERS_MIN) as usize);
         for seq in requests(&token.rtr) {
             let repeated = self.answered.binary_search(&seq).is_ok();
             again += usize::from(repeated);
@@ -355,6 +357,8 @@ impl Ordering {
     }
 }
 
+/// A visit answers as many requests as it may initiate packets, or this many if that is more.
+const ANSWERS_MIN: u32 = 4;
 /// Most sequence numbers that the runs of one token stand for.
 const REQUESTS_MAX: usize = 4096;
 

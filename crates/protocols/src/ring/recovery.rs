@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
 
 use super::config::RingConfig;
+use super::indices::Indices;
 use super::operational::Operational;
 use super::ordering::Ordering;
 use super::planted::Planted;
@@ -25,8 +26,11 @@ use super::{Ring, State, Timer};
 pub(super) struct Recovery {
     pub(super) ring: Ordering,
     /// Members of the forming ring that come from this member's old ring.
-    transitional: BTreeSet<MemberId>,
-    /// For each member, whether it does.
+    transitional: Vec<MemberId>,
+    /// Members of the old ring whose messages are delivered behind a gap: the transitional ones and all whom one of
+    /// them is obliged to. They hold the same packets, so what is right for one is right for all.
+    bound: Indices,
+    /// For each member of the forming ring, whether it comes from this member's old ring.
     same_ring: Vec<bool>,
     left: Vec<MemberId>,
     /// Packets of the old ring that this member holds, that not all do, and that nobody has re-originated yet.
@@ -99,8 +103,19 @@ impl Recovery {
             .iter()
             .position(|member| *member == local)
             .unwrap_or(0) as Index;
+        let transitional: Vec<MemberId> = same().map(|(member, _)| *member).collect();
+        let mut bound = same().fold(Indices::default(), |bound, (_, holding)| {
+            bound.union(holding.obligations)
+        });
+        let old_members = old.map_or(&[][..], |old| &old.members);
+        for (index, member) in old_members.iter().enumerate() {
+            if transitional.contains(member) {
+                bound.insert(index as Index);
+            }
+        }
         Self {
-            transitional: same().map(|(member, _)| *member).collect(),
+            transitional,
+            bound,
             ring: Ordering::new(commit.ring, members, me, start, config),
             same_ring,
             left: commit.left.clone(),
@@ -201,8 +216,7 @@ impl Ring {
             .is_some_and(|install| recovery.ring.window.aru() >= install);
         if holds_all && !self.config.has(Planted::NoObligations) {
             // From now on others may install the ring and rely on this member to deliver (Totem's obligation set).
-            self.obligations
-                .extend(recovery.transitional.iter().copied());
+            self.obligations = self.obligations.union(recovery.bound);
         }
         self.flow
             .adapt(visit.limited && backlog > 0, fcc, retransmissions);
@@ -227,6 +241,7 @@ impl Ring {
         let Recovery {
             ring,
             transitional,
+            bound,
             left,
             horizon,
             ..
@@ -239,15 +254,13 @@ impl Ring {
                 emit(Event::Configuration(Configuration {
                     kind: ConfigurationKind::Transitional,
                     id: old.id,
-                    members: transitional.iter().copied().collect(),
+                    members: transitional,
                     left: left.clone(),
                 }));
             }
-            let mut bound = core::mem::take(&mut self.obligations);
-            bound.extend(transitional);
-            old.deliver_transitional(&bound, &self.config, &mut emit);
+            old.deliver_transitional(bound, &self.config, &mut emit);
         }
-        self.obligations.clear();
+        self.obligations = Indices::default();
         events.push_back(Event::Configuration(Configuration {
             kind: ConfigurationKind::Regular,
             id: ring.id,

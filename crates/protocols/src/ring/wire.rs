@@ -8,7 +8,7 @@
 //! | 1 data | flags 1, origin 2, key 16, seq 8, round 4, [old seq 8, old origin 2 if recovered], body |
 //! | 2 token | flags 1, key 16, hop 8, seq 8, aru 8, aru-by 2, fcc 4, retransmissions 4, backlog 4, install 8, list of (first 8, count 2), extensions |
 //! | 3 join | flags 1, attempt 8, counter 8, lists of members: proc, fail, left, heard |
-//! | 4 commit token | hop 8, ring 24, list of left members, list of (member 16, attempt 8, filled 1, old ring 24, aru 8, high 8, safe 8) |
+//! | 4 commit token | hop 8, ring 24, list of left members, list of (member 16, attempt 8, filled 1, old ring 24, aru 8, high 8, safe 8, obligations 16) |
 //! | 5 announcement | ring 24, lists of members: members, heard |
 //! | 6 acknowledgement | key 16, hop 8 |
 //! | 7 hurry | key 16 |
@@ -22,6 +22,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, Incarnation, MemberId};
+
+use super::indices::Indices;
 
 /// Bytes of a data packet before its body.
 pub(super) const DATA_HEADER: usize = 32;
@@ -197,6 +199,8 @@ pub(super) struct Holding {
     pub(super) high: u64,
     /// All members of the old ring are known to hold all up to here.
     pub(super) safe: u64,
+    /// Members of the old ring whose messages it must deliver behind a gap.
+    pub(super) obligations: Indices,
 }
 
 /// What a ring tells strangers from time to time.
@@ -498,11 +502,16 @@ fn join(reader: &mut Reader<'_>) -> Result<Join, DecodeError> {
     })
 }
 
+fn indices(reader: &mut Reader<'_>) -> Result<Indices, DecodeError> {
+    let (high, low) = (reader.u64("obligations")?, reader.u64("obligations")?);
+    Ok(Indices(u128::from(high) << 64 | u128::from(low)))
+}
+
 fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
     let hop = reader.u64("hop")?;
     let ring = ring_id(reader)?;
     let left = members(reader, "left")?;
-    let count = reader.count("members", 16 + 8 + 1 + 24 + 24)?;
+    let count = reader.count("members", 16 + 8 + 1 + 24 + 24 + 16)?;
     let mut parts: Vec<CommitMember> = Vec::with_capacity(count);
     for _ in 0..count {
         let member = reader.member("member")?;
@@ -516,6 +525,7 @@ fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
             aru: reader.u64("aru")?,
             high: reader.u64("high")?,
             safe: reader.u64("safe")?,
+            obligations: indices(reader)?,
         };
         if filled
             && (holding.aru > holding.high || holding.safe > holding.aru || holding.high >= LIMIT)
@@ -554,18 +564,25 @@ fn put_commit(writer: &mut Writer<'_>, commit: &Commit) {
             aru: 0,
             high: 0,
             safe: 0,
+            obligations: Indices::default(),
         };
         let Holding {
             ring,
             aru,
             high,
             safe,
+            obligations,
         } = holding.unwrap_or(empty);
         writer
             .member(*member)
             .u64(*attempt)
             .u8(holding.is_some().into());
-        writer.config(ring).u64(aru).u64(high).u64(safe);
+        writer
+            .config(ring)
+            .u64(aru)
+            .u64(high)
+            .u64(safe)
+            .put(&obligations.0.to_be_bytes());
     }
 }
 
@@ -605,6 +622,7 @@ mod tests {
             aru: 5,
             high: 8,
             safe: 4,
+            obligations: Indices(5),
         };
         vec![
             Message::Data(Data {
