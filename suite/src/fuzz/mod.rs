@@ -4,12 +4,16 @@
 //! functions. The bytes are read as a *script*: a byte chooses what happens next, the following ones say how. Every
 //! script means something, so that mutations of one rarely end at its first byte.
 
+use groupcast_core::{Incarnation, MemberId, NodeId};
+
 mod frames;
+mod groups;
 mod history;
 mod node;
 mod ordered;
 
 pub use frames::frames;
+pub use groups::groups;
 pub use history::history;
 pub use node::node;
 pub use ordered::ring;
@@ -20,10 +24,19 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All targets.
 pub const TARGETS: &[Target] = &[
     ("frames", frames),
+    ("groups", groups),
     ("history", history),
     ("node", node),
     ("ring", ring),
 ];
+
+/// The member number `index` of a script's world.
+fn member(index: usize) -> MemberId {
+    MemberId {
+        node: NodeId(index as u64 + 1),
+        incarnation: Incarnation(index as u64 + 101),
+    }
+}
 
 /// Reads a script from the front. At its end numbers are 0 and bytes are few.
 struct Script<'a>(&'a [u8]);

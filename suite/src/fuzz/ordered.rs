@@ -10,12 +10,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_check::{Checker, Outcome};
 use groupcast_core::trace::{Observation, digest};
-use groupcast_core::{
-    Destination, Incarnation, MemberId, NodeId, Ordered, Rng, Service, Time, TransmitBuf,
-};
+use groupcast_core::{Destination, Ordered, Rng, Service, Time, TransmitBuf};
 use groupcast_protocols::registry::{Family, ORDERED};
 
-use super::Script;
+use super::{Script, member};
 
 const MEMBERS: usize = 3;
 /// Datagrams under way; more are lost, as in a full queue.
@@ -244,12 +242,5 @@ impl Stage {
             let violations = self.checker.finish(&Outcome::default());
             assert!(violations.is_empty(), "{violations:?}");
         }
-    }
-}
-
-fn member(index: usize) -> MemberId {
-    MemberId {
-        node: NodeId(index as u64 + 1),
-        incarnation: Incarnation(index as u64 + 101),
     }
 }

@@ -1,0 +1,438 @@
+//! The group engines of two daemons between their clients and a ring that the script controls: clients that say what
+//! they may and what they may not, payloads of the ring damaged or invented, splits and merges, time, full queues.
+//!
+//! Whatever happens: no panic, bounded answers, and every byte that a client is sent can be understood.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::{
+    ConfigId, Configuration, ConfigurationKind, Delivery, Event, MemberId, MessageId, Place,
+    Service, SubmitError, Time,
+};
+use groupcast_session::frame::{
+    ClientFrame, ClientKind, DaemonFrame, FRAME_MAX, FrameDecoder, Hello, MAGIC, VERSION,
+    encode_publish_head,
+};
+use groupcast_session::groups::Transport;
+use groupcast_session::{ClientId, Engine, EngineConfig};
+
+use super::{Script, member};
+
+const DAEMONS: usize = 2;
+/// Connections of a daemon that the script may open.
+const CLIENTS_MAX: usize = 6;
+/// More than one input may cause.
+const ANSWERS_MAX: usize = 16_384;
+const GROUPS: [&str; 4] = ["chat", "chat/ops", "c1@host-0", "ünï"];
+
+/// Plays `script` to two daemons.
+pub fn groups(script: &[u8]) {
+    let mut script = Script(script);
+    let mut stage = Stage::new();
+    while let Some(step) = script.step() {
+        stage.play(step, &mut script);
+        stage.settle();
+    }
+    stage.deliver_all();
+    stage.settle();
+}
+
+/// A message on the ring.
+#[derive(Clone)]
+struct Ordered {
+    id: MessageId,
+    service: Service,
+    payload: Bytes,
+}
+
+struct Stage {
+    daemons: Vec<Daemon>,
+    now: Time,
+    /// Messages of each component that are ordered and not delivered yet; one component if the ring is whole.
+    orders: Vec<VecDeque<Ordered>>,
+    configs: u64,
+    seq: u64,
+}
+
+struct Daemon {
+    engine: Engine,
+    member: MemberId,
+    config: ConfigId,
+    clients: BTreeMap<ClientId, FrameDecoder>,
+    submitted: u64,
+    /// The ring's queue is full.
+    full: bool,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let daemons = (0..DAEMONS)
+            .map(|index| {
+                let member = member(index);
+                let host = format!("host-{index}");
+                let config = EngineConfig {
+                    clients_max: 4,
+                    message_max: 64 << 10,
+                    ..EngineConfig::default()
+                };
+                Daemon {
+                    engine: Engine::new(config, member, &host).expect("the settings are allowed"),
+                    member,
+                    config: ConfigId {
+                        counter: 0,
+                        representative: member,
+                    },
+                    clients: BTreeMap::new(),
+                    submitted: 0,
+                    full: false,
+                }
+            })
+            .collect();
+        let mut stage = Self {
+            daemons,
+            now: Time::ZERO,
+            orders: Vec::new(),
+            configs: 0,
+            seq: 1,
+        };
+        stage.install(true);
+        stage.settle();
+        stage
+    }
+
+    fn play(&mut self, step: u8, script: &mut Script<'_>) {
+        let at = usize::from(step >> 4) % DAEMONS;
+        match step % 16 {
+            0 => self.connect(at, script.u8()),
+            1 => self.say(
+                at,
+                script.u8(),
+                |bytes, script| bytes.extend(script.bytes()),
+                script,
+            ),
+            2 => self.say(at, script.u8(), hello, script),
+            3..=5 => self.say(at, script.u8(), request, script),
+            6 | 7 => self.say(at, script.u8(), publish, script),
+            8 | 9 => self.deliver_next(at),
+            10 => self.deliver_all(),
+            11 => self.damage(at, script),
+            12 => {
+                let payload = Bytes::copy_from_slice(script.bytes());
+                let service = Service::ALL[script.index(Service::ALL.len())];
+                self.daemons[at].submitted += 1;
+                let sender = self.daemons[at].member;
+                let number = self.daemons[at].submitted;
+                let id = MessageId { sender, number };
+                self.order(at, id, service, payload);
+            }
+            13 => {
+                self.deliver_all();
+                let whole = self.orders.len() == 1;
+                self.install(!whole);
+            }
+            14 => {
+                self.now += Duration::from_millis(u64::from(script.u16()));
+                for daemon in &mut self.daemons {
+                    daemon.engine.handle_timeout(self.now);
+                }
+            }
+            _ => self.trouble(at, script),
+        }
+    }
+
+    fn connect(&mut self, at: usize, how: u8) {
+        let daemon = &mut self.daemons[at];
+        let transport = if how & 1 == 0 {
+            Transport::Unix
+        } else {
+            Transport::Tcp
+        };
+        if daemon.clients.len() < CLIENTS_MAX
+            && let Some(client) = daemon.engine.connected(self.now, transport)
+        {
+            daemon.clients.insert(client, FrameDecoder::new(FRAME_MAX));
+            self.receive(at, client, &MAGIC);
+        }
+    }
+
+    /// A client of daemon `at` sends what `write` writes.
+    fn say(
+        &mut self,
+        at: usize,
+        which: u8,
+        write: fn(&mut Vec<u8>, &mut Script<'_>),
+        script: &mut Script<'_>,
+    ) {
+        let mut bytes = Vec::new();
+        write(&mut bytes, script);
+        if let Some(client) = self.daemons[at].pick(which) {
+            self.receive(at, client, &bytes);
+        }
+    }
+
+    fn receive(&mut self, at: usize, client: ClientId, mut bytes: &[u8]) {
+        let engine = &mut self.daemons[at].engine;
+        while !bytes.is_empty() {
+            // The daemon reads no more of this client now; a real socket would keep it, this one loses it.
+            let Some(space) = engine.space(client) else {
+                return;
+            };
+            let len = space.len().min(bytes.len());
+            assert!(len > 0, "a daemon that reads has room");
+            let (arrived, rest) = bytes.split_at(len);
+            space[..len].copy_from_slice(arrived);
+            bytes = rest;
+            engine.received(self.now, client, len);
+        }
+    }
+
+    /// What else may happen to a daemon: a connection breaks, the ring is full, it stops.
+    fn trouble(&mut self, at: usize, script: &mut Script<'_>) {
+        let (how, which) = (script.u8(), script.u8());
+        let now = self.now;
+        let daemon = &mut self.daemons[at];
+        match how {
+            0..128 => {
+                if let Some(client) = daemon.pick(which) {
+                    daemon.clients.remove(&client);
+                    daemon.engine.closed(now, client);
+                }
+            }
+            128..192 => daemon.full = true,
+            192..250 => {
+                daemon.full = false;
+                daemon.engine.handle_event(now, Event::Writable);
+            }
+            _ => daemon.engine.stop(now, "for a reason"),
+        }
+    }
+
+    fn order_of(&mut self, at: usize) -> &mut VecDeque<Ordered> {
+        let component = if self.orders.len() == 1 { 0 } else { at };
+        &mut self.orders[component]
+    }
+
+    fn order(&mut self, at: usize, id: MessageId, service: Service, payload: Bytes) {
+        self.order_of(at).push_back(Ordered {
+            id,
+            service,
+            payload,
+        });
+    }
+
+    /// The next message of the component of daemon `at` is delivered at all its members.
+    fn deliver_next(&mut self, at: usize) {
+        let Some(Ordered {
+            id,
+            service,
+            payload,
+        }) = self.order_of(at).pop_front()
+        else {
+            return;
+        };
+        self.seq += 1;
+        let whole = self.orders.len() == 1;
+        for index in (0..DAEMONS).filter(|index| whole || *index == at) {
+            let daemon = &mut self.daemons[index];
+            let place = Place {
+                config: daemon.config,
+                seq: self.seq << 16,
+            };
+            let delivery = Delivery {
+                id,
+                service,
+                place: (service != Service::Unreliable).then_some(place),
+                payload: payload.clone(),
+            };
+            daemon
+                .engine
+                .handle_event(self.now, Event::Deliver(delivery));
+        }
+    }
+
+    fn deliver_all(&mut self) {
+        for answers in 0.. {
+            assert!(answers < ANSWERS_MAX, "daemons talk to each other for ever");
+            let Some(at) = (0..DAEMONS).find(|at| !self.order_of(*at).is_empty()) else {
+                return;
+            };
+            self.deliver_next(at);
+            self.settle();
+        }
+    }
+
+    fn damage(&mut self, at: usize, script: &mut Script<'_>) {
+        let (place, change) = (usize::from(script.u16()), script.u8());
+        if let Some(message) = self.order_of(at).front_mut()
+            && !message.payload.is_empty()
+        {
+            let mut payload = message.payload.to_vec();
+            let place = place % payload.len();
+            payload[place] ^= change;
+            if change == 0 {
+                payload.truncate(place);
+            }
+            message.payload = payload.into();
+        }
+    }
+
+    /// Both daemons move to the next configuration: together if `whole`, else each to its own.
+    fn install(&mut self, whole: bool) {
+        self.configs += 1;
+        let together: Vec<MemberId> = self.daemons.iter().map(|daemon| daemon.member).collect();
+        let was_whole = self.orders.len() == 1;
+        for daemon in &mut self.daemons {
+            let alone = vec![daemon.member];
+            let mut install = |kind, id, members: &[MemberId]| {
+                let configuration = Configuration {
+                    kind,
+                    id,
+                    members: members.to_vec(),
+                    left: Vec::new(),
+                };
+                let event = Event::Configuration(configuration);
+                daemon.engine.handle_event(self.now, event);
+            };
+            if daemon.config.counter > 0 {
+                let stay = if was_whole && whole {
+                    &together
+                } else {
+                    &alone
+                };
+                install(ConfigurationKind::Transitional, daemon.config, stay);
+            }
+            let members = if whole { &together } else { &alone };
+            let id = ConfigId {
+                counter: self.configs,
+                representative: members[0],
+            };
+            install(ConfigurationKind::Regular, id, members);
+            daemon.config = id;
+        }
+        let components = if whole { 1 } else { DAEMONS };
+        self.orders = vec![VecDeque::new(); components];
+    }
+
+    /// Drains both engines.
+    fn settle(&mut self) {
+        for at in 0..DAEMONS {
+            let daemon = &mut self.daemons[at];
+            let mut submissions = Vec::new();
+            daemon.engine.pump(self.now, |service, payload| {
+                if daemon.full {
+                    return Err(SubmitError::Full { queued: 0 });
+                }
+                daemon.submitted += 1;
+                let id = MessageId {
+                    sender: daemon.member,
+                    number: daemon.submitted,
+                };
+                submissions.push((id, service, payload));
+                assert!(submissions.len() < ANSWERS_MAX, "endless submissions");
+                Ok(id)
+            });
+            while let Some((client, question)) = daemon.engine.poll_question() {
+                let json = Bytes::from_static(b"{}");
+                daemon.engine.answer(client, question, json);
+            }
+            daemon.drain_clients(self.now);
+            while daemon.engine.poll_observation().is_some() {}
+            while daemon.engine.poll_fact().is_some() {}
+            for (id, service, payload) in submissions {
+                self.order(at, id, service, payload);
+            }
+        }
+    }
+}
+
+impl Daemon {
+    fn pick(&self, which: u8) -> Option<ClientId> {
+        let count = self.clients.len().max(1);
+        self.clients.keys().nth(usize::from(which) % count).copied()
+    }
+
+    /// Takes what clients are sent, and reads it as they would.
+    fn drain_clients(&mut self, now: Time) {
+        for answers in 0.. {
+            assert!(answers < ANSWERS_MAX, "endless output");
+            let Some(client) = self.engine.poll_output() else {
+                break;
+            };
+            let mut bytes = Vec::new();
+            self.engine
+                .write_to(now, client, &mut bytes)
+                .expect("a vector takes everything");
+            if let Some(decoder) = self.clients.get_mut(&client) {
+                read(decoder, &bytes);
+            }
+        }
+        while let Some(client) = self.engine.poll_close() {
+            self.clients.remove(&client);
+        }
+    }
+}
+
+/// Reads what a daemon sent.
+fn read(decoder: &mut FrameDecoder, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let space = decoder.space();
+        let len = space.len().min(bytes.len());
+        let (arrived, rest) = bytes.split_at(len);
+        space[..len].copy_from_slice(arrived);
+        bytes = rest;
+        decoder.filled(len);
+        while let Some(raw) = decoder.next_frame().expect("a daemon sends frames") {
+            let frame = DaemonFrame::decode(raw).expect("a daemon sends well-formed frames");
+            assert!(frame.is_some(), "a daemon sends known frames");
+        }
+    }
+}
+
+fn hello(bytes: &mut Vec<u8>, script: &mut Script<'_>) {
+    let how = script.u8();
+    ClientFrame::Hello(Hello {
+        version_min: VERSION,
+        version_max: VERSION + u16::from(how & 1),
+        features: u64::from(how & 2),
+        kind: if how & 4 == 0 {
+            ClientKind::Application
+        } else {
+            ClientKind::Tool
+        },
+        delivery_window: u64::from(script.u16()) * 16,
+        name: (how & 8 != 0).then(|| format!("c{}", how >> 4)),
+    })
+    .encode(bytes);
+}
+
+fn request(bytes: &mut Vec<u8>, script: &mut Script<'_>) {
+    let how = script.u8();
+    let group = GROUPS[usize::from(how >> 3) % GROUPS.len()].to_owned();
+    match how % 8 {
+        0..=2 => ClientFrame::Join {
+            group,
+            discard_own: how & 128 != 0,
+        },
+        3 => ClientFrame::Leave { group },
+        4 => ClientFrame::Credit {
+            bytes: u64::from(script.u16()) << (how >> 4),
+        },
+        5 => ClientFrame::Status,
+        6 => ClientFrame::Groups,
+        _ if how & 128 == 0 => ClientFrame::Ping { token: 7 },
+        _ => ClientFrame::Bye,
+    }
+    .encode(bytes);
+}
+
+fn publish(bytes: &mut Vec<u8>, script: &mut Script<'_>) {
+    let number = u64::from(script.u16());
+    let service = Service::ALL[script.index(Service::ALL.len())];
+    let first = script.index(GROUPS.len());
+    let destinations = &GROUPS[..=first];
+    let payload = vec![script.u8(); usize::from(script.u16())];
+    encode_publish_head(bytes, number, service, destinations, payload.len());
+    bytes.extend(payload);
+}
