@@ -40,7 +40,10 @@ impl Kind {
             Self::Malformed => "another program uses this address and port",
             Self::Version => "the other daemon runs another release",
             Self::Cluster => "another cluster, with another key, uses this address and port",
-            Self::Forged => "somebody without the key sends here, or the network damages datagrams",
+            Self::Forged => {
+                "somebody without the key sends here, the network damages datagrams, or (after a restart, for a moment) \
+                 they were meant for this daemon's former life"
+            }
             Self::Channel => "the other daemon carries a protocol that this one does not",
             Self::Ordinary => "",
         }

@@ -3,8 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
-use groupcast_core::Rng;
+use groupcast_core::node::Route;
 use groupcast_core::wire::PREFIX_LEN;
+use groupcast_core::{Destination, Rng, SocketClass};
 use groupcast_net::{EndpointConfig, InsecureSealer, Key};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -102,6 +103,40 @@ fn a_replay_to_a_restarted_member_is_refused() {
     let counters = bed.endpoints[0].node().counters();
     assert_eq!(counters.unadmitted, 20);
     assert_eq!((counters.accepted, counters.admitted), (0, 0));
+}
+
+#[test]
+fn what_is_for_one_member_is_refused_by_another() {
+    let mut bed = Bed::multicast(3, |_, _| {}).introduced();
+    let listen = |bed: &Bed, index: usize| bed.endpoints[index].config().listen;
+    let [sender, addressee, _] = bed.members[..] else {
+        panic!("three members");
+    };
+    // Sealed for member 1 and taken off the wire before it gets there.
+    let to = Destination::Member(addressee);
+    let body = b"the token".to_vec();
+    bed.courier(0)
+        .send(to, SocketClass::Token, vec![body.clone()]);
+    let now = bed.endpoints[0].now();
+    let node = bed.endpoints[0].node_mut();
+    let mut buf = node.transmit_buf(1);
+    let outgoing = node.poll_transmit(now, &mut buf).unwrap();
+    assert_eq!(outgoing.route, Route::Unicast(listen(&bed, 1).into()));
+
+    let before = bed.endpoints[2].node().counters();
+    let stranger = stranger();
+    for to in [listen(&bed, 2), bed.group()] {
+        stranger.send_to(buf.as_bytes(), to).unwrap();
+        bed.settle();
+    }
+    let after = bed.endpoints[2].node().counters();
+    assert!(bed.courier(2).inbox.is_empty());
+    assert_eq!(after.forged - before.forged, 2);
+    assert_eq!(after.accepted, before.accepted);
+    assert_eq!(after.sealed, before.sealed, "no answer");
+    // The group's copy reached member 1 too: it is good there, wherever it comes from.
+    assert_eq!(bed.courier(1).from(sender), [&body[..]]);
+    assert_eq!(bed.endpoints[1].node().counters().forged, 0);
 }
 
 #[test]
