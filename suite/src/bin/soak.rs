@@ -53,13 +53,16 @@ enum What {
     All,
 }
 
+/// A run: prints as it goes; its figures for programs.
+type Run = fn(&Options) -> Outcome<Value>;
+
 fn main() -> ExitCode {
     let options = Options::parse();
     if let Err(reason) = Testbed::available() {
         eprintln!("cannot soak: {reason}");
         return ExitCode::FAILURE;
     }
-    let runs: [(What, &str, fn(&Options) -> Outcome<Value>); 4] = [
+    let runs: [(What, &str, Run); 4] = [
         (What::Transfer, "transfer", run_transfer),
         (What::Failover, "failover", run_failover),
         (What::Forged, "forged", run_forged),
@@ -165,5 +168,6 @@ fn run_exclusion(options: &Options) -> Outcome<Value> {
         "packets": report.packets,
         "scheduling_gaps": report.gaps,
         "configurations": report.configurations,
+        "exclusions": report.exclusions,
     }))
 }

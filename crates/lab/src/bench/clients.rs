@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use groupcast_client::{Address, Client, ClientEvent, Options, Service};
+use groupcast_client::{Address, Client, ClientEvent, Options, Service, ViewKind};
 use serde::{Deserialize, Serialize};
 
 use super::clock::{self, Instant, Window};
@@ -121,7 +121,7 @@ impl Subscribe {
             if now >= window.until {
                 return say(&Said::Result(tally));
             }
-            receive(&mut client, window, &mut tally, window.until - now)?;
+            self.receive(&mut client, window, &mut tally, window.until - now)?;
         }
     }
 
@@ -146,38 +146,46 @@ impl Subscribe {
             }
         }
     }
-}
 
-/// Takes what comes first within `patience`.
-fn receive(
-    client: &mut Client,
-    window: Window,
-    tally: &mut Tally,
-    patience: u64,
-) -> Result<(), BenchError> {
-    let event = client
-        .next_event(Some(Duration::from_nanos(patience)))
-        .map_err(|error| BenchError::client("receive", error))?;
-    match event {
-        Some(ClientEvent::Message(message)) => {
-            let stamp = Stamp::read(&message.payload)
-                .ok_or_else(|| BenchError::client("receive", "a message without a stamp"))?;
-            let bytes = message.payload.len();
-            tally.add(clock::now(), window, stamp, message.place, bytes);
-            Ok(())
+    /// Takes what comes first within `patience`.
+    fn receive(
+        &self,
+        client: &mut Client,
+        window: Window,
+        tally: &mut Tally,
+        patience: u64,
+    ) -> Result<(), BenchError> {
+        let event = client
+            .next_event(Some(Duration::from_nanos(patience)))
+            .map_err(|error| BenchError::client("receive", error))?;
+        match event {
+            Some(ClientEvent::Message(message)) => {
+                let stamp = Stamp::read(&message.payload)
+                    .ok_or_else(|| BenchError::client("receive", "a message without a stamp"))?;
+                let bytes = message.payload.len();
+                tally.add(clock::now(), window, stamp, message.place, bytes);
+                Ok(())
+            }
+            // At the end the other receivers go.
+            Some(ClientEvent::View(_)) if clock::now() >= window.until => Ok(()),
+            // A ring that lost its token and formed anew, with all its members, has only been slow.
+            Some(ClientEvent::View(view)) if view.members.len() >= self.members => {
+                tally.reformations += u64::from(view.kind == ViewKind::Regular);
+                Ok(())
+            }
+            Some(ClientEvent::View(view)) => Err(BenchError::client(
+                "receive",
+                format!(
+                    "the group changed during the measurement ({}): {} members are left",
+                    view.cause,
+                    view.members.len()
+                ),
+            )),
+            Some(ClientEvent::Disconnected { text, .. }) => {
+                Err(BenchError::client("receive", text))
+            }
+            _ => Ok(()),
         }
-        // At the end the other receivers go.
-        Some(ClientEvent::View(_)) if clock::now() >= window.until => Ok(()),
-        Some(ClientEvent::View(view)) => Err(BenchError::client(
-            "receive",
-            format!(
-                "the group changed during the measurement ({}): {} members are left",
-                view.cause,
-                view.members.len()
-            ),
-        )),
-        Some(ClientEvent::Disconnected { text, .. }) => Err(BenchError::client("receive", text)),
-        _ => Ok(()),
     }
 }
 

@@ -28,6 +28,8 @@ pub struct RingReport {
     pub order_checked: bool,
     /// How many messages of every receiver were compared.
     pub messages_compared: u64,
+    /// How often the ring lost its token and formed anew, all members staying: 0 unless daemons did not get to run.
+    pub reformations: u64,
     /// What was run.
     #[serde(flatten)]
     pub conditions: Conditions,
@@ -194,7 +196,15 @@ impl fmt::Display for RingReport {
             "processor time      {:>10.2} s     per million messages delivered",
             self.cpu_s_per_million
         )?;
-        write!(f, "order               {order}")
+        write!(f, "order               {order}")?;
+        if self.reformations > 0 {
+            write!(
+                f,
+                "\nthe ring formed anew {} times: daemons did not get to run, so these figures are too low",
+                self.reformations
+            )?;
+        }
+        Ok(())
     }
 }
 

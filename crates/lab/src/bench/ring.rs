@@ -118,6 +118,11 @@ fn measure(
         },
         order_checked: compared > 0,
         messages_compared: compared,
+        reformations: tallies
+            .iter()
+            .map(|tally| tally.reformations)
+            .max()
+            .unwrap_or(0),
         conditions: Conditions::from(options),
     })
 }

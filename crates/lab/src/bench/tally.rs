@@ -26,6 +26,8 @@ pub struct Tally {
     pub order: OrderDigest,
     /// Messages that did not follow their sender's previous one.
     pub holes: u64,
+    /// How often the ring formed anew, with all its members.
+    pub reformations: u64,
     /// The next index of each sender.
     next: BTreeMap<u32, u64>,
 }
@@ -38,6 +40,7 @@ impl Tally {
             latencies: Latencies::default(),
             order: OrderDigest::default(),
             holes: 0,
+            reformations: 0,
             next: BTreeMap::new(),
         }
     }
