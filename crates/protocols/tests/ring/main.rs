@@ -2,6 +2,7 @@
 
 mod faults;
 mod forming;
+mod obligations;
 mod ordering;
 mod traps;
 
