@@ -79,7 +79,11 @@ const STEPS: &[Step] = &[
     Step {
         name: "canaries",
         about: "every planted bug is caught",
-        run: |_| of_runner(swarm::canaries(), String::new()),
+        run: |_| {
+            let finished = swarm::canaries();
+            let note = format!("{} bugs", finished.tally.passed);
+            of_runner(finished, note)
+        },
     },
     Step {
         name: "demo",
