@@ -363,7 +363,7 @@ impl Protocol for Ring {
             return;
         }
         match message {
-            Message::Data(data) => self.handle_data(now, data),
+            Message::Data(data) => self.handle_data(data),
             Message::Token(token) => self.handle_token(now, from, token),
             Message::Ack { ring, hop } => self.handle_ack(from, ring, hop),
             Message::Hurry { ring } => self.handle_hurry(now, ring),

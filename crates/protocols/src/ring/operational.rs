@@ -61,7 +61,7 @@ impl Ring {
         .filter(|ring| ring.key() == key)
     }
 
-    pub(super) fn handle_data(&mut self, now: Time, data: Data) {
+    pub(super) fn handle_data(&mut self, data: Data) {
         let first_method = self.config.priority == TokenPriority::FirstMethod;
         let twice = self.config.has(Planted::DeliverTwice);
         if self.config.has(Planted::NoFreeze) && matches!(self.state, State::Recovery(_)) {
@@ -102,7 +102,6 @@ impl Ring {
             }
             Insert::Beyond => self.counters.packets_beyond += 1,
         }
-        let _ = now;
     }
 
     /// Planted bug: an old-ring packet is kept although the holding was declared.

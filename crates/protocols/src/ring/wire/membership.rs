@@ -1,0 +1,225 @@
+//! What forms a ring: joins, announcements, the commit token.
+
+use alloc::vec::Vec;
+
+use groupcast_core::wire::{DecodeError, Reader, Writer};
+use groupcast_core::{ConfigId, MemberId};
+
+use super::Kind;
+use crate::ring::indices::Indices;
+
+const FLAG_LEAVING: u8 = 1;
+/// Sequence numbers and counters that no ring reaches; a peer's bug must not make ours overflow.
+const LIMIT: u64 = 1 << 47;
+
+/// A member's view of who is there (Totem's join message).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::ring) struct Join {
+    /// The sender's count of its own changes of mind: a lower one is stale, an equal one a repetition.
+    pub(in crate::ring) attempt: u64,
+    /// The highest ring counter that the sender has seen.
+    pub(in crate::ring) counter: u64,
+    /// The sender says good-bye.
+    pub(in crate::ring) leaving: bool,
+    /// Who should be in the next ring.
+    pub(in crate::ring) proc: Vec<MemberId>,
+    /// Who should not.
+    pub(in crate::ring) fail: Vec<MemberId>,
+    /// Who said good-bye.
+    pub(in crate::ring) left: Vec<MemberId>,
+    /// Strangers that the sender hears: evidence for them that the way back works.
+    pub(in crate::ring) heard: Vec<MemberId>,
+}
+
+/// The commit token: the next ring's members, and what each holds of its old ring.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::ring) struct Commit {
+    /// Hop k·n + i arrives at member i on its k-th pass.
+    pub(in crate::ring) hop: u64,
+    pub(in crate::ring) ring: ConfigId,
+    pub(in crate::ring) left: Vec<MemberId>,
+    pub(in crate::ring) members: Vec<CommitMember>,
+}
+
+/// One member's part of the commit token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::ring) struct CommitMember {
+    pub(in crate::ring) member: MemberId,
+    /// The attempt of its join that the representative agreed with.
+    pub(in crate::ring) attempt: u64,
+    /// What it holds; `None` until the token has passed it.
+    pub(in crate::ring) holding: Option<Holding>,
+}
+
+/// What a member holds of its old ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::ring) struct Holding {
+    /// The last ring that it installed; of its own, with counter 0, if none.
+    pub(in crate::ring) ring: ConfigId,
+    pub(in crate::ring) aru: u64,
+    pub(in crate::ring) high: u64,
+    /// All members of the old ring are known to hold all up to here.
+    pub(in crate::ring) safe: u64,
+    /// Members of the old ring whose messages it must deliver behind a gap.
+    pub(in crate::ring) obligations: Indices,
+}
+
+/// What a ring tells strangers from time to time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::ring) struct Announcement {
+    pub(in crate::ring) ring: ConfigId,
+    pub(in crate::ring) members: Vec<MemberId>,
+    /// Strangers that the sender hears.
+    pub(in crate::ring) heard: Vec<MemberId>,
+}
+
+fn counter(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+    let counter = reader.u64("counter")?;
+    if counter < LIMIT {
+        Ok(counter)
+    } else {
+        Err(reader.invalid("counter", counter))
+    }
+}
+
+fn ring_id(reader: &mut Reader<'_>) -> Result<ConfigId, DecodeError> {
+    Ok(ConfigId {
+        counter: counter(reader)?,
+        representative: reader.member("representative")?,
+    })
+}
+
+fn members(reader: &mut Reader<'_>, field: &'static str) -> Result<Vec<MemberId>, DecodeError> {
+    let count = reader.count(field, 16)?;
+    (0..count).map(|_| reader.member(field)).collect()
+}
+
+fn put_members(writer: &mut Writer<'_>, members: &[MemberId]) {
+    writer.count(members.len());
+    for member in members {
+        writer.member(*member);
+    }
+}
+
+pub(super) fn join(reader: &mut Reader<'_>) -> Result<Join, DecodeError> {
+    let flags = reader.u8("flags")?;
+    Ok(Join {
+        leaving: flags & FLAG_LEAVING != 0,
+        attempt: reader.u64("attempt")?,
+        counter: counter(reader)?,
+        proc: members(reader, "proc")?,
+        fail: members(reader, "fail")?,
+        left: members(reader, "left")?,
+        heard: members(reader, "heard")?,
+    })
+}
+
+fn indices(reader: &mut Reader<'_>) -> Result<Indices, DecodeError> {
+    let (high, low) = (reader.u64("obligations")?, reader.u64("obligations")?);
+    Ok(Indices(u128::from(high) << 64 | u128::from(low)))
+}
+
+pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
+    let hop = reader.u64("hop")?;
+    let ring = ring_id(reader)?;
+    let left = members(reader, "left")?;
+    let count = reader.count("members", 16 + 8 + 1 + 24 + 24 + 16)?;
+    let mut parts: Vec<CommitMember> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let member = reader.member("member")?;
+        if parts.last().is_some_and(|before| before.member >= member) {
+            return Err(reader.invalid("member", member.node.0));
+        }
+        let attempt = reader.u64("attempt")?;
+        let filled = reader.u8("filled")? != 0;
+        let holding = Holding {
+            ring: ring_id(reader)?,
+            aru: reader.u64("aru")?,
+            high: reader.u64("high")?,
+            safe: reader.u64("safe")?,
+            obligations: indices(reader)?,
+        };
+        if filled
+            && (holding.aru > holding.high || holding.safe > holding.aru || holding.high >= LIMIT)
+        {
+            return Err(reader.invalid("holding", holding.aru));
+        }
+        parts.push(CommitMember {
+            member,
+            attempt,
+            holding: filled.then_some(holding),
+        });
+    }
+    Ok(Commit {
+        hop,
+        ring,
+        left,
+        members: parts,
+    })
+}
+
+pub(super) fn put_commit(writer: &mut Writer<'_>, commit: &Commit) {
+    writer
+        .u8(Kind::Commit as u8)
+        .u64(commit.hop)
+        .config(commit.ring);
+    put_members(writer, &commit.left);
+    writer.count(commit.members.len());
+    for CommitMember {
+        member,
+        attempt,
+        holding,
+    } in &commit.members
+    {
+        let empty = Holding {
+            ring: commit.ring,
+            aru: 0,
+            high: 0,
+            safe: 0,
+            obligations: Indices::default(),
+        };
+        let Holding {
+            ring,
+            aru,
+            high,
+            safe,
+            obligations,
+        } = holding.unwrap_or(empty);
+        writer
+            .member(*member)
+            .u64(*attempt)
+            .u8(holding.is_some().into());
+        writer
+            .config(ring)
+            .u64(aru)
+            .u64(high)
+            .u64(safe)
+            .put(&obligations.0.to_be_bytes());
+    }
+}
+
+pub(super) fn put_join(writer: &mut Writer<'_>, join: &Join) {
+    writer
+        .u8(Kind::Join as u8)
+        .u8(if join.leaving { FLAG_LEAVING } else { 0 });
+    writer.u64(join.attempt).u64(join.counter);
+    for list in [&join.proc, &join.fail, &join.left, &join.heard] {
+        put_members(writer, list);
+    }
+}
+
+pub(super) fn announcement(reader: &mut Reader<'_>) -> Result<Announcement, DecodeError> {
+    Ok(Announcement {
+        ring: ring_id(reader)?,
+        members: members(reader, "members")?,
+        heard: members(reader, "heard")?,
+    })
+}
+
+pub(super) fn put_announcement(writer: &mut Writer<'_>, announcement: &Announcement) {
+    writer
+        .u8(Kind::Announcement as u8)
+        .config(announcement.ring);
+    put_members(writer, &announcement.members);
+    put_members(writer, &announcement.heard);
+}

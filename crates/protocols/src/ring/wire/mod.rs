@@ -1,0 +1,187 @@
+//! Datagram bodies of the ring.
+//!
+//! The first byte is the kind. Integers are big-endian; a *key* is a ring's identity on the wire, (counter 8,
+//! representative's incarnation 8), enough because incarnations are never reused; a *list* is a count (2) and items.
+//!
+//! | kind | layout after the kind byte |
+//! |---|---|
+//! | 1 data | flags 1, origin 2, key 16, seq 8, round 4, [old seq 8, old origin 2 if recovered], body |
+//! | 2 token | flags 1, key 16, hop 8, seq 8, aru 8, aru-by 2, fcc 4, retransmissions 4, backlog 4, install 8, list of (first 8, count 2), extensions |
+//! | 3 join | flags 1, attempt 8, counter 8, lists of members: proc, fail, left, heard |
+//! | 4 commit token | hop 8, ring 24, list of left members, list of (member 16, attempt 8, filled 1, old ring 24, aru 8, high 8, safe 8, obligations 16) |
+//! | 5 announcement | ring 24, lists of members: members, heard |
+//! | 6 acknowledgement | key 16, hop 8 |
+//! | 7 hurry | key 16 |
+//! | 8 unordered | flags 1 (0), origin 2, key 16, one record |
+//! | 9 name in use | uptime in ms 8 |
+//!
+//! Extensions of the token: (type 1, length 2, bytes) until the end; unknown ones are skipped and not passed on.
+
+mod data;
+mod membership;
+#[cfg(test)]
+mod tests;
+mod token;
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use groupcast_core::wire::{DecodeError, Reader, Writer};
+use groupcast_core::{ConfigId, Incarnation};
+
+pub(super) use self::data::{DATA_HEADER, Data, DataHeader, Packet, RECOVERED_HEADER, Recovered};
+pub(super) use self::membership::{Announcement, Commit, CommitMember, Holding, Join};
+pub(super) use self::token::{RTR_RUNS_MAX, Token};
+
+/// A ring's identity on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct RingKey {
+    pub(super) counter: u64,
+    pub(super) incarnation: Incarnation,
+}
+
+impl From<ConfigId> for RingKey {
+    fn from(id: ConfigId) -> Self {
+        Self {
+            counter: id.counter,
+            incarnation: id.representative.incarnation,
+        }
+    }
+}
+
+/// Index of a member in its ring.
+pub(super) type Index = u16;
+
+/// Any datagram body of the ring.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Message {
+    Data(Data),
+    Token(Token),
+    Join(Join),
+    Commit(Commit),
+    Announcement(Announcement),
+    Ack {
+        ring: RingKey,
+        hop: u64,
+    },
+    Hurry {
+        ring: RingKey,
+    },
+    Unordered {
+        ring: RingKey,
+        origin: Index,
+        record: Bytes,
+    },
+    NameInUse {
+        uptime_ms: u64,
+    },
+}
+
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Kind {
+    Data = 1,
+    Token = 2,
+    Join = 3,
+    Commit = 4,
+    Announcement = 5,
+    Ack = 6,
+    Hurry = 7,
+    Unordered = 8,
+    NameInUse = 9,
+}
+
+impl Message {
+    /// Reads a body. The bodies of data and unordered packets are slices of it, not copies.
+    pub(super) fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let kind = reader.u8("kind")?;
+        let message = match kind {
+            1 => return data::data(reader, bytes),
+            2 => Self::Token(token::token(&mut reader)?),
+            3 => Self::Join(membership::join(&mut reader)?),
+            4 => Self::Commit(membership::commit(&mut reader)?),
+            5 => Self::Announcement(membership::announcement(&mut reader)?),
+            6 => Self::Ack {
+                ring: key(&mut reader)?,
+                hop: reader.u64("hop")?,
+            },
+            7 => Self::Hurry {
+                ring: key(&mut reader)?,
+            },
+            8 => {
+                reader.u8("flags")?;
+                let origin = reader.u16("origin")?;
+                let ring = key(&mut reader)?;
+                return Ok(Self::Unordered {
+                    ring,
+                    origin,
+                    record: bytes.slice(reader.position()..),
+                });
+            }
+            9 => Self::NameInUse {
+                uptime_ms: reader.u64("uptime")?,
+            },
+            other => return Err(reader.invalid("kind", u64::from(other))),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+
+    /// Its bytes.
+    pub(super) fn encode(&self) -> Bytes {
+        let mut bytes = Vec::with_capacity(128);
+        let mut writer = Writer::new(&mut bytes);
+        match self {
+            Self::Data(Data {
+                ring,
+                seq,
+                post_token,
+                packet,
+            }) => {
+                writer
+                    .put(DataHeader::new(*ring, *seq, *post_token, packet).as_bytes())
+                    .put(&packet.body);
+            }
+            Self::Token(token) => token::put_token(&mut writer, token),
+            Self::Join(join) => membership::put_join(&mut writer, join),
+            Self::Commit(commit) => membership::put_commit(&mut writer, commit),
+            Self::Announcement(announcement) => {
+                membership::put_announcement(&mut writer, announcement);
+            }
+            Self::Ack { ring, hop } => {
+                writer.u8(Kind::Ack as u8);
+                put_key(&mut writer, *ring);
+                writer.u64(*hop);
+            }
+            Self::Hurry { ring } => {
+                writer.u8(Kind::Hurry as u8);
+                put_key(&mut writer, *ring);
+            }
+            Self::Unordered {
+                ring,
+                origin,
+                record,
+            } => {
+                writer.u8(Kind::Unordered as u8).u8(0).u16(*origin);
+                put_key(&mut writer, *ring);
+                writer.put(record);
+            }
+            Self::NameInUse { uptime_ms } => {
+                writer.u8(Kind::NameInUse as u8).u64(*uptime_ms);
+            }
+        }
+        bytes.into()
+    }
+}
+
+fn key(reader: &mut Reader<'_>) -> Result<RingKey, DecodeError> {
+    Ok(RingKey {
+        counter: reader.u64("ring counter")?,
+        incarnation: Incarnation(reader.u64("ring incarnation")?),
+    })
+}
+
+fn put_key(writer: &mut Writer<'_>, key: RingKey) {
+    writer.u64(key.counter).u64(key.incarnation.0);
+}

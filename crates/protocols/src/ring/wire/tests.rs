@@ -1,0 +1,204 @@
+//! The wire format: what is encoded comes back, layouts are pinned, any bytes are survived.
+
+use alloc::vec;
+
+use groupcast_core::{MemberId, NodeId};
+use proptest::prelude::*;
+
+use super::*;
+use crate::ring::indices::Indices;
+
+fn member(node: u64) -> MemberId {
+    MemberId {
+        node: NodeId(node),
+        incarnation: Incarnation(node << 32 | 7),
+    }
+}
+
+fn ring() -> ConfigId {
+    ConfigId {
+        counter: 3,
+        representative: member(1),
+    }
+}
+
+fn examples() -> Vec<Message> {
+    let packet = Packet {
+        origin: 2,
+        round: 9,
+        recovered: None,
+        body: Bytes::from_static(b"body"),
+    };
+    let recovered = Some(Recovered { seq: 77, origin: 1 });
+    let holding = Holding {
+        ring: ring(),
+        aru: 5,
+        high: 8,
+        safe: 4,
+        obligations: Indices(5),
+    };
+    vec![
+        Message::Data(Data {
+            ring: ring().into(),
+            seq: 12,
+            post_token: true,
+            packet: packet.clone(),
+        }),
+        Message::Data(Data {
+            ring: ring().into(),
+            seq: 13,
+            post_token: false,
+            packet: Packet {
+                recovered,
+                ..packet
+            },
+        }),
+        Message::Token(token()),
+        Message::Join(Join {
+            attempt: 4,
+            counter: 3,
+            leaving: true,
+            proc: vec![member(1), member(2)],
+            fail: vec![member(2)],
+            left: vec![],
+            heard: vec![member(5)],
+        }),
+        Message::Commit(Commit {
+            hop: 6,
+            ring: ring(),
+            left: vec![member(9)],
+            members: vec![
+                CommitMember {
+                    member: member(1),
+                    attempt: 2,
+                    holding: Some(holding),
+                },
+                CommitMember {
+                    member: member(2),
+                    attempt: 3,
+                    holding: None,
+                },
+            ],
+        }),
+        Message::Announcement(Announcement {
+            ring: ring(),
+            members: vec![member(1)],
+            heard: vec![],
+        }),
+        Message::Ack {
+            ring: ring().into(),
+            hop: 5,
+        },
+        Message::Hurry {
+            ring: ring().into(),
+        },
+        Message::Unordered {
+            ring: ring().into(),
+            origin: 1,
+            record: Bytes::from_static(b"record"),
+        },
+        Message::NameInUse { uptime_ms: 1234 },
+    ]
+}
+
+fn token() -> Token {
+    Token {
+        ring: ring().into(),
+        hop: 41,
+        seq: 20,
+        aru: 15,
+        aru_by: Some(1),
+        fcc: 6,
+        retransmissions: 2,
+        backlog: 1,
+        install: Some(18),
+        installed: true,
+        idle: false,
+        rtr: vec![(16, 1), (18, 2)],
+    }
+}
+
+#[test]
+fn every_message_comes_back() {
+    for message in examples() {
+        assert_eq!(Message::decode(&message.encode()), Ok(message));
+    }
+}
+
+#[test]
+fn no_prefix_of_a_control_message_decodes() {
+    for message in examples() {
+        if matches!(message, Message::Data(_) | Message::Unordered { .. }) {
+            continue;
+        }
+        let bytes = message.encode();
+        for len in 0..bytes.len() {
+            assert!(
+                Message::decode(&bytes.slice(..len)).is_err(),
+                "{message:?} cut to {len} bytes"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_layout_of_data_and_token_is_pinned() {
+    let hex = |message: &Message| {
+        message
+            .encode()
+            .iter()
+            .map(|byte| alloc::format!("{byte:02x}"))
+            .collect::<alloc::string::String>()
+    };
+    assert_eq!(
+        hex(&examples()[1]),
+        "0102000200000000000000030000000100000007000000000000000d00000009000000000000004d0001626f6479"
+    );
+    assert_eq!(
+        hex(&Message::Token(token())),
+        "02020000000000000003000000010000000700000000000000290000000000000014000000000000000f0001\
+         0000000600000002000000010000000000000012000200000000000000100001000000000000001200\
+         02"
+    );
+}
+
+#[test]
+fn an_unknown_extension_of_the_token_is_skipped() {
+    let mut bytes = Message::Token(token()).encode().to_vec();
+    bytes.extend_from_slice(&[200, 0, 3, 1, 2, 3]);
+    assert_eq!(Message::decode(&bytes.into()), Ok(Message::Token(token())));
+}
+
+#[test]
+fn requests_beyond_seq_or_out_of_order_are_refused() {
+    for rtr in [
+        vec![(21, 1)],
+        vec![(18, 2), (16, 1)],
+        vec![(16, 3), (18, 1)],
+        vec![(u64::MAX, 9)],
+    ] {
+        let bytes = Message::Token(Token { rtr, ..token() }).encode();
+        assert!(matches!(
+            Message::decode(&bytes),
+            Err(DecodeError::Invalid {
+                field: "rtr first",
+                ..
+            })
+        ));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_decode_or_are_refused(bytes: Vec<u8>) {
+        let _ = Message::decode(&bytes.into());
+    }
+
+    #[test]
+    fn damaged_messages_decode_or_are_refused(which in 0usize..10, at: prop::sample::Index, flip in 1u8..) {
+        let mut bytes = examples()[which].encode().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] ^= flip;
+        let _ = Message::decode(&bytes.into());
+    }
+}

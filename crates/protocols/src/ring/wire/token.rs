@@ -1,0 +1,108 @@
+//! The token.
+
+use alloc::vec::Vec;
+
+use groupcast_core::wire::{DecodeError, Reader, Writer};
+
+use super::{Index, Kind, RingKey, key, put_key};
+
+/// The most runs of missing sequence numbers that a token carries.
+pub(in crate::ring) const RTR_RUNS_MAX: usize = 64;
+
+const FLAG_IDLE: u8 = 1;
+const FLAG_INSTALLED: u8 = 2;
+const NOBODY: u16 = u16::MAX;
+
+/// The token (002 III-A), with what recovery and idling add.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::ring) struct Token {
+    pub(in crate::ring) ring: RingKey,
+    /// Grows with every hop: tells a retransmitted token from the next one.
+    pub(in crate::ring) hop: u64,
+    /// The last sequence number claimed.
+    pub(in crate::ring) seq: u64,
+    /// All-received-up-to.
+    pub(in crate::ring) aru: u64,
+    /// Who lowered aru, if somebody did.
+    pub(in crate::ring) aru_by: Option<Index>,
+    /// Packets multicast during the last rotation, retransmissions included.
+    pub(in crate::ring) fcc: u32,
+    /// Retransmissions among them.
+    pub(in crate::ring) retransmissions: u32,
+    /// Recovery: packets that members still have to re-originate.
+    pub(in crate::ring) backlog: u32,
+    /// Recovery: who holds all up to here holds everything of its old ring.
+    pub(in crate::ring) install: Option<u64>,
+    /// Recovery: some member has installed the ring.
+    pub(in crate::ring) installed: bool,
+    /// Nobody had anything to say: receivers acknowledge the token, the representative may hold it.
+    pub(in crate::ring) idle: bool,
+    /// Missing packets, as runs (first, count), ascending.
+    pub(in crate::ring) rtr: Vec<(u64, u16)>,
+}
+
+pub(super) fn token(reader: &mut Reader<'_>) -> Result<Token, DecodeError> {
+    let flags = reader.u8("flags")?;
+    let mut token = Token {
+        ring: key(reader)?,
+        hop: reader.u64("hop")?,
+        seq: reader.u64("seq")?,
+        aru: reader.u64("aru")?,
+        aru_by: Some(reader.u16("aru by")?).filter(|index| *index != NOBODY),
+        fcc: reader.u32("fcc")?,
+        retransmissions: reader.u32("retransmissions")?,
+        backlog: reader.u32("backlog")?,
+        install: Some(reader.u64("install")?).filter(|seq| *seq != u64::MAX),
+        installed: flags & FLAG_INSTALLED != 0,
+        idle: flags & FLAG_IDLE != 0,
+        rtr: Vec::new(),
+    };
+    if token.aru > token.seq {
+        return Err(reader.invalid("aru", token.aru));
+    }
+    let runs = reader.count("rtr", 10)?;
+    if runs > RTR_RUNS_MAX {
+        return Err(reader.invalid("rtr", runs as u64));
+    }
+    for _ in 0..runs {
+        let (first, count) = (reader.u64("rtr first")?, reader.u16("rtr count")?);
+        let follows = token.rtr.last().is_none_or(|(first_before, count_before)| {
+            first > first_before.saturating_add(u64::from(*count_before))
+        });
+        if count == 0
+            || !follows
+            || first.saturating_add(u64::from(count)) > token.seq.saturating_add(1)
+        {
+            return Err(reader.invalid("rtr first", first));
+        }
+        token.rtr.push((first, count));
+    }
+    while reader.remaining() > 0 {
+        reader.u8("extension type")?;
+        let len = reader.u16("extension length")?;
+        reader.take("extension", usize::from(len))?;
+    }
+    Ok(token)
+}
+
+pub(super) fn put_token(writer: &mut Writer<'_>, token: &Token) {
+    let flags =
+        if token.idle { FLAG_IDLE } else { 0 } | if token.installed { FLAG_INSTALLED } else { 0 };
+    writer.u8(Kind::Token as u8).u8(flags);
+    put_key(writer, token.ring);
+    writer
+        .u64(token.hop)
+        .u64(token.seq)
+        .u64(token.aru)
+        .u16(token.aru_by.unwrap_or(NOBODY));
+    writer
+        .u32(token.fcc)
+        .u32(token.retransmissions)
+        .u32(token.backlog);
+    writer
+        .u64(token.install.unwrap_or(u64::MAX))
+        .count(token.rtr.len());
+    for (first, count) in &token.rtr {
+        writer.u64(*first).u16(*count);
+    }
+}
