@@ -144,7 +144,7 @@ impl Ordering {
         // Each hop leads to the next member: a token for another one, sent here by an adversary, is not ours.
         token.hop % self.members.len() as u64 == u64::from(self.me)
             && token.seq >= self.requestable
-            && token.seq - self.safe <= self.window_span()
+            && token.seq.saturating_sub(self.safe) <= self.window_span()
             && token.aru >= self.safe
             && token
                 .aru_by
