@@ -7,7 +7,7 @@ use groupcast_lab::Link;
 use groupcast_suite::live::cluster::{Cluster, judge_streams};
 use groupcast_suite::live::judge::complete;
 use groupcast_suite::live::text::{messages, text};
-use groupcast_suite::live::{Outcome, skipped, until, verdict};
+use groupcast_suite::live::{Outcome, live, until, verdict};
 
 const TEXT: usize = 5 * 1024 * 1024;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -15,66 +15,65 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn a_host_is_cut_off_and_healed() -> Outcome {
-    if skipped() {
-        return Ok(());
-    }
-    let text = text(TEXT, 93);
-    let published = messages(&text);
-    let mut cluster = Cluster::running(3, Link::Unlimited)?;
-    cluster.write_text("text", &text)?;
-    cluster.write_text("alone", "written while cut off\nby host 3\n")?;
-    let mut subscriptions = cluster.subscribe_all(&[1, 2, 3])?;
-    let publisher = cluster.publish(1, "text", &["--rate", "2500"])?;
-    until(LIMIT, "a quarter is delivered at host 3", || {
-        Ok((subscriptions[2].printed()? > TEXT as u64 / 4).then_some(()))
-    })?;
+    live(|| {
+        let text = text(TEXT, 93);
+        let published = messages(&text);
+        let mut cluster = Cluster::running(3, Link::Unlimited)?;
+        cluster.write_text("text", &text)?;
+        cluster.write_text("alone", "written while cut off\nby host 3\n")?;
+        let mut subscriptions = cluster.subscribe_all(&[1, 2, 3])?;
+        let publisher = cluster.publish(1, "text", &["--rate", "2500"])?;
+        until(LIMIT, "a quarter is delivered at host 3", || {
+            Ok((subscriptions[2].printed()? > TEXT as u64 / 4).then_some(()))
+        })?;
 
-    cluster.bed.cut(3)?;
-    cluster.await_members(&[3])?;
-    cluster.await_members(&[1, 2])?;
-    // The cut side goes on by itself.
-    let alone = cluster.path("alone");
-    let lonely = cluster.publish_as(3, "lonely", &["--file", &alone])?;
-    cluster.finish(lonely, LIMIT)?;
-    subscriptions[2].await_messages("lonely", 2, LIMIT)?;
+        cluster.bed.cut(3)?;
+        cluster.await_members(&[3])?;
+        cluster.await_members(&[1, 2])?;
+        // The cut side goes on by itself.
+        let alone = cluster.path("alone");
+        let lonely = cluster.publish_as(3, "lonely", &["--file", &alone])?;
+        cluster.finish(lonely, LIMIT)?;
+        subscriptions[2].await_messages("lonely", 2, LIMIT)?;
 
-    cluster.bed.heal()?;
-    cluster.await_members(&[1, 2, 3])?;
-    cluster.finish(publisher, LIMIT)?;
-    for index in [0, 1] {
-        subscriptions[index].await_messages("pub", published.len(), LIMIT)?;
-    }
-    let last = published.last().copied().unwrap_or_default();
-    until(LIMIT, "host 3 has the end of the text", || {
-        let stream = subscriptions[2].stream()?;
-        Ok(stream
-            .messages()
-            .any(|message| message.payload == last)
-            .then_some(()))
-    })?;
-
-    judge_streams(&subscriptions, &["sub@host-1", "sub@host-2"], &published)?;
-    let stream = subscriptions[2].stream()?;
-    let have = stream
-        .messages()
-        .filter(|message| message.sender.starts_with("pub@"))
-        .count();
-    if have == published.len() {
-        return Err("host 3 missed nothing: it was not cut off".into());
-    }
-    verdict(&complete(
-        ("sub@host-3", &stream),
-        "lonely",
-        &messages("written while cut off\nby host 3\n"),
-    ))?;
-    for subscription in &subscriptions[..2] {
-        if subscription
-            .stream()?
-            .messages()
-            .any(|message| message.sender.starts_with("lonely@"))
-        {
-            return Err(format!("{} was given what it missed", subscription.name).into());
+        cluster.bed.heal()?;
+        cluster.await_members(&[1, 2, 3])?;
+        cluster.finish(publisher, LIMIT)?;
+        for index in [0, 1] {
+            subscriptions[index].await_messages("pub", published.len(), LIMIT)?;
         }
-    }
-    cluster.check_histories()
+        let last = published.last().copied().unwrap_or_default();
+        until(LIMIT, "host 3 has the end of the text", || {
+            let stream = subscriptions[2].stream()?;
+            Ok(stream
+                .messages()
+                .any(|message| message.payload == last)
+                .then_some(()))
+        })?;
+
+        judge_streams(&subscriptions, &["sub@host-1", "sub@host-2"], &published)?;
+        let stream = subscriptions[2].stream()?;
+        let have = stream
+            .messages()
+            .filter(|message| message.sender.starts_with("pub@"))
+            .count();
+        if have == published.len() {
+            return Err("host 3 missed nothing: it was not cut off".into());
+        }
+        verdict(&complete(
+            ("sub@host-3", &stream),
+            "lonely",
+            &messages("written while cut off\nby host 3\n"),
+        ))?;
+        for subscription in &subscriptions[..2] {
+            if subscription
+                .stream()?
+                .messages()
+                .any(|message| message.sender.starts_with("lonely@"))
+            {
+                return Err(format!("{} was given what it missed", subscription.name).into());
+            }
+        }
+        cluster.check_histories()
+    })
 }

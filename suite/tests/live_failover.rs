@@ -4,21 +4,20 @@
 use std::time::Duration;
 
 use groupcast_suite::live::failover::{Fault, measure, median_and_max};
-use groupcast_suite::live::{Outcome, skipped};
+use groupcast_suite::live::{Outcome, live};
 
 const WORST: Duration = Duration::from_secs(1);
 
 fn fail_over(fault: Fault) -> Outcome {
-    if skipped() {
-        return Ok(());
-    }
-    let durations = measure(5, fault, 2)?;
-    println!("{fault}: {durations:?}");
-    let (_, worst) = median_and_max(&durations);
-    if worst > WORST {
-        return Err(format!("{fault}: the others were held up for {worst:?}").into());
-    }
-    Ok(())
+    live(|| {
+        let durations = measure(5, fault, 2)?;
+        println!("{fault}: {durations:?}");
+        let (_, worst) = median_and_max(&durations);
+        if worst > WORST {
+            return Err(format!("{fault}: the others were held up for {worst:?}").into());
+        }
+        Ok(())
+    })
 }
 
 #[test]

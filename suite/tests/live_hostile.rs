@@ -9,7 +9,7 @@ use std::time::Duration;
 use groupcast_lab::Link;
 use groupcast_suite::live::cluster::{Cluster, GROUP, MULTICAST, PORT, judge_streams};
 use groupcast_suite::live::text::{messages, text};
-use groupcast_suite::live::{Outcome, skipped, until};
+use groupcast_suite::live::{Outcome, live, until};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// How much a daemon's resident memory may grow under attack: buffers of connections, none that add up.
@@ -19,62 +19,60 @@ const ADVERSARY: &str = env!("CARGO_BIN_EXE_adversary");
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn daemons_with_another_key_are_another_cluster() -> Outcome {
-    if skipped() {
-        return Ok(());
-    }
-    let mut cluster = Cluster::new(3, Link::Unlimited)?;
-    let other = cluster.path("other.key");
-    let keygen = cluster.command(3, &["keygen", &other]);
-    cluster.finish(cluster.bed.launch("keygen-other", keygen)?, LIMIT)?;
-    cluster.start(1)?;
-    cluster.start(2)?;
-    cluster.start_as(3, "host-3", &["--key", &other, "--multicast", MULTICAST])?;
-    cluster.await_members(&[1, 2])?;
-    cluster.await_members(&[3])?;
-    // Long enough for several announcements each way.
-    thread::sleep(Duration::from_secs(3));
-    cluster.await_members(&[1, 2])?;
-    for host in 1..=3 {
-        if cluster.counter(host, &["counters", "node", "other_cluster"])? == 0 {
-            return Err(format!("host-{host} did not count the other cluster").into());
+    live(|| {
+        let mut cluster = Cluster::new(3, Link::Unlimited)?;
+        let other = cluster.path("other.key");
+        let keygen = cluster.command(3, &["keygen", &other]);
+        cluster.finish(cluster.bed.launch("keygen-other", keygen)?, LIMIT)?;
+        cluster.start(1)?;
+        cluster.start(2)?;
+        cluster.start_as(3, "host-3", &["--key", &other, "--multicast", MULTICAST])?;
+        cluster.await_members(&[1, 2])?;
+        cluster.await_members(&[3])?;
+        // Long enough for several announcements each way.
+        thread::sleep(Duration::from_secs(3));
+        cluster.await_members(&[1, 2])?;
+        for host in 1..=3 {
+            if cluster.counter(host, &["counters", "node", "other_cluster"])? == 0 {
+                return Err(format!("host-{host} did not count the other cluster").into());
+            }
+            let log = cluster.daemon(host)?.stderr()?;
+            let lines: Vec<&str> = log
+                .lines()
+                .filter(|line| line.contains("another cluster"))
+                .collect();
+            if lines.len() != 1 || !lines[0].contains("10.79.") {
+                return Err(
+                    format!("host-{host} should say it once, with the source: {lines:?}").into(),
+                );
+            }
         }
-        let log = cluster.daemon(host)?.stderr()?;
-        let lines: Vec<&str> = log
-            .lines()
-            .filter(|line| line.contains("another cluster"))
-            .collect();
-        if lines.len() != 1 || !lines[0].contains("10.79.") {
-            return Err(
-                format!("host-{host} should say it once, with the source: {lines:?}").into(),
-            );
-        }
-    }
-    cluster.check_histories()
+        cluster.check_histories()
+    })
 }
 
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn a_name_that_is_taken_is_refused() -> Outcome {
-    if skipped() {
-        return Ok(());
-    }
-    let mut cluster = Cluster::new(3, Link::Unlimited)?;
-    cluster.start(1)?;
-    cluster.start(2)?;
-    cluster.await_members(&[1, 2])?;
-    let key = cluster.path("cluster.key");
-    cluster.start_as(3, "host-2", &["--key", &key, "--multicast", MULTICAST])?;
-    let second = cluster.daemon(3)?;
-    let ended = second.wait(Duration::from_secs(20))?;
-    let log = second.stderr()?;
-    if ended.is_none_or(|status| status.success()) || !log.contains("host-2") {
-        return Err(format!("the second host-2: {ended:?}: {log}").into());
-    }
-    cluster.await_members(&[1, 2])?;
-    if !cluster.daemon(2)?.is_running() {
-        return Err("the first host-2 ended".into());
-    }
-    Ok(())
+    live(|| {
+        let mut cluster = Cluster::new(3, Link::Unlimited)?;
+        cluster.start(1)?;
+        cluster.start(2)?;
+        cluster.await_members(&[1, 2])?;
+        let key = cluster.path("cluster.key");
+        cluster.start_as(3, "host-2", &["--key", &key, "--multicast", MULTICAST])?;
+        let second = cluster.daemon(3)?;
+        let ended = second.wait(Duration::from_secs(20))?;
+        let log = second.stderr()?;
+        if ended.is_none_or(|status| status.success()) || !log.contains("host-2") {
+            return Err(format!("the second host-2: {ended:?}: {log}").into());
+        }
+        cluster.await_members(&[1, 2])?;
+        if !cluster.daemon(2)?.is_running() {
+            return Err("the first host-2 ended".into());
+        }
+        Ok(())
+    })
 }
 
 /// What attacks a running cluster, while a text goes through it.
@@ -135,82 +133,80 @@ fn survives(attack: impl FnOnce(&mut Cluster) -> Outcome) -> Outcome<Cluster> {
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn noise_and_other_versions_on_every_port_change_counters_only() -> Outcome {
-    if skipped() {
-        return Ok(());
-    }
-    let mut cluster = survives(|cluster| {
-        let unicast: Vec<String> = (1..=3)
-            .map(|host| format!("{}:{PORT}", cluster.bed.address(host)))
-            .collect();
-        for kind in ["random", "version"] {
-            let mut arguments = vec![kind, "50000", "20000", "1", "-", MULTICAST];
-            arguments.extend(unicast.iter().map(String::as_str));
-            let adversary = cluster.attack(4, ADVERSARY, &arguments)?;
-            let sent = cluster.finish(adversary, LIMIT)?;
-            if sent.trim().parse::<u64>()? < 40_000 {
-                return Err(format!("the adversary sent only {sent}").into());
+    live(|| {
+        let mut cluster = survives(|cluster| {
+            let unicast: Vec<String> = (1..=3)
+                .map(|host| format!("{}:{PORT}", cluster.bed.address(host)))
+                .collect();
+            for kind in ["random", "version"] {
+                let mut arguments = vec![kind, "50000", "20000", "1", "-", MULTICAST];
+                arguments.extend(unicast.iter().map(String::as_str));
+                let adversary = cluster.attack(4, ADVERSARY, &arguments)?;
+                let sent = cluster.finish(adversary, LIMIT)?;
+                if sent.trim().parse::<u64>()? < 40_000 {
+                    return Err(format!("the adversary sent only {sent}").into());
+                }
+            }
+            Ok(())
+        })?;
+        for host in 1..=3 {
+            for (counter, word) in [
+                ("malformed", "not a groupcast datagram"),
+                ("other_version", "version 2.0"),
+            ] {
+                let counted = cluster.counter(host, &["counters", "node", counter])?;
+                if counted < 1000 {
+                    return Err(format!("host-{host}: {counter} is {counted}").into());
+                }
+                let log = cluster.daemon(host)?.stderr()?;
+                let lines = log.lines().filter(|line| line.contains(word)).count();
+                if !(1..=2).contains(&lines) {
+                    return Err(format!("host-{host} has {lines} log lines with {word:?}").into());
+                }
             }
         }
-        Ok(())
-    })?;
-    for host in 1..=3 {
-        for (counter, word) in [
-            ("malformed", "not a groupcast datagram"),
-            ("other_version", "version 2.0"),
-        ] {
-            let counted = cluster.counter(host, &["counters", "node", counter])?;
-            if counted < 1000 {
-                return Err(format!("host-{host}: {counter} is {counted}").into());
-            }
-            let log = cluster.daemon(host)?.stderr()?;
-            let lines = log.lines().filter(|line| line.contains(word)).count();
-            if !(1..=2).contains(&lines) {
-                return Err(format!("host-{host} has {lines} log lines with {word:?}").into());
-            }
-        }
-    }
-    cluster.check_histories()
+        cluster.check_histories()
+    })
 }
 
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn clients_that_lie_are_disconnected() -> Outcome {
-    if skipped() {
-        return Ok(());
-    }
-    let mut cluster = survives(|cluster| {
-        let socket = cluster.socket(2);
-        for lie in lies() {
-            for _ in 0..50 {
-                let mut client = UnixStream::connect(&socket)?;
-                client.set_read_timeout(Some(Duration::from_secs(10)))?;
-                // The daemon may hang up before it has read all of it.
-                let _ = client.write_all(&lie);
-                let mut answer = Vec::new();
-                until(
-                    Duration::from_secs(10),
-                    "the daemon hangs up on a liar",
-                    || {
-                        let mut buffer = [0; 4096];
-                        match client.read(&mut buffer) {
-                            Ok(0) | Err(_) => Ok(Some(())),
-                            Ok(len) => {
-                                answer.extend_from_slice(&buffer[..len]);
-                                Ok(None)
+    live(|| {
+        let mut cluster = survives(|cluster| {
+            let socket = cluster.socket(2);
+            for lie in lies() {
+                for _ in 0..50 {
+                    let mut client = UnixStream::connect(&socket)?;
+                    client.set_read_timeout(Some(Duration::from_secs(10)))?;
+                    // The daemon may hang up before it has read all of it.
+                    let _ = client.write_all(&lie);
+                    let mut answer = Vec::new();
+                    until(
+                        Duration::from_secs(10),
+                        "the daemon hangs up on a liar",
+                        || {
+                            let mut buffer = [0; 4096];
+                            match client.read(&mut buffer) {
+                                Ok(0) | Err(_) => Ok(Some(())),
+                                Ok(len) => {
+                                    answer.extend_from_slice(&buffer[..len]);
+                                    Ok(None)
+                                }
                             }
-                        }
-                    },
-                )?;
+                        },
+                    )?;
+                }
             }
+            Ok(())
+        })?;
+        let log = cluster.daemon(2)?.stderr()?;
+        if !log.contains("frame") {
+            return Err(format!("nothing in the log about frames: {log}").into());
         }
-        Ok(())
-    })?;
-    let log = cluster.daemon(2)?.stderr()?;
-    if !log.contains("frame") {
-        return Err(format!("nothing in the log about frames: {log}").into());
-    }
-    cluster.subscribe(2, "honest", GROUP)?;
-    cluster.check_histories()
+        cluster.subscribe(2, "honest", GROUP)?;
+        cluster.check_histories()
+    })
 }
 
 /// What is no beginning of a client's stream.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use groupcast_lab::Link;
 use groupcast_suite::live::cluster::{Cluster, judge_streams};
 use groupcast_suite::live::text::{messages, text};
-use groupcast_suite::live::{Outcome, skipped, until};
+use groupcast_suite::live::{Outcome, live, until};
 
 const TEXT: usize = 5 * 1024 * 1024;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -15,35 +15,34 @@ const PAUSE: Duration = Duration::from_secs(10);
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn a_daemon_is_stopped_for_ten_seconds() -> Outcome {
-    if skipped() {
-        return Ok(());
-    }
-    let text = text(TEXT, 94);
-    let published = messages(&text);
-    let mut cluster = Cluster::running(3, Link::Unlimited)?;
-    cluster.write_text("text", &text)?;
-    let mut subscriptions = cluster.subscribe_all(&[1, 2, 3])?;
-    let publisher = cluster.publish(1, "text", &["--rate", "1000"])?;
-    until(LIMIT, "a tenth is delivered at host 3", || {
-        Ok((subscriptions[2].printed()? > TEXT as u64 / 10).then_some(()))
-    })?;
-    cluster.daemon(3)?.stop()?;
-    std::thread::sleep(PAUSE);
-    cluster.await_members(&[1, 2])?;
-    cluster.daemon(3)?.resume()?;
-    cluster.await_members(&[1, 2, 3])?;
-    cluster.finish(publisher, LIMIT)?;
-    for index in [0, 1] {
-        subscriptions[index].await_messages("pub", published.len(), LIMIT)?;
-    }
-    let last = published.last().copied().unwrap_or_default();
-    until(LIMIT, "host 3 has the end of the text", || {
-        let stream = subscriptions[2].stream()?;
-        Ok(stream
-            .messages()
-            .any(|message| message.payload == last)
-            .then_some(()))
-    })?;
-    judge_streams(&subscriptions, &["sub@host-1", "sub@host-2"], &published)?;
-    cluster.check_histories()
+    live(|| {
+        let text = text(TEXT, 94);
+        let published = messages(&text);
+        let mut cluster = Cluster::running(3, Link::Unlimited)?;
+        cluster.write_text("text", &text)?;
+        let mut subscriptions = cluster.subscribe_all(&[1, 2, 3])?;
+        let publisher = cluster.publish(1, "text", &["--rate", "1000"])?;
+        until(LIMIT, "a tenth is delivered at host 3", || {
+            Ok((subscriptions[2].printed()? > TEXT as u64 / 10).then_some(()))
+        })?;
+        cluster.daemon(3)?.stop()?;
+        std::thread::sleep(PAUSE);
+        cluster.await_members(&[1, 2])?;
+        cluster.daemon(3)?.resume()?;
+        cluster.await_members(&[1, 2, 3])?;
+        cluster.finish(publisher, LIMIT)?;
+        for index in [0, 1] {
+            subscriptions[index].await_messages("pub", published.len(), LIMIT)?;
+        }
+        let last = published.last().copied().unwrap_or_default();
+        until(LIMIT, "host 3 has the end of the text", || {
+            let stream = subscriptions[2].stream()?;
+            Ok(stream
+                .messages()
+                .any(|message| message.payload == last)
+                .then_some(()))
+        })?;
+        judge_streams(&subscriptions, &["sub@host-1", "sub@host-2"], &published)?;
+        cluster.check_histories()
+    })
 }

@@ -327,6 +327,19 @@ impl Cluster {
     }
 }
 
+impl Drop for Cluster {
+    /// Notes whether any daemon was kept from running: see [`super::live`].
+    fn drop(&mut self) {
+        let starved = |host: &Host| {
+            let log = host.daemon.as_ref().and_then(|daemon| daemon.stderr().ok());
+            log.is_some_and(|log| log.contains("scheduling gap of"))
+        };
+        if self.hosts.iter().any(starved) {
+            super::STARVED.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}
+
 /// A running `groupcast sub --json`.
 pub struct Subscription {
     /// `CLIENT@HOST`.
