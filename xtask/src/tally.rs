@@ -36,7 +36,12 @@ impl Tally {
     /// what they will say: a live test that is ignored is counted where it is run, by the step `live`; and one that
     /// finds that it cannot run says `skipped:` and passes.
     pub(crate) fn of_line(line: &str) -> Self {
-        if line.starts_with("test ") && line.contains(" ... ignored, live: ") {
+        let is_live =
+            |reason: &str| reason.starts_with("live: ") || reason.starts_with("needs root");
+        let ignored = line
+            .strip_prefix("test ")
+            .and_then(|line| line.split_once(" ... ignored, "));
+        if ignored.is_some_and(|(_, reason)| is_live(reason)) {
             return Self {
                 skipped: -1,
                 ..Self::NONE
@@ -125,8 +130,9 @@ mod tests {
     fn a_live_test_is_counted_where_it_is_run() {
         let lines = [
             "test transfer ... ignored, live: needs root and network namespaces",
+            "test wire::mtu ... ignored, needs root: makes network namespaces",
             "test role ... ignored, the part that runs inside a host",
-            "test result: ok. 0 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "test result: ok. 0 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s",
         ];
         assert_eq!(of(&lines), counts(0, 0, 1));
     }
