@@ -9,7 +9,9 @@ use serde_json::Value;
 
 fn bench(arguments: &[&str]) -> Outcome<Value> {
     // A cluster of one host only finds the binary.
-    let binary = Cluster::new(1, Link::Unlimited)?.binary().to_owned();
+    let mut cluster = Cluster::new(1, Link::Unlimited)?;
+    cluster.pass();
+    let binary = cluster.binary();
     let output = Command::new(binary)
         .args(["bench", "ring", "--json", "--duration", "1"])
         .args(arguments)

@@ -55,6 +55,7 @@ fn seen(sealed: bool) -> Outcome<(bool, bool)> {
     if capture.len() < lines.len() {
         return Err(format!("only {} bytes were captured", capture.len()).into());
     }
+    cluster.pass();
     Ok((
         contains(&capture, SECRET_TEXT),
         contains(&capture, SECRET_GROUP),

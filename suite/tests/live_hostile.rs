@@ -71,6 +71,7 @@ fn a_name_that_is_taken_is_refused() -> Outcome {
         if !cluster.daemon(2)?.is_running() {
             return Err("the first host-2 ended".into());
         }
+        cluster.pass();
         Ok(())
     })
 }

@@ -46,8 +46,10 @@ struct Host {
 impl Cluster {
     /// A bed of `hosts` hosts with a key, and no daemon yet.
     pub fn new(hosts: usize, link: Link) -> Outcome<Self> {
+        let mut bed = Testbed::new(hosts, link)?;
+        bed.keep_outputs(true);
         let cluster = Self {
-            bed: Testbed::new(hosts, link)?,
+            bed,
             binary: binary()?,
             hosts: (0..hosts).map(|_| Host::default()).collect(),
             histories: Vec::new(),
@@ -289,7 +291,12 @@ impl Cluster {
         }
     }
 
-    /// Ends all daemons gracefully and lets `groupcast check` judge their histories together.
+    /// The run was as it should be: its outputs need not be kept.
+    pub fn pass(&mut self) {
+        self.bed.keep_outputs(false);
+    }
+
+    /// The last step of a run: ends all daemons gracefully and lets `groupcast check` judge their histories together.
     pub fn check_histories(&mut self) -> Outcome {
         for host in &mut self.hosts {
             if let Some(daemon) = &mut host.daemon {
@@ -309,7 +316,10 @@ impl Cluster {
         command.args(&histories);
         let mut check = self.bed.launch("check", command)?;
         match check.wait(Duration::from_secs(60))? {
-            Some(status) if status.success() => Ok(()),
+            Some(status) if status.success() => {
+                self.pass();
+                Ok(())
+            }
             Some(status) => Err(format!(
                 "`groupcast check` of {} histories: {status}: {}{}",
                 histories.len(),

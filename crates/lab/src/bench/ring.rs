@@ -55,10 +55,8 @@ pub fn run(options: &RingOptions, executable: &Path) -> Result<RingReport, Bench
     Testbed::available().map_err(BenchError::Unavailable)?;
     let mut bed = Testbed::new(options.hosts, options.link)?;
     let result = measure(&bed, options, executable);
-    if result.is_err() {
-        // The daemons' logs say more than an error can.
-        bed.keep_outputs();
-    }
+    // The daemons' logs say more than an error can.
+    bed.keep_outputs(result.is_err());
     result
 }
 

@@ -159,9 +159,9 @@ impl Testbed {
         &self.directory
     }
 
-    /// From now on the outputs outlive the bed, as they do when it is dropped by a panic.
-    pub fn keep_outputs(&mut self) {
-        self.keeps_outputs = true;
+    /// Whether the outputs outlive the bed, as they do when it is dropped by a panic. Not unless told.
+    pub fn keep_outputs(&mut self, keep: bool) {
+        self.keeps_outputs = keep;
     }
 
     /// A command that runs `program` on `host`, with nothing to read; the caller adds arguments.
