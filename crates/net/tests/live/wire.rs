@@ -8,7 +8,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::AsFd as _;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use groupcast_core::{Destination, SocketClass};
 use groupcast_net::{EndpointConfig, random_u64};
@@ -35,6 +35,25 @@ fn run(program: &str, arguments: &str) {
     assert!(output.status.success(), "{program} {arguments}: {stderr}");
 }
 
+/// The kernel notices a new link's carrier up to a second later, and drops silently what is sent before.
+fn await_carrier(name: &str) {
+    let is_up = || {
+        let shown = Command::new("ip")
+            .args(["-n", name, "link", "show", "wire"])
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&shown.stdout).contains("state UP")
+    };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_up() {
+        assert!(
+            Instant::now() < deadline,
+            "the link of {name} has no carrier"
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 impl Wire {
     fn new() -> Self {
         let [id, subnet, ..] = random_u64().unwrap().to_ne_bytes();
@@ -53,6 +72,9 @@ impl Wire {
                 address.ip()
             ));
             ip(&format!("-n {name} link set wire up"));
+        }
+        for name in &wire.names {
+            await_carrier(name);
         }
         wire
     }
