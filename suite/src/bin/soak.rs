@@ -169,5 +169,6 @@ fn run_exclusion(options: &Options) -> Outcome<Value> {
         "scheduling_gaps": report.gaps,
         "configurations": report.configurations,
         "exclusions": report.exclusions,
+        "unexplained": report.unexplained,
     }))
 }
