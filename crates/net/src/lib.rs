@@ -7,6 +7,7 @@
 //!
 //! - [`endpoint`]: the loop: wait, read by priority, timers, send.
 //! - [`config`], [`counters`], [`error`], [`key`], [`seal`], [`clock`]: what their names say.
+//! - [`raw`]: the bare multicast path, for measurements.
 //!
 //! ```no_run
 //! use std::net::SocketAddrV4;
