@@ -1,4 +1,5 @@
-//! A smoothed duration with its mean deviation (Jacobson 1988; RFC 6298 weights), for time-outs that adapt.
+//! Durations that are sampled again and again, for time-outs that adapt: a smoothed mean with its deviation (Jacobson
+//! 1988; RFC 6298 weights), and the shortest of the last few.
 
 use core::time::Duration;
 
@@ -45,9 +46,47 @@ impl Estimate {
     }
 }
 
+/// The shortest of the last 32 samples: what a duration is when nothing goes wrong, as long as nothing does once in a
+/// while. Unlike a mean it does not grow with the time-outs that are derived from it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Shortest {
+    samples: [Duration; Self::KEPT],
+    /// How many were taken.
+    taken: usize,
+}
+
+impl Shortest {
+    const KEPT: usize = 32;
+
+    /// Takes a sample; the oldest is forgotten.
+    pub fn sample(&mut self, sample: Duration) {
+        self.samples[self.taken % Self::KEPT] = sample;
+        self.taken += 1;
+    }
+
+    /// The shortest; zero before the first sample. Looks at all that are kept.
+    pub fn value(&self) -> Duration {
+        let kept = &self.samples[..self.taken.min(Self::KEPT)];
+        kept.iter().copied().min().unwrap_or(Duration::ZERO)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_shortest_is_found_among_the_last_and_forgotten_with_its_time() {
+        let mut shortest = Shortest::default();
+        assert_eq!(shortest.value(), Duration::ZERO);
+        shortest.sample(Duration::from_micros(90));
+        for _ in 1..Shortest::KEPT {
+            shortest.sample(Duration::from_millis(7));
+        }
+        assert_eq!(shortest.value(), Duration::from_micros(90));
+        shortest.sample(Duration::from_millis(8));
+        assert_eq!(shortest.value(), Duration::from_millis(7));
+    }
 
     #[test]
     fn a_steady_duration_is_found_and_its_deviation_fades() {

@@ -45,8 +45,8 @@ pub struct RingConfig {
     pub token_loss_min: Duration,
     /// The most that the token-loss time-out adapts to. Default 250 ms.
     pub token_loss_max: Duration,
-    /// A token is sent again if there is no sign that it arrived, after two rotations, but not sooner than this.
-    /// Default 3 ms.
+    /// A token is sent again if there is no sign that it arrived, after two undisturbed rotations, but not sooner than
+    /// this. Default 3 ms.
     pub token_retransmit_min: Duration,
     /// The ring is quiet for this long: the token begins to rest at the representative. Default 2 ms.
     pub idle_after: Duration,

@@ -31,7 +31,7 @@
 //!
 //! # Timers
 //! See `Timer`. The token-loss time-out adapts to the measured rotation: mean and four deviations, times eight,
-//! between `token_loss_min` and `token_loss_max`; the token's retransmission to two rotations.
+//! between `token_loss_min` and `token_loss_max`; the token's retransmission to two rotations in which nothing was lost.
 //!
 //! # Deviations from the papers, and why
 //! - Sequence numbers go on in a new ring above all old ones, so that places only grow at every member.

@@ -323,7 +323,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "ring.token_retransmit_min",
-        meaning: "A token is sent again if there is no sign that it arrived, after two rotations, but not sooner than this.",
+        meaning: "A token is sent again if there is no sign that it arrived, after two undisturbed rotations, but not sooner than this.",
         value: "duration such as `\"150 ms\"`; at most a quarter of token_loss_min",
         default: Default::Ring(|c| span(c.token_retransmit_min)),
         wrong: "Too small: needless copies of the token. Too large: a lost token stops the ring for that long.",
