@@ -39,6 +39,12 @@ pub trait Protocol {
     /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
     fn poll_timeout(&self) -> Option<Time>;
 
+    /// Tells `each` of what the protocol counts and holds, by name, for measurements. Bytes or packets that are held
+    /// for others are `buffered`; names otherwise are the protocol's own. Nothing by default.
+    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let _ = each;
+    }
+
     /// Which socket to read first when both have something (002 III-C). It may change with every datagram.
     fn read_first(&self) -> SocketClass {
         SocketClass::Token
@@ -114,6 +120,10 @@ impl<P: Protocol + ?Sized> Protocol for Box<P> {
 
     fn poll_timeout(&self) -> Option<Time> {
         (**self).poll_timeout()
+    }
+
+    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        (**self).report(each);
     }
 
     fn read_first(&self) -> SocketClass {

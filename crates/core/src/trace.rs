@@ -8,6 +8,33 @@ use alloc::vec::Vec;
 use crate::event::{Configuration, ConfigurationKind, Delivery, Event, Place};
 use crate::id::{ConfigId, MemberId, MessageId, fnv1a};
 use crate::service::Service;
+use crate::transmit::SocketClass;
+
+/// What a datagram is for, whatever its protocol.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// Carries messages for the first time.
+    Data,
+    /// Keeps the protocol going: tokens, acknowledgements, digests, joins.
+    Control,
+    /// Asks for messages that were missed.
+    Request,
+    /// Carries messages again.
+    Repair,
+}
+
+/// What somebody who can read a protocol's datagrams says of one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Inspected {
+    /// The protocol's own word for it: `token`, `data`, `join`.
+    pub kind: &'static str,
+    /// What it is for.
+    pub role: Role,
+}
+
+/// Reads a datagram's body (a protocol's own bytes, in clear) for measurements: what it is, and the payload of every
+/// message that is whole in it. Any bytes are legal; what does not decode is `junk`.
+pub type Inspect = fn(SocketClass, &[u8], &mut dyn FnMut(&[u8])) -> Inspected;
 
 /// One line of a member's history.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,5 +1,6 @@
 //! The protocols of groupcast as sans-IO state machines, one folder each.
 //!
+//! - [`flood`]: bare multicast, for comparison.
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony (002).
 //!
 //! Every protocol is a value that implements [`groupcast_core::Protocol`]; [`registry`] lists them, and whatever wants
@@ -11,5 +12,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod flood;
 pub mod registry;
 pub mod ring;

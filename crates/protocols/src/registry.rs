@@ -2,21 +2,32 @@
 
 use alloc::boxed::Box;
 
+use groupcast_core::trace::Inspect;
 use groupcast_core::{MemberId, Ordered, Rng, Time};
 
-use crate::ring;
+use crate::{flood, ring};
 
-/// A protocol that orders messages in a group.
+/// A protocol that carries messages in a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     /// Its name on command lines and in configurations.
     pub name: &'static str,
     /// An instance with the settings that tests use.
     pub build: fn(MemberId, Rng, Time) -> Box<dyn Ordered>,
+    /// Reads its datagrams from outside.
+    pub inspect: Inspect,
 }
 
 /// All protocols that order messages in a group.
 pub const ORDERED: &[Family] = &[Family {
     name: "ring",
     build: ring::build,
+    inspect: ring::inspect,
 }];
+
+/// Bare multicast, which promises nothing: what the others are compared with.
+pub const FLOOD: Family = Family {
+    name: "flood",
+    build: flood::build,
+    inspect: flood::inspect,
+};

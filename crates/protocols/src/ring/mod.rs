@@ -22,7 +22,7 @@
 //!
 //! Files: `ordering` and `delivery` are 002's rules for one ring; `operational`, `gather`, `commit`,
 //! `recovery` are the states; `flow` tunes the windows; `link` gets the token over one hop; `acquaintance` is
-//! what a member knows of others between rings; `wire` is the format.
+//! what a member knows of others between rings; `wire` is the format; `inspect` reads it from outside.
 //!
 //! # Guarantees
 //! Unreliable, reliable, FIFO, causal, agreed, safe (reliable to causal are delivered like agreed). Configurations as
@@ -51,6 +51,7 @@ mod delivery;
 mod flow;
 mod gather;
 mod indices;
+mod inspect;
 mod link;
 mod operational;
 mod ordering;
@@ -79,6 +80,7 @@ pub use self::config::{ConfigError, RingConfig, TokenPriority};
 use self::flow::Flow;
 use self::gather::Gather;
 use self::indices::Indices;
+pub use self::inspect::inspect;
 use self::link::Link;
 use self::operational::Operational;
 use self::ordering::Ordering;
@@ -405,6 +407,10 @@ impl Protocol for Ring {
 
     fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()
+    }
+
+    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.report_counters(each);
     }
 
     fn read_first(&self) -> SocketClass {

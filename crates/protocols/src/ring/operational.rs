@@ -262,17 +262,18 @@ impl Ring {
         let last_before = visit.new.start() + self.flow.before_token(new);
         let counters = &mut self.counters;
         let outbox = &mut self.outbox;
-        let mut send = |seq: u64, post_token: bool| {
+        let mut send = |seq: u64, again: bool| {
             if let Some(packet) = ring.window.get(seq) {
                 let Packet { body, .. } = packet;
-                outbox.data(DataHeader::new(key, seq, post_token, packet), body.clone());
+                let header = DataHeader::new(key, seq, false, packet);
+                outbox.data(if again { header.again() } else { header }, body.clone());
             }
         };
         if !alone {
             visit
                 .retransmissions
                 .iter()
-                .for_each(|seq| send(*seq, false));
+                .for_each(|seq| send(*seq, true));
             (*visit.new.start()..last_before).for_each(|seq| send(seq, false));
         }
         counters.packets_sent += new;

@@ -76,6 +76,22 @@ pub struct RingStatus {
 }
 
 impl Ring {
+    /// What measurements want to know: payload bytes that wait, packets that are held for others, counters.
+    pub(super) fn report_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let held = self.ring.as_ref().map_or(0, |ring| {
+            ring.window.high().saturating_sub(ring.window.base()) + 1
+        });
+        each("queued", self.queue.bytes() as u64);
+        each("buffered", held);
+        each("window", u64::from(self.flow.personal()));
+        each("visits", self.counters.visits);
+        each("retransmissions", self.counters.retransmissions);
+        each("token retransmissions", self.counters.token_retransmissions);
+        each("duplicates", self.counters.packets_duplicate);
+        each("configurations", self.counters.configurations);
+        each("token losses", self.counters.token_losses);
+    }
+
     /// A snapshot.
     pub fn status(&self) -> RingStatus {
         let ring = self.ring.as_ref();

@@ -12,6 +12,8 @@ pub(in crate::ring) const RECOVERED_HEADER: usize = 10;
 
 const FLAG_POST_TOKEN: u8 = 1;
 const FLAG_RECOVERED: u8 = 2;
+/// Says nothing to a receiver; whoever measures tells repairs from data by it.
+const FLAG_AGAIN: u8 = 4;
 
 /// A data packet (002 III-B), as it is stored and as it travels.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,9 +75,20 @@ impl DataHeader {
         }
     }
 
+    /// The same packet, sent again because somebody asked for it.
+    pub(in crate::ring) fn again(mut self) -> Self {
+        self.bytes[1] |= FLAG_AGAIN;
+        self
+    }
+
     pub(in crate::ring) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
+}
+
+/// Whether the encoded data packet `bytes` was marked by [`DataHeader::again`].
+pub(in crate::ring) fn is_again(bytes: &[u8]) -> bool {
+    bytes.get(1).is_some_and(|flags| flags & FLAG_AGAIN != 0)
 }
 
 pub(super) fn data(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Message, DecodeError> {

@@ -29,7 +29,9 @@ use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, Incarnation};
 
-pub(super) use self::data::{DATA_HEADER, Data, DataHeader, Packet, RECOVERED_HEADER, Recovered};
+pub(super) use self::data::{
+    DATA_HEADER, Data, DataHeader, Packet, RECOVERED_HEADER, Recovered, is_again,
+};
 pub(super) use self::membership::{Announcement, Commit, CommitMember, Holding, Join};
 pub(super) use self::token::{RTR_RUNS_MAX, Token};
 

@@ -1,0 +1,109 @@
+//! Reading the ring's datagrams from outside, for measurements and traces.
+
+use bytes::Bytes;
+use groupcast_core::SocketClass;
+use groupcast_core::mech::packing::Unpacker;
+use groupcast_core::trace::{Inspected, Role};
+
+use super::wire::{Message, is_again};
+
+/// An [`Inspect`](groupcast_core::trace::Inspect) for the ring. Messages that span several packets are not seen.
+pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8])) -> Inspected {
+    let body = Bytes::copy_from_slice(body);
+    let control = |kind| Inspected {
+        kind,
+        role: Role::Control,
+    };
+    match Message::decode(&body) {
+        Ok(Message::Data(data)) => {
+            payloads(&data.packet.body, payload);
+            if is_again(&body) || data.packet.recovered.is_some() {
+                Inspected {
+                    kind: "repair",
+                    role: Role::Repair,
+                }
+            } else {
+                Inspected {
+                    kind: "data",
+                    role: Role::Data,
+                }
+            }
+        }
+        Ok(Message::Unordered { record, .. }) => {
+            payloads(&record, payload);
+            Inspected {
+                kind: "unordered",
+                role: Role::Data,
+            }
+        }
+        Ok(Message::Token(_)) => control("token"),
+        Ok(Message::Join(_)) => control("join"),
+        Ok(Message::Commit(_)) => control("commit token"),
+        Ok(Message::Announcement(_)) => control("announcement"),
+        Ok(Message::Ack { .. }) => control("acknowledgement"),
+        Ok(Message::Hurry { .. }) => control("hurry"),
+        Ok(Message::NameInUse { .. }) => control("name in use"),
+        Err(_) => control("junk"),
+    }
+}
+
+/// Calls `payload` for every message that is whole in `body`.
+fn payloads(body: &Bytes, payload: &mut dyn FnMut(&[u8])) {
+    let (mut unpacker, mut at) = (Unpacker::default(), 0);
+    while let Ok(Some(record)) = unpacker.next(body, &mut at, body.len()) {
+        payload(&record.payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use groupcast_core::mech::packing::{Packer, Record};
+    use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, Service};
+
+    use super::super::wire::{DataHeader, Packet, RingKey};
+    use super::*;
+
+    #[test]
+    fn a_data_packet_shows_its_payloads_and_whether_it_is_sent_again() {
+        let mut packer = Packer::default();
+        for (number, payload) in [(1, "one"), (2, "two")] {
+            packer.push(Record {
+                service: Service::Agreed,
+                number,
+                payload: Bytes::from_static(payload.as_bytes()),
+            });
+        }
+        let packet = Packet {
+            origin: 0,
+            round: 1,
+            recovered: None,
+            body: packer.pack(1400).expect("two messages wait"),
+        };
+        let representative = MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(2),
+        };
+        let key = RingKey::from(ConfigId {
+            counter: 3,
+            representative,
+        });
+        let header = DataHeader::new(key, 7, true, &packet);
+        for (header, role) in [(header, Role::Data), (header.again(), Role::Repair)] {
+            let datagram = [header.as_bytes(), &packet.body[..]].concat();
+            let mut seen: Vec<Vec<u8>> = Vec::new();
+            let inspected = inspect(SocketClass::Data, &datagram, &mut |payload| {
+                seen.push(payload.to_vec());
+            });
+            assert_eq!(inspected.role, role);
+            assert_eq!(seen, [b"one", b"two"]);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_legal() {
+        let junk = inspect(SocketClass::Data, &[0xfe, 1, 2], &mut |_| {});
+        assert_eq!(junk.kind, "junk");
+    }
+}
