@@ -6,6 +6,7 @@
 //!
 //! - [`Cluster`]: a group of hosts for tests: submit, crash, pause, partition, look, judge.
 //! - [`swarm`]: seeds by the thousand, with random faults, judged for safety and for liveness.
+//! - [`link`]: links, switch buffers, shared Ethernet and IP for worlds of many hops.
 //! - [`network`]: the switch, its links, and what goes wrong on them.
 //! - [`engine`]: the agenda and the virtual clock.
 //! - [`seal`]: a fake sealer with the size and the rules of the real one.
@@ -15,6 +16,7 @@ mod clock;
 mod cluster;
 pub mod engine;
 mod host;
+pub mod link;
 pub mod network;
 mod record;
 pub mod seal;
