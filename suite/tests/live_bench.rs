@@ -90,3 +90,27 @@ fn at_a_rate_that_much_arrives_on_a_slow_wire_without_encryption() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn as_a_library_it_is_one_order_too_encrypted_or_not() -> Outcome {
+    if skipped() {
+        return Ok(());
+    }
+    for encrypt in ["on", "off"] {
+        let report = bench(&["--hosts", "3", "--mode", "library", "--encrypt", encrypt])?;
+        println!("{report}");
+        if number(&report, "/mbps_slowest")? < 10.0 || report["order_checked"] != true {
+            return Err(format!("implausible: {report}").into());
+        }
+        if report["mode"] != "library" || report["encrypt"] != (encrypt == "on") {
+            return Err(format!("other conditions than asked for: {report}").into());
+        }
+    }
+    let report = bench(&["--hosts", "3", "--mode", "library", "--rate", "5"])?;
+    println!("{report}");
+    if (number(&report, "/mbps_slowest")? - 5.0).abs() > 0.5 {
+        return Err(format!("5 Mb/s were offered: {report}").into());
+    }
+    Ok(())
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use groupcast_core::Service;
 use groupcast_lab::Link;
 use groupcast_lab::bench::report::{Rate, RingReport};
-use groupcast_lab::bench::ring::{self, RingOptions};
+use groupcast_lab::bench::ring::{self, RingOptions, Windows};
 use groupcast_lab::bench::{BenchError, WORKER, work};
 use groupcast_lab::testbed::HOSTS_MAX;
 
@@ -36,7 +36,7 @@ enum What {
 
 #[derive(clap::Args)]
 struct Ring {
-    /// Hosts, each with a daemon, a sending and a receiving client
+    /// Hosts, each of which sends and receives
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=HOSTS_MAX as i64))]
     hosts: u8,
     /// Payload of a message in bytes
@@ -45,7 +45,7 @@ struct Ring {
     /// The service of every message
     #[arg(long, value_name = "SERVICE", default_value_t = Service::Agreed)]
     service: Service,
-    /// How clients reach the ring
+    /// How messages reach the ring
     #[arg(long, value_enum, default_value_t = Mode::Daemon)]
     mode: Mode,
     /// Payload offered by all senders together, in Mb/s, or max: as much as the ring takes
@@ -57,7 +57,7 @@ struct Ring {
     /// How long to count, in seconds, after a second of warm-up
     #[arg(long, value_name = "S", default_value = "4", value_parser = seconds)]
     duration: Duration,
-    /// Whether the daemons have a key
+    /// Whether the members have a key
     #[arg(long, value_enum, default_value_t = Encrypt::On)]
     encrypt: Encrypt,
     /// Print the result as one JSON object
@@ -67,8 +67,10 @@ struct Ring {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Mode {
-    /// Through a daemon on every host
+    /// Through a daemon on every host, one client sending and one receiving
     Daemon,
+    /// The ring in one process on every host that sends and receives
+    Library,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -93,7 +95,6 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 
 impl Ring {
     fn measure(&self) -> Result<RingReport, BenchError> {
-        let Mode::Daemon = self.mode;
         let executable = std::env::current_exe().map_err(|source| BenchError::Io {
             what: "find this executable",
             source,
@@ -106,6 +107,11 @@ impl Ring {
             link: self.link,
             duration: self.duration,
             encrypt: self.encrypt == Encrypt::On,
+            mode: match self.mode {
+                Mode::Daemon => ring::Mode::Daemon,
+                Mode::Library => ring::Mode::Library,
+            },
+            windows: Windows::default(),
         };
         ring::run(&options, &executable)
     }
@@ -158,8 +164,9 @@ mod tests {
     #[test]
     fn what_is_not_built_or_makes_no_sense_is_a_usage_error() {
         assert!(parse("ring --hosts 5 --size 100 --rate 2.5 --link 1gbit --encrypt off").is_ok());
+        assert!(parse("ring --mode library").is_ok());
         for line in [
-            "ring --mode library",
+            "ring --mode kernel",
             "ring --hosts 1",
             "ring --size 10",
             "ring --rate fast",

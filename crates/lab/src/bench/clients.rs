@@ -12,7 +12,7 @@ use super::tally::Tally;
 use super::{BenchError, Said, await_window, say};
 
 /// How long daemons may take to start, and all receivers to be in the group.
-const JOINING: Duration = Duration::from_secs(20);
+pub(super) const JOINING: Duration = Duration::from_secs(20);
 /// A sender this far behind its schedule is held up by the ring, and the wait counts as latency; anything less is its
 /// own timer's.
 const BEHIND: Duration = Duration::from_millis(1);
@@ -64,11 +64,10 @@ impl Publish {
             if now >= window.until {
                 break;
             }
-            let held_up = self.interval_ns.is_some() && now - due > clock::nanos(BEHIND);
             Stamp {
                 sender: self.sender,
                 index,
-                sent: if held_up { due } else { now },
+                sent: schedule.sent(due, now),
             }
             .write(&mut payload);
             client
@@ -86,23 +85,30 @@ impl Publish {
 }
 
 /// When the next message is due.
-struct Schedule {
+pub(super) struct Schedule {
     next: Instant,
+    /// Nanoseconds from one to the next; 0 if they are sent as fast as they are taken.
     interval: u64,
 }
 
 impl Schedule {
-    fn starting(now: Instant, interval: Option<u64>) -> Self {
+    pub(super) fn starting(now: Instant, interval: Option<u64>) -> Self {
         Self {
             next: now,
             interval: interval.unwrap_or(0),
         }
     }
 
-    fn next(&mut self) -> Instant {
+    pub(super) fn next(&mut self) -> Instant {
         let due = self.next;
         self.next += self.interval;
         due
+    }
+
+    /// When a message that was `due` and could be handed on `now` counts as sent.
+    pub(super) fn sent(&self, due: Instant, now: Instant) -> Instant {
+        let held_up = self.interval > 0 && now.saturating_sub(due) > clock::nanos(BEHIND);
+        if held_up { due } else { now }
     }
 }
 
@@ -216,5 +222,13 @@ mod tests {
         );
         let mut free = Schedule::starting(100, None);
         assert_eq!([free.next(), free.next()], [100, 100]);
+    }
+
+    #[test]
+    fn a_wait_that_the_ring_caused_counts() {
+        let paced = Schedule::starting(0, Some(10));
+        assert_eq!(paced.sent(100, 50_100), 50_100);
+        assert_eq!(paced.sent(100, 5_000_100), 100);
+        assert_eq!(Schedule::starting(0, None).sent(0, 5_000_000), 5_000_000);
     }
 }

@@ -5,11 +5,12 @@
 //! measurement is a [`Window`] of absolute times: what happens before is warm-up, what happens after is not counted.
 //!
 //! - [`raw`]: the raw multicast limit.
-//! - [`ring`]: `groupcast bench ring`; [`clients`] is what its processes do, [`tally`] and [`order`] what they note,
+//! - [`ring`]: `groupcast bench ring`; [`clients`] and [`library`] are what its processes do, [`tally`] and [`order`] what they note,
 //!   [`report`] the result.
 
 pub mod clients;
 pub mod clock;
+pub mod library;
 pub mod order;
 pub mod raw;
 pub mod report;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::ring::RingOptions;
+use super::ring::{Mode, RingOptions};
 use super::tally::Latencies;
 
 /// What a run of the ring showed, and under which conditions. Rates are payload, 10^6 bits a second.
@@ -16,7 +16,7 @@ pub struct RingReport {
     pub latency_us: LatencySummary,
     /// Messages a second at the slowest receiver.
     pub msgs_per_s: f64,
-    /// Processor seconds of all daemons and clients for a million delivered messages.
+    /// Processor seconds of all daemons and clients, or members, for a million delivered messages.
     pub cpu_s_per_million: f64,
     /// The raw multicast limit of the same network in the same run: datagrams of 1350 bytes, without offload.
     pub raw_mbps: f64,
@@ -28,7 +28,7 @@ pub struct RingReport {
     pub order_checked: bool,
     /// How many messages of every receiver were compared.
     pub messages_compared: u64,
-    /// How often the ring lost its token and formed anew, all members staying: 0 unless daemons did not get to run.
+    /// How often the ring lost its token and formed anew, all members staying: 0 unless some did not get to run.
     pub reformations: u64,
     /// What was run.
     #[serde(flatten)]
@@ -59,13 +59,13 @@ impl From<&Latencies> for LatencySummary {
 /// Under which conditions a run was made.
 #[derive(Clone, Debug, Serialize)]
 pub struct Conditions {
-    /// Hosts; each has a daemon, a sending and a receiving client.
+    /// Hosts; each has a daemon, a sending and a receiving client, or one process that is all three.
     pub hosts: usize,
     /// Payload of a message in bytes.
     pub size: usize,
     /// The service of every message.
     pub service: &'static str,
-    /// How members reach the ring; so far always through a daemon.
+    /// How messages reach the ring: through a "daemon", or in a process that uses it as a "library".
     pub mode: &'static str,
     /// Offered by all senders together, in Mb/s; "max" if as fast as the ring takes it.
     pub rate: Rate,
@@ -73,7 +73,7 @@ pub struct Conditions {
     pub link: &'static str,
     /// How long was counted, in seconds.
     pub duration_s: f64,
-    /// Whether the daemons' datagrams are encrypted.
+    /// Whether datagrams are encrypted.
     pub encrypt: bool,
     /// Processors that all hosts share.
     pub cores: usize,
@@ -85,7 +85,7 @@ impl From<&RingOptions> for Conditions {
             hosts: options.hosts,
             size: options.size,
             service: options.service.name(),
-            mode: "daemon",
+            mode: options.mode.name(),
             rate: options.rate,
             link: options.link.name(),
             duration_s: options.duration.as_secs_f64(),
@@ -147,12 +147,12 @@ impl fmt::Display for RingReport {
             hosts,
             size,
             service,
+            mode,
             rate,
             link,
             duration_s,
             encrypt,
             cores,
-            ..
         } = &self.conditions;
         let sealed = if *encrypt { "encrypted" } else { "in clear" };
         let offered = match rate {
@@ -168,9 +168,14 @@ impl fmt::Display for RingReport {
             "not compared".to_owned()
         };
         let LatencySummary { mean, p50, p99 } = self.latency_us;
+        let parts = if *mode == Mode::Library.name() {
+            "the ring in one process each"
+        } else {
+            "a daemon, a sender and a receiver each"
+        };
         writeln!(
             f,
-            "{hosts} hosts with a daemon, a sender and a receiver each; {service} messages of {size} bytes, {offered}"
+            "{hosts} hosts with {parts}; {service} messages of {size} bytes, {offered}"
         )?;
         writeln!(
             f,
@@ -200,7 +205,7 @@ impl fmt::Display for RingReport {
         if self.reformations > 0 {
             write!(
                 f,
-                "\nthe ring formed anew {} times: daemons did not get to run, so these figures are too low",
+                "\nthe ring formed anew {} times: its members did not get to run, so these figures are too low",
                 self.reformations
             )?;
         }

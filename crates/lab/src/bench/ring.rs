@@ -1,15 +1,20 @@
-//! `groupcast bench ring`: N daemons on N hosts, one sending and one receiving client each, beside the raw limit.
+//! `groupcast bench ring`: the ring on N hosts, in daemons with clients or as a library, beside the raw limit.
 //!
-//! All hosts send. The figure is what the slowest receiver gets: a total order is as fast as its slowest member. The
+//! In daemon mode every host has a daemon, a sending and a receiving client; in library mode one process with the ring
+//! in it. All hosts send. The figure is what the slowest receiver gets: a total order is as fast as its slowest member. The
 //! raw limit is measured on the same bed just before, so that the ratio holds on any machine.
 
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::time::Duration;
 
 use groupcast_core::Service;
+use serde::{Deserialize, Serialize};
 
 use super::clients::{Publish, Subscribe};
 use super::clock::{self, Window};
+use super::library::Member;
 use super::order::{self, Order};
 use super::report::{Conditions, LatencySummary, Rate, RingReport};
 use super::stamp::Stamp;
@@ -22,7 +27,7 @@ use crate::testbed::{Link, Testbed};
 const RAW_LENGTH: Duration = Duration::from_millis(1500);
 /// Sending begins this long before it counts: windows open, processors warm.
 const WARM_UP: Duration = Duration::from_secs(1);
-const MULTICAST: &str = "239.79.1.1:4809";
+const MULTICAST: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 79, 1, 1), 4809);
 const PORT: u16 = 4810;
 const GROUP: &str = "bench";
 
@@ -30,6 +35,49 @@ const GROUP: &str = "bench";
 pub const SIZE_MIN: usize = Stamp::LEN;
 /// The longest payload that is measured: 16 MiB.
 pub const SIZE_MAX: usize = 16 << 20;
+
+/// How the measured messages reach the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Through a daemon on every host: one client sends, another receives.
+    Daemon,
+    /// The ring is in the one process of every host, which sends and receives.
+    Library,
+}
+
+impl Mode {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Daemon => "daemon",
+            Self::Library => "library",
+        }
+    }
+}
+
+/// Windows of the ring that do not tune themselves, and when the token gets its priority back (002 III-A.1, III-C).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Windows {
+    /// Most new packets a visit; tuned without.
+    pub personal: Option<u32>,
+    /// Most packets of all members a rotation; tuned without.
+    pub global: Option<u32>,
+    /// Most packets after the token; three quarters of the personal window without.
+    pub accelerated: Option<u32>,
+    /// When the token gets its priority back.
+    pub method: Method,
+}
+
+/// When the token gets its priority back (002 III-C).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// On any data of the predecessor's next round.
+    First,
+    /// On data that the predecessor sent after its token.
+    #[default]
+    Second,
+}
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -46,8 +94,12 @@ pub struct RingOptions {
     pub link: Link,
     /// How long to count.
     pub duration: Duration,
-    /// Whether the daemons have a key.
+    /// Whether the members have a key.
     pub encrypt: bool,
+    /// How messages reach the ring.
+    pub mode: Mode,
+    /// The ring's windows.
+    pub windows: Windows,
 }
 
 /// Measures, with `executable` as daemon, client and worker.
@@ -68,24 +120,25 @@ fn measure(
     let raw_mbps = raw::limit(bed, executable, false, RAW_LENGTH)?;
     let raw_offload_mbps = raw::limit(bed, executable, true, RAW_LENGTH)?;
 
-    let daemons = start_daemons(bed, executable, options.encrypt)?;
-    let mut receivers = start_receivers(bed, executable)?;
-    let mut senders = start_senders(bed, executable, options)?;
+    let mut parts = match options.mode {
+        Mode::Daemon => start_daemons_and_clients(bed, options, executable)?,
+        Mode::Library => start_members(bed, options, executable)?,
+    };
     let window = Window::after(WARM_UP, options.duration);
-    for process in receivers.iter_mut().chain(&mut senders) {
+    for process in parts.receivers.iter_mut().chain(&mut parts.senders) {
         open_window(process, window)?;
     }
-    let processes: Vec<&Process> = daemons.iter().chain(&receivers).chain(&senders).collect();
     clock::sleep_until(window.from);
-    let before = cpu_seconds(&processes)?;
+    let before = parts.cpu_seconds()?;
     clock::sleep_until(window.until);
-    let cpu = cpu_seconds(&processes)? - before;
+    let cpu = parts.cpu_seconds()? - before;
 
-    let tallies = receivers
+    let tallies = parts
+        .receivers
         .iter_mut()
         .map(|receiver| await_result::<Tally>(receiver, window))
         .collect::<Result<Vec<_>, _>>()?;
-    for sender in &mut senders {
+    for sender in &mut parts.senders {
         let _: u64 = await_result(sender, window)?;
     }
     let compared = judge(&tallies, options.service)?;
@@ -125,35 +178,109 @@ fn measure(
     })
 }
 
+/// The processes of a measurement.
+struct Parts {
+    daemons: Vec<Process>,
+    /// Each has a [`Tally`] for a result.
+    receivers: Vec<Process>,
+    /// Senders that are not receivers; each says how many messages it sent.
+    senders: Vec<Process>,
+}
+
+impl Parts {
+    fn cpu_seconds(&self) -> Result<f64, BenchError> {
+        let processes = self.daemons.iter().chain(&self.receivers);
+        processes
+            .chain(&self.senders)
+            .try_fold(0.0, |sum, process| {
+                let usage = process
+                    .usage()
+                    .map_err(|_| BenchError::process(process, "ended during the measurement"))?;
+                Ok(sum + usage.cpu.as_secs_f64())
+            })
+    }
+}
+
+fn start_daemons_and_clients(
+    bed: &Testbed,
+    options: &RingOptions,
+    executable: &Path,
+) -> Result<Parts, BenchError> {
+    Ok(Parts {
+        daemons: start_daemons(bed, executable, options)?,
+        receivers: start_receivers(bed, executable)?,
+        senders: start_senders(bed, executable, options)?,
+    })
+}
+
+/// One process a host with the ring in it; all of them are in one ring when this returns.
+fn start_members(
+    bed: &Testbed,
+    options: &RingOptions,
+    executable: &Path,
+) -> Result<Parts, BenchError> {
+    let key = make_key(bed, executable, options.encrypt)?;
+    let receivers = start(bed, |host| {
+        let part = Member {
+            host: host as u32,
+            listen: SocketAddrV4::new(bed.address(host), PORT),
+            multicast: MULTICAST,
+            members: bed.hosts(),
+            key: key.clone(),
+            size: options.size,
+            service: options.service.name().to_owned(),
+            interval_ns: options.interval(),
+            windows: options.windows,
+        };
+        let label = format!("member-{host}");
+        assign(bed, host, &label, executable, &Assignment::Member(part))
+    })?;
+    Ok(Parts {
+        daemons: Vec::new(),
+        receivers,
+        senders: Vec::new(),
+    })
+}
+
+/// Makes the key of the cluster, if there is to be one; where it is.
+fn make_key(bed: &Testbed, executable: &Path, encrypt: bool) -> Result<Option<String>, BenchError> {
+    if !encrypt {
+        return Ok(None);
+    }
+    let key = path(bed, "cluster.key");
+    let mut command = bed.command(1, executable);
+    command.args(["keygen", &key]);
+    let mut keygen = bed.launch("keygen", command)?;
+    let ended = keygen
+        .wait(Duration::from_secs(10))
+        .map_err(BenchError::io("wait for keygen"))?;
+    if !ended.is_some_and(|status| status.success()) {
+        return Err(BenchError::process(&keygen, "made no key"));
+    }
+    Ok(Some(key))
+}
+
 /// One daemon a host.
 fn start_daemons(
     bed: &Testbed,
     executable: &Path,
-    encrypt: bool,
+    options: &RingOptions,
 ) -> Result<Vec<Process>, BenchError> {
-    let key = path(bed, "cluster.key");
-    if encrypt {
-        let mut command = bed.command(1, executable);
-        command.args(["keygen", &key]);
-        let mut keygen = bed.launch("keygen", command)?;
-        let ended = keygen
-            .wait(Duration::from_secs(10))
-            .map_err(BenchError::io("wait for keygen"))?;
-        if !ended.is_some_and(|status| status.success()) {
-            return Err(BenchError::process(&keygen, "made no key"));
-        }
-    }
+    let key = make_key(bed, executable, options.encrypt)?;
+    let config = path(bed, "daemon.toml");
+    fs::write(&config, options.windows.table())
+        .map_err(BenchError::io("write the configuration"))?;
     (1..=bed.hosts())
         .map(|host| {
             let mut command = bed.command(host, executable);
-            command.args(["daemon", "--name", &format!("host-{host}")]);
+            command.args(["daemon", "-c", &config, "--name", &format!("host-{host}")]);
             command.args(["--listen", &format!("{}:{PORT}", bed.address(host))]);
-            command.args(["--multicast", MULTICAST, "--socket", &socket(bed, host)]);
-            if encrypt {
-                command.args(["--key", &key]);
-            } else {
-                command.arg("--insecure");
-            }
+            command.args(["--multicast", &MULTICAST.to_string()]);
+            command.args(["--socket", &socket(bed, host)]);
+            match &key {
+                Some(key) => command.args(["--key", key]),
+                None => command.arg("--insecure"),
+            };
             Ok(bed.launch(&format!("daemon-{host}"), command)?)
         })
         .collect()
@@ -185,14 +312,42 @@ fn start_senders(
             sender: host as u32,
             size: options.size,
             service: options.service.name().to_owned(),
-            interval_ns: match options.rate {
-                Rate::Max => None,
-                Rate::Mbps(rate) => Some(interval(options.size, rate / options.hosts as f64)),
-            },
+            interval_ns: options.interval(),
         };
         let label = format!("sender-{host}");
         assign(bed, host, &label, executable, &Assignment::Publish(part))
     })
+}
+
+impl RingOptions {
+    /// Nanoseconds between two messages of one sender; `None` if it sends as fast as it may.
+    fn interval(&self) -> Option<u64> {
+        match self.rate {
+            Rate::Max => None,
+            Rate::Mbps(rate) => Some(interval(self.size, rate / self.hosts as f64)),
+        }
+    }
+}
+
+impl Windows {
+    /// The table of a daemon's configuration file that says the same.
+    fn table(&self) -> String {
+        let method = match self.method {
+            Method::First => "first",
+            Method::Second => "second",
+        };
+        let mut table = format!("[ring]\npriority = \"{method}\"\n");
+        for (key, window) in [
+            ("personal_window", self.personal),
+            ("global_window", self.global),
+            ("accelerated_window", self.accelerated),
+        ] {
+            if let Some(window) = window {
+                table += &format!("{key} = {window}\n");
+            }
+        }
+        table
+    }
 }
 
 /// Nanoseconds between messages of `size` bytes at `mbps`.
@@ -283,15 +438,6 @@ fn judge(tallies: &[Tally], service: Service) -> Result<u64, BenchError> {
     }
 }
 
-fn cpu_seconds(processes: &[&Process]) -> Result<f64, BenchError> {
-    processes.iter().try_fold(0.0, |sum, process| {
-        let usage = process
-            .usage()
-            .map_err(|_| BenchError::process(process, "ended during the measurement"))?;
-        Ok(sum + usage.cpu.as_secs_f64())
-    })
-}
-
 fn socket(bed: &Testbed, host: usize) -> String {
     path(bed, &format!("host-{host}.sock"))
 }
@@ -307,5 +453,18 @@ mod tests {
     #[test]
     fn a_megabit_of_125_byte_messages_is_one_a_millisecond() {
         assert_eq!(interval(125, 1.0), 1_000_000);
+    }
+
+    #[test]
+    fn windows_are_told_to_a_daemon_by_its_own_keys() {
+        let original = Windows {
+            personal: Some(20),
+            accelerated: Some(0),
+            ..Windows::default()
+        };
+        assert_eq!(
+            original.table(),
+            "[ring]\npriority = \"second\"\npersonal_window = 20\naccelerated_window = 0\n"
+        );
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::clients::{Publish, Subscribe};
+use super::library::Member;
 use super::{BenchError, raw};
 
 /// Hidden arguments with which an executable is started again as a worker; the assignment follows as one more.
@@ -20,6 +21,8 @@ pub enum Assignment {
     Publish(Publish),
     /// Receive in a group.
     Subscribe(Subscribe),
+    /// Be a member of the ring: send and receive.
+    Member(Member),
 }
 
 /// Does what `assignment` (JSON) says. The result goes to standard output.
@@ -29,5 +32,6 @@ pub fn work(assignment: &str) -> Result<(), BenchError> {
         Assignment::RawReceive(part) => part.run(),
         Assignment::Publish(part) => part.run(),
         Assignment::Subscribe(part) => part.run(),
+        Assignment::Member(part) => part.run(),
     }
 }

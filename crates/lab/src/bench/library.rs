@@ -1,0 +1,302 @@
+//! A member of the ring without a daemon: one process on a host that sends and receives (002 IV-A, "library-based").
+//!
+//! One thread drives the endpoint, submits what is due and tallies what is delivered. What it costs to go through a
+//! daemon is the difference to [`clients`](super::clients).
+
+use std::net::SocketAddrV4;
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
+use groupcast_core::seal::Sealer;
+use groupcast_core::{
+    Configuration, ConfigurationKind, Event, Incarnation, MemberId, Node, NodeId, Ordered as _,
+    Rng, Service, SubmitError,
+};
+use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, InsecureSealer, Key, random_u64};
+use groupcast_protocols::ring::{Ring, RingConfig, TokenPriority};
+use serde::{Deserialize, Serialize};
+
+use super::clients::{JOINING, Schedule};
+use super::clock::{self, Instant, Window};
+use super::ring::{Method, Windows};
+use super::stamp::Stamp;
+use super::tally::Tally;
+use super::{BenchError, Said, await_window, say};
+
+const RING: Channel = Channel(1);
+/// Payload bytes that wait for the token when the ring sets the pace: the two largest visits.
+const QUEUE_MAX: usize = 1 << 20;
+/// Without anything to do, it looks this often for its window.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// A member's part.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Member {
+    /// Its host, from 1.
+    pub host: u32,
+    /// Its address.
+    pub listen: SocketAddrV4,
+    /// The group's address.
+    pub multicast: SocketAddrV4,
+    /// It is ready once so many members are in the ring.
+    pub members: usize,
+    /// The file with the key; in clear without.
+    pub key: Option<String>,
+    /// Payload of a message in bytes.
+    pub size: usize,
+    /// The service of every message.
+    pub service: String,
+    /// Nanoseconds from one message to the next; as fast as the ring takes them without.
+    pub interval_ns: Option<u64>,
+    /// The ring's windows.
+    pub windows: Windows,
+}
+
+impl Member {
+    /// Sends and receives until the window's end; the result is a [`Tally`].
+    pub(super) fn run(&self) -> Result<(), BenchError> {
+        let service: Service = self
+            .service
+            .parse()
+            .map_err(|error| BenchError::client("submit", error))?;
+        let mut actor = Actor {
+            endpoint: self.open()?,
+            tally: Tally::new(),
+            // Nothing counts before the window is known.
+            window: Window { from: 0, until: 0 },
+            members: self.members,
+            sender: self.host,
+            service,
+            payload: vec![b'.'; self.size],
+            index: 0,
+            complete: false,
+            full: false,
+        };
+        actor.await_members()?;
+        actor.window = actor.drive_until(&window_in_time())?;
+        actor.measure(self.interval_ns)?;
+        say(&Said::Result(actor.tally))
+    }
+
+    /// The endpoint with the ring on it.
+    fn open(&self) -> Result<Endpoint<Ring>, BenchError> {
+        let failed = |error: &dyn std::fmt::Display| BenchError::client("start a member", error);
+        let seed = random_u64().map_err(|error| failed(&error))?;
+        let rng = Rng::new(seed);
+        let local = MemberId {
+            node: NodeId::from_name(&format!("host-{}", self.host)),
+            incarnation: Incarnation(rng.fork("incarnation").next_u64()),
+        };
+        let sealer: Box<dyn Sealer> = match &self.key {
+            Some(path) => {
+                let key = Key::load(Path::new(path)).map_err(|error| failed(&error))?;
+                Box::new(AesGcmSealer::new(&key, local.incarnation))
+            }
+            None => Box::new(InsecureSealer),
+        };
+        let config = EndpointConfig::multicast(self.listen, self.multicast);
+        let node = NodeConfig {
+            local,
+            reach: config.reach(),
+            admission: AdmissionConfig::default(),
+        };
+        let node = Node::new(node, sealer, &rng.fork("node"));
+        let mut endpoint = Endpoint::open(config, node).map_err(|error| failed(&error))?;
+        let settings = self.settings(&endpoint);
+        let ring = Ring::new(settings, local, rng.fork("ring"), endpoint.now())
+            .map_err(|error| failed(&error))?;
+        endpoint.node_mut().open(RING, ring);
+        Ok(endpoint)
+    }
+
+    /// The ring's settings; a datagram is what the interface takes in one piece, as in a daemon.
+    fn settings(&self, endpoint: &Endpoint<Ring>) -> RingConfig {
+        let lan = RingConfig::lan();
+        let buf = endpoint.node().transmit_buf(1);
+        let fitting = endpoint.datagram_max().map_or(lan.body_max, |max| {
+            max.saturating_sub(buf.headroom() + buf.tailroom())
+        });
+        RingConfig {
+            body_max: lan.body_max.min(fitting),
+            queue_max: QUEUE_MAX,
+            personal_window: self.windows.personal,
+            global_window: self.windows.global,
+            accelerated_window: self.windows.accelerated,
+            priority: match self.windows.method {
+                Method::First => TokenPriority::FirstMethod,
+                Method::Second => TokenPriority::SecondMethod,
+            },
+            ..lan
+        }
+    }
+}
+
+/// The window, once it is known: whoever waits for it must keep the ring going.
+fn window_in_time() -> Receiver<Result<Window, BenchError>> {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        // A member that has failed meanwhile does not want to know.
+        let _ = tell.send(await_window());
+    });
+    told
+}
+
+/// The member at work.
+struct Actor {
+    endpoint: Endpoint<Ring>,
+    tally: Tally,
+    window: Window,
+    members: usize,
+    sender: u32,
+    service: Service,
+    payload: Vec<u8>,
+    /// The next message's number.
+    index: u64,
+    /// All members have been in the ring.
+    complete: bool,
+    /// The ring refused a message and has not asked for more since.
+    full: bool,
+}
+
+impl Actor {
+    fn await_members(&mut self) -> Result<(), BenchError> {
+        let deadline = clock::now() + clock::nanos(JOINING);
+        while !self.complete {
+            if clock::now() > deadline {
+                return Err(BenchError::client(
+                    "form the ring",
+                    format!("{} members were not there in {JOINING:?}", self.members),
+                ));
+            }
+            self.turn(PATIENCE)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the ring going until there is a window.
+    fn drive_until(
+        &mut self,
+        window: &Receiver<Result<Window, BenchError>>,
+    ) -> Result<Window, BenchError> {
+        loop {
+            match window.try_recv() {
+                Ok(window) => return window,
+                Err(TryRecvError::Empty) => self.turn(PATIENCE)?,
+                Err(TryRecvError::Disconnected) => {
+                    return Err(BenchError::client("read the window", "nobody tells it"));
+                }
+            }
+        }
+    }
+
+    fn measure(&mut self, interval_ns: Option<u64>) -> Result<(), BenchError> {
+        let mut schedule = Schedule::starting(clock::now(), interval_ns);
+        let mut due = schedule.next();
+        loop {
+            let mut now = clock::now();
+            while due <= now && now < self.window.until && !self.full {
+                if self.submit(schedule.sent(due, now))? {
+                    due = schedule.next();
+                }
+                now = clock::now();
+            }
+            if now >= self.window.until {
+                return Ok(());
+            }
+            let next = if self.full {
+                self.window.until
+            } else {
+                due.min(self.window.until)
+            };
+            self.turn(Duration::from_nanos(next.saturating_sub(now)))?;
+        }
+    }
+
+    /// Submits the next message; whether the ring took it.
+    fn submit(&mut self, sent: Instant) -> Result<bool, BenchError> {
+        Stamp {
+            sender: self.sender,
+            index: self.index,
+            sent,
+        }
+        .write(&mut self.payload);
+        let payload = Bytes::copy_from_slice(&self.payload);
+        let (now, service) = (self.endpoint.now(), self.service);
+        match self.ring().submit(now, service, payload) {
+            Ok(_) => {
+                self.index += 1;
+                Ok(true)
+            }
+            Err(SubmitError::Full { .. }) => {
+                self.full = true;
+                Ok(false)
+            }
+            Err(error) => Err(BenchError::client("submit", error)),
+        }
+    }
+
+    fn ring(&mut self) -> &mut Ring {
+        self.endpoint
+            .node_mut()
+            .instance_mut(RING)
+            .expect("opened with the endpoint")
+    }
+
+    /// One turn of the endpoint, and what came of it.
+    fn turn(&mut self, patience: Duration) -> Result<(), BenchError> {
+        let mut ready = Vec::new();
+        self.endpoint
+            .turn(Some(patience), &mut ready)
+            .map_err(BenchError::io("drive the ring"))?;
+        let now = clock::now();
+        while let Some((_, event)) = self.endpoint.node_mut().poll_event() {
+            self.take(now, event)?;
+        }
+        while self.endpoint.node_mut().poll_transition().is_some() {}
+        Ok(())
+    }
+
+    fn take(&mut self, now: Instant, event: Event) -> Result<(), BenchError> {
+        match event {
+            Event::Deliver(delivery) => {
+                let stamp = Stamp::read(&delivery.payload)
+                    .ok_or_else(|| BenchError::client("receive", "a message without a stamp"))?;
+                let bytes = delivery.payload.len();
+                self.tally
+                    .add(now, self.window, stamp, delivery.place, bytes);
+            }
+            Event::Writable => self.full = false,
+            Event::Configuration(configuration) => self.regard(now, &configuration)?,
+            Event::NameInUse { holder } => {
+                return Err(BenchError::client(
+                    "stay in the ring",
+                    format!("{holder} has the same name"),
+                ));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A ring that lost its token and formed anew, with all its members, has only been slow.
+    fn regard(&mut self, now: Instant, configuration: &Configuration) -> Result<(), BenchError> {
+        if configuration.kind == ConfigurationKind::Transitional {
+            return Ok(());
+        }
+        let members = configuration.members.len();
+        if members >= self.members {
+            self.tally.reformations += u64::from(self.complete);
+            self.complete = true;
+        } else if self.complete && now < self.window.until {
+            return Err(BenchError::client(
+                "stay in the ring",
+                format!("{members} of {} members are left", self.members),
+            ));
+        }
+        Ok(())
+    }
+}
