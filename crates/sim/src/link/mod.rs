@@ -9,9 +9,11 @@
 //! - [`state`]: one direction at work: [`LinkState::pass`] is the hot path of the simulator.
 //! - [`queue`]: drop-tail limits, what waits before a link, a switch's buffer shared by its ports.
 //! - [`loss`]: independent and bursty loss.
+//! - [`ip`]: fragmentation of large datagrams, reassembly.
 //! - [`mod@bus`]: shared Ethernet, CSMA/CD.
 
 pub mod bus;
+pub mod ip;
 pub mod loss;
 pub mod queue;
 pub mod spec;
