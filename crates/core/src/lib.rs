@@ -8,6 +8,7 @@
 //! - [`node`] and [`seal`]: authenticated datagrams, replay windows, admission of peers.
 //! - [`wire`]: bounds-checked cursors and the prefix of every datagram.
 //! - [`mech`]: receive windows, packing and fragmentation, timers, round-trip estimates.
+//! - [`shuffle`]: the fair hash that says who buffers what.
 //! - [`trace`]: what an observer of a member sees; the checker's only input.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ pub mod protocol;
 pub mod rng;
 pub mod seal;
 pub mod service;
+pub mod shuffle;
 pub mod time;
 pub mod trace;
 pub mod transmit;

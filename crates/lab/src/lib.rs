@@ -1,6 +1,7 @@
 //! Test beds and measurements: many hosts on one machine, and what groupcast does on them.
 //!
 //! - [`mod@bench`]: what the ring carries, beside the raw multicast limit of the same network.
+//! - [`papers`]: the papers' tables and figures, run, judged and drawn.
 //! - [`testbed`]: network namespaces behind a switch that can be slow, lossy or cut in parts.
 //! - [`process`]: processes on those hosts, their outputs and their cost.
 //!
@@ -8,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod papers;
 pub mod process;
 pub mod testbed;
 
