@@ -7,6 +7,7 @@
 //! - [`Cluster`]: a group of hosts for tests: submit, crash, pause, partition, look, judge.
 //! - [`swarm`]: seeds by the thousand, with random faults, judged for safety and for liveness.
 //! - [`link`]: links, switch buffers, shared Ethernet and IP for worlds of many hops.
+//! - [`topology`]: networks of many hops: their shapes, routes and multicast trees.
 //! - [`network`]: the switch, its links, and what goes wrong on them.
 //! - [`engine`]: the agenda and the virtual clock.
 //! - [`seal`]: a fake sealer with the size and the rules of the real one.
@@ -23,6 +24,7 @@ pub mod seal;
 #[cfg(test)]
 mod sequencer;
 pub mod swarm;
+pub mod topology;
 mod trace;
 mod world;
 

@@ -1,0 +1,1 @@
+//! Laws that a topology keeps.
