@@ -10,6 +10,7 @@ mod demo;
 mod failure;
 mod groups;
 mod keygen;
+mod lab;
 mod line;
 mod lines;
 mod publish;
@@ -50,6 +51,8 @@ enum Command {
     Check(check::Args),
     /// Measure throughput and latency on a test bed of this machine.
     Bench(bench::Args),
+    /// Regenerate the papers' tables and figures: data, plots, verdicts.
+    Lab(Box<lab::Args>),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Groups(args) => groups::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Bench(args) => bench::run(args),
+        Command::Lab(args) => lab::run(*args),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

@@ -10,6 +10,7 @@
 //! - [`context`]: where and with which seeds to run; many runs on many threads, results in order.
 //! - [`plot`]: what to draw, and SVG and PNG of it.
 //! - [`record`]: a run as it is kept: data, verdict, and the commit, host and seeds that they came from.
+//! - [`kept`]: the runs kept in docs/lab, and their index.
 //! - [`calc`]: rows in closed form.
 //!
 //! Adding a row: implement [`Reproduction`] in the folder of its paper, name it in [`registry`].
@@ -17,6 +18,7 @@
 pub mod calc;
 pub mod context;
 pub mod data;
+pub mod kept;
 pub mod plot;
 pub mod record;
 pub mod registry;
