@@ -1,9 +1,9 @@
-//! A shared Ethernet: one cable, many stations, carrier sense and collisions (IEEE 802.3 CSMA/CD).
+//! What a shared Ethernet is like.
 
 use std::time::Duration;
 
-use super::queue::QueueLimit;
-use super::spec::{ETHERNET_PAYLOAD_MIN, SpecError, nanos_on_wire};
+use crate::link::QueueLimit;
+use crate::link::spec::{ETHERNET_PAYLOAD_MIN, SpecError};
 
 /// What a shared Ethernet is like. The default is the 10 Mb/s Ethernet of the standard at a tenth of its longest cable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,8 +54,12 @@ impl Default for BusSpec {
 impl BusSpec {
     /// How long a station sends a frame with an IP packet of `ip_bytes` in it, preamble included.
     pub fn frame_time(&self, ip_bytes: u32) -> Duration {
-        let frame = u64::from(ip_bytes.max(self.payload_min)) + u64::from(self.overhead);
-        self.bits(u64::from(self.preamble) + frame * 8)
+        self.time_on_cable(self.frame_bytes(ip_bytes))
+    }
+
+    /// Bytes of the frame that carries an IP packet of `ip_bytes`, without preamble.
+    pub fn frame_bytes(&self, ip_bytes: u32) -> u32 {
+        ip_bytes.max(self.payload_min).saturating_add(self.overhead)
     }
 
     /// Whether a bus can be like this.
@@ -71,7 +75,8 @@ impl BusSpec {
                 field: "attempts_max",
             });
         }
-        let most = self.frame_time(0) / 2;
+        // The other may begin as late as it hears this one, and a third of a gap later if it has waited for the gap.
+        let most = self.frame_time(0).saturating_sub(self.gap / 3) / 2;
         if self.propagation > most {
             return Err(SpecError::BusTooLong {
                 propagation: self.propagation,
@@ -81,7 +86,12 @@ impl BusSpec {
         Ok(())
     }
 
-    fn bits(&self, bits: u64) -> Duration {
-        Duration::from_nanos(nanos_on_wire(bits.div_ceil(8), self.bandwidth))
+    pub(super) fn time_on_cable(&self, frame_bytes: u32) -> Duration {
+        self.bits(u64::from(self.preamble) + u64::from(frame_bytes) * 8)
+    }
+
+    pub(super) fn bits(&self, bits: u64) -> Duration {
+        let nanos = bits.saturating_mul(1_000_000_000);
+        Duration::from_nanos(nanos.div_ceil(self.bandwidth.max(1)))
     }
 }
