@@ -10,7 +10,7 @@ use groupcast_core::{
 };
 
 use super::Cluster;
-use crate::host::Status;
+use crate::host::{HostLoad, Status};
 use crate::world::{CHANNEL, Transited};
 
 impl<P: Ordered> Cluster<P> {
@@ -99,9 +99,15 @@ impl<P: Ordered> Cluster<P> {
         self.node(host).map(Node::counters).unwrap_or_default()
     }
 
-    /// Datagrams that `host` dropped at a full receive queue.
+    /// Datagrams that `host` dropped at a full receive buffer.
     pub fn overflowed(&self, host: usize) -> u64 {
-        self.world.hosts[host].overflowed
+        let load = self.load(host);
+        load.data.dropped + load.token.dropped
+    }
+
+    /// What the processor and the buffers of `host` went through.
+    pub fn load(&self, host: usize) -> HostLoad {
+        self.world.hosts[host].load()
     }
 
     /// All transitions of all protocol instances, in the order in which they happened.

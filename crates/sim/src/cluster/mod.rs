@@ -25,10 +25,11 @@ use groupcast_core::{MemberId, MessageId, Node, Ordered, Rng, Service, SubmitErr
 
 use crate::adversary::AdversaryConfig;
 use crate::clock::ClockRate;
-use crate::host::{HostConfig, Status};
+use crate::host::Status;
+use crate::host::config::HostConfig;
 use crate::network::{Block, DatagramInfo, Network, NetworkConfig};
 use crate::trace::Trace;
-use crate::world::{CHANNEL, Factory, World};
+use crate::world::{CHANNEL, Factory, Medium, World};
 
 /// What a cluster is like. All of its randomness follows from the seed.
 #[derive(Clone, PartialEq, Debug)]
@@ -93,7 +94,7 @@ impl<P: Ordered> Cluster<P> {
         let network = Network::new(config.network, config.hosts, rng.fork("network"));
         let world = World::new(
             config.hosts,
-            network,
+            Medium::Switch(Box::new(network)),
             config.host,
             config.multicast,
             config.keep_payloads,
@@ -284,6 +285,11 @@ impl<P: Ordered> Cluster<P> {
         result
     }
 
+    /// `host` is like this from now on; its process goes on.
+    pub fn set_host(&mut self, host: usize, config: HostConfig) {
+        self.world.set_host(host, config);
+    }
+
     /// The clock of `host` runs at `rate` from now on.
     pub fn set_clock_rate(&mut self, host: usize, rate: ClockRate) {
         self.world.set_clock_rate(host, rate);
@@ -294,22 +300,22 @@ impl<P: Ordered> Cluster<P> {
     /// Hosts of different components no longer reach each other; those in none are together in one more.
     pub fn partition(&mut self, components: &[&[usize]]) {
         for block in Block::partition(self.hosts(), components) {
-            self.world.network.block(block);
+            self.world.medium.switch().block(block);
         }
     }
 
     /// Nothing from `from` reaches `to` any more; the other way stays open.
     pub fn block(&mut self, from: usize, to: usize) {
         for block in Block::one_way(from, to) {
-            self.world.network.block(block);
+            self.world.medium.switch().block(block);
         }
     }
 
     /// Takes away all partitions, blocks, filters and extra losses of hosts, and the network's loss, duplication,
     /// reordering and corruption. Stopped processes stay stopped.
     pub fn heal(&mut self) {
-        self.world.network.heal();
-        let network = self.world.network.config_mut();
+        self.world.medium.switch().heal();
+        let network = self.world.medium.switch().config_mut();
         network.loss = 0.0;
         network.duplication = 0.0;
         network.reordering = 0.0;
@@ -318,22 +324,22 @@ impl<P: Ordered> Cluster<P> {
 
     /// Loses copies with this probability.
     pub fn set_loss(&mut self, loss: f64) {
-        self.world.network.config_mut().loss = loss;
+        self.world.medium.switch().config_mut().loss = loss;
     }
 
     /// Drops the first copy that `filter` chooses. It sees each copy on its way to one receiver.
     pub fn drop_next(&mut self, filter: impl FnMut(&DatagramInfo<'_>) -> bool + 'static) {
-        self.world.network.drop_once(filter);
+        self.world.medium.switch().drop_once(filter);
     }
 
     /// Drops every copy that `filter` chooses, until [`heal`](Self::heal).
     pub fn drop_all(&mut self, filter: impl FnMut(&DatagramInfo<'_>) -> bool + 'static) {
-        self.world.network.drop_all(filter);
+        self.world.medium.switch().drop_all(filter);
     }
 
     /// The network, for all else that it can do.
     pub fn network(&mut self) -> &mut Network {
-        &mut self.world.network
+        self.world.medium.switch()
     }
 
     /// An adversary records datagrams from now on.

@@ -139,7 +139,7 @@ fn a_stopped_process_handles_nothing_and_catches_up() {
 #[test]
 fn a_full_receive_queue_drops() {
     let mut config = ClusterConfig::new(2, 8);
-    config.host.token_queue = 3;
+    config.host.token_buffer.datagrams = 3;
     let mut cluster = cluster(config);
     cluster.must(
         "one configuration",

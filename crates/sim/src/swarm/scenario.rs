@@ -7,7 +7,7 @@ use groupcast_core::{Rng, Service, Time};
 
 use super::SwarmConfig;
 use super::fault::{Fault, FaultKind};
-use crate::host::HostConfig;
+use crate::host::config::{BufferLimit, Cost, HostConfig};
 use crate::network::NetworkConfig;
 
 /// A group, its network, its load and its faults.
@@ -131,11 +131,12 @@ fn random_network(multicast: bool, rng: &mut Rng) -> NetworkConfig {
 
 fn random_host(rng: &mut Rng) -> HostConfig {
     HostConfig {
-        receive_cost: Duration::from_micros(rng.range(1..20)),
-        send_cost: Duration::from_micros(1),
-        data_queue: 128 << rng.below(5),
-        token_queue: 32 << rng.below(4),
+        receive: Cost::per_call(Duration::from_micros(rng.range(1..20))),
+        send: Cost::per_call(Duration::from_micros(1)),
+        data_buffer: BufferLimit::datagrams(128 << rng.below(5)),
+        token_buffer: BufferLimit::datagrams(32 << rng.below(4)),
         segments_max: 1 << rng.below(6),
+        ..HostConfig::default()
     }
 }
 

@@ -60,6 +60,7 @@ impl<P: Ordered> World<P> {
         host.clock = clock;
         host.busy_until = now;
         host.spinning = 0;
+        self.perturb(index);
         self.tell(index, format_args!("starts as {local:?}"));
         self.drain(index);
         local

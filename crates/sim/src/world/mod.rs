@@ -3,24 +3,36 @@
 //! A datagram crosses it in up to four events: it reaches the switch, it arrives at each host, it is handled when the
 //! host's processor is free. After every event only the host that it touched is drained, and one timer event a host
 //! waits at a time; it may come early (the timeout moved on), which costs a glance.
+//!
+//! - `traffic`: datagrams from a process that sends to the hosts that they reach.
+//! - `process`: what a host's processor does, and in what order.
+//! - `user`: messages between a process and its user, who may be a client process.
+//! - `life`: starts, crashes, pauses, clocks; the adversary.
 
 mod life;
+mod measuring;
+mod medium;
 mod process;
 mod traffic;
+mod user;
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use groupcast_core::node::Channel;
 use groupcast_core::trace::Transition;
-use groupcast_core::{MemberId, Node, Ordered, Rng, Time, TransmitBuf};
+use groupcast_core::{Delivery, MemberId, MessageId, Ordered, Rng, SubmitError, Time, TransmitBuf};
 
+pub(crate) use self::measuring::Measuring;
+pub(crate) use self::medium::Medium;
 use crate::adversary::Adversary;
 use crate::engine::Agenda;
-use crate::host::{Datagram, Host, HostConfig, Received};
-use crate::network::Network;
+use crate::fabric::{Effects, Hop, Target};
+use crate::host::config::{HostConfig, Processors};
+use crate::host::{Datagram, Host, Machine, Offered, Received};
 use crate::record::{Record, TraceHash};
 use crate::trace::Trace;
 
@@ -43,20 +55,33 @@ enum Step {
         datagram: Rc<Datagram>,
         target: Target,
     },
+    /// A packet is at the end of a link of the fabric.
+    Hop(Hop),
     /// A copy is at a host.
     Arrive { host: usize, received: Received },
     /// A host's processor takes the next datagram.
     Work { host: usize },
+    /// A datagram leaves its host: the call that sends it is done.
+    Leave {
+        datagram: Rc<Datagram>,
+        target: Target,
+    },
+    /// A message of a client is at its daemon.
+    Offered {
+        host: usize,
+        life: u64,
+        offered: Offered,
+    },
+    /// The clients of a host take what waits for them.
+    Clients { host: usize, life: u64 },
+    /// The clients of a host have what they took.
+    Delivered { host: usize, life: u64 },
+    /// An interval begins in which a host's process may be forced to sleep.
+    Perturb { host: usize, generation: u64 },
     /// A host's timeout may be due.
     Timer { host: usize, generation: u64 },
     /// The adversary strikes.
     Attack { generation: u64 },
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Target {
-    All,
-    Host(usize),
 }
 
 /// A transition of a host's protocol, and when.
@@ -70,14 +95,46 @@ pub struct Transited {
     pub transition: Transition,
 }
 
+/// What a world tells whoever measures it, in the order in which it happens.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// A process took a message of its user.
+    Accepted {
+        host: usize,
+        id: MessageId,
+        len: usize,
+    },
+    /// A process refused a message of its user for good.
+    Refused { host: usize, error: SubmitError },
+    /// A message reached the user: the client, where there are clients.
+    Delivered { host: usize, delivery: Delivery },
+    /// A user whose message was not taken ([`Offer::Full`]) can try again.
+    Room { host: usize },
+}
+
+/// What became of a message that a user offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Offer {
+    /// It is on its way to the process, which will accept or refuse it.
+    Taken,
+    /// Too much waits already: [`Told::Room`] says when not.
+    Full,
+    /// No process runs there.
+    Down,
+}
+
 pub(crate) struct World<P> {
-    pub(crate) network: Network,
+    pub(crate) medium: Medium,
     pub(crate) hosts: Vec<Host<P>>,
     pub(crate) record: Rc<RefCell<Record>>,
     pub(crate) transitions: Vec<Transited>,
     pub(crate) trace: Option<Trace>,
     agenda: Agenda<Step>,
-    host_config: HostConfig,
+    /// The machines that hosts share.
+    machines: BTreeMap<u32, Machine>,
+    /// What happened to messages, for whoever measures and takes it out after every step; `None` if nobody does, and
+    /// then [`Seen`](crate::host::Seen) keeps the deliveries.
+    pub(crate) told: Option<VecDeque<Told>>,
     /// Whether the network has multicast.
     multicast: bool,
     /// Whether the payloads of deliveries are kept for inspection.
@@ -91,32 +148,34 @@ pub(crate) struct World<P> {
     hash: TraceHash,
     /// Taken only while a node writes into it.
     buf: Option<TransmitBuf>,
+    /// How many segments it takes.
+    buf_segments: usize,
     mesh: Vec<SocketAddr>,
+    /// What the fabric's last call led to, empty between calls.
+    effects: Effects,
+    pub(crate) measuring: Option<Measuring>,
 }
 
 impl<P: Ordered> World<P> {
     pub(crate) fn new(
         hosts: usize,
-        network: Network,
+        medium: Medium,
         host_config: HostConfig,
         multicast: bool,
         keep_payloads: bool,
         factory: Factory<P>,
         rng: Rng,
     ) -> Self {
-        let buf = TransmitBuf::new(
-            host_config.segments_max,
-            Node::<P>::HEADROOM,
-            crate::seal::TAG_LEN,
-        );
-        Self {
-            network,
-            hosts: (0..hosts).map(|_| Host::new()).collect(),
+        let config = Rc::new(host_config);
+        let mut world = Self {
+            medium,
+            hosts: (0..hosts).map(|_| Host::new(Rc::clone(&config))).collect(),
             record: Record::new(),
             transitions: Vec::new(),
             trace: None,
             agenda: Agenda::new(),
-            host_config,
+            machines: BTreeMap::new(),
+            told: None,
             multicast,
             keep_payloads,
             factory,
@@ -126,8 +185,26 @@ impl<P: Ordered> World<P> {
             attacks: 0,
             attacking: false,
             hash: TraceHash::new(),
-            buf: Some(buf),
+            buf: None,
+            buf_segments: 0,
             mesh: Vec::new(),
+            effects: Effects::default(),
+            measuring: None,
+        };
+        world.join_machine(&config);
+        world
+    }
+
+    /// A host is like this from now on. Its process, if one runs, goes on.
+    pub(crate) fn set_host(&mut self, index: usize, config: HostConfig) {
+        self.join_machine(&config);
+        self.hosts[index].config = Rc::new(config);
+        self.perturb(index);
+    }
+
+    fn join_machine(&mut self, config: &HostConfig) {
+        if let Processors::Shared { machine, cores } = config.processors {
+            self.machines.entry(machine).or_default().grow(cores);
         }
     }
 
@@ -155,8 +232,20 @@ impl<P: Ordered> World<P> {
         self.record.borrow_mut().now = self.agenda.now();
         match step {
             Step::Switch { datagram, target } => self.switch(&datagram, target),
+            Step::Hop(hop) => self.hop(hop),
             Step::Arrive { host, received } => self.arrive(host, received),
             Step::Work { host } => self.work(host),
+            Step::Leave { datagram, target } => {
+                self.depart(&datagram, target);
+            }
+            Step::Offered {
+                host,
+                life,
+                offered,
+            } => self.take_offer(host, life, offered),
+            Step::Clients { host, life } => self.wake_clients(host, life),
+            Step::Delivered { host, life } => self.clients_have(host, life),
+            Step::Perturb { host, generation } => self.may_sleep(host, generation),
             Step::Timer { host, generation } => self.time_out(host, generation),
             Step::Attack { generation } => self.attack(generation),
         }

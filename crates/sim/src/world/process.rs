@@ -1,63 +1,189 @@
-//! What a host does: takes datagrams and timeouts as its processor is free, and drains its node after each.
+//! What a host's processor does: receives, submits and delivers one call after the other, runs the timeouts, and drains
+//! the node after each.
+//!
+//! ```text
+//!  datagram ─▶ buffer ─┐                        ┌─▶ handled, node drained ─▶ sends, each call with its own cost
+//!  offer ────▶ queue ──┼─▶ next task ─ its cost ┼─▶ submitted
+//!  delivery ─▶ outbox ─┘   (one processor)      └─▶ given to the clients
+//! ```
+//!
+//! With [`Effect::Begin`] a task takes effect before its cost, with [`Effect::End`] after it; see there.
+
+use std::time::Duration;
 
 use bytes::BytesMut;
 use groupcast_core::node::Route;
 use groupcast_core::trace::Transition;
-use groupcast_core::{Event, Node, Ordered, SocketClass, Time};
+use groupcast_core::{Event, Node, Ordered, Time, TransmitBuf};
 
-use super::{SPINNING_MAX, Step, Target, Transited, World};
-use crate::host::{Received, Status};
+use super::{SPINNING_MAX, Step, Told, Transited, World};
+use crate::fabric::Target;
+use crate::host::config::{Effect, Processors};
+use crate::host::{Received, Status, Task};
 use crate::network::body_of;
 use crate::trace::{Trace, TraceLevel};
+
+/// Timeouts wait for unread datagrams for at most this long, as the network driver's do: what they wait for may lie
+/// there.
+const BACKLOG_MAX: Duration = Duration::from_millis(50);
 
 impl<P: Ordered> World<P> {
     /// A copy is at a host, whoever brought it.
     pub(crate) fn arrive(&mut self, index: usize, received: Received) {
         let now = self.agenda.now();
         let host = &mut self.hosts[index];
-        let idle = host.busy_until <= now && host.queues_are_empty();
         match host.status {
             Status::Down | Status::Left => {}
-            Status::Up if idle => self.receive(index, received),
+            Status::Paused => host.enqueue(received),
             Status::Up => {
-                host.enqueue(&self.host_config, received);
-                self.schedule_work(index);
+                let idle = host.busy_until <= now && !host.has_work();
+                if idle && host.config.effect == Effect::Begin {
+                    self.receive(index, received);
+                } else {
+                    host.enqueue(received);
+                    self.wake(index);
+                    self.schedule_work(index);
+                }
             }
-            Status::Paused => host.enqueue(&self.host_config, received),
         }
+    }
+
+    /// A process that sleeps begins to wake up.
+    pub(super) fn wake(&mut self, index: usize) {
+        let now = self.agenda.now();
+        let host = &mut self.hosts[index];
+        if host.awake || host.config.effect == Effect::Begin {
+            return;
+        }
+        host.awake = true;
+        host.busy_until = host.busy_until.max(now) + host.config.wake_up;
+        let cost = host.config.wait;
+        self.compute(index, cost);
     }
 
     pub(super) fn schedule_work(&mut self, index: usize) {
         let host = &mut self.hosts[index];
-        if !host.work_scheduled && !host.queues_are_empty() {
+        if !host.work_scheduled && (host.awake || host.has_work()) {
             host.work_scheduled = true;
             self.agenda
                 .push(host.busy_until, Step::Work { host: index });
         }
     }
 
+    /// The processor is free, or was about to be: what it was at takes effect, and it takes up the next.
     pub(super) fn work(&mut self, index: usize) {
+        let now = self.agenda.now();
         let host = &mut self.hosts[index];
         host.work_scheduled = false;
         if host.status != Status::Up {
             return;
         }
-        if host.busy_until > self.agenda.now() {
-            // A timeout took the processor in between.
-            self.schedule_work(index);
-            return;
+        // A timeout may have taken the processor in between.
+        if host.busy_until <= now
+            && let Some(task) = host.task.take()
+        {
+            self.perform(index, task);
         }
-        let first = host
-            .node
-            .as_ref()
-            .map_or(SocketClass::Token, Node::read_first);
-        if let Some(received) = host.dequeue(first) {
-            self.receive(index, received);
+        if self.hosts[index].busy_until <= now {
+            self.begin(index);
         }
         self.schedule_work(index);
     }
 
+    /// Takes up the next task, or goes to sleep.
+    fn begin(&mut self, index: usize) {
+        let now = self.agenda.now();
+        let host = &mut self.hosts[index];
+        if host.status != Status::Up {
+            return;
+        }
+        match host.config.effect {
+            Effect::Begin => {
+                let first = host.read_first();
+                if let Some(received) = host.dequeue(first) {
+                    self.receive(index, received);
+                } else if let Some(task) = host.next_for_user() {
+                    let cost = host.task_cost(&task);
+                    self.compute(index, cost);
+                    self.perform(index, task);
+                }
+            }
+            Effect::End => {
+                let Some(task) = host.next_task() else {
+                    host.awake = false;
+                    return;
+                };
+                let cost = host.task_cost(&task);
+                if self.compute(index, cost) > now {
+                    self.hosts[index].task = Some(task);
+                } else {
+                    self.perform(index, task);
+                }
+            }
+        }
+    }
+
+    /// A task takes effect.
+    pub(super) fn perform(&mut self, index: usize, task: Task) {
+        match task {
+            Task::Receive(batch) => {
+                self.hosts[index].received_in_turn += batch.len() as u32;
+                for received in batch {
+                    self.handle(index, received);
+                }
+                self.drain(index);
+            }
+            Task::Submit(offers) => {
+                self.submit_all(index, offers);
+                self.drain(index);
+            }
+            Task::Deliver(deliveries) => self.give_to_clients(index, deliveries),
+        }
+    }
+
+    /// Keeps a host's processor busy for `cost` more; until when.
+    pub(super) fn compute(&mut self, index: usize, cost: Duration) -> Time {
+        let now = self.agenda.now();
+        let host = &mut self.hosts[index];
+        host.load.processor += cost;
+        let from = host.busy_until.max(now);
+        host.busy_until = match host.config.processors {
+            Processors::Shared { machine, .. } if !cost.is_zero() => {
+                let machine = self.machines.entry(machine).or_default();
+                machine.work(from, cost)
+            }
+            _ => from + cost,
+        };
+        host.busy_until
+    }
+
+    /// A sending call with datagrams of these lengths, which the network copies so often; when they leave.
+    pub(super) fn pay_for_sending(
+        &mut self,
+        index: usize,
+        lens: impl Iterator<Item = usize>,
+        copies: u64,
+    ) -> Time {
+        let config = &self.hosts[index].config;
+        let (effect, cost) = (config.effect, config.send_cost(lens, copies));
+        let done = self.compute(index, cost);
+        match effect {
+            Effect::Begin => self.agenda.now(),
+            Effect::End => done,
+        }
+    }
+
+    /// Takes a datagram with a call of its own: first the effect, then the cost.
     fn receive(&mut self, index: usize, received: Received) {
+        let len = received.datagram.bytes.len();
+        self.handle(index, received);
+        let cost = self.hosts[index].config.receive_cost([len].into_iter());
+        self.compute(index, cost);
+        self.drain(index);
+    }
+
+    /// A datagram goes to the host's node, which is to be drained then.
+    fn handle(&mut self, index: usize, received: Received) {
         let now = self.agenda.now();
         let Received { datagram, flipped } = received;
         let mut bytes = BytesMut::from(&datagram.bytes[..]);
@@ -70,7 +196,6 @@ impl<P: Ordered> World<P> {
         let host = &mut self.hosts[index];
         let Some(node) = &mut host.node else { return };
         let result = node.handle_datagram(host.clock.local(now), datagram.source, bytes);
-        host.busy_until = now + self.host_config.receive_cost;
         host.spinning = 0;
         if let Some(trace) = &mut self.trace
             && trace.level >= TraceLevel::Datagrams
@@ -85,7 +210,6 @@ impl<P: Ordered> World<P> {
                 format_args!("<- h{from} {class:?} {body}{outcome}"),
             );
         }
-        self.drain(index);
     }
 
     pub(super) fn time_out(&mut self, index: usize, generation: u64) {
@@ -99,29 +223,66 @@ impl<P: Ordered> World<P> {
             return;
         }
         if host.busy_until > now {
-            host.timer = Some(host.busy_until);
-            let timer = Step::Timer {
-                host: index,
-                generation,
-            };
-            self.agenda.push(host.busy_until, timer);
+            self.delay_timer(index, generation);
             return;
         }
+        if !self.timeout_is_due(index) {
+            self.arm(index);
+            return;
+        }
+        self.wake(index);
+        if self.hosts[index].busy_until > now {
+            self.delay_timer(index, generation);
+        } else if !self.waits_for_backlog(index) {
+            self.run_timeouts(index);
+        }
+        self.schedule_work(index);
+    }
+
+    /// Whether a timeout of the node is due.
+    fn timeout_is_due(&self, index: usize) -> bool {
+        let host = &self.hosts[index];
+        let local = host.clock.local(self.agenda.now());
+        let due = host.node.as_ref().and_then(Node::poll_timeout);
+        due.is_some_and(|due| due <= local)
+    }
+
+    /// Whether what is due waits until the datagrams that lie in the buffers have been read: their draining arms the
+    /// timer again.
+    fn waits_for_backlog(&self, index: usize) -> bool {
+        let host = &self.hosts[index];
+        let receives = !host.queues_are_empty() || matches!(host.task, Some(Task::Receive(_)));
+        let due = host.node.as_ref().and_then(Node::poll_timeout);
+        host.config.effect == Effect::End
+            && receives
+            && due.is_some_and(|due| self.agenda.now() - host.clock.world(due) < BACKLOG_MAX)
+    }
+
+    fn run_timeouts(&mut self, index: usize) {
+        let now = self.agenda.now();
+        let host = &mut self.hosts[index];
         let local = host.clock.local(now);
         let Some(node) = &mut host.node else { return };
-        if node.poll_timeout().is_some_and(|due| due <= local) {
-            self.hash.absorb(!now.as_nanos() ^ (index as u64) << 56);
-            node.handle_timeout(local);
-            let due = node.poll_timeout().is_some_and(|due| due <= local);
-            host.spinning = if due { host.spinning + 1 } else { 0 };
-            assert!(
-                host.spinning < SPINNING_MAX,
-                "the timeouts of host {index} never move on: its protocol would spin"
-            );
-            self.drain(index);
-        } else {
-            self.arm(index);
-        }
+        self.hash.absorb(!now.as_nanos() ^ (index as u64) << 56);
+        node.handle_timeout(local);
+        let due = node.poll_timeout().is_some_and(|due| due <= local);
+        host.spinning = if due { host.spinning + 1 } else { 0 };
+        assert!(
+            host.spinning < SPINNING_MAX,
+            "the timeouts of host {index} never move on: its protocol would spin"
+        );
+        self.drain(index);
+    }
+
+    /// The timer event comes again when the processor is free.
+    fn delay_timer(&mut self, index: usize, generation: u64) {
+        let host = &mut self.hosts[index];
+        host.timer = Some(host.busy_until);
+        let timer = Step::Timer {
+            host: index,
+            generation,
+        };
+        self.agenda.push(host.busy_until, timer);
     }
 
     /// Takes everything out of a host's node: what it sends, what it tells, when it wants to be called.
@@ -137,12 +298,13 @@ impl<P: Ordered> World<P> {
             self.hosts[index].close(Status::Left);
         } else {
             self.arm(index);
+            self.schedule_work(index);
         }
     }
 
     fn drain_transmits(&mut self, index: usize) {
         let now = self.agenda.now();
-        let mut buf = self.buf.take().expect("it is back after every drain");
+        let mut buf = self.take_buf(index);
         loop {
             let host = &mut self.hosts[index];
             let local = host.clock.local(now);
@@ -167,6 +329,18 @@ impl<P: Ordered> World<P> {
         self.buf = Some(buf);
     }
 
+    /// The buffer, for as many segments as the host has in a send. It must be put back.
+    fn take_buf(&mut self, index: usize) -> TransmitBuf {
+        let segments = self.hosts[index].config.segments_max;
+        match self.buf.take() {
+            Some(buf) if self.buf_segments == segments => buf,
+            _ => {
+                self.buf_segments = segments;
+                TransmitBuf::new(segments, Node::<P>::HEADROOM, crate::seal::TAG_LEN)
+            }
+        }
+    }
+
     /// Whether there was any event.
     fn drain_events(&mut self, index: usize) -> bool {
         let now = self.agenda.now();
@@ -182,14 +356,26 @@ impl<P: Ordered> World<P> {
             }
             match event {
                 Event::Deliver(mut delivery) => {
-                    if !self.keep_payloads {
-                        delivery.payload.clear();
+                    if host.config.clients.is_some() {
+                        host.outbox.push_back(delivery.clone());
+                    } else if let Some(told) = &mut self.told {
+                        let delivery = delivery.clone();
+                        told.push_back(Told::Delivered {
+                            host: index,
+                            delivery,
+                        });
                     }
-                    host.seen.deliveries.push(delivery);
+                    if self.told.is_none() {
+                        if !self.keep_payloads {
+                            delivery.payload.clear();
+                        }
+                        host.seen.deliveries.push(delivery);
+                    }
                 }
                 Event::Configuration(configuration) => {
                     host.seen.configurations.push(configuration);
                 }
+                Event::Writable => host.submit_blocked = false,
                 Event::NameInUse { .. } => host.seen.name_in_use = true,
                 Event::Left => host.status = Status::Left,
                 _ => {}

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use groupcast_core::{Ordered, SocketClass, TransmitBuf};
+use groupcast_core::{Ordered, SocketClass, Time, TransmitBuf};
 
-use super::{Step, Target, World};
+use super::{Medium, Step, World};
+use crate::fabric::{Hop, Reached, Target};
 use crate::host::{self, Datagram, Received};
 use crate::network::body_of;
 use crate::trace::TraceLevel;
@@ -32,43 +33,79 @@ impl<P: Ordered> World<P> {
         buf: &TransmitBuf,
     ) {
         let now = self.agenda.now();
-        for segment in buf.iter() {
+        let copies = match target {
+            Target::All => self.hosts.len() - 1,
+            Target::Host(_) => 1,
+        };
+        let batch = self.hosts[from].config.send_batch.max(1) as usize;
+        let mut departs = now;
+        for (number, segment) in buf.iter().enumerate() {
+            if number % batch == 0 {
+                let call = buf.iter().skip(number).take(batch);
+                departs = self.pay_for_sending(from, call.map(<[u8]>::len), copies as u64);
+            }
             self.hash.absorb(now.as_nanos() ^ (from as u64) << 48);
             self.hash.absorb(tail(segment));
-            let departure = self.network.leave(now, from, segment.len());
-            let host = &mut self.hosts[from];
-            host.busy_until = host.busy_until.max(now) + self.host_config.send_cost;
-            if let Some(trace) = &mut self.trace
-                && trace.level >= TraceLevel::Datagrams
-            {
-                let body = trace.describe(class, body_of(segment));
-                let (len, drop) = (
-                    segment.len(),
-                    if departure.is_none() { " DROPPED" } else { "" },
-                );
-                trace.line(
-                    now,
-                    from,
-                    format_args!("-> {target:?} {class:?} {len} B {body}{drop}"),
-                );
-            }
-            let Some(departure) = departure else {
-                continue;
-            };
-            // A full send buffer stops the whole process: it has one thread.
-            host.busy_until = host.busy_until.max(departure.room);
+            self.measure_sent(from, class, segment);
             let datagram = Rc::new(Datagram {
                 from,
                 source: host::address(from),
                 class,
                 bytes: segment.into(),
             });
-            if let Some(adversary) = &mut self.adversary {
-                adversary.record(&datagram);
+            let drops = if departs > now {
+                let datagram = Rc::clone(&datagram);
+                self.agenda.push(departs, Step::Leave { datagram, target });
+                false
+            } else {
+                !self.depart(&datagram, target)
+            };
+            if let Some(trace) = &mut self.trace
+                && trace.level >= TraceLevel::Datagrams
+            {
+                let body = trace.describe(class, body_of(segment));
+                let (len, drop) = (segment.len(), if drops { " DROPPED" } else { "" });
+                trace.line(
+                    now,
+                    from,
+                    format_args!("-> {target:?} {class:?} {len} B {body}{drop}"),
+                );
             }
-            self.agenda
-                .push(departure.at_switch, Step::Switch { datagram, target });
         }
+    }
+
+    /// A datagram leaves its host, over whatever medium there is. Returns whether it did not find the send buffer full
+    /// for too long.
+    pub(super) fn depart(&mut self, datagram: &Rc<Datagram>, target: Target) -> bool {
+        let now = self.agenda.now();
+        let room = match &mut self.medium {
+            Medium::Switch(_) => self.leave(datagram, target),
+            Medium::Fabric(fabric) => {
+                let room = fabric.send(now, datagram, target, &mut self.effects);
+                self.settle_effects();
+                Some(room.unwrap_or(now))
+            }
+        };
+        // A full send buffer stops the whole process: it has one thread.
+        let host = &mut self.hosts[datagram.from];
+        host.busy_until = host.busy_until.max(room.unwrap_or(now));
+        room.is_some()
+    }
+
+    // Through the switch.
+
+    /// Leaves for the switch. Returns when the send buffer has room again, or `None` if it was dropped there.
+    fn leave(&mut self, datagram: &Rc<Datagram>, target: Target) -> Option<Time> {
+        let now = self.agenda.now();
+        let network = self.medium.switch();
+        let departure = network.leave(now, datagram.from, datagram.bytes.len())?;
+        if let Some(adversary) = &mut self.adversary {
+            adversary.record(datagram);
+        }
+        let datagram = Rc::clone(datagram);
+        self.agenda
+            .push(departure.at_switch, Step::Switch { datagram, target });
+        Some(departure.room)
     }
 
     pub(super) fn switch(&mut self, datagram: &Rc<Datagram>, target: Target) {
@@ -84,9 +121,8 @@ impl<P: Ordered> World<P> {
 
     fn descend(&mut self, datagram: &Rc<Datagram>, to: usize) {
         let now = self.agenda.now();
-        let arrivals =
-            self.network
-                .deliver(now, datagram.from, to, datagram.class, &datagram.bytes);
+        let network = self.medium.switch();
+        let arrivals = network.deliver(now, datagram.from, to, datagram.class, &datagram.bytes);
         for arrival in arrivals.into_iter().flatten() {
             let received = Received {
                 datagram: Rc::clone(datagram),
@@ -94,6 +130,38 @@ impl<P: Ordered> World<P> {
             };
             self.agenda
                 .push(arrival.at, Step::Arrive { host: to, received });
+        }
+    }
+
+    // Over the fabric.
+
+    /// A packet has crossed a link.
+    pub(super) fn hop(&mut self, hop: Hop) {
+        let now = self.agenda.now();
+        self.medium.fabric().handle(now, hop, &mut self.effects);
+        self.settle_effects();
+    }
+
+    /// What a call of the fabric led to.
+    fn settle_effects(&mut self) {
+        for (at, hop) in self.effects.later.drain(..) {
+            self.agenda.push(at, Step::Hop(hop));
+        }
+        if self.effects.reached.is_empty() {
+            return;
+        }
+        // Receiving makes hosts send, which fills the effects again.
+        let mut effects = std::mem::take(&mut self.effects);
+        for Reached {
+            host,
+            datagram,
+            flipped,
+        } in effects.reached.drain(..)
+        {
+            self.arrive(host, Received { datagram, flipped });
+        }
+        if self.effects.is_empty() {
+            self.effects = effects;
         }
     }
 }

@@ -1,0 +1,444 @@
+//! The fabric: datagrams over a topology, hop by hop.
+//!
+//! A datagram is cut into IP packets that fit the MTU, and each packet goes its way on its own: over the links of a
+//! unicast path, or down a multicast tree, one event a hop. A packet is dropped where a queue is full, where chance
+//! takes it, or where a switch has no memory; the host puts its datagram together again only if all packets of it came.
+//!
+//! It knows nothing of protocols, processes or clocks: [`Fabric::send`] and [`Fabric::handle`] take a time and leave in
+//! [`Effects`] what happens later and what arrived. The world owns the agenda.
+//!
+//! - `route`: which ways a packet takes from where it is.
+//! - `tap`: packets on their way into a pcap file.
+
+mod route;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use groupcast_core::{Rng, Time};
+
+pub use self::route::Multicast;
+use self::route::Router;
+use crate::host::Datagram;
+use crate::link::bus::{Bus, BusCounters, BusStep, Delivered};
+use crate::link::ip::{self, Reassembly, ReassemblyConfig};
+use crate::link::{Arrival, LinkCounters, LinkSpec, LinkState, Passage, SwitchBuffer};
+use crate::topology::{EdgeId, Kind, Topology, Vertex, Way};
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Target {
+    /// To all hosts that joined the group, but its sender.
+    All,
+    /// To one host.
+    Host(usize),
+}
+
+/// What a fabric is made of.
+#[derive(Clone, Debug)]
+pub struct FabricConfig {
+    /// Vertices, links and where the hosts are.
+    pub topology: Topology,
+    /// How a datagram to the group finds its way.
+    pub multicast: Multicast,
+    /// The largest IP packet, in bytes; larger datagrams are fragmented.
+    pub mtu: u32,
+    /// Whether a host waits while the queue of its own link is full, as a process does at a full send buffer; else the
+    /// packet is dropped there like everywhere else, as in ns-2.
+    pub senders_wait: bool,
+}
+
+/// One IP packet of a datagram on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Packet {
+    datagram: Rc<Datagram>,
+    target: Target,
+    /// Of the datagram: equal for all its packets.
+    number: u64,
+    /// IP header included.
+    bytes: u32,
+    fragment: u32,
+    fragments: u32,
+    /// On its way to the shared tree, which it has not met yet.
+    off_tree: bool,
+    flipped: Option<u32>,
+}
+
+/// Something that the fabric has to do later.
+#[derive(Debug)]
+pub(crate) enum Hop {
+    /// A packet is at the far end of a way.
+    Over { way: Way, packet: Packet },
+    /// A shared Ethernet has something to do.
+    Bus { vertex: Vertex, step: BusStep },
+}
+
+/// A datagram that is whole at a host.
+#[derive(Debug)]
+pub(crate) struct Reached {
+    pub(crate) host: usize,
+    pub(crate) datagram: Rc<Datagram>,
+    pub(crate) flipped: Option<u32>,
+}
+
+/// What a call led to. The caller drains it.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) later: Vec<(Time, Hop)>,
+    pub(crate) reached: Vec<Reached>,
+}
+
+impl Effects {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.later.is_empty() && self.reached.is_empty()
+    }
+}
+
+/// What one direction of a link did.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WayUse {
+    /// Which.
+    pub way: Way,
+    /// Its tail and head.
+    pub ends: [Vertex; 2],
+    /// What it did.
+    pub counters: LinkCounters,
+}
+
+/// A network of links at work.
+pub struct Fabric {
+    config: FabricConfig,
+    links: Vec<LinkState>,
+    buffers: BTreeMap<Vertex, SwitchBuffer>,
+    buses: BTreeMap<Vertex, Bus<Packet>>,
+    /// Packets of datagrams that are not whole yet, by host.
+    reassembly: Vec<Reassembly<u64>>,
+    /// Which component each host is in, while the hosts are cut apart.
+    components: Option<Vec<u32>>,
+    router: Router,
+    rng: Rng,
+    datagrams: u64,
+    hops: u64,
+}
+
+impl Fabric {
+    /// All links idle, all hosts in the group.
+    pub(crate) fn new(config: FabricConfig, rng: &Rng) -> Self {
+        let topology = &config.topology;
+        let (mut buffers, mut buses) = (BTreeMap::new(), BTreeMap::new());
+        for vertex in topology.vertices() {
+            match topology.kind(vertex) {
+                Kind::Plain => {}
+                Kind::Switch { buffer } => {
+                    buffers.insert(vertex, SwitchBuffer::new(buffer));
+                }
+                Kind::Bus(spec) => {
+                    let rng = rng.fork("bus").fork_index(u64::from(vertex.0));
+                    let stations = topology.ways_from(vertex).count();
+                    buses.insert(vertex, Bus::new(spec, stations, rng));
+                }
+            }
+        }
+        let hosts = topology.hosts().len();
+        Self {
+            links: vec![LinkState::new(); topology.ways().len()],
+            buffers,
+            buses,
+            reassembly: vec![Reassembly::new(ReassemblyConfig::default()); hosts],
+            components: None,
+            router: Router::new(config.multicast, hosts),
+            rng: rng.fork("fabric"),
+            datagrams: 0,
+            hops: 0,
+            config,
+        }
+    }
+
+    /// How many packets have crossed a link.
+    pub fn hops(&self) -> u64 {
+        self.hops
+    }
+
+    /// The network as it is.
+    pub fn topology(&self) -> &Topology {
+        &self.config.topology
+    }
+
+    /// What each direction of each link did so far.
+    pub fn uses(&self) -> impl Iterator<Item = WayUse> + '_ {
+        let topology = &self.config.topology;
+        self.links.iter().enumerate().map(|(index, link)| {
+            let way = Way(index as u32);
+            WayUse {
+                way,
+                ends: [topology.tail(way), topology.head(way)],
+                counters: link.counters(),
+            }
+        })
+    }
+
+    /// The shared Ethernets and what they did.
+    pub fn buses(&self) -> impl Iterator<Item = (Vertex, BusCounters)> + '_ {
+        let counters = |(vertex, bus): (&Vertex, &Bus<Packet>)| (*vertex, bus.counters());
+        self.buses.iter().map(counters)
+    }
+
+    // Traffic.
+
+    /// A host sends a datagram. Returns until when its process must wait for room, if it must.
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        datagram: &Rc<Datagram>,
+        target: Target,
+        effects: &mut Effects,
+    ) -> Option<Time> {
+        let from = self.config.topology.hosts()[datagram.from];
+        let number = self.datagrams;
+        self.datagrams += 1;
+        let mut room = None;
+        let payload = datagram.bytes.len() as u32;
+        let fragments = ip::fragments(payload, self.config.mtu).count() as u32;
+        for (fragment, bytes) in ip::fragments(payload, self.config.mtu).enumerate() {
+            let packet = Packet {
+                datagram: Rc::clone(datagram),
+                target,
+                number,
+                bytes,
+                fragment: fragment as u32,
+                fragments,
+                off_tree: false,
+                flipped: None,
+            };
+            room = room.max(self.depart(now, from, packet, effects));
+        }
+        room
+    }
+
+    /// A packet begins its way at the vertex of its sender.
+    fn depart(
+        &mut self,
+        now: Time,
+        at: Vertex,
+        mut packet: Packet,
+        effects: &mut Effects,
+    ) -> Option<Time> {
+        packet.off_tree = self
+            .router
+            .is_off_tree(&self.config.topology, at, packet.target);
+        self.deliver_at(now, at, &packet, effects);
+        let mut room = None;
+        let mut ways = std::mem::take(&mut self.router.ways);
+        self.router
+            .onward(&self.config.topology, at, None, &packet, &mut ways);
+        for way in &ways {
+            let begins = if self.config.senders_wait {
+                let begins = self.room_on(now, *way, packet.bytes);
+                room = room.max(begins);
+                begins.unwrap_or(now)
+            } else {
+                now
+            };
+            self.cross(begins, *way, packet.clone(), effects);
+        }
+        self.router.ways = ways;
+        room
+    }
+
+    /// When a host's own link has room for `bytes` more, if it has none now.
+    fn room_on(&mut self, now: Time, way: Way, bytes: u32) -> Option<Time> {
+        let spec = self.config.topology.spec(way);
+        let limit = spec.queue.bytes?;
+        let (waiting, _) = self.links[way.index()].waiting(now);
+        let excess = (waiting + spec.wire_bytes(bytes)).saturating_sub(limit);
+        (excess > 0).then(|| now + spec.serialisation(excess.min(u64::from(u32::MAX)) as u32))
+    }
+
+    /// Something that was to happen later happens.
+    pub(crate) fn handle(&mut self, now: Time, hop: Hop, effects: &mut Effects) {
+        match hop {
+            Hop::Over { way, packet } => self.arrive(now, way, packet, effects),
+            Hop::Bus { vertex, step } => self.work_bus(now, vertex, step, effects),
+        }
+    }
+
+    /// A packet is at the head of `way`: for whoever is there, and onward.
+    fn arrive(&mut self, now: Time, way: Way, mut packet: Packet, effects: &mut Effects) {
+        self.hops += 1;
+        if !self.config.topology.is_up(way.edge()) {
+            return;
+        }
+        let at = self.config.topology.head(way);
+        let mut came_by = Some(way);
+        if packet.off_tree
+            && !self
+                .router
+                .is_off_tree(&self.config.topology, at, packet.target)
+        {
+            // It has met the shared tree: from here in all directions, where it came from too if the tree goes there.
+            packet.off_tree = false;
+            came_by = None;
+        }
+        self.deliver_at(now, at, &packet, effects);
+        let mut ways = std::mem::take(&mut self.router.ways);
+        self.router
+            .onward(&self.config.topology, at, came_by, &packet, &mut ways);
+        if let Some((last, others)) = ways.split_last() {
+            for way in others {
+                self.cross(now, *way, packet.clone(), effects);
+            }
+            self.cross(now, *last, packet, effects);
+        }
+        self.router.ways = ways;
+    }
+
+    /// A packet is to cross `way`.
+    fn cross(&mut self, now: Time, way: Way, packet: Packet, effects: &mut Effects) {
+        let topology = &self.config.topology;
+        let (tail, head) = (topology.tail(way), topology.head(way));
+        if !self.buses.is_empty() && self.buses.contains_key(&head) {
+            self.enqueue_on_bus(now, head, tail, packet, effects);
+            return;
+        }
+        let spec = topology.spec(way);
+        let link = &mut self.links[way.index()];
+        let passage = if self.buffers.is_empty() {
+            link.pass(now, packet.bytes, spec, &mut self.rng)
+        } else if let Some(buffer) = self.buffers.get_mut(&tail) {
+            link.pass_buffered(now, packet.bytes, spec, buffer, &mut self.rng)
+        } else {
+            link.pass(now, packet.bytes, spec, &mut self.rng)
+        };
+        let Passage::Through { first, second } = passage else {
+            return;
+        };
+        if let Some(copy) = second {
+            effects.later.push(over(way, packet.clone(), copy));
+        }
+        effects.later.push(over(way, packet, first));
+    }
+
+    /// Gives a packet to the host at `at`, if it is for it.
+    fn deliver_at(&mut self, now: Time, at: Vertex, packet: &Packet, effects: &mut Effects) {
+        let Some(host) = self.config.topology.host_at(at) else {
+            return;
+        };
+        if !self.is_for(packet, host) {
+            return;
+        }
+        let (fragment, fragments) = (packet.fragment, packet.fragments);
+        let flipped = match packet.flipped {
+            None => None,
+            Some(bit) => match ip::payload_bit(fragment, self.config.mtu, bit) {
+                None => return, // A damaged header.
+                bit => bit,
+            },
+        };
+        if fragments > 1 && !self.reassembly[host].arrived(now, packet.number, fragment, fragments)
+        {
+            return;
+        }
+        effects.reached.push(Reached {
+            host,
+            datagram: Rc::clone(&packet.datagram),
+            flipped,
+        });
+    }
+
+    fn is_for(&self, packet: &Packet, host: usize) -> bool {
+        let from = packet.datagram.from;
+        let meant = match packet.target {
+            Target::Host(to) => to == host,
+            Target::All => host != from && !packet.off_tree && self.router.has_joined(host),
+        };
+        let reaches = |components: &Vec<u32>| components[from] == components[host];
+        meant && self.components.as_ref().is_none_or(reaches)
+    }
+
+    // Shared Ethernets.
+
+    fn enqueue_on_bus(
+        &mut self,
+        now: Time,
+        at: Vertex,
+        from: Vertex,
+        packet: Packet,
+        effects: &mut Effects,
+    ) {
+        let mut taps = self.config.topology.ways_from(at);
+        let station = taps.position(|(_, head)| head == from).unwrap_or(0);
+        let Some(bus) = self.buses.get_mut(&at) else {
+            return;
+        };
+        let bytes = packet.bytes;
+        bus.enqueue(now, station, bytes, packet);
+        plan(at, bus, effects);
+    }
+
+    fn work_bus(&mut self, now: Time, at: Vertex, step: BusStep, effects: &mut Effects) {
+        let Some(bus) = self.buses.get_mut(&at) else {
+            return;
+        };
+        let delivered = bus.handle(now, step);
+        plan(at, bus, effects);
+        let Some(Delivered { station, frame }) = delivered else {
+            return;
+        };
+        let tap = self.config.topology.ways_from(at).nth(station);
+        if let Some((way, _)) = tap {
+            self.arrive(now, way.reversed(), frame, effects);
+        }
+    }
+
+    // Changes.
+
+    /// The link breaks or is mended; routes and trees follow at once.
+    pub(crate) fn set_up(&mut self, edge: EdgeId, up: bool) {
+        self.config.topology.set_up(edge, up);
+        self.router.forget();
+    }
+
+    /// What a way is like from now on.
+    pub(crate) fn set_spec(&mut self, way: Way, spec: LinkSpec) {
+        let rerouted = self.config.topology.spec(way).delay != spec.delay;
+        *self.config.topology.spec_mut(way) = spec;
+        if rerouted {
+            self.router.forget();
+        }
+    }
+
+    /// Whether the network's multicast reaches a host.
+    pub(crate) fn set_joined(&mut self, host: usize, joined: bool) {
+        self.router.set_joined(host, joined);
+    }
+
+    /// Hosts of different components no longer reach each other; those in none are together in one more.
+    pub(crate) fn cut(&mut self, components: &[Vec<usize>]) {
+        let mut of = vec![0; self.config.topology.hosts().len()];
+        for (index, component) in components.iter().enumerate() {
+            for host in component {
+                of[*host] = index as u32 + 1;
+            }
+        }
+        self.components = Some(of);
+    }
+
+    /// Takes the cut away.
+    pub(crate) fn heal(&mut self) {
+        self.components = None;
+    }
+}
+
+/// Puts what a bus is going to do on the agenda.
+fn plan(vertex: Vertex, bus: &mut Bus<Packet>, effects: &mut Effects) {
+    while let Some((at, step)) = bus.poll() {
+        effects.later.push((at, Hop::Bus { vertex, step }));
+    }
+}
+
+fn over(way: Way, mut packet: Packet, arrival: Arrival) -> (Time, Hop) {
+    packet.flipped = packet.flipped.or(arrival.flipped);
+    (arrival.at, Hop::Over { way, packet })
+}

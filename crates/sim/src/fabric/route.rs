@@ -1,0 +1,110 @@
+//! Which ways a packet takes from where it is: along shortest paths, or over multicast trees.
+//!
+//! Trees are made when they are first used and kept until the group or the links change.
+
+use std::collections::BTreeMap;
+
+use super::{Packet, Target};
+use crate::topology::{MulticastTree, Routes, Topology, Vertex, Way};
+
+/// How a datagram to the group finds its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Multicast {
+    /// Down the tree of shortest paths from its sender.
+    SourceTrees,
+    /// Over one tree shared by all senders, the shortest paths from this core; a sender that is not on it reaches it by
+    /// unicast towards the core (Ballardie's core-based trees).
+    CoreTree(Vertex),
+}
+
+/// Routes and trees of a topology.
+pub(super) struct Router {
+    multicast: Multicast,
+    routes: Routes,
+    /// By the vertex of the sender; with a shared tree, one by the core.
+    trees: BTreeMap<Vertex, MulticastTree>,
+    joined: Vec<bool>,
+    /// Taken while it is filled.
+    pub(super) ways: Vec<Way>,
+}
+
+impl Router {
+    pub(super) fn new(multicast: Multicast, hosts: usize) -> Self {
+        Self {
+            multicast,
+            routes: Routes::new(),
+            trees: BTreeMap::new(),
+            joined: vec![true; hosts],
+            ways: Vec::new(),
+        }
+    }
+
+    /// The links have changed.
+    pub(super) fn forget(&mut self) {
+        self.routes.invalidate();
+        self.trees.clear();
+    }
+
+    pub(super) fn set_joined(&mut self, host: usize, joined: bool) {
+        if std::mem::replace(&mut self.joined[host], joined) != joined {
+            self.trees.clear();
+        }
+    }
+
+    pub(super) fn has_joined(&self, host: usize) -> bool {
+        self.joined[host]
+    }
+
+    /// Whether a packet for the group that is at `at` has yet to find the shared tree.
+    pub(super) fn is_off_tree(&mut self, topology: &Topology, at: Vertex, target: Target) -> bool {
+        match (target, self.multicast) {
+            (Target::All, Multicast::CoreTree(core)) => !self.tree(topology, core).contains(at),
+            _ => false,
+        }
+    }
+
+    /// Fills `ways` with the ways that `packet` takes from `at`, where it came by `came_by`.
+    pub(super) fn onward(
+        &mut self,
+        topology: &Topology,
+        at: Vertex,
+        came_by: Option<Way>,
+        packet: &Packet,
+        ways: &mut Vec<Way>,
+    ) {
+        ways.clear();
+        match (packet.target, self.multicast) {
+            (Target::Host(to), _) => {
+                let to = topology.hosts()[to];
+                ways.extend(self.routes.next(topology, at, to));
+            }
+            (Target::All, Multicast::CoreTree(core)) if packet.off_tree => {
+                ways.extend(self.routes.next(topology, at, core));
+            }
+            (Target::All, multicast) => {
+                let root = match multicast {
+                    Multicast::CoreTree(core) => core,
+                    Multicast::SourceTrees => topology.hosts()[packet.datagram.from],
+                };
+                ways.extend(self.tree(topology, root).outs(at, came_by));
+            }
+        }
+    }
+
+    fn tree(&mut self, topology: &Topology, root: Vertex) -> &MulticastTree {
+        let (routes, joined) = (&mut self.routes, &self.joined);
+        self.trees.entry(root).or_insert_with(|| {
+            let members: Vec<Vertex> = topology
+                .hosts()
+                .iter()
+                .zip(joined)
+                .filter(|(_, joined)| **joined)
+                .map(|(vertex, _)| *vertex)
+                .collect();
+            match self.multicast {
+                Multicast::SourceTrees => MulticastTree::source(topology, routes, root, &members),
+                Multicast::CoreTree(core) => MulticastTree::core(topology, routes, core, &members),
+            }
+        })
+    }
+}

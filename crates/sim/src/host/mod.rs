@@ -1,0 +1,387 @@
+//! A host: one process at a time, two bounded receive buffers, a processor that takes its time, and a clock of its own;
+//! perhaps client processes beside it.
+//!
+//! What a host is like is its [`HostConfig`] ([`config`]); named ones are in [`presets`]. What it does, and when, is the
+//! world's: `world::process` for the network's side, `world::user` for its user's.
+
+pub mod config;
+mod machine;
+mod presets;
+mod socket;
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::{Configuration, Delivery, MemberId, Node, Rng, Service, SocketClass, Time};
+
+use self::config::HostConfig;
+pub(crate) use self::machine::Machine;
+use self::socket::SocketBuffer;
+pub use self::socket::SocketUse;
+use crate::clock::{Clock, ClockRate};
+
+/// What a host is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// Its process runs.
+    Up,
+    /// Its process is stopped: nothing is handled, queues fill, timeouts come late.
+    Paused,
+    /// No process: not started yet, or crashed.
+    Down,
+    /// Its process left the group gracefully and ended.
+    Left,
+}
+
+/// A datagram on its way.
+#[derive(Debug)]
+pub(crate) struct Datagram {
+    /// The host that sent it.
+    pub(crate) from: usize,
+    /// The address that it claims to come from.
+    pub(crate) source: SocketAddr,
+    pub(crate) class: SocketClass,
+    pub(crate) bytes: Box<[u8]>,
+}
+
+/// A datagram in a receive queue.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) datagram: Rc<Datagram>,
+    /// The bit that the network flipped in this copy.
+    pub(crate) flipped: Option<u32>,
+}
+
+/// What the user of a host's current process saw.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Seen {
+    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) configurations: Vec<Configuration>,
+    pub(crate) name_in_use: bool,
+}
+
+/// What a host's processor and buffers went through.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HostLoad {
+    /// Processor time of the process; and of its clients, unless they have cores of their own.
+    pub processor: Duration,
+    /// The receive buffer for data.
+    pub data: SocketUse,
+    /// The receive buffer for tokens and control.
+    pub token: SocketUse,
+    /// The most bytes of messages from the user that waited at once.
+    pub offered_max: usize,
+    /// The most messages that waited for a client at once.
+    pub inbox_max: usize,
+    /// Messages that were dropped because too many waited for a client.
+    pub inbox_dropped: u64,
+    /// How often the process was forced to sleep.
+    pub sleeps: u64,
+}
+
+/// A message from the user that waits for the process.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    pub(crate) service: Service,
+    pub(crate) payload: Bytes,
+}
+
+/// What a process is at, until its work takes effect.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Receiving these datagrams with one call.
+    Receive(Vec<Received>),
+    /// Taking these messages of the user.
+    Submit(Vec<Offered>),
+    /// Giving these messages to the clients.
+    Deliver(Vec<Delivery>),
+}
+
+/// The client processes of a host, seen as one: they do the same at the same time.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    /// Messages that wait for them.
+    pub(crate) inbox: VecDeque<Delivery>,
+    /// What they are taking just now.
+    pub(crate) hand: Vec<Delivery>,
+    /// Whether they are awake, and take the next ones when they have those in hand.
+    pub(crate) receiving: bool,
+    /// When the sending client has done what it was given to send.
+    pub(crate) sending_until: Time,
+}
+
+/// One host.
+pub(crate) struct Host<P> {
+    pub(crate) config: Rc<HostConfig>,
+    pub(crate) status: Status,
+    /// The process, also after it left or crashed, for inspection.
+    pub(crate) node: Option<Node<P>>,
+    /// How many processes have run here.
+    pub(crate) lives: u64,
+    pub(crate) seen: Seen,
+    pub(crate) clock: Clock,
+    pub(crate) rate: ClockRate,
+    pub(crate) data: SocketBuffer,
+    pub(crate) token: SocketBuffer,
+    pub(crate) load: HostLoad,
+    pub(crate) busy_until: Time,
+    /// What takes effect at [`busy_until`](Self::busy_until).
+    pub(crate) task: Option<Task>,
+    /// Whether the process runs or at least is about to; otherwise it sleeps and must be woken.
+    pub(crate) awake: bool,
+    /// Datagrams received since the user had its turn.
+    pub(crate) received_in_turn: u32,
+    /// Messages from the user that wait for the process, and their bytes; those on their way from a client count too.
+    pub(crate) offered: VecDeque<Offered>,
+    pub(crate) offered_bytes: usize,
+    /// Whether the protocol refused the first of them for want of room, and has not said yet that there is some.
+    pub(crate) submit_blocked: bool,
+    /// Whether the user was refused, and wants to know when there is room.
+    pub(crate) wants_room: bool,
+    /// Messages for the clients that the process has not given them yet.
+    pub(crate) outbox: VecDeque<Delivery>,
+    pub(crate) clients: Clients,
+    /// Decides when the process is forced to sleep, if it ever is.
+    pub(crate) whims: Option<Rng>,
+    /// Perturbations with another number are void: the process or its configuration has changed.
+    pub(crate) perturbation: u64,
+    /// Whether an event waits that takes the next piece of work.
+    pub(crate) work_scheduled: bool,
+    /// When the next timer event happens; earlier ones are void.
+    pub(crate) timer: Option<Time>,
+    pub(crate) timer_generation: u64,
+    /// Timeouts handled in a row that left the next one due at once.
+    pub(crate) spinning: u32,
+}
+
+impl<P> Host<P> {
+    pub(crate) fn new(config: Rc<HostConfig>) -> Self {
+        Self {
+            config,
+            status: Status::Down,
+            node: None,
+            lives: 0,
+            seen: Seen::default(),
+            clock: Clock::new(Time::ZERO, ClockRate::TRUE),
+            rate: ClockRate::TRUE,
+            data: SocketBuffer::default(),
+            token: SocketBuffer::default(),
+            load: HostLoad::default(),
+            busy_until: Time::ZERO,
+            task: None,
+            awake: false,
+            received_in_turn: 0,
+            offered: VecDeque::new(),
+            offered_bytes: 0,
+            submit_blocked: false,
+            wants_room: false,
+            outbox: VecDeque::new(),
+            clients: Clients::default(),
+            whims: None,
+            perturbation: 0,
+            work_scheduled: false,
+            timer: None,
+            timer_generation: 0,
+            spinning: 0,
+        }
+    }
+
+    /// Whether a process exists, stopped or not: its sockets take datagrams.
+    pub(crate) fn is_alive(&self) -> bool {
+        matches!(self.status, Status::Up | Status::Paused)
+    }
+
+    pub(crate) fn queues_are_empty(&self) -> bool {
+        self.data.is_empty() && self.token.is_empty()
+    }
+
+    /// Whether there is anything to do but to wait for timeouts.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queues_are_empty()
+            || self.task.is_some()
+            || !self.outbox.is_empty()
+            || (!self.offered.is_empty() && !self.submit_blocked)
+    }
+
+    /// Puts a datagram into its buffer, if there is room.
+    pub(crate) fn enqueue(&mut self, received: Received) {
+        match received.datagram.class {
+            SocketClass::Data => self.data.push(&self.config.data_buffer, received),
+            SocketClass::Token => self.token.push(&self.config.token_buffer, received),
+        }
+    }
+
+    /// The next datagram, from the buffer `first` if it has one.
+    pub(crate) fn dequeue(&mut self, first: SocketClass) -> Option<Received> {
+        match first {
+            SocketClass::Data => self
+                .take(SocketClass::Data)
+                .or_else(|| self.take(SocketClass::Token)),
+            SocketClass::Token => self
+                .take(SocketClass::Token)
+                .or_else(|| self.take(SocketClass::Data)),
+        }
+    }
+
+    fn take(&mut self, class: SocketClass) -> Option<Received> {
+        match class {
+            SocketClass::Data => self.data.pop(&self.config.data_buffer),
+            SocketClass::Token => self.token.pop(&self.config.token_buffer),
+        }
+    }
+
+    /// What one receiving call takes: at least a datagram if there is any, from the buffer `first` if it has one.
+    pub(crate) fn dequeue_batch(&mut self, first: SocketClass) -> Vec<Received> {
+        let Some(head) = self.dequeue(first) else {
+            return Vec::new();
+        };
+        let (class, from, len) = (
+            head.datagram.class,
+            head.datagram.from,
+            head.datagram.bytes.len(),
+        );
+        let mut batch = vec![head];
+        while batch.len() < self.config.receive_batch as usize {
+            let buffer = match class {
+                SocketClass::Data => &self.data,
+                SocketClass::Token => &self.token,
+            };
+            let Some(next) = buffer.front() else { break };
+            let next_len = next.datagram.bytes.len();
+            if self.config.coalesces && (next.datagram.from != from || next_len > len) {
+                break;
+            }
+            let Some(next) = self.take(class) else { break };
+            batch.push(next);
+            if self.config.coalesces && next_len < len {
+                break;
+            }
+        }
+        batch
+    }
+
+    /// What it costs to do.
+    pub(crate) fn task_cost(&self, task: &Task) -> Duration {
+        let config = &self.config;
+        match task {
+            Task::Receive(batch) => {
+                config.receive_cost(batch.iter().map(|received| received.datagram.bytes.len()))
+            }
+            Task::Submit(offers) => {
+                let bytes: usize = offers.iter().map(|offered| offered.payload.len()).sum();
+                config.submit.of(1, offers.len() as u64, bytes as u64)
+            }
+            Task::Deliver(deliveries) => {
+                let receivers = config.clients.map_or(1, |clients| clients.receivers.max(1));
+                let bytes: usize = deliveries.iter().map(|it| it.payload.len()).sum();
+                let each = config.deliver.of(1, deliveries.len() as u64, bytes as u64);
+                each * receivers
+            }
+        }
+    }
+
+    /// What its processor and buffers went through.
+    pub(crate) fn load(&self) -> HostLoad {
+        HostLoad {
+            data: self.data.used,
+            token: self.token.used,
+            ..self.load
+        }
+    }
+
+    /// The process ended: its sockets and timers are gone, and what waited for it.
+    pub(crate) fn close(&mut self, status: Status) {
+        self.status = status;
+        self.data.clear();
+        self.token.clear();
+        self.task = None;
+        self.awake = false;
+        self.received_in_turn = 0;
+        self.offered.clear();
+        self.offered_bytes = 0;
+        self.submit_blocked = false;
+        self.outbox.clear();
+        self.clients = Clients::default();
+        self.timer = None;
+        self.timer_generation += 1;
+    }
+}
+
+impl<P: groupcast_core::Protocol> Host<P> {
+    /// The buffer that the node wants to be read first.
+    pub(crate) fn read_first(&self) -> SocketClass {
+        self.node
+            .as_ref()
+            .map_or(SocketClass::Token, Node::read_first)
+    }
+
+    /// The next thing to do, if there is any: datagrams first, as long as the user has a turn now and then.
+    pub(crate) fn next_task(&mut self) -> Option<Task> {
+        let receives = !self.queues_are_empty();
+        let users_turn = !receives || self.received_in_turn >= self.config.turn_max;
+        if users_turn || (self.config.deliver_first && !self.outbox.is_empty()) {
+            if let Some(task) = self.next_for_user() {
+                return Some(task);
+            }
+            self.received_in_turn = 0;
+        }
+        let first = self.read_first();
+        receives.then(|| Task::Receive(self.dequeue_batch(first)))
+    }
+
+    /// The next thing to do for the user, if there is any.
+    pub(crate) fn next_for_user(&mut self) -> Option<Task> {
+        if !self.outbox.is_empty() {
+            return Some(Task::Deliver(self.outbox.drain(..).collect()));
+        }
+        if self.offered.is_empty() || self.submit_blocked {
+            return None;
+        }
+        let most = self
+            .config
+            .clients
+            .map_or(1, |clients| clients.batch.max(1));
+        let count = self.offered.len().min(most as usize);
+        self.received_in_turn = 0;
+        Some(Task::Submit(self.offered.drain(..count).collect()))
+    }
+
+    pub(crate) fn member(&self) -> Option<MemberId> {
+        self.node.as_ref().map(Node::local)
+    }
+}
+
+const PORT: u16 = 4810;
+
+/// The invented address of host number `index`.
+pub(crate) fn address(index: usize) -> SocketAddr {
+    let last = u32::from(Ipv4Addr::new(10, 0, 0, 1)) + index as u32;
+    SocketAddrV4::new(Ipv4Addr::from(last), PORT).into()
+}
+
+/// The host behind an address, if it is one of `hosts`.
+pub(crate) fn host_at(address: SocketAddr, hosts: usize) -> Option<usize> {
+    let SocketAddr::V4(address) = address else {
+        return None;
+    };
+    let first = u32::from(Ipv4Addr::new(10, 0, 0, 1));
+    let index = u32::from(*address.ip()).checked_sub(first)? as usize;
+    (index < hosts).then_some(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_hosts_belong_together() {
+        for index in [0, 1, 8, 300] {
+            assert_eq!(host_at(address(index), 301), Some(index));
+        }
+        assert_eq!(host_at(address(3), 3), None);
+        assert_eq!(address(0).to_string(), "10.0.0.1:4810");
+    }
+}
