@@ -3,7 +3,7 @@
 //! A [`LinkSpec`] says what a link is like and a [`LinkState`] what one direction of it is doing; the fabric that joins
 //! them to a topology, and the agenda that carries their times, are elsewhere. (The swarm's switch has links of its
 //! own, in [`network`](crate::network).) Nothing here keeps a packet: bytes and times go in, times come out, except on
-//! a shared bus, where the order of departure is settled by contention and the frames must wait for it.
+//! a [`Bus`], where the order of departure is settled by contention and the frames must wait for it.
 //!
 //! - [`spec`]: bandwidth, delay, limits, what goes wrong, presets.
 //! - [`state`]: one direction at work: [`LinkState::pass`] is the hot path of the simulator.
@@ -21,7 +21,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
-pub use bus::BusSpec;
+pub use bus::{Bus, BusSpec, BusStep, Delivered};
 pub use loss::Loss;
 pub use queue::{QueueLimit, SwitchBuffer};
 pub use spec::{LinkSpec, SpecError};
