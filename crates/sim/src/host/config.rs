@@ -41,6 +41,11 @@ impl Cost {
         }
     }
 
+    /// Whether only calls cost anything: then nothing needs to be counted.
+    fn is_per_call(&self) -> bool {
+        self.packet.is_zero() && self.kibibyte.is_zero()
+    }
+
     /// Whether all of it is nothing.
     pub fn is_free(&self) -> bool {
         *self == Self::FREE
@@ -186,7 +191,7 @@ pub struct HostConfig {
     /// How long the process takes to run once something has come while it slept, on top of [`wait`](Self::wait); its
     /// processor is not busy meanwhile. Timeouts come late by it too. Only with [`Effect::End`]. Default zero: it spins.
     pub wake_up: Duration,
-    /// The most datagrams that one receiving call takes. Default 1.
+    /// The most datagrams that one receiving call takes; 1 with [`Effect::Begin`]. Default 1.
     pub receive_batch: u32,
     /// Whether a receiving call takes only datagrams that follow each other from one sender in one size (the last may
     /// be shorter), as UDP_GRO does; otherwise any, as recvmmsg does. Default false.
@@ -260,17 +265,20 @@ impl HostConfig {
 
     /// What it costs to receive datagrams of these lengths with one call.
     pub(crate) fn receive_cost(&self, lens: impl Iterator<Item = usize>) -> Duration {
+        if self.receive.is_per_call() {
+            return self.receive.call;
+        }
         let (packets, bytes) = self.total(lens);
         self.receive.of(1, packets, bytes)
     }
 
     /// What it costs to send datagrams of these lengths with one call, which the network copies `copies` times.
     pub(crate) fn send_cost(&self, lens: impl Iterator<Item = usize>, copies: u64) -> Duration {
+        if self.send.is_per_call() && self.copy.is_free() {
+            return self.send.call;
+        }
         let (packets, bytes) = self.total(lens);
         let sent = self.send.of(1, packets, bytes);
-        if self.copy.is_free() {
-            return sent;
-        }
         sent + self.copy.of(copies, packets * copies, bytes * copies)
     }
 

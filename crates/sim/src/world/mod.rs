@@ -70,7 +70,7 @@ enum Step {
     Offered {
         host: usize,
         life: u64,
-        offered: Offered,
+        offered: Box<Offered>,
     },
     /// The clients of a host take what waits for them.
     Clients { host: usize, life: u64 },
@@ -242,7 +242,7 @@ impl<P: Ordered> World<P> {
                 host,
                 life,
                 offered,
-            } => self.take_offer(host, life, offered),
+            } => self.take_offer(host, life, *offered),
             Step::Clients { host, life } => self.wake_clients(host, life),
             Step::Delivered { host, life } => self.clients_have(host, life),
             Step::Perturb { host, generation } => self.may_sleep(host, generation),

@@ -40,7 +40,7 @@ impl<P: Ordered> World<P> {
             let step = Step::Offered {
                 host: index,
                 life,
-                offered,
+                offered: Box::new(offered),
             };
             self.agenda.push(at, step);
         } else {
