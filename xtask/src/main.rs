@@ -8,6 +8,7 @@ mod bench;
 mod exec;
 mod fuzz;
 mod no_std;
+mod python;
 mod setup;
 mod swarm;
 mod tally;

@@ -32,8 +32,8 @@ impl Tally {
 
     /// What `line` of a test runner's output adds to the counts.
     ///
-    /// Most is said by the closing lines of libtest (unit, integration and doc tests). Two lines before them correct
-    /// what they will say: a live test that is ignored is counted where it is run, by the step `live`; and one that
+    /// Most is said by the closing lines of libtest (unit, integration and doc tests) and of pytest. Two lines before
+    /// libtest's correct what they will say: a live test that is ignored is counted where it is run, by the step `live`; and one that
     /// finds that it cannot run says `skipped:` and passes.
     pub(crate) fn of_line(line: &str) -> Self {
         let is_live =
@@ -54,11 +54,13 @@ impl Tally {
                 ..Self::NONE
             };
         }
-        Self::of_closing(line).unwrap_or(Self::NONE)
+        Self::of_libtest(line)
+            .or_else(|| Self::of_pytest(line))
+            .unwrap_or(Self::NONE)
     }
 
     /// The counts in a closing line of libtest.
-    fn of_closing(line: &str) -> Option<Self> {
+    fn of_libtest(line: &str) -> Option<Self> {
         let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
         let count = |what: &str| {
             counts
@@ -70,6 +72,27 @@ impl Tally {
             failed: count("failed")?,
             skipped: count("ignored")?,
         })
+    }
+
+    /// The counts in a closing line of pytest: `3 passed, 1 skipped in 0.52s`, possibly between `=` signs. An error in
+    /// setting up or collecting is a failure; a failure that was expected is a pass.
+    fn of_pytest(line: &str) -> Option<Self> {
+        let (counts, took) = line.trim_matches(['=', ' ']).rsplit_once(" in ")?;
+        let seconds = took.split_whitespace().next()?.strip_suffix('s')?;
+        seconds.parse::<f64>().ok()?;
+        let mut tally = Self::NONE;
+        for part in counts.split(", ") {
+            let (count, what) = part.split_once(' ')?;
+            let count: i64 = count.parse().ok()?;
+            match what {
+                "passed" | "xfailed" => tally.passed += count,
+                "failed" | "xpassed" | "error" | "errors" => tally.failed += count,
+                "skipped" => tally.skipped += count,
+                "deselected" | "warning" | "warnings" | "rerun" => {}
+                _ => return None,
+            }
+        }
+        Some(tally)
     }
 }
 
@@ -124,6 +147,19 @@ mod tests {
             "test result: ok",
         ];
         assert_eq!(of(&lines), counts(13, 2, 3));
+    }
+
+    #[test]
+    fn closing_lines_of_pytest_are_summed() {
+        let lines = [
+            "...s....F                                                                [100%]",
+            "2 failed, 7 passed, 1 skipped, 3 warnings in 0.52s",
+            "=================== 40 passed, 1 error, 2 xfailed in 75.10s (0:01:15) ===================",
+            "4 passed in the end",
+            "no tests ran in 0.01s",
+            "FAILED tests/test_x.py::test_in_1.0s - 3 passed in vain",
+        ];
+        assert_eq!(of(&lines), counts(49, 3, 1));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::exec::{self, Finished, cargo};
 use crate::tally::Tally;
-use crate::{Failure, fuzz, setup, swarm};
+use crate::{Failure, fuzz, python, setup, swarm};
 
 /// How long the swarm runs unless told otherwise. With the other steps it stays below 25 minutes on two cores.
 const SWARM_BUDGET: Duration = Duration::from_secs(150);
@@ -90,6 +90,11 @@ const STEPS: &[Step] = &[
         name: "demo",
         about: "the whole life of a group, real sockets",
         run: |_| demo(),
+    },
+    Step {
+        name: "python",
+        about: "the lab's Python package, in an environment of its own",
+        run: |_| python_package(),
     },
     Step {
         name: "live",
@@ -359,7 +364,7 @@ fn swarm_step(options: &Options) -> Outcome {
     }
 }
 
-/// Builds the `groupcast` that the demo and the live tests run.
+/// Builds the `groupcast` that the demo, the Python package and the live tests run.
 fn release() -> Result<(), String> {
     let build = cargo(["build", "--release", "--bin", "groupcast"]);
     exec::run(build, COMMAND_TIME_MAX).error.map_or(Ok(()), Err)
@@ -374,6 +379,28 @@ fn demo() -> Outcome {
         None => Outcome::checked(""),
         Some(error) => Outcome::failed(error),
     }
+}
+
+/// The checks of the Python package, each one test, and its tests.
+fn python_package() -> Outcome {
+    let python = match python::environment() {
+        Ok(python) => python,
+        Err(python::Lack::Absent(why)) => return Outcome::skipped(why),
+        Err(python::Lack::Broken(error)) => return Outcome::failed(error),
+    };
+    if let Err(error) = release() {
+        return Outcome::failed(error);
+    }
+    let mut sum = exec::run(python.tests(), COMMAND_TIME_MAX);
+    for check in python.checks() {
+        let error = exec::run(check, COMMAND_TIME_MAX).error;
+        sum.tally += match error {
+            None => Tally::ONE_PASSED,
+            Some(_) => Tally::ONE_FAILED,
+        };
+        sum.error = sum.error.or(error);
+    }
+    of_runner(sum, String::new())
 }
 
 fn live() -> Outcome {
