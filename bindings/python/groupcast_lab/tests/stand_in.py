@@ -1,7 +1,7 @@
 """A program that is called like ``groupcast sim`` and misbehaves as told: what a real one does only by accident.
 
 It takes ``--set behave.KEY=VALUE``: ``sleep`` (seconds), ``exit`` (code, after a word on standard error), ``die_once``
-(a path: the first to see that it does not exist makes it and kills itself). Its table says which seed and values it got.
+(a path: the first to see that it does not exist makes it and kills itself). Its table says what it was told.
 """
 
 import json

@@ -119,7 +119,7 @@ def plot_windows(results: Tables, by: str = "host", *, ax: Axes | None = None) -
 
 
 def plot_links(results: Tables, measure: str = "utilisation", top: int = 20, *, ax: Axes | None = None) -> Axes:
-    """The ``top`` directions of links with the greatest ``measure``, a column of ``links``: mean and range over seeds."""
+    """The ``top`` directions with the greatest ``measure``, a column of ``links``: mean and range over seeds."""
     ax = _axes(ax)
     points = summarise(results.links, measure, "link").dropna(subset=["mean"]).nlargest(top, "mean")
     if points.empty:

@@ -13,7 +13,10 @@ __all__ = ["interval", "student_t", "summarise"]
 
 
 def student_t(confidence: float, freedom: int) -> float:
-    """The t of the two-sided interval with ``confidence`` (between 0 and 1) at ``freedom`` degrees of freedom (>= 1)."""
+    """The t of the two-sided interval that holds with ``confidence``, at ``freedom`` degrees of freedom.
+
+    Raises :class:`ValueError` unless 0 < ``confidence`` < 1 and ``freedom`` >= 1.
+    """
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"a confidence lies between 0 and 1, not {confidence}")
     if freedom < 1:
