@@ -5,13 +5,14 @@
 //! measurement is a [`Window`] of absolute times: what happens before is warm-up, what happens after is not counted.
 //!
 //! - [`raw`]: the raw multicast limit.
-//! - [`ring`]: `groupcast bench ring`; [`clients`] and [`library`] are what its processes do, [`tally`] and [`order`] what they note,
-//!   [`report`] the result.
+//! - [`ring`]: `groupcast bench ring`; `parts` starts its processes, [`clients`] and [`library`] are what they do,
+//!   [`tally`] and [`order`] what they note, [`report`] the result.
 
 pub mod clients;
 pub mod clock;
 pub mod library;
 pub mod order;
+mod parts;
 pub mod raw;
 pub mod report;
 pub mod ring;

@@ -4,8 +4,6 @@
 //! in it. All hosts send. The figure is what the slowest receiver gets: a total order is as fast as its slowest member. The
 //! raw limit is measured on the same bed just before, so that the ratio holds on any machine.
 
-use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::clients::{Publish, Subscribe};
 use super::clock::{self, Window};
-use super::library::Member;
 use super::order::{self, Order};
+use super::parts::{Parts, start};
 use super::report::{Conditions, LatencySummary, Rate, RingReport};
 use super::stamp::Stamp;
 use super::tally::{Latencies, Tally};
@@ -27,9 +25,6 @@ use crate::testbed::{Link, Testbed};
 const RAW_LENGTH: Duration = Duration::from_millis(1500);
 /// Sending begins this long before it counts: windows open, processors warm.
 const WARM_UP: Duration = Duration::from_secs(1);
-const MULTICAST: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 79, 1, 1), 4809);
-const PORT: u16 = 4810;
-const GROUP: &str = "bench";
 
 /// The shortest payload: what a message is measured by.
 pub const SIZE_MIN: usize = Stamp::LEN;
@@ -119,11 +114,46 @@ fn measure(
 ) -> Result<RingReport, BenchError> {
     let raw_mbps = raw::limit(bed, executable, false, RAW_LENGTH)?;
     let raw_offload_mbps = raw::limit(bed, executable, true, RAW_LENGTH)?;
+    let carried = carry(bed, options, executable)?;
+    Ok(RingReport {
+        mbps_slowest: carried.mbps_slowest,
+        latency_us: LatencySummary::from(&carried.latencies),
+        msgs_per_s: carried.msgs_per_s,
+        cpu_s_per_million: carried.cpu_s_per_million,
+        raw_mbps,
+        raw_offload_mbps,
+        ratio: if raw_mbps > 0.0 {
+            carried.mbps_slowest / raw_mbps
+        } else {
+            0.0
+        },
+        order_checked: carried.messages_compared > 0,
+        messages_compared: carried.messages_compared,
+        reformations: carried.reformations,
+        conditions: Conditions::from(options),
+    })
+}
 
-    let mut parts = match options.mode {
-        Mode::Daemon => start_daemons_and_clients(bed, options, executable)?,
-        Mode::Library => start_members(bed, options, executable)?,
-    };
+/// What the ring alone showed.
+pub(crate) struct Carried {
+    /// Payload at the slowest receiver, in Mb/s.
+    pub(crate) mbps_slowest: f64,
+    /// From every sender to every receiver.
+    pub(crate) latencies: Latencies,
+    msgs_per_s: f64,
+    cpu_s_per_million: f64,
+    messages_compared: u64,
+    /// How often the ring formed anew.
+    pub(crate) reformations: u64,
+}
+
+/// Measures the ring on a bed that may be used again.
+pub(crate) fn carry(
+    bed: &Testbed,
+    options: &RingOptions,
+    executable: &Path,
+) -> Result<Carried, BenchError> {
+    let mut parts = Parts::start(bed, options, executable)?;
     let window = Window::after(WARM_UP, options.duration);
     for process in parts.receivers.iter_mut().chain(&mut parts.senders) {
         open_window(process, window)?;
@@ -141,187 +171,31 @@ fn measure(
     for sender in &mut parts.senders {
         let _: u64 = await_result(sender, window)?;
     }
-    let compared = judge(&tallies, options.service)?;
+    let messages_compared = judge(&tallies, options.service)?;
 
-    let slowest = tallies.iter().map(|tally| tally.bytes).min().unwrap_or(0);
-    let fewest = tallies
-        .iter()
-        .map(|tally| tally.messages)
-        .min()
-        .unwrap_or(0);
+    let least = |of: fn(&Tally) -> u64| tallies.iter().map(of).min().unwrap_or(0);
     let delivered: u64 = tallies.iter().map(|tally| tally.messages).sum();
     let mut latencies = Latencies::default();
     for tally in &tallies {
         latencies.merge(&tally.latencies);
     }
-    let mbps_slowest = window.mbps(slowest);
-    Ok(RingReport {
-        mbps_slowest,
-        latency_us: LatencySummary::from(&latencies),
-        msgs_per_s: fewest as f64 / window.seconds(),
+    Ok(Carried {
+        mbps_slowest: window.mbps(least(|tally| tally.bytes)),
+        latencies,
+        msgs_per_s: least(|tally| tally.messages) as f64 / window.seconds(),
         cpu_s_per_million: cpu / (delivered.max(1) as f64 / 1e6),
-        raw_mbps,
-        raw_offload_mbps,
-        ratio: if raw_mbps > 0.0 {
-            mbps_slowest / raw_mbps
-        } else {
-            0.0
-        },
-        order_checked: compared > 0,
-        messages_compared: compared,
+        messages_compared,
         reformations: tallies
             .iter()
             .map(|tally| tally.reformations)
             .max()
             .unwrap_or(0),
-        conditions: Conditions::from(options),
-    })
-}
-
-/// The processes of a measurement.
-struct Parts {
-    daemons: Vec<Process>,
-    /// Each has a [`Tally`] for a result.
-    receivers: Vec<Process>,
-    /// Senders that are not receivers; each says how many messages it sent.
-    senders: Vec<Process>,
-}
-
-impl Parts {
-    fn cpu_seconds(&self) -> Result<f64, BenchError> {
-        let processes = self.daemons.iter().chain(&self.receivers);
-        processes
-            .chain(&self.senders)
-            .try_fold(0.0, |sum, process| {
-                let usage = process
-                    .usage()
-                    .map_err(|_| BenchError::process(process, "ended during the measurement"))?;
-                Ok(sum + usage.cpu.as_secs_f64())
-            })
-    }
-}
-
-fn start_daemons_and_clients(
-    bed: &Testbed,
-    options: &RingOptions,
-    executable: &Path,
-) -> Result<Parts, BenchError> {
-    Ok(Parts {
-        daemons: start_daemons(bed, executable, options)?,
-        receivers: start_receivers(bed, executable)?,
-        senders: start_senders(bed, executable, options)?,
-    })
-}
-
-/// One process a host with the ring in it; all of them are in one ring when this returns.
-fn start_members(
-    bed: &Testbed,
-    options: &RingOptions,
-    executable: &Path,
-) -> Result<Parts, BenchError> {
-    let key = make_key(bed, executable, options.encrypt)?;
-    let receivers = start(bed, |host| {
-        let part = Member {
-            host: host as u32,
-            listen: SocketAddrV4::new(bed.address(host), PORT),
-            multicast: MULTICAST,
-            members: bed.hosts(),
-            key: key.clone(),
-            size: options.size,
-            service: options.service.name().to_owned(),
-            interval_ns: options.interval(),
-            windows: options.windows,
-        };
-        let label = format!("member-{host}");
-        assign(bed, host, &label, executable, &Assignment::Member(part))
-    })?;
-    Ok(Parts {
-        daemons: Vec::new(),
-        receivers,
-        senders: Vec::new(),
-    })
-}
-
-/// Makes the key of the cluster, if there is to be one; where it is.
-fn make_key(bed: &Testbed, executable: &Path, encrypt: bool) -> Result<Option<String>, BenchError> {
-    if !encrypt {
-        return Ok(None);
-    }
-    let key = path(bed, "cluster.key");
-    let mut command = bed.command(1, executable);
-    command.args(["keygen", &key]);
-    let mut keygen = bed.launch("keygen", command)?;
-    let ended = keygen
-        .wait(Duration::from_secs(10))
-        .map_err(BenchError::io("wait for keygen"))?;
-    if !ended.is_some_and(|status| status.success()) {
-        return Err(BenchError::process(&keygen, "made no key"));
-    }
-    Ok(Some(key))
-}
-
-/// One daemon a host.
-fn start_daemons(
-    bed: &Testbed,
-    executable: &Path,
-    options: &RingOptions,
-) -> Result<Vec<Process>, BenchError> {
-    let key = make_key(bed, executable, options.encrypt)?;
-    let config = path(bed, "daemon.toml");
-    fs::write(&config, options.windows.table())
-        .map_err(BenchError::io("write the configuration"))?;
-    (1..=bed.hosts())
-        .map(|host| {
-            let mut command = bed.command(host, executable);
-            command.args(["daemon", "-c", &config, "--name", &format!("host-{host}")]);
-            command.args(["--listen", &format!("{}:{PORT}", bed.address(host))]);
-            command.args(["--multicast", &MULTICAST.to_string()]);
-            command.args(["--socket", &socket(bed, host)]);
-            match &key {
-                Some(key) => command.args(["--key", key]),
-                None => command.arg("--insecure"),
-            };
-            Ok(bed.launch(&format!("daemon-{host}"), command)?)
-        })
-        .collect()
-}
-
-/// One receiving client a host; all of them are members of the group when this returns.
-fn start_receivers(bed: &Testbed, executable: &Path) -> Result<Vec<Process>, BenchError> {
-    start(bed, |host| {
-        let part = Subscribe {
-            socket: socket(bed, host),
-            group: GROUP.to_owned(),
-            members: bed.hosts(),
-        };
-        let label = format!("receiver-{host}");
-        assign(bed, host, &label, executable, &Assignment::Subscribe(part))
-    })
-}
-
-/// One sending client a host, not a member of the group.
-fn start_senders(
-    bed: &Testbed,
-    executable: &Path,
-    options: &RingOptions,
-) -> Result<Vec<Process>, BenchError> {
-    start(bed, |host| {
-        let part = Publish {
-            socket: socket(bed, host),
-            group: GROUP.to_owned(),
-            sender: host as u32,
-            size: options.size,
-            service: options.service.name().to_owned(),
-            interval_ns: options.interval(),
-        };
-        let label = format!("sender-{host}");
-        assign(bed, host, &label, executable, &Assignment::Publish(part))
     })
 }
 
 impl RingOptions {
     /// Nanoseconds between two messages of one sender; `None` if it sends as fast as it may.
-    fn interval(&self) -> Option<u64> {
+    pub(super) fn interval(&self) -> Option<u64> {
         match self.rate {
             Rate::Max => None,
             Rate::Mbps(rate) => Some(interval(self.size, rate / self.hosts as f64)),
@@ -331,7 +205,7 @@ impl RingOptions {
 
 impl Windows {
     /// The table of a daemon's configuration file that says the same.
-    fn table(&self) -> String {
+    pub(super) fn table(&self) -> String {
         let method = match self.method {
             Method::First => "first",
             Method::Second => "second",
@@ -403,20 +277,6 @@ pub fn first_messages(
     Ok(latencies)
 }
 
-/// Starts one worker a host and waits until all are ready.
-fn start(
-    bed: &Testbed,
-    worker: impl Fn(usize) -> Result<Process, BenchError>,
-) -> Result<Vec<Process>, BenchError> {
-    let mut processes = (1..=bed.hosts())
-        .map(worker)
-        .collect::<Result<Vec<_>, _>>()?;
-    for process in &mut processes {
-        await_ready(process)?;
-    }
-    Ok(processes)
-}
-
 /// How many messages were compared; an error if something is lost or in another order somewhere.
 fn judge(tallies: &[Tally], service: Service) -> Result<u64, BenchError> {
     if service == Service::Unreliable {
@@ -436,14 +296,6 @@ fn judge(tallies: &[Tally], service: Service) -> Result<u64, BenchError> {
             "receivers saw different orders among their first {by} messages"
         ))),
     }
-}
-
-fn socket(bed: &Testbed, host: usize) -> String {
-    path(bed, &format!("host-{host}.sock"))
-}
-
-fn path(bed: &Testbed, name: &str) -> String {
-    bed.directory().join(name).display().to_string()
 }
 
 #[cfg(test)]

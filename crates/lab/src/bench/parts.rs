@@ -1,0 +1,193 @@
+//! The processes of a measurement of the ring: daemons with clients, or members, one set a host.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
+use std::time::Duration;
+
+use super::clients::{Publish, Subscribe};
+use super::library::Member;
+use super::ring::{Mode, RingOptions};
+use super::{Assignment, BenchError, assign, await_ready};
+use crate::process::Process;
+use crate::testbed::Testbed;
+
+const MULTICAST: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 79, 1, 1), 4809);
+const PORT: u16 = 4810;
+const GROUP: &str = "bench";
+
+/// The processes of a measurement.
+pub(super) struct Parts {
+    daemons: Vec<Process>,
+    /// Each has a [`Tally`] for a result.
+    pub(super) receivers: Vec<Process>,
+    /// Senders that are not receivers; each says how many messages it sent.
+    pub(super) senders: Vec<Process>,
+}
+
+impl Parts {
+    /// Starts them; all are ready when this returns.
+    pub(super) fn start(
+        bed: &Testbed,
+        options: &RingOptions,
+        executable: &Path,
+    ) -> Result<Self, BenchError> {
+        match options.mode {
+            Mode::Daemon => start_daemons_and_clients(bed, options, executable),
+            Mode::Library => start_members(bed, options, executable),
+        }
+    }
+
+    /// What they have used of the processors.
+    pub(super) fn cpu_seconds(&self) -> Result<f64, BenchError> {
+        let processes = self.daemons.iter().chain(&self.receivers);
+        processes
+            .chain(&self.senders)
+            .try_fold(0.0, |sum, process| {
+                let usage = process
+                    .usage()
+                    .map_err(|_| BenchError::process(process, "ended during the measurement"))?;
+                Ok(sum + usage.cpu.as_secs_f64())
+            })
+    }
+}
+
+fn start_daemons_and_clients(
+    bed: &Testbed,
+    options: &RingOptions,
+    executable: &Path,
+) -> Result<Parts, BenchError> {
+    Ok(Parts {
+        daemons: start_daemons(bed, executable, options)?,
+        receivers: start_receivers(bed, executable)?,
+        senders: start_senders(bed, executable, options)?,
+    })
+}
+
+/// One process a host with the ring in it; all of them are in one ring when this returns.
+fn start_members(
+    bed: &Testbed,
+    options: &RingOptions,
+    executable: &Path,
+) -> Result<Parts, BenchError> {
+    let key = make_key(bed, executable, options.encrypt)?;
+    let receivers = start(bed, |host| {
+        let part = Member {
+            host: host as u32,
+            listen: SocketAddrV4::new(bed.address(host), PORT),
+            multicast: MULTICAST,
+            members: bed.hosts(),
+            key: key.clone(),
+            size: options.size,
+            service: options.service.name().to_owned(),
+            interval_ns: options.interval(),
+            windows: options.windows,
+        };
+        let label = format!("member-{host}");
+        assign(bed, host, &label, executable, &Assignment::Member(part))
+    })?;
+    Ok(Parts {
+        daemons: Vec::new(),
+        receivers,
+        senders: Vec::new(),
+    })
+}
+
+/// Makes the key of the cluster, if there is to be one; where it is.
+fn make_key(bed: &Testbed, executable: &Path, encrypt: bool) -> Result<Option<String>, BenchError> {
+    if !encrypt {
+        return Ok(None);
+    }
+    let key = path(bed, "cluster.key");
+    let mut command = bed.command(1, executable);
+    command.args(["keygen", &key]);
+    let mut keygen = bed.launch("keygen", command)?;
+    let ended = keygen
+        .wait(Duration::from_secs(10))
+        .map_err(BenchError::io("wait for keygen"))?;
+    if !ended.is_some_and(|status| status.success()) {
+        return Err(BenchError::process(&keygen, "made no key"));
+    }
+    Ok(Some(key))
+}
+
+/// One daemon a host.
+fn start_daemons(
+    bed: &Testbed,
+    executable: &Path,
+    options: &RingOptions,
+) -> Result<Vec<Process>, BenchError> {
+    let key = make_key(bed, executable, options.encrypt)?;
+    let config = path(bed, "daemon.toml");
+    fs::write(&config, options.windows.table())
+        .map_err(BenchError::io("write the configuration"))?;
+    (1..=bed.hosts())
+        .map(|host| {
+            let mut command = bed.command(host, executable);
+            command.args(["daemon", "-c", &config, "--name", &format!("host-{host}")]);
+            command.args(["--listen", &format!("{}:{PORT}", bed.address(host))]);
+            command.args(["--multicast", &MULTICAST.to_string()]);
+            command.args(["--socket", &socket(bed, host)]);
+            match &key {
+                Some(key) => command.args(["--key", key]),
+                None => command.arg("--insecure"),
+            };
+            Ok(bed.launch(&format!("daemon-{host}"), command)?)
+        })
+        .collect()
+}
+
+/// One receiving client a host; all of them are members of the group when this returns.
+fn start_receivers(bed: &Testbed, executable: &Path) -> Result<Vec<Process>, BenchError> {
+    start(bed, |host| {
+        let part = Subscribe {
+            socket: socket(bed, host),
+            group: GROUP.to_owned(),
+            members: bed.hosts(),
+        };
+        let label = format!("receiver-{host}");
+        assign(bed, host, &label, executable, &Assignment::Subscribe(part))
+    })
+}
+
+/// One sending client a host, not a member of the group.
+fn start_senders(
+    bed: &Testbed,
+    executable: &Path,
+    options: &RingOptions,
+) -> Result<Vec<Process>, BenchError> {
+    start(bed, |host| {
+        let part = Publish {
+            socket: socket(bed, host),
+            group: GROUP.to_owned(),
+            sender: host as u32,
+            size: options.size,
+            service: options.service.name().to_owned(),
+            interval_ns: options.interval(),
+        };
+        let label = format!("sender-{host}");
+        assign(bed, host, &label, executable, &Assignment::Publish(part))
+    })
+}
+
+/// Starts one worker a host and waits until all are ready.
+pub(super) fn start(
+    bed: &Testbed,
+    worker: impl Fn(usize) -> Result<Process, BenchError>,
+) -> Result<Vec<Process>, BenchError> {
+    let mut processes = (1..=bed.hosts())
+        .map(worker)
+        .collect::<Result<Vec<_>, _>>()?;
+    for process in &mut processes {
+        await_ready(process)?;
+    }
+    Ok(processes)
+}
+
+fn socket(bed: &Testbed, host: usize) -> String {
+    path(bed, &format!("host-{host}.sock"))
+}
+
+fn path(bed: &Testbed, name: &str) -> String {
+    bed.directory().join(name).display().to_string()
+}
