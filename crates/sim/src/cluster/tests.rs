@@ -1,5 +1,6 @@
 //! A cluster of fixed sequencers: what the harness promises to tests.
 
+mod hosts;
 mod redirect;
 
 use std::rc::Rc;
