@@ -8,7 +8,7 @@
 //! - [`edges`]: import from an edge list.
 //! - [`routes`]: unicast, along shortest paths.
 //! - [`multicast`]: trees rooted at a source, trees shared around a core.
-//! - [`draw`]: members by lot.
+//! - [`mod@draw`]: members by lot.
 //! - [`cost`]: what a packet costs where every crossing has its price.
 //!
 //! ```
@@ -38,6 +38,7 @@ mod specs;
 #[cfg(test)]
 mod tests;
 
+pub use draw::{DrawError, draw};
 pub use edges::EdgeListError;
 pub use generate::{ShapeError, TransitStub};
 pub use graph::{NameTaken, Topology};

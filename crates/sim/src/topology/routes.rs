@@ -248,3 +248,21 @@ impl Search {
 fn nanos(delay: Duration) -> u64 {
     u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::LinkSpec;
+    use crate::topology::generate;
+
+    #[test]
+    fn tables_in_use_outlast_those_that_are_not() {
+        let mesh = generate::mesh(10, LinkSpec::ideal(0, Duration::ZERO)).unwrap();
+        let mut routes = Routes::with_limit(3 * 10 * size_of::<u32>());
+        for to in [0, 1, 2, 3, 0, 4, 0, 5, 0, 6] {
+            assert!(routes.next(&mesh, Vertex(9), Vertex(to)).is_some());
+        }
+        let kept: Vec<_> = (0..10).filter(|it| routes.tables[*it].is_some()).collect();
+        assert_eq!(kept, [0, 5, 6]);
+    }
+}

@@ -3,12 +3,13 @@
 //! Vertices are numbered in the order in which each function names them, all are [`Kind::Plain`] unless it says
 //! otherwise, and none has a host yet. Links are alike in both directions.
 
-use std::collections::BTreeSet;
+mod random;
+
 use std::time::Duration;
 
-use groupcast_core::Rng;
 use thiserror::Error;
 
+pub use self::random::{TransitStub, random, transit_stub};
 use super::{Kind, Topology, Vertex};
 use crate::link::{BusSpec, LinkSpec};
 
@@ -154,124 +155,6 @@ pub fn dumbbell(
     Ok(topology)
 }
 
-/// A random tree of `size` vertices and further random links, `edges` in all, no two between the same vertices.
-///
-/// Each vertex is linked to one of those before it, all equally likely (a random recursive tree, logarithmically
-/// deep); the further links are any set of the other pairs, all sets equally likely.
-///
-/// # Errors
-/// `size` is 0, `edges` is less than the tree needs or more than there are pairs, or there are too many.
-pub fn random(
-    size: u32,
-    edges: u64,
-    link: LinkSpec,
-    rng: &mut Rng,
-) -> Result<Topology, ShapeError> {
-    let (mut topology, vertices) = plain("size", size)?;
-    let (least, most) = (u64::from(size) - 1, pairs(size));
-    if !(least..=most).contains(&edges) {
-        return Err(ShapeError::Edges {
-            edges,
-            size,
-            least,
-            most,
-        });
-    }
-    limit_edges(edges)?;
-    let linked = connect_tree(&mut topology, &vertices, link, rng);
-    for (a, b) in further_pairs(size, &linked, edges - least, rng) {
-        topology.connect(vertices[a as usize], vertices[b as usize], link);
-    }
-    Ok(topology)
-}
-
-/// What a transit-stub network is made of, after Calvert, Doar and Zegura, "Modeling Internet Topology" (IEEE
-/// Communications Magazine, 1997), whose generator (GT-ITM) 004 used in chapter 7.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct TransitStub {
-    /// Transit domains (backbones). Each two are joined by one link between routers drawn at random.
-    pub transits: u32,
-    /// Routers of each transit domain.
-    pub transit_size: u32,
-    /// Stub domains that hang on each transit router, each by one link to a vertex of it drawn at random.
-    pub stubs: u32,
-    /// Vertices of each stub domain.
-    pub stub_size: u32,
-    /// Probability of a link between two routers of a domain, beyond those of a random tree of all.
-    pub transit_edges: f64,
-    /// Probability of a link between two vertices of a stub domain, beyond those of a random tree of all.
-    pub stub_edges: f64,
-    /// Links between transit routers.
-    pub transit: LinkSpec,
-    /// Links between a transit router and a stub domain.
-    pub access: LinkSpec,
-    /// Links within stub domains.
-    pub stub: LinkSpec,
-}
-
-impl TransitStub {
-    /// How many vertices there are: `transits * transit_size * (1 + stubs * stub_size)`.
-    pub fn size(&self) -> u64 {
-        let routers = u64::from(self.transits) * u64::from(self.transit_size);
-        let behind = u64::from(self.stubs) * u64::from(self.stub_size);
-        routers.saturating_mul(behind.saturating_add(1))
-    }
-
-    fn check(&self) -> Result<(), ShapeError> {
-        positive("transits", self.transits)?;
-        positive("transit_size", self.transit_size)?;
-        if self.stubs > 0 {
-            positive("stub_size", self.stub_size)?;
-        }
-        probability("transit_edges", self.transit_edges)?;
-        probability("stub_edges", self.stub_edges)?;
-        // As if all domains were full meshes, which bounds the time as well.
-        let transits = u64::from(self.transits);
-        let routers = transits.saturating_mul(u64::from(self.transit_size));
-        let backbone = transits
-            .saturating_mul(pairs(self.transit_size))
-            .saturating_add(pairs(self.transits));
-        let stubs = routers.saturating_mul(u64::from(self.stubs));
-        limit_edges(backbone.saturating_add(stubs.saturating_mul(pairs(self.stub_size) + 1)))
-    }
-}
-
-/// A transit-stub network: first the transit routers, domain by domain, then for each of them in turn its stub
-/// domains, vertex by vertex.
-///
-/// # Errors
-/// There are no transit routers, stub domains are empty, a share is not between 0 and 1, or there are too many
-/// vertices or links (counted as if every domain were a full mesh).
-pub fn transit_stub(shape: &TransitStub, rng: &mut Rng) -> Result<Topology, ShapeError> {
-    shape.check()?;
-    let (mut topology, vertices) = plain("size", shape.size())?;
-    let routers = (shape.transits * shape.transit_size) as usize;
-    let (routers, behind) = vertices.split_at(routers);
-    let domains: Vec<_> = routers.chunks(shape.transit_size as usize).collect();
-    for domain in &domains {
-        connect_domain(
-            &mut topology,
-            domain,
-            shape.transit,
-            shape.transit_edges,
-            rng,
-        );
-    }
-    for (index, domain) in domains.iter().enumerate() {
-        for other in &domains[index + 1..] {
-            let (a, b) = (one_of(domain, rng), one_of(other, rng));
-            topology.connect(a, b, shape.transit);
-        }
-    }
-    let stubs = behind.chunks(shape.stub_size.max(1) as usize);
-    for (index, stub) in stubs.enumerate() {
-        let router = routers[index / shape.stubs as usize];
-        topology.connect(router, one_of(stub, rng), shape.access);
-        connect_domain(&mut topology, stub, shape.stub, shape.stub_edges, rng);
-    }
-    Ok(topology)
-}
-
 /// Why there is no network of this shape.
 #[derive(Clone, Copy, PartialEq, Debug, Error)]
 #[non_exhaustive]
@@ -348,73 +231,10 @@ fn pairs(size: u32) -> u64 {
     u64::from(size) * u64::from(size.saturating_sub(1)) / 2
 }
 
-fn one_of(domain: &[Vertex], rng: &mut Rng) -> Vertex {
-    domain[rng.below(domain.len() as u64) as usize]
-}
-
 fn connect_all(topology: &mut Topology, vertices: &[Vertex], link: LinkSpec) {
     for (index, a) in vertices.iter().enumerate() {
         for b in &vertices[index + 1..] {
             topology.connect(*a, *b, link);
         }
     }
-}
-
-/// Links each vertex but the first to one of those before it; answers which, by index.
-fn connect_tree(
-    topology: &mut Topology,
-    vertices: &[Vertex],
-    link: LinkSpec,
-    rng: &mut Rng,
-) -> Vec<u32> {
-    let mut linked = vec![0];
-    for (index, vertex) in vertices.iter().enumerate().skip(1) {
-        let before = rng.below(index as u64) as u32;
-        topology.connect(vertices[before as usize], *vertex, link);
-        linked.push(before);
-    }
-    linked
-}
-
-/// A random tree and every further pair with probability `share`.
-fn connect_domain(
-    topology: &mut Topology,
-    vertices: &[Vertex],
-    link: LinkSpec,
-    share: f64,
-    rng: &mut Rng,
-) {
-    let linked = connect_tree(topology, vertices, link, rng);
-    for b in 1..vertices.len() {
-        for a in 0..b {
-            if linked[b] != a as u32 && rng.chance(share) {
-                topology.connect(vertices[a], vertices[b], link);
-            }
-        }
-    }
-}
-
-/// `wanted` pairs `(a, b)`, `a < b < size`, other than `(linked[b], b)`, in ascending order of `b`, then `a`.
-///
-/// Draws the smaller of the set and its complement and draws again what it has already, so that either takes two trials
-/// a pair at most on average.
-fn further_pairs(size: u32, linked: &[u32], wanted: u64, rng: &mut Rng) -> Vec<(u32, u32)> {
-    let free = pairs(size) + 1 - u64::from(size);
-    let complement = wanted > free / 2;
-    let count = if complement { free - wanted } else { wanted };
-    let mut drawn = BTreeSet::new();
-    while (drawn.len() as u64) < count {
-        let [x, y] = [0; 2].map(|_: u32| rng.below(u64::from(size)) as u32);
-        let (a, b) = (x.min(y), x.max(y));
-        if a != b && linked[b as usize] != a {
-            drawn.insert((b, a));
-        }
-    }
-    if !complement {
-        return drawn.into_iter().map(|(b, a)| (a, b)).collect();
-    }
-    (1..size)
-        .flat_map(|b| (0..b).map(move |a| (a, b)))
-        .filter(|(a, b)| linked[*b as usize] != *a && !drawn.contains(&(*b, *a)))
-        .collect()
 }

@@ -1,1 +1,0 @@
-//! Laws that a topology keeps.
