@@ -2,6 +2,7 @@
 //!
 //! - [`mod@bench`]: what the ring carries, beside the raw multicast limit of the same network.
 //! - [`papers`]: the papers' tables and figures, run, judged and drawn.
+//! - [`scenario`]: worlds described in TOML, run in the simulator.
 //! - [`testbed`]: network namespaces behind a switch that can be slow, lossy or cut in parts.
 //! - [`process`]: processes on those hosts, their outputs and their cost.
 //!
@@ -11,6 +12,7 @@
 pub mod bench;
 pub mod papers;
 pub mod process;
+pub mod scenario;
 pub mod testbed;
 
 pub use process::{Process, Usage};

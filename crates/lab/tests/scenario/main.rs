@@ -1,0 +1,3 @@
+//! Scenarios: what is wrong is shown where it is written, with what to do; what is right runs the same every time.
+
+mod errors;
