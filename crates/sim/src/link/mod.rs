@@ -11,10 +11,12 @@
 //! - [`loss`]: independent and bursty loss.
 //! - [`ip`]: fragmentation of large datagrams, reassembly.
 //! - [`mod@bus`]: shared Ethernet, CSMA/CD.
+//! - [`pcap`]: a capture of what passed, for Wireshark.
 
 pub mod bus;
 pub mod ip;
 pub mod loss;
+pub mod pcap;
 pub mod queue;
 pub mod spec;
 pub mod state;
@@ -23,6 +25,7 @@ mod tests;
 
 pub use bus::{Bus, BusSpec, BusStep, Delivered};
 pub use loss::Loss;
+pub use pcap::Pcap;
 pub use queue::{QueueLimit, SwitchBuffer};
 pub use spec::{LinkSpec, SpecError};
 pub use state::{Arrival, Drop, LinkCounters, LinkState, Passage};
