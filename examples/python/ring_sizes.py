@@ -26,6 +26,7 @@ LOSSES = ["0 %", "0.5 %"]
 
 
 def main() -> None:
+    """Sweeps, and shows what came out."""
     options = parse()
     executor: lab.Executor
     if options.scheduler:
@@ -70,11 +71,13 @@ def main() -> None:
 
 
 def save(ax: matplotlib.axes.Axes, path: Path) -> None:
+    """Writes the figure that ``ax`` belongs to."""
     ax.get_figure(root=True).savefig(path, dpi=120)
     print(f"wrote {path}")
 
 
 def parse() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--executor", choices=["local", "dask"], default="local")
     parser.add_argument("--scheduler", help="address of a Dask scheduler")
