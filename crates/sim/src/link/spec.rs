@@ -22,6 +22,9 @@ const BIT_NANOS_PER_BYTE: u64 = 8 * 1_000_000_000;
 pub struct LinkSpec {
     /// Bits per second; 0 is infinite: nothing ever waits.
     pub bandwidth: u64,
+    /// Bytes that may leave at once after the link has been idle for as long as they take: the depth of a token bucket,
+    /// as test beds emulate a bandwidth with it. 0, a real wire: one after the other.
+    pub burst: u64,
     /// Propagation from end to end, after the last bit has left.
     pub delay: Duration,
     /// What may wait before the link. What is being sent does not count.
@@ -59,6 +62,7 @@ impl LinkSpec {
     pub const fn ideal(bandwidth: u64, delay: Duration) -> Self {
         Self {
             bandwidth,
+            burst: 0,
             delay,
             queue: QueueLimit::NONE,
             loss: Loss::None,
@@ -68,6 +72,11 @@ impl LinkSpec {
             overhead: 0,
             payload_min: 0,
         }
+    }
+
+    /// The same as a token bucket that holds so many bytes emulates it.
+    pub const fn with_burst(self, burst: u64) -> Self {
+        Self { burst, ..self }
     }
 
     /// The same with another limit of what may wait.

@@ -112,14 +112,30 @@ impl LinkState {
         if !self.has_room(now, ip_bytes, spec) {
             return self.refuse(Drop::Queue);
         }
-        let leaves_at = self.free_at.max(now) + spec.serialisation(ip_bytes);
+        let leaves_at = self.begins_at(spec).max(now) + spec.serialisation(ip_bytes);
         if !buffer.admit(now, u64::from(ip_bytes), leaves_at) {
             return self.refuse(Drop::Buffer);
         }
         self.send(now, ip_bytes, spec, rng)
     }
 
-    /// When a packet that came now would begin to leave: a sender that waits for room need not ask before.
+    /// The same for a host that waits for room before its own link and drops nothing: also when there is room again,
+    /// until when the host is stopped.
+    ///
+    /// The packet is queued at once, which changes nothing: it leaves after those before it, whenever it came.
+    pub fn pass_patiently(
+        &mut self,
+        now: Time,
+        ip_bytes: u32,
+        spec: &LinkSpec,
+        rng: &mut Rng,
+    ) -> (Passage, Time) {
+        self.backlog.settle(now);
+        let passage = self.send(now, ip_bytes, spec, rng);
+        (passage, self.backlog.room_at(now, &spec.queue))
+    }
+
+    /// When all that was accepted will have left.
     pub fn free_at(&self) -> Time {
         self.free_at
     }
@@ -148,7 +164,7 @@ impl LinkState {
 
     fn has_room(&mut self, now: Time, ip_bytes: u32, spec: &LinkSpec) -> bool {
         self.backlog.settle(now);
-        self.free_at <= now
+        self.begins_at(spec) <= now
             || self
                 .backlog
                 .has_room(spec.wire_bytes(ip_bytes), &spec.queue)
@@ -162,8 +178,9 @@ impl LinkState {
     /// Sends a packet for which there is room.
     fn send(&mut self, now: Time, ip_bytes: u32, spec: &LinkSpec, rng: &mut Rng) -> Passage {
         let bytes = spec.wire_bytes(ip_bytes);
-        if self.free_at > now {
-            self.backlog.push(self.free_at, bytes);
+        let begins_at = self.begins_at(spec);
+        if begins_at > now {
+            self.backlog.push(begins_at, bytes);
         }
         let left = self.occupy(now, bytes, spec);
         if spec.is_plain() {
@@ -187,7 +204,18 @@ impl LinkState {
         self.busy_nanos += nanos;
         let begins = self.free_at.max(now).as_nanos();
         self.free_at = Time::from_nanos(begins.saturating_add(nanos));
-        self.free_at
+        self.begins_at(spec).max(now)
+    }
+
+    /// When the link takes the next packet: a token bucket does so ahead of when a wire would be free, by its depth.
+    fn begins_at(&self, spec: &LinkSpec) -> Time {
+        match spec.burst {
+            0 => self.free_at,
+            burst => {
+                let ahead = nanos_on_wire(burst, spec.bandwidth);
+                Time::from_nanos(self.free_at.as_nanos().saturating_sub(ahead))
+            }
+        }
     }
 
     /// What chance does to a packet that has `left`.

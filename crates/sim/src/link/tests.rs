@@ -119,6 +119,24 @@ fn the_tail_is_dropped_beyond_the_limit_in_packets_or_in_bytes() {
 }
 
 #[test]
+fn a_host_that_waits_for_its_own_link_drops_nothing_and_learns_when_there_is_room() {
+    let spec = LinkSpec::ideal(8_000_000, Duration::ZERO).with_queue(QueueLimit::bytes(2_000));
+    let (mut link, mut rng) = (LinkState::new(), Rng::new(1));
+    let mut now = Time::ZERO;
+    for packet in 1..=10 {
+        let (passage, room) = link.pass_patiently(now, 1_000, &spec, &mut rng);
+        assert_eq!(arrival(passage), Some(Time::from_millis(packet)));
+        // One is being sent and two wait; a fourth makes the host wait until one more has begun to leave.
+        assert_eq!(room, Time::from_millis(packet.saturating_sub(3)));
+        now = room;
+    }
+    // Three at once, as the fragments of a datagram are: until the last of them fits.
+    let rooms = [(); 3].map(|()| link.pass_patiently(now, 1_000, &spec, &mut rng).1);
+    assert_eq!(rooms, [8, 9, 10].map(Time::from_millis));
+    assert_eq!(link.counters().dropped_queue, 0);
+}
+
+#[test]
 fn a_queue_with_poisson_arrivals_and_fixed_lengths_waits_as_m_d_1_does() {
     let service = 1_000_000.0;
     for (load, tolerance) in [(0.3, 0.02), (0.5, 0.02), (0.8, 0.04)] {
@@ -317,4 +335,24 @@ fn what_is_no_probability_is_refused_by_name() {
         assert!(spec.with_loss(Loss::Rate(loss)).check().is_err());
     }
     assert_eq!(spec.with_loss(Loss::Rate(1.0)).check(), Ok(()));
+}
+
+#[test]
+fn a_token_bucket_lets_its_depth_leave_at_once_and_then_keeps_the_rate() {
+    // 1,000 bytes at 8 Mb/s take a millisecond; four of them fit the bucket.
+    let spec = LinkSpec::ideal(8_000_000, Duration::ZERO).with_burst(4_000);
+    let mut line = Line::new(spec);
+    let mut burst = || -> Vec<u64> {
+        let start = line.state.free_at().as_nanos() + 10 * MILLI;
+        let arrivals = (0..7).map(|_| line.arrives(start, 1_000).unwrap_or(u64::MAX) - start);
+        arrivals.collect()
+    };
+    let expected = [0, 0, 0, 0, MILLI, 2 * MILLI, 3 * MILLI];
+    assert_eq!(burst(), expected);
+    assert_eq!(burst(), expected, "the bucket is full again");
+    // However long it is saturated, no more than the rate and the depth pass.
+    let last = (0..1_000)
+        .filter_map(|_| line.arrives(100 * MILLI, 1_000))
+        .max();
+    assert_eq!(last, Some(100 * MILLI + 996 * MILLI));
 }
