@@ -88,6 +88,20 @@ impl Backlog {
         self.packets_high = self.packets_high.max(self.waiting.len() as u32);
     }
 
+    /// From when on no more waits than `limit` allows, if nothing is added.
+    pub(super) fn room_at(&self, now: Time, limit: &QueueLimit) -> Time {
+        let (mut bytes, mut packets, mut at) = (self.bytes, self.waiting.len(), now);
+        for waiting in &self.waiting {
+            if limit.allows(bytes, packets) {
+                break;
+            }
+            bytes -= u64::from(waiting.bytes);
+            packets -= 1;
+            at = waiting.begins;
+        }
+        at
+    }
+
     /// Bytes and packets that wait; call [`settle`](Self::settle) first.
     pub(super) fn len(&self) -> (u64, u32) {
         (self.bytes, self.waiting.len() as u32)
