@@ -19,6 +19,7 @@ pub mod engine;
 pub mod fabric;
 pub mod host;
 pub mod link;
+pub mod measure;
 pub mod network;
 mod record;
 pub mod seal;

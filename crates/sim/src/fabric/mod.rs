@@ -11,20 +11,24 @@
 //! - `tap`: packets on their way into a pcap file.
 
 mod route;
+mod tap;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::rc::Rc;
 
 use groupcast_core::{Rng, Time};
 
 pub use self::route::Multicast;
 use self::route::Router;
+use self::tap::Tap;
 use crate::host::Datagram;
 use crate::link::bus::{Bus, BusCounters, BusStep, Delivered};
 use crate::link::ip::{self, Reassembly, ReassemblyConfig};
-use crate::link::{Arrival, LinkCounters, LinkSpec, LinkState, Passage, SwitchBuffer};
+use crate::link::pcap::Pcap;
+use crate::link::{Arrival, LinkCounters, LinkSpec, LinkState, Passage, QueueLimit, SwitchBuffer};
 use crate::topology::{EdgeId, Kind, Topology, Vertex, Way};
 
 /// Where a datagram goes.
@@ -118,6 +122,7 @@ pub struct Fabric {
     /// Which component each host is in, while the hosts are cut apart.
     components: Option<Vec<u32>>,
     router: Router,
+    taps: BTreeMap<Way, Tap>,
     rng: Rng,
     datagrams: u64,
     hops: u64,
@@ -149,6 +154,7 @@ impl Fabric {
             reassembly: vec![Reassembly::new(ReassemblyConfig::default()); hosts],
             components: None,
             router: Router::new(config.multicast, hosts),
+            taps: BTreeMap::new(),
             rng: rng.fork("fabric"),
             datagrams: 0,
             hops: 0,
@@ -233,27 +239,24 @@ impl Fabric {
         let mut ways = std::mem::take(&mut self.router.ways);
         self.router
             .onward(&self.config.topology, at, None, &packet, &mut ways);
+        let waits = self.config.senders_wait;
         for way in &ways {
-            let begins = if self.config.senders_wait {
-                let begins = self.room_on(now, *way, packet.bytes);
-                room = room.max(begins);
-                begins.unwrap_or(now)
-            } else {
-                now
-            };
-            self.cross(begins, *way, packet.clone(), effects);
+            self.cross(now, *way, packet.clone(), !waits, effects);
+            if waits {
+                room = room.max(self.room_on(now, *way));
+            }
         }
         self.router.ways = ways;
         room
     }
 
-    /// When a host's own link has room for `bytes` more, if it has none now.
-    fn room_on(&mut self, now: Time, way: Way, bytes: u32) -> Option<Time> {
+    /// When no more waits for a host's own link than its queue takes, if that is not now.
+    fn room_on(&mut self, now: Time, way: Way) -> Option<Time> {
         let spec = self.config.topology.spec(way);
         let limit = spec.queue.bytes?;
         let (waiting, _) = self.links[way.index()].waiting(now);
-        let excess = (waiting + spec.wire_bytes(bytes)).saturating_sub(limit);
-        (excess > 0).then(|| now + spec.serialisation(excess.min(u64::from(u32::MAX)) as u32))
+        let excess = waiting.checked_sub(limit).filter(|excess| *excess > 0)?;
+        Some(now + spec.serialisation(u32::try_from(excess).unwrap_or(u32::MAX)))
     }
 
     /// Something that was to happen later happens.
@@ -287,33 +290,42 @@ impl Fabric {
             .onward(&self.config.topology, at, came_by, &packet, &mut ways);
         if let Some((last, others)) = ways.split_last() {
             for way in others {
-                self.cross(now, *way, packet.clone(), effects);
+                self.cross(now, *way, packet.clone(), true, effects);
             }
-            self.cross(now, *last, packet, effects);
+            self.cross(now, *last, packet, true, effects);
         }
         self.router.ways = ways;
     }
 
-    /// A packet is to cross `way`.
-    fn cross(&mut self, now: Time, way: Way, packet: Packet, effects: &mut Effects) {
+    /// A packet is to cross `way`. Unless it is `limited` by the queue there, it waits for its turn, however long.
+    fn cross(&mut self, now: Time, way: Way, packet: Packet, limited: bool, effects: &mut Effects) {
         let topology = &self.config.topology;
         let (tail, head) = (topology.tail(way), topology.head(way));
         if !self.buses.is_empty() && self.buses.contains_key(&head) {
             self.enqueue_on_bus(now, head, tail, packet, effects);
             return;
         }
-        let spec = topology.spec(way);
+        let mut spec = *topology.spec(way);
+        if !limited {
+            spec.queue = QueueLimit::NONE;
+        }
         let link = &mut self.links[way.index()];
-        let passage = if self.buffers.is_empty() {
-            link.pass(now, packet.bytes, spec, &mut self.rng)
-        } else if let Some(buffer) = self.buffers.get_mut(&tail) {
-            link.pass_buffered(now, packet.bytes, spec, buffer, &mut self.rng)
-        } else {
-            link.pass(now, packet.bytes, spec, &mut self.rng)
+        let passage = match self.buffers.get_mut(&tail) {
+            Some(buffer) => link.pass_buffered(now, packet.bytes, &spec, buffer, &mut self.rng),
+            None => link.pass(now, packet.bytes, &spec, &mut self.rng),
         };
         let Passage::Through { first, second } = passage else {
             return;
         };
+        if let Some(tap) = self.taps.get_mut(&way) {
+            let left = first.at.as_nanos() - spec.delay.as_nanos() as u64;
+            tap.record(
+                Time::from_nanos(left),
+                [tail, head],
+                self.config.mtu,
+                &packet,
+            );
+        }
         if let Some(copy) = second {
             effects.later.push(over(way, packet.clone(), copy));
         }
@@ -428,6 +440,21 @@ impl Fabric {
     /// Takes the cut away.
     pub(crate) fn heal(&mut self) {
         self.components = None;
+    }
+
+    /// The packets that leave over `way` from now on go to `pcap`, at most `packets_max`.
+    pub(crate) fn tap(&mut self, way: Way, pcap: Pcap<Box<dyn Write>>, packets_max: u64) {
+        self.taps.insert(way, Tap::new(pcap, packets_max));
+    }
+
+    /// Ends all captures.
+    ///
+    /// # Errors
+    /// The first that a writer made, then or before.
+    pub(crate) fn finish_taps(&mut self) -> io::Result<()> {
+        std::mem::take(&mut self.taps)
+            .into_values()
+            .try_for_each(Tap::finish)
     }
 }
 

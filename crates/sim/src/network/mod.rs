@@ -115,8 +115,13 @@ impl<'a> DatagramInfo<'a> {
 
     /// Whether the node itself sent it, to admit a peer, and no protocol.
     pub fn is_admission(&self) -> bool {
-        self.bytes.get(PREFIX_LEN) == Some(&Channel::NODE.0)
+        is_admission(self.bytes)
     }
+}
+
+/// Whether the node itself sent a datagram, to admit a peer, and no protocol.
+pub(crate) fn is_admission(datagram: &[u8]) -> bool {
+    datagram.get(PREFIX_LEN) == Some(&Channel::NODE.0)
 }
 
 /// The protocol's bytes of a datagram that the fake sealer sealed.

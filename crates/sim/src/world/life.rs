@@ -40,18 +40,20 @@ impl<P: Ordered> World<P> {
         let config = NodeConfig {
             local,
             reach,
-            admission: AdmissionConfig::default(),
+            admission: self.admission(),
         };
         let sealer = Box::new(FakeSealer::new(CLUSTER_KEY, local.incarnation));
         let mut node = Node::new(config, sealer, &rng.fork("node"));
         let clock = Clock::new(now, self.hosts[index].rate);
         let instance = (self.factory)(local, rng.fork("protocol"), clock.local(now));
         node.open(CHANNEL, instance);
-        let mut record = self.record.borrow_mut();
-        record.now = now;
-        record.checker.set_name(local, &format!("h{index}"));
-        drop(record);
-        node.observe_with(Box::new(Tap(Rc::clone(&self.record))));
+        if self.judged {
+            let mut record = self.record.borrow_mut();
+            record.now = now;
+            record.checker.set_name(local, &format!("h{index}"));
+            drop(record);
+            node.observe_with(Box::new(Tap(Rc::clone(&self.record))));
+        }
         let host = &mut self.hosts[index];
         host.node = Some(node);
         host.status = Status::Up;
@@ -64,6 +66,16 @@ impl<P: Ordered> World<P> {
         self.tell(index, format_args!("starts as {local:?}"));
         self.drain(index);
         local
+    }
+
+    /// Bounds that do not keep hosts of one world apart, however many they are.
+    fn admission(&self) -> AdmissionConfig {
+        let least = AdmissionConfig::default();
+        AdmissionConfig {
+            peers_max: least.peers_max.max(self.hosts.len()),
+            pending_max: least.pending_max.max(self.hosts.len()),
+            ..least
+        }
     }
 
     /// The process of a host ends without a word. Nothing if there is none.

@@ -22,9 +22,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use groupcast_core::node::Channel;
 use groupcast_core::trace::Transition;
-use groupcast_core::{Delivery, MemberId, MessageId, Ordered, Rng, SubmitError, Time, TransmitBuf};
+use groupcast_core::{
+    Configuration, Delivery, MemberId, MessageId, Ordered, Rng, SubmitError, Time, TransmitBuf,
+};
 
 pub(crate) use self::measuring::Measuring;
 pub(crate) use self::medium::Medium;
@@ -102,12 +105,17 @@ pub(crate) enum Told {
     Accepted {
         host: usize,
         id: MessageId,
-        len: usize,
+        payload: Bytes,
     },
     /// A process refused a message of its user for good.
     Refused { host: usize, error: SubmitError },
     /// A message reached the user: the client, where there are clients.
     Delivered { host: usize, delivery: Delivery },
+    /// A process installed a configuration.
+    Configured {
+        host: usize,
+        configuration: Configuration,
+    },
     /// A user whose message was not taken ([`Offer::Full`]) can try again.
     Room { host: usize },
 }
@@ -139,6 +147,8 @@ pub(crate) struct World<P> {
     multicast: bool,
     /// Whether the payloads of deliveries are kept for inspection.
     keep_payloads: bool,
+    /// Whether the record keeps what processes do, and the checker judges it.
+    pub(crate) judged: bool,
     factory: Factory<P>,
     rng: Rng,
     incarnations: Rng,
@@ -178,6 +188,7 @@ impl<P: Ordered> World<P> {
             told: None,
             multicast,
             keep_payloads,
+            judged: true,
             factory,
             incarnations: rng.fork("incarnations"),
             rng: rng.fork("hosts"),

@@ -197,6 +197,9 @@ impl<P: Ordered> World<P> {
         let Some(node) = &mut host.node else { return };
         let result = node.handle_datagram(host.clock.local(now), datagram.source, bytes);
         host.spinning = 0;
+        if result.is_ok() {
+            self.measure_received(index, datagram.class, &datagram.bytes);
+        }
         if let Some(trace) = &mut self.trace
             && trace.level >= TraceLevel::Datagrams
         {
@@ -372,9 +375,13 @@ impl<P: Ordered> World<P> {
                         host.seen.deliveries.push(delivery);
                     }
                 }
-                Event::Configuration(configuration) => {
-                    host.seen.configurations.push(configuration);
-                }
+                Event::Configuration(configuration) => match &mut self.told {
+                    Some(told) => told.push_back(Told::Configured {
+                        host: index,
+                        configuration,
+                    }),
+                    None => host.seen.configurations.push(configuration),
+                },
                 Event::Writable => host.submit_blocked = false,
                 Event::NameInUse { .. } => host.seen.name_in_use = true,
                 Event::Left => host.status = Status::Left,

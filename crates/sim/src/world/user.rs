@@ -97,22 +97,27 @@ impl<P: Ordered> World<P> {
             return;
         }
         host.offered.push_back(offered);
-        if host.status == Status::Up {
-            self.wake(index);
-            self.schedule_work(index);
+        if host.status != Status::Up {
+            return;
         }
+        if host.config.clients.is_none() && host.config.effect == Effect::End {
+            // A user in the same process has a message only while the process runs.
+            host.awake = true;
+        }
+        self.wake(index);
+        self.schedule_work(index);
     }
 
     /// Messages go to the protocol; from the first for which it has no room on, they wait. The node is to be drained.
     pub(super) fn submit_all(&mut self, index: usize, offers: Vec<Offered>) {
         let mut offers = offers.into_iter();
         while let Some(offered) = offers.next() {
-            let (len, taken) = (offered.payload.len(), counted(&offered.payload));
+            let taken = counted(&offered.payload);
             let told = match self.submit(index, offered.service, offered.payload.clone()) {
                 Ok(id) => Told::Accepted {
                     host: index,
                     id,
-                    len,
+                    payload: offered.payload,
                 },
                 Err(SubmitError::Full { .. }) => {
                     let host = &mut self.hosts[index];
