@@ -67,17 +67,19 @@ pub enum Fault {
     /// Twice the same name.
     #[error("`{0}` is linked to itself; name two different vertices")]
     Loop(String),
-    /// Neither a bandwidth nor a delay, or in the wrong order, or twice.
+    /// Neither a bandwidth nor a delay.
     #[error("`{0}` is neither a bandwidth like `10 Mb/s` nor a delay like `5 ms`")]
     NotAQuantity(String),
-    /// A bandwidth behind a delay, or one of them twice.
+    /// A bandwidth behind the delay, or one of them twice.
     #[error("`{0}` is one too many: after the vertices comes one bandwidth, then one delay")]
     Surplus(String),
     /// A number without a unit.
     #[error("`{0}` has no unit: write a bandwidth like `{0} Mb/s` or a delay like `{0} ms`")]
     NoUnit(String),
-    /// A bandwidth below one bit a second, or a number that is too large.
-    #[error("`{0}` is out of range")]
+    /// A bandwidth below one bit a second, or a number above 2^53 (of bits a second or nanoseconds).
+    #[error(
+        "`{0}` is out of range: a bandwidth is at least 1 b/s or `unlimited`, a delay at most 104 days"
+    )]
     OutOfRange(String),
     /// More vertices than there may be.
     #[error("there are more than {VERTICES_MAX} vertices")]
@@ -149,78 +151,250 @@ impl<'a> EdgeList<'a> {
 /// `link` with the bandwidth and the delay that `words` name.
 fn quantities<'a>(
     words: impl Iterator<Item = &'a str>,
-    mut link: LinkSpec,
+    link: LinkSpec,
 ) -> Result<LinkSpec, Wrong<'a>> {
     let mut words = words.peekable();
-    let (mut bandwidth_said, mut delay_said) = (false, false);
+    let (mut bandwidth, mut delay) = (None, None);
     while let Some(word) = words.next() {
         let bare = word.ends_with(|last: char| last.is_ascii_digit());
-        let unit = words.next_if(|next| bare && is_unit(next));
-        let said = unit.map_or_else(|| word.to_owned(), |unit| format!("{word} {unit}"));
-        match quantity(word, unit).map_err(|fault| (word, fault(said.clone())))? {
-            Quantity::Bandwidth(_) if bandwidth_said || delay_said => {
-                return Err((word, Fault::Surplus(said)));
-            }
-            Quantity::Delay(_) if delay_said => return Err((word, Fault::Surplus(said))),
-            Quantity::Bandwidth(bandwidth) => {
-                (link.bandwidth, bandwidth_said) = (bandwidth, true);
-            }
-            Quantity::Delay(delay) => (link.delay, delay_said) = (delay, true),
+        let said = match words.next_if(|next| bare && is_unit(next)) {
+            Some(unit) => format!("{word} {unit}"),
+            None => word.to_owned(),
+        };
+        match quantity(&said).map_err(|fault| (word, fault))? {
+            Quantity::Bandwidth(bits) if bandwidth.or(delay).is_none() => bandwidth = Some(bits),
+            Quantity::Delay(nanos) if delay.is_none() => delay = Some(nanos),
+            _ => return Err((word, Fault::Surplus(said))),
         }
     }
-    Ok(link)
+    Ok(LinkSpec {
+        bandwidth: bandwidth.unwrap_or(link.bandwidth),
+        delay: delay.map_or(link.delay, Duration::from_nanos),
+        ..link
+    })
 }
 
 enum Quantity {
     /// Bits a second; 0 is unlimited.
     Bandwidth(u64),
-    Delay(Duration),
+    /// Nanoseconds.
+    Delay(u64),
 }
 
-/// The unit in bits a second or in nanoseconds, and whether it is the former.
-const UNITS: [(&str, f64, bool); 9] = [
-    ("b/s", 1.0, true),
-    ("kb/s", 1e3, true),
-    ("Mb/s", 1e6, true),
-    ("Gb/s", 1e9, true),
-    ("ns", 1.0, false),
-    ("us", 1e3, false),
-    ("ms", 1e6, false),
-    ("s", 1e9, false),
-    ("min", 60e9, false),
+/// Units of bandwidth, in bits a second.
+const BANDWIDTHS: [(&str, f64); 4] = [("b/s", 1.0), ("kb/s", 1e3), ("Mb/s", 1e6), ("Gb/s", 1e9)];
+
+/// Units of delay, in nanoseconds.
+const DELAYS: [(&str, f64); 5] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("min", 60e9),
 ];
 
+/// The most bits a second or nanoseconds: what a number with a fraction holds exactly.
+const VALUE_MAX: f64 = (1u64 << 53) as f64;
+
 fn is_unit(word: &str) -> bool {
-    UNITS.iter().any(|(name, ..)| *name == word)
+    let mut names = BANDWIDTHS.iter().chain(&DELAYS);
+    names.any(|(name, _)| *name == word)
 }
 
-/// What a word says, with the unit behind it if that stands apart.
-fn quantity(word: &str, unit: Option<&str>) -> Result<Quantity, fn(String) -> Fault> {
-    if word == "unlimited" {
+/// What a number and its unit mean, written with or without a blank between them.
+fn quantity(said: &str) -> Result<Quantity, Fault> {
+    if said == "unlimited" {
         return Ok(Quantity::Bandwidth(0));
     }
-    let digits = word
-        .find(|it: char| !it.is_ascii_digit() && it != '.')
-        .unwrap_or(word.len());
-    let (number, attached) = word.split_at(digits);
-    let number: f64 = number
-        .parse()
-        .map_err(|_| Fault::NotAQuantity as fn(_) -> _)?;
-    let unit = unit.unwrap_or(attached);
+    let neither = || Fault::NotAQuantity(said.to_owned());
+    let digits = said.find(|it: char| !it.is_ascii_digit() && it != '.');
+    let (number, unit) = said.split_at(digits.unwrap_or(said.len()));
+    let (number, unit) = (number.parse::<f64>().map_err(|_| neither())?, unit.trim());
     if unit.is_empty() {
-        return Err(Fault::NoUnit);
+        return Err(Fault::NoUnit(said.to_owned()));
     }
-    let (_, scale, bandwidth) = UNITS
-        .into_iter()
-        .find(|(name, ..)| *name == unit)
-        .ok_or(Fault::NotAQuantity as fn(_) -> _)?;
+    let value = |units: &[(&str, f64)]| {
+        let known = units.iter().find(|(name, _)| *name == unit);
+        known.map(|(_, scale)| (number * scale).round())
+    };
+    match (value(&BANDWIDTHS), value(&DELAYS)) {
+        (Some(bits), _) if (1.0..=VALUE_MAX).contains(&bits) => Ok(Quantity::Bandwidth(bits as u64)),
+        (_, Some(nanos)) if nanos <= VALUE_MAX => Ok(Quantity::Delay(nanos as u64)),
+        (None, None) => Err(neither()),
+        _ => Err(Fault::OutOfRange(said.to_owned())),
+    }
+}
+
+/// At which character of it, from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub fault: Fault,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// One name only.
+    #[error("a link needs two vertices: write `{0} OTHER`")]
+    OneVertex(String),
+    /// Twice the same name.
+    #[error("`{0}` is linked to itself; name two different vertices")]
+    Loop(String),
+    /// Neither a bandwidth nor a delay.
+    #[error("`{0}` is neither a bandwidth like `10 Mb/s` nor a delay like `5 ms`")]
+    NotAQuantity(String),
+    /// A bandwidth behind the delay, or one of them twice.
+    #[error("`{0}` is one too many: after the vertices comes one bandwidth, then one delay")]
+    Surplus(String),
+    /// A number without a unit.
+    #[error("`{0}` has no unit: write a bandwidth like `{0} Mb/s` or a delay like `{0} ms`")]
+    NoUnit(String),
+    /// A bandwidth below one bit a second, or a number above 2^53 (of bits a second or nanoseconds).
+    #[error(
+        "`{0}` is out of range: a bandwidth is at least 1 b/s or `unlimited`, a delay at most 104 days"
+    )]
+    OutOfRange(String),
+    /// More vertices than there may be.
+    #[error("there are more than {VERTICES_MAX} vertices")]
+    TooManyVertices,
+    /// More links than there may be.
+    #[error("there are more than {EDGES_MAX} links")]
+    TooManyEdges,
+    /// No link at all.
+    #[error("there is no link in it; a line is `A B [BANDWIDTH] [DELAY]`")]
+    Empty,
+}
+
+/// A fault, and the word where it is.
+type Wrong<'a> = (&'a str, Fault);
+
+/// What the lines so far say.
+#[derive(Default)]
+struct EdgeList<'a> {
+    names: Vec<&'a str>,
+    numbers: BTreeMap<&'a str, usize>,
+    links: Vec<(usize, usize, LinkSpec)>,
+}
+
+impl<'a> EdgeList<'a> {
+    fn take(&mut self, line: &'a str, link: LinkSpec) -> Result<(), Wrong<'a>> {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut words = line.split_whitespace();
+        let Some(a) = words.next() else {
+            return Ok(());
+        };
+        let Some(b) = words.next() else {
+            return Err((a, Fault::OneVertex(a.to_owned())));
+        };
+        if a == b {
+            return Err((b, Fault::Loop(b.to_owned())));
+        }
+        let link = quantities(words, link)?;
+        let (from, to) = (self.vertex(a)?, self.vertex(b)?);
+        if self.links.len() as u64 == EDGES_MAX {
+            return Err((a, Fault::TooManyEdges));
+        }
+        self.links.push((from, to, link));
+        Ok(())
+    }
+
+    fn vertex(&mut self, name: &'a str) -> Result<usize, Wrong<'a>> {
+        if let Some(number) = self.numbers.get(name) {
+            return Ok(*number);
+        }
+        if self.names.len() as u64 == VERTICES_MAX {
+            return Err((name, Fault::TooManyVertices));
+        }
+        self.names.push(name);
+        self.numbers.insert(name, self.names.len() - 1);
+        Ok(self.names.len() - 1)
+    }
+
+    fn build(self) -> Topology {
+        let mut topology = Topology::new();
+        topology.add_many(Kind::Plain, self.names.len() as u32);
+        topology.name_all(self.names);
+        for (from, to, link) in self.links {
+            topology.connect(Vertex(from as u32), Vertex(to as u32), link);
+        }
+        topology
+    }
+}
+
+/// `link` with the bandwidth and the delay that `words` name.
+fn quantities<'a>(
+    words: impl Iterator<Item = &'a str>,
+    link: LinkSpec,
+) -> Result<LinkSpec, Wrong<'a>> {
+    let mut words = words.peekable();
+    let (mut bandwidth, mut delay) = (None, None);
+    while let Some(word) = words.next() {
+        let bare = word.ends_with(|last: char| last.is_ascii_digit());
+        let said = match words.next_if(|next| bare && is_unit(next)) {
+            Some(unit) => format!("{word} {unit}"),
+            None => word.to_owned(),
+        };
+        match quantity(&said).map_err(|fault| (word, fault))? {
+            Quantity::Bandwidth(bits) if bandwidth.or(delay).is_none() => bandwidth = Some(bits),
+            Quantity::Delay(nanos) if delay.is_none() => delay = Some(nanos),
+            _ => return Err((word, Fault::Surplus(said))),
+        }
+    }
+    Ok(LinkSpec {
+        bandwidth: bandwidth.unwrap_or(link.bandwidth),
+        delay: delay.map_or(link.delay, Duration::from_nanos),
+        ..link
+    })
+}
+
+enum Quantity {
+    /// Bits a second; 0 is unlimited.
+    Bandwidth(u64),
+    /// Nanoseconds.
+    Delay(u64),
+}
+
+/// Units of bandwidth, in bits a second.
+const BANDWIDTHS: [(&str, f64); 4] = [("b/s", 1.0), ("kb/s", 1e3), ("Mb/s", 1e6), ("Gb/s", 1e9)];
+
+/// Units of delay, in nanoseconds.
+const DELAYS: [(&str, f64); 5] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("min", 60e9),
+];
+
+/// The most bits a second or nanoseconds: what a number with a fraction holds exactly.
+const VALUE_MAX: f64 = (1u64 << 53) as f64;
+
+fn is_unit(word: &str) -> bool {
+    let mut names = BANDWIDTHS.iter().chain(&DELAYS);
+    names.any(|(name, _)| *name == word)
+}
+
+/// What a number and its unit mean, written with or without a blank between them.
+fn quantity(said: &str) -> Result<Quantity, Fault> {
+    if said == "unlimited" {
+        return Ok(Quantity::Bandwidth(0));
+    }
+    let neither = || Fault::NotAQuantity(said.to_owned());
+    let digits = said.find(|it: char| !it.is_ascii_digit() && it != '.');
+    let (number, unit) = said.split_at(digits.unwrap_or(said.len()));
+    let (number, unit) = (number.parse::<f64>().map_err(|_| neither())?, unit.trim());
+    if unit.is_empty() {
+        return Err(Fault::NoUnit(said.to_owned()));
+    }
+    let known = UNITS.into_iter().find(|(name, ..)| *name == unit);
+    let (_, scale, of) = known.ok_or_else(neither)?;
     let value = (number * scale).round();
-    // Beyond 2^53 nothing of it would be exact; that is 104 days.
-    match value {
-        _ if value > (1u64 << 53) as f64 => Err(Fault::OutOfRange),
-        _ if !bandwidth => Ok(Quantity::Delay(Duration::from_nanos(value as u64))),
-        _ if value < 1.0 => Err(Fault::OutOfRange),
-        _ => Ok(Quantity::Bandwidth(value as u64)),
+    match of(value as u64) {
+        // A bandwidth of 0 would mean that there is no limit.
+        Quantity::Bandwidth(0) => Err(Fault::OutOfRange(said.to_owned())),
+        _ if value > VALUE_MAX => Err(Fault::OutOfRange(said.to_owned())),
+        quantity => Ok(quantity),
     }
 }
 

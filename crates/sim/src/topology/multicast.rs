@@ -26,10 +26,13 @@ pub struct MulticastTree {
 }
 
 /// What a vertex is to the tree.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
+    /// No part of it.
     Off,
+    /// The root, or packets pass through it.
     On,
+    /// A member.
     Member,
 }
 
@@ -41,9 +44,7 @@ impl MulticastTree {
         source: Vertex,
         members: &[Vertex],
     ) -> Self {
-        Self::graft(topology, routes, source, members, |up| {
-            [Some(up.reversed()), None]
-        })
+        Self::graft(topology, routes, source, members, false)
     }
 
     /// The tree that all senders to `members` share. Members that do not reach the core are left out; the core stays,
@@ -54,18 +55,16 @@ impl MulticastTree {
         core: Vertex,
         members: &[Vertex],
     ) -> Self {
-        Self::graft(topology, routes, core, members, |up| {
-            [Some(up), Some(up.reversed())]
-        })
+        Self::graft(topology, routes, core, members, true)
     }
 
-    /// `kept` says which directions of a branch are part of the tree, given the one towards the root.
+    /// Packets run down the branches, and up too if the tree is `shared`.
     fn graft(
         topology: &Topology,
         routes: &mut Routes,
         root: Vertex,
         members: &[Vertex],
-        kept: impl Fn(Way) -> [Option<Way>; 2],
+        shared: bool,
     ) -> Self {
         let mut standing = vec![Standing::Off; topology.vertices().len()].into_boxed_slice();
         standing[root.index()] = Standing::On;
@@ -78,7 +77,10 @@ impl MulticastTree {
                     break;
                 };
                 standing[at.index()] = Standing::On;
-                ways.extend(kept(up).into_iter().flatten());
+                ways.push(up.reversed());
+                if shared {
+                    ways.push(up);
+                }
                 at = topology.head(up);
             }
             if standing[member.index()] == Standing::On {

@@ -1,7 +1,7 @@
 //! Unicast routes: along the shortest path, by delay, then by hops.
 //!
 //! A table a destination says for every vertex which way is next; it is made when the destination is first asked for,
-//! and the least used ones go when the tables pass a limit. A vertex with one link needs none: its routes are those of
+//! and those that were not asked lately go when the tables pass a limit. A vertex with one link needs none: its routes are those of
 //! its neighbour. Tables are not refreshed behind anybody's back: when a link changes, packets run into it until the
 //! routing has noticed, and when that is, is said with [`Routes::invalidate`].
 
@@ -69,6 +69,9 @@ impl Routes {
     /// Forgets everything: what is asked from now on follows the topology as it is from now on.
     pub fn invalidate(&mut self) {
         self.size = (0, 0);
+        self.only.clear();
+        self.tables.clear();
+        self.clock.clear();
     }
 
     /// The way to take at `from` for `to`; none if it is the same vertex or out of reach.
@@ -130,19 +133,17 @@ impl Routes {
         self.only.len() * size_of::<u32>()
     }
 
-    /// Begins anew if the topology has grown or the tables are void.
+    /// Begins anew if the topology has grown or this has just begun.
     fn keep_up(&mut self, topology: &Topology) {
         let size = (topology.vertices().len(), topology.edges().len());
         if self.size == size {
             return;
         }
+        self.invalidate();
         self.size = size;
-        self.only.clear();
         self.only
             .extend(topology.vertices().map(|it| only_way(topology, it)));
-        self.tables.clear();
         self.tables.resize_with(size.0, || None);
-        self.clock.clear();
     }
 
     /// The way to take at `from` by the table of `to`.
@@ -189,9 +190,8 @@ impl Default for Routes {
 
 /// The only way that is up and leaves a vertex, or [`NONE`].
 fn only_way(topology: &Topology, vertex: Vertex) -> u32 {
-    let mut ways = topology.ways_from(vertex);
-    let mut up = ways
-        .by_ref()
+    let mut up = topology
+        .ways_from(vertex)
         .map(|(way, _)| way)
         .filter(|way| topology.is_up(way.edge()));
     match (up.next(), up.next()) {
@@ -223,13 +223,13 @@ impl Search {
                 continue;
             }
             for (away, before) in topology.ways_from(Vertex(vertex)) {
-                if before == to || !topology.is_up(away.edge()) {
+                if !topology.is_up(away.edge()) {
                     continue;
                 }
                 let way = away.reversed();
                 let through = (delay.saturating_add(nanos(topology.delay(way))), hops + 1);
                 let best = &mut self.distance[before.index()];
-                // A hop more is farther whatever its delay, so all that tie have been taken before `before` is.
+                // A hop more is farther even without delay, so all that tie are taken before `before` itself is.
                 if through < *best {
                     *best = through;
                     next[before.index()] = way.0;

@@ -50,7 +50,7 @@ pub fn filled_tree(branching: u32, size: u32, link: LinkSpec) -> Result<Topology
 }
 
 fn filled(branching: u32, size: u64, link: LinkSpec) -> Result<Topology, ShapeError> {
-    let (mut topology, vertices) = plain("size", size)?;
+    let (mut topology, vertices) = plain(size)?;
     if branching == 0 && size > 1 {
         return Err(ShapeError::Zero("branching"));
     }
@@ -105,7 +105,7 @@ fn around(stations: u32, middle: Kind, link: LinkSpec) -> Result<Topology, Shape
 /// # Errors
 /// `size` is 0, or there are too many links.
 pub fn mesh(size: u32, link: LinkSpec) -> Result<Topology, ShapeError> {
-    let (mut topology, vertices) = plain("size", size)?;
+    let (mut topology, vertices) = plain(size.into())?;
     limit_edges(pairs(size))?;
     connect_all(&mut topology, &vertices, link);
     Ok(topology)
@@ -124,7 +124,7 @@ pub fn clusters(
 ) -> Result<Topology, ShapeError> {
     positive("clusters", clusters)?;
     positive("size", size)?;
-    let (mut topology, vertices) = plain("size", u64::from(clusters) * u64::from(size))?;
+    let (mut topology, vertices) = plain(u64::from(clusters) * u64::from(size))?;
     limit_edges(u64::from(clusters).saturating_mul(pairs(size) + 1))?;
     for cluster in vertices.chunks(size as usize) {
         connect_all(&mut topology, cluster, inner);
@@ -146,7 +146,7 @@ pub fn dumbbell(
     link: LinkSpec,
     bottleneck: LinkSpec,
 ) -> Result<Topology, ShapeError> {
-    let (mut topology, vertices) = plain("size", 2 + u64::from(left) + u64::from(right))?;
+    let (mut topology, vertices) = plain(2 + u64::from(left) + u64::from(right))?;
     topology.connect(vertices[0], vertices[1], bottleneck);
     for (index, vertex) in vertices[2..].iter().enumerate() {
         let router = vertices[usize::from(index >= left as usize)];
@@ -191,10 +191,9 @@ pub enum ShapeError {
 }
 
 /// Vertices and nothing else.
-fn plain(name: &'static str, size: impl Into<u64>) -> Result<(Topology, Vec<Vertex>), ShapeError> {
-    let size = size.into();
+fn plain(size: u64) -> Result<(Topology, Vec<Vertex>), ShapeError> {
     if size == 0 {
-        return Err(ShapeError::Zero(name));
+        return Err(ShapeError::Zero("size"));
     }
     if size > VERTICES_MAX {
         return Err(ShapeError::Vertices(size));

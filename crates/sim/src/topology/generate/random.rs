@@ -21,7 +21,7 @@ pub fn random(
     link: LinkSpec,
     rng: &mut Rng,
 ) -> Result<Topology, ShapeError> {
-    let (mut topology, vertices) = plain("size", size)?;
+    let (mut topology, vertices) = plain(size.into())?;
     let (least, most) = (u64::from(size) - 1, pairs(size));
     if !(least..=most).contains(&edges) {
         return Err(ShapeError::Edges {
@@ -98,8 +98,8 @@ impl TransitStub {
 /// vertices or links (counted as if every domain were a full mesh).
 pub fn transit_stub(shape: &TransitStub, rng: &mut Rng) -> Result<Topology, ShapeError> {
     shape.check()?;
-    let (mut topology, vertices) = plain("size", shape.size())?;
-    let routers = (shape.transits * shape.transit_size) as usize;
+    let (mut topology, vertices) = plain(shape.size())?;
+    let routers = shape.transits as usize * shape.transit_size as usize;
     let (routers, behind) = vertices.split_at(routers);
     let domains: Vec<_> = routers.chunks(shape.transit_size as usize).collect();
     for domain in &domains {

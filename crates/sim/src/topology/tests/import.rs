@@ -90,10 +90,13 @@ fn an_error_names_the_place_and_what_to_write() {
             "a b 5 ms 6 ms",
             "line 1, column 10: `6 ms` is one too many: after the vertices comes one bandwidth, then one delay",
         ),
-        ("a b 0 b/s", "line 1, column 5: `0 b/s` is out of range"),
+        (
+            "a b 0 b/s",
+            "line 1, column 5: `0 b/s` is out of range: a bandwidth is at least 1 b/s or `unlimited`, a delay at most 104 days",
+        ),
         (
             "a b 999999999999 Gb/s",
-            "line 1, column 5: `999999999999 Gb/s` is out of range",
+            "line 1, column 5: `999999999999 Gb/s` is out of range: a bandwidth is at least 1 b/s or `unlimited`, a delay at most 104 days",
         ),
         (
             "",

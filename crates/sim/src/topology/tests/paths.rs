@@ -141,3 +141,25 @@ fn a_star_needs_one_table() {
     }
     assert_eq!(routes.bytes(), 5_000 * 4);
 }
+
+/// Between two vertices of a tree there is one path, by their nearest common ancestor.
+#[test]
+fn ten_thousand_vertices_take_little_memory() {
+    let tree = generate::filled_tree(3, 10_000, link(5)).unwrap();
+    let mut routes = Routes::new();
+    let mut rng = Rng::new(1);
+    let destinations: Vec<_> = (0..50).map(|_| any_vertex(&tree, &mut rng)).collect();
+    for trial in 0..2_000 {
+        let (from, to) = (any_vertex(&tree, &mut rng), destinations[trial % 50]);
+        let (mut a, mut b, mut hops) = (from.0, to.0, 0);
+        while a != b {
+            // The one with the higher number is at least as deep, and so not above the other.
+            let deeper = if a > b { &mut a } else { &mut b };
+            *deeper = (*deeper - 1) / 3;
+            hops += 1;
+        }
+        let distance = routes.distance(&tree, from, to);
+        assert_eq!(distance, Some((MS * 5 * hops, hops)), "{from:?} to {to:?}");
+    }
+    assert!(routes.bytes() <= 50 * 10_000 * 4);
+}
