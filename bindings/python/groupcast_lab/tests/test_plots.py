@@ -15,7 +15,10 @@ class Table(lab.Tables):
 
     def __init__(self, **frames: pd.DataFrame) -> None:
         super().__init__()
-        self._parsed = dict(frames)
+        self._frames = frames
+
+    def _parse(self, name: str) -> pd.DataFrame:
+        return self._frames[name]
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import os
 import subprocess
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -24,8 +24,8 @@ __all__ = ["Dask", "Executor", "Local"]
 class Executor(Protocol):
     """Runs tasks and yields each one's number in the sequence and its outcome, in the order in which they end."""
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
-        """Raises what the first task raises that fails; the others are then given up."""
+    def run(self, tasks: Sequence[Task]) -> Generator[tuple[int, Outcome], None, None]:
+        """Raises what the first task raises that fails. What still runs then, or when it is closed, is given up."""
         ...
 
 
@@ -37,8 +37,8 @@ class Local:
             raise SweepError(f"at least one job is needed, not {jobs}")
         self.jobs = jobs or os.cpu_count() or 1
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
-        """See :meth:`Executor.run`. Simulations that still run when this is left are ended."""
+    def run(self, tasks: Sequence[Task]) -> Generator[tuple[int, Outcome], None, None]:
+        """See :meth:`Executor.run`. Simulations that are given up are killed."""
         running = _Processes()
         with ThreadPoolExecutor(min(self.jobs, max(len(tasks), 1)), "groupcast-lab") as pool:
             futures = {pool.submit(simulate, task, running.add): number for number, task in enumerate(tasks)}
@@ -90,8 +90,8 @@ class Dask:
         self.cluster = cluster
         self.jobs = jobs
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
-        """See :meth:`Executor.run`."""
+    def run(self, tasks: Sequence[Task]) -> Generator[tuple[int, Outcome], None, None]:
+        """See :meth:`Executor.run`. On a cluster that goes on, so do simulations that are given up: to their end."""
         distributed = _distributed()
         with self._client(distributed) as client:
             # A name of its own for each sweep: Dask must not take a task for one that it knows.

@@ -1,23 +1,24 @@
 """Figures of results, with axes, units, a legend and error bars. Each function draws on axes and returns them.
 
-Without ``ax`` a new figure is made. Nothing is shown or saved: ``ax.figure.savefig(...)`` does that.
+Without ``ax`` a new figure is made. Nothing is shown or saved: ``ax.figure.savefig(...)`` does that. Matplotlib is
+imported when something is drawn: workers draw nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter
 
 from .errors import ResultsError
 from .results import Tables
 from .statistics import summarise
 from .sweep import Sweep
 from .values import quantity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["plot_latency", "plot_links", "plot_measure", "plot_windows"]
 
@@ -134,7 +135,11 @@ def plot_links(results: Tables, measure: str = "utilisation", top: int = 20, *, 
 
 
 def _axes(ax: Axes | None) -> Axes:
-    return ax if ax is not None else plt.subplots(layout="constrained")[1]
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(layout="constrained")[1]
 
 
 def _finish(ax: Axes, *, legend: bool) -> Axes:
@@ -156,6 +161,8 @@ def _places(values: pd.Series[Any]) -> tuple[pd.Series[float], str | None]:
 
 def _with_unit(axis: Any, unit: str) -> None:
     if unit:
+        from matplotlib.ticker import EngFormatter
+
         axis.set_major_formatter(EngFormatter(unit=unit))
 
 

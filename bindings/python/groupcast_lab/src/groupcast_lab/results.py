@@ -8,9 +8,10 @@ from __future__ import annotations
 import io
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -21,14 +22,14 @@ __all__ = ["TABLES", "Results", "Tables", "load"]
 TABLES = ("runs", "hosts", "links", "windows", "latency", "packets", "counters")
 """The tables, named like their files without ``.csv``."""
 
-_TEXT_COLUMNS = {column: "object" for column in ("counter", "kind", "link", "measure", "role", "trace_hash", "vertex")}
+_TEXT_COLUMNS: Any = dict.fromkeys(("counter", "kind", "link", "measure", "role", "trace_hash", "vertex"), "object")
 """Columns that stay text even if every cell of them looks like a number."""
 
 _EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 """What makes pandas read each decimal as the nearest double. From 3.1 on it does so unasked and warns if asked."""
 
 
-class Tables:
+class Tables(ABC):
     """Tables by name. Each is parsed once; it is yours to change a ``copy()`` of it, not the frame itself."""
 
     def __init__(self) -> None:
@@ -40,8 +41,9 @@ class Tables:
             self._parsed[name] = self._parse(name)
         return self._parsed[name]
 
+    @abstractmethod
     def _parse(self, name: str) -> pd.DataFrame:
-        raise NotImplementedError
+        """The table ``name``, from the files."""
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -133,5 +135,4 @@ def content(files: Mapping[str, bytes], name: str, origin: str) -> bytes:
 
 def parse_csv(text: bytes) -> pd.DataFrame:
     """A table of the results. Every decimal becomes the nearest double, so that equal files are equal frames."""
-    frame: pd.DataFrame = pd.read_csv(io.BytesIO(text), dtype=_TEXT_COLUMNS, **_EXACT)
-    return frame
+    return cast(pd.DataFrame, pd.read_csv(io.BytesIO(text), dtype=_TEXT_COLUMNS, **_EXACT))

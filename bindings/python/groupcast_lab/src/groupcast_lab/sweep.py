@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -139,13 +140,14 @@ def sweep(
     remaining = [number for number in range(len(tasks)) if number not in outcomes]
     if progress:
         progress(len(outcomes), len(tasks))
-    for index, outcome in where.run([tasks[number] for number in remaining]):
-        number = remaining[index]
-        outcomes[number] = outcome
-        if store:
-            store.put(number, outcome)
-        if progress:
-            progress(len(outcomes), len(tasks))
+    with closing(where.run([tasks[number] for number in remaining])) as ended:
+        for index, outcome in ended:
+            number = remaining[index]
+            outcomes[number] = outcome
+            if store:
+                store.put(number, outcome)
+            if progress:
+                progress(len(outcomes), len(tasks))
     _same_build(outcomes.values())
     return Sweep([Cell(point, seed, outcomes[number]) for number, (point, seed) in enumerate(plan)])
 
