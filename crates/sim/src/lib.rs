@@ -8,6 +8,7 @@
 //! - [`swarm`]: seeds by the thousand, with random faults, judged for safety and for liveness.
 //! - [`link`]: links, switch buffers, shared Ethernet and IP for worlds of many hops.
 //! - [`topology`]: networks of many hops: their shapes, routes and multicast trees.
+//! - [`measure`]: what a world comes to, in numbers; [`source`]: who sends what, and when.
 //! - [`network`]: the switch, its links, and what goes wrong on them.
 //! - [`engine`]: the agenda and the virtual clock.
 //! - [`seal`]: a fake sealer with the size and the rules of the real one.
@@ -25,6 +26,7 @@ mod record;
 pub mod seal;
 #[cfg(test)]
 mod sequencer;
+pub mod source;
 pub mod swarm;
 pub mod topology;
 mod trace;
