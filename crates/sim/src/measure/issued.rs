@@ -9,8 +9,8 @@ use groupcast_core::{MessageId, Time};
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: Time,
-    /// Whether the protocol took it. If it never does, nobody waits for it.
-    taken: bool,
+    /// When the protocol took it; never, if that has not come. Until then nobody waits for it.
+    taken: Time,
 }
 
 /// The messages of one host, by number. The newest `pending_max` are remembered.
@@ -52,11 +52,11 @@ impl Issued {
         }
         self.entries.push_back(Entry {
             at: now,
-            taken: false,
+            taken: Time::MAX,
         });
         if self.entries.len() > pending_max as usize {
             let forgotten = self.entries.pop_front();
-            if forgotten.is_some_and(|entry| !entry.taken)
+            if forgotten.is_some_and(|entry| entry.taken == Time::MAX)
                 && self.first.is_some_and(|first| first <= self.base)
             {
                 self.void += 1;
@@ -75,11 +75,11 @@ impl Issued {
     }
 
     /// The protocol took the message `number`, or the next in order if it is not known which.
-    pub(super) fn take(&mut self, number: Option<u32>) -> u32 {
+    pub(super) fn take(&mut self, now: Time, number: Option<u32>) -> u32 {
         let number = number.unwrap_or(self.cursor);
         self.cursor = self.cursor.max(number + 1);
         if let Some(entry) = self.entry(number) {
-            entry.taken = true;
+            entry.taken = now;
         }
         number
     }
@@ -105,13 +105,13 @@ impl Issued {
         self.entries.get(index as usize).map(|entry| entry.at)
     }
 
-    /// The measured numbers that were handed over by `limit`, and how many of them the protocol did not take.
+    /// The measured numbers that were handed over by `limit`, and how many of them the protocol had not taken by then.
     pub(super) fn due(&self, limit: Time) -> Option<(u32, u32, u64)> {
         let first = self.first?;
         let until = self.entries.partition_point(|entry| entry.at <= limit);
         let idle = (self.base..)
             .zip(self.entries.iter().take(until))
-            .filter(|(number, entry)| *number >= first && !entry.taken)
+            .filter(|(number, entry)| *number >= first && entry.taken > limit)
             .count() as u64;
         Some((
             first,
@@ -125,6 +125,11 @@ impl Issued {
         (self.rate > 0.0).then(|| Duration::from_nanos((1e9 / self.rate).round() as u64))
     }
 
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.entries.len()
+    }
+
     fn entry(&mut self, number: u32) -> Option<&mut Entry> {
         let index = number.checked_sub(self.base)?;
         self.entries.get_mut(index as usize)
@@ -135,6 +140,7 @@ impl Issued {
 mod tests {
     use super::*;
 
+    const NOW: Time = Time::from_millis(2);
     const LATE: Time = Time::from_millis(1_000);
 
     fn issued(count: u64, pending_max: u32) -> Issued {
@@ -158,10 +164,10 @@ mod tests {
     #[test]
     fn what_the_protocol_skips_or_rejects_is_expected_of_nobody() {
         let mut issued = issued(10, 64);
-        assert_eq!(issued.take(None), 0);
-        assert_eq!(issued.take(Some(4)), 4);
+        assert_eq!(issued.take(NOW, None), 0);
+        assert_eq!(issued.take(NOW, Some(4)), 4);
         issued.reject();
-        assert_eq!(issued.take(None), 6);
+        assert_eq!(issued.take(NOW, None), 6);
         // Measured from 3 on, by 8 ms: 3 skipped, 4 taken, 5 rejected, 6 taken, 7 and 8 still wait.
         assert_eq!(issued.due(Time::from_millis(8)), Some((3, 9, 4)));
         issued.reject_all();
@@ -181,7 +187,7 @@ mod tests {
         assert_eq!(issued.at(91), None);
         assert_eq!(issued.at(92), Some(Time::from_millis(92)));
         assert_eq!(issued.due(LATE), Some((3, 100, 97)));
-        issued.take(Some(99));
+        issued.take(NOW, Some(99));
         assert_eq!(issued.due(LATE), Some((3, 100, 96)));
     }
 }

@@ -243,15 +243,17 @@ fn missing(meter: &Meter, host: usize, now: Time) -> Option<u64> {
     if !is_whole(receiver, &meter.config) {
         return None;
     }
-    let end = (now - Time::ZERO).checked_sub(meter.config.grace);
-    let limit = end.map_or(Time::ZERO, |end| Time::ZERO + end);
+    let limit = (now - Time::ZERO)
+        .checked_sub(meter.config.grace)
+        .map(|end| Time::ZERO + end);
     let senders = (meter.senders.iter().enumerate())
         .filter(|(_, sender)| meter.config.own || **sender != host);
     let mut any = false;
     let mut total = 0;
     for (ordinal, sender) in senders {
         any = true;
-        if let Some((first, until, void)) = meter.hosts[*sender].issued.due(limit) {
+        let due = limit.and_then(|limit| meter.hosts[*sender].issued.due(limit));
+        if let Some((first, until, void)) = due {
             let missing = match receiver.streams.get(ordinal) {
                 Some(stream) => stream.delivered.missing(first, until),
                 None => u64::from(until - first),
@@ -274,6 +276,7 @@ fn host_measures(
     config: &MeterConfig,
     usage: HostUse,
 ) -> HostMeasures {
+    let whole = is_whole(&meter, config);
     let mut windows = meter.windows;
     let all = measured
         .as_nanos()
@@ -283,7 +286,7 @@ fn host_measures(
     windows.resize(all, Window::default());
     HostMeasures {
         host,
-        whole: matches!(meter.ran, Ran::Since(start) if start <= Time::ZERO + config.warm_up),
+        whole,
         submitted: meter.submitted,
         submitted_bytes: meter.submitted_bytes,
         refused: meter.refused,

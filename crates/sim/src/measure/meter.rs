@@ -97,7 +97,8 @@ impl Meter {
         };
     }
 
-    /// The process of `host` ends, or leaves: nobody expects it to deliver everything any more.
+    /// The process of `host` ends, or leaves: nobody expects it to deliver everything any more, what it was given and
+    /// its protocol has not taken is void, and the time until the next process delivers is no gap.
     pub fn stopped(&mut self, host: usize) {
         let host = &mut self.hosts[host];
         host.ran = Ran::Partly;
@@ -154,7 +155,9 @@ impl Meter {
         let meter = &mut self.hosts[host];
         let next = meter.issued.next();
         let stamped = stamp.map(|stamp| stamp.number);
-        let number = meter.issued.take(stamped.filter(|number| *number < next));
+        let number = meter
+            .issued
+            .take(now, stamped.filter(|number| *number < next));
         if now >= self.warm {
             meter.submitted += 1;
             meter.submitted_bytes += payload.len() as u64;

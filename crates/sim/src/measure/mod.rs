@@ -24,6 +24,8 @@ mod meter;
 mod seconds;
 mod stamp;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod traffic;
 mod usage;
 

@@ -82,6 +82,11 @@ impl Seen {
             .sum();
         self.missed + ahead - seen
     }
+
+    #[cfg(test)]
+    pub(super) fn words(&self) -> usize {
+        self.words.len()
+    }
 }
 
 /// What one host saw of another's messages.
