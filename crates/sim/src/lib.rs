@@ -17,6 +17,7 @@ mod adversary;
 mod clock;
 mod cluster;
 pub mod engine;
+pub mod experiment;
 pub mod fabric;
 pub mod host;
 pub mod link;

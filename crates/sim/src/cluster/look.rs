@@ -1,8 +1,6 @@
 //! Looking at a cluster, and judging what happened in it.
 
-use std::collections::BTreeSet;
-
-use groupcast_check::{Ending, Outcome, Together, Violation};
+use groupcast_check::Violation;
 use groupcast_core::node::NodeCounters;
 use groupcast_core::trace::Observation;
 use groupcast_core::{
@@ -131,20 +129,7 @@ impl<P: Ordered> Cluster<P> {
     /// whoever lives must have delivered all that it should. `together`: messages that all who live must have
     /// delivered, in one configuration that has exactly them as members; `None` asks for neither.
     pub fn violations(&self, complete: bool, together: Option<&[MessageId]>) -> Vec<Violation> {
-        let alive: BTreeSet<MemberId> = self.alive().filter_map(|it| self.member(it)).collect();
-        let endings = alive.iter().map(|member| (*member, Ending::Alive));
-        let outcome = Outcome {
-            endings: endings.collect(),
-            complete,
-            together: together
-                .map(|messages| Together {
-                    members: alive.clone(),
-                    messages: messages.to_vec(),
-                })
-                .into_iter()
-                .collect(),
-        };
-        self.world.record.borrow().checker.finish(&outcome)
+        self.world.violations(complete, together)
     }
 
     /// Judges what happened so far: safety alone, so at any moment.

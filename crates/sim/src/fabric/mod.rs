@@ -18,6 +18,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::rc::Rc;
+use std::time::Duration;
 
 use groupcast_core::{Rng, Time};
 
@@ -28,7 +29,8 @@ use crate::host::Datagram;
 use crate::link::bus::{Bus, BusCounters, BusStep, Delivered};
 use crate::link::ip::{self, Reassembly, ReassemblyConfig};
 use crate::link::pcap::Pcap;
-use crate::link::{Arrival, LinkCounters, LinkSpec, LinkState, Passage, QueueLimit, SwitchBuffer};
+use crate::link::{Arrival, LinkCounters, LinkSpec, LinkState, Passage, SwitchBuffer};
+use crate::measure::LinkUse;
 use crate::topology::{EdgeId, Kind, Topology, Vertex, Way};
 
 /// Where a datagram goes.
@@ -100,17 +102,6 @@ impl Effects {
     }
 }
 
-/// What one direction of a link did.
-#[derive(Clone, PartialEq, Debug)]
-pub struct WayUse {
-    /// Which.
-    pub way: Way,
-    /// Its tail and head.
-    pub ends: [Vertex; 2],
-    /// What it did.
-    pub counters: LinkCounters,
-}
-
 /// A network of links at work.
 pub struct Fabric {
     config: FabricConfig,
@@ -173,16 +164,40 @@ impl Fabric {
     }
 
     /// What each direction of each link did so far.
-    pub fn uses(&self) -> impl Iterator<Item = WayUse> + '_ {
+    pub fn uses(&self) -> impl Iterator<Item = LinkUse> + '_ {
         let topology = &self.config.topology;
-        self.links.iter().enumerate().map(|(index, link)| {
-            let way = Way(index as u32);
-            WayUse {
-                way,
-                ends: [topology.tail(way), topology.head(way)],
-                counters: link.counters(),
+        topology.ways().map(|way| {
+            let LinkCounters {
+                packets,
+                bytes,
+                dropped_queue,
+                lost,
+                duplicated,
+                corrupted,
+                busy,
+                queue_bytes_high,
+                queue_packets_high,
+            } = self.links[way.index()].counters();
+            let [tail, head] = [topology.tail(way), topology.head(way)];
+            LinkUse {
+                name: format!("{}>{}", topology.name(tail), topology.name(head)),
+                way: way.0,
+                packets,
+                bytes,
+                dropped: dropped_queue,
+                lost,
+                duplicated,
+                corrupted,
+                busy: (topology.spec(way).bandwidth > 0).then_some(busy),
+                queue_max_bytes: queue_bytes_high,
+                queue_max_packets: queue_packets_high,
             }
         })
+    }
+
+    /// How long a small packet to the group takes from one host to each, where nothing waits.
+    pub fn delays_from(&mut self, host: usize) -> Vec<Option<Duration>> {
+        self.router.delays_from(&self.config.topology, host)
     }
 
     /// The shared Ethernets and what they did.
@@ -239,24 +254,13 @@ impl Fabric {
         let mut ways = std::mem::take(&mut self.router.ways);
         self.router
             .onward(&self.config.topology, at, None, &packet, &mut ways);
-        let waits = self.config.senders_wait;
         for way in &ways {
-            self.cross(now, *way, packet.clone(), !waits, effects);
-            if waits {
-                room = room.max(self.room_on(now, *way));
-            }
+            let waits = self.config.senders_wait;
+            let until = self.cross(now, *way, packet.clone(), waits, effects);
+            room = room.max(until);
         }
         self.router.ways = ways;
         room
-    }
-
-    /// When no more waits for a host's own link than its queue takes, if that is not now.
-    fn room_on(&mut self, now: Time, way: Way) -> Option<Time> {
-        let spec = self.config.topology.spec(way);
-        let limit = spec.queue.bytes?;
-        let (waiting, _) = self.links[way.index()].waiting(now);
-        let excess = waiting.checked_sub(limit).filter(|excess| *excess > 0)?;
-        Some(now + spec.serialisation(u32::try_from(excess).unwrap_or(u32::MAX)))
     }
 
     /// Something that was to happen later happens.
@@ -290,32 +294,39 @@ impl Fabric {
             .onward(&self.config.topology, at, came_by, &packet, &mut ways);
         if let Some((last, others)) = ways.split_last() {
             for way in others {
-                self.cross(now, *way, packet.clone(), true, effects);
+                self.cross(now, *way, packet.clone(), false, effects);
             }
-            self.cross(now, *last, packet, true, effects);
+            self.cross(now, *last, packet, false, effects);
         }
         self.router.ways = ways;
     }
 
-    /// A packet is to cross `way`. Unless it is `limited` by the queue there, it waits for its turn, however long.
-    fn cross(&mut self, now: Time, way: Way, packet: Packet, limited: bool, effects: &mut Effects) {
+    /// A packet is to cross `way`. If it is `patient` it is never dropped by the queue there; returns when that has
+    /// room again, if it has none.
+    fn cross(
+        &mut self,
+        now: Time,
+        way: Way,
+        packet: Packet,
+        patient: bool,
+        effects: &mut Effects,
+    ) -> Option<Time> {
         let topology = &self.config.topology;
         let (tail, head) = (topology.tail(way), topology.head(way));
         if !self.buses.is_empty() && self.buses.contains_key(&head) {
             self.enqueue_on_bus(now, head, tail, packet, effects);
-            return;
+            return None;
         }
-        let mut spec = *topology.spec(way);
-        if !limited {
-            spec.queue = QueueLimit::NONE;
-        }
-        let link = &mut self.links[way.index()];
-        let passage = match self.buffers.get_mut(&tail) {
-            Some(buffer) => link.pass_buffered(now, packet.bytes, &spec, buffer, &mut self.rng),
-            None => link.pass(now, packet.bytes, &spec, &mut self.rng),
+        let (spec, bytes) = (topology.spec(way), packet.bytes);
+        let (link, rng) = (&mut self.links[way.index()], &mut self.rng);
+        let (passage, room) = match self.buffers.get_mut(&tail) {
+            _ if patient => link.pass_patiently(now, bytes, spec, rng),
+            Some(buffer) => (link.pass_buffered(now, bytes, spec, buffer, rng), now),
+            None => (link.pass(now, bytes, spec, rng), now),
         };
+        let room = Some(room).filter(|room| *room > now);
         let Passage::Through { first, second } = passage else {
-            return;
+            return room;
         };
         if let Some(tap) = self.taps.get_mut(&way) {
             let left = first.at.as_nanos() - spec.delay.as_nanos() as u64;
@@ -330,6 +341,7 @@ impl Fabric {
             effects.later.push(over(way, packet.clone(), copy));
         }
         effects.later.push(over(way, packet, first));
+        room
     }
 
     /// Gives a packet to the host at `at`, if it is for it.
@@ -343,6 +355,8 @@ impl Fabric {
         let (fragment, fragments) = (packet.fragment, packet.fragments);
         let flipped = match packet.flipped {
             None => None,
+            // Whoever puts a datagram together from fragments checks it as a whole.
+            Some(_) if fragments > 1 => return,
             Some(bit) => match ip::payload_bit(fragment, self.config.mtu, bit) {
                 None => return, // A damaged header.
                 bit => bit,

@@ -3,6 +3,7 @@
 //! Trees are made when they are first used and kept until the group or the links change.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::{Packet, Target};
 use crate::topology::{MulticastTree, Routes, Topology, Vertex, Way};
@@ -89,6 +90,40 @@ impl Router {
                 ways.extend(self.tree(topology, root).outs(at, came_by));
             }
         }
+    }
+
+    /// How long a small packet to the group takes from a host to each, where nothing waits; `None` for those that it
+    /// does not reach.
+    pub(super) fn delays_from(
+        &mut self,
+        topology: &Topology,
+        host: usize,
+    ) -> Vec<Option<Duration>> {
+        let mut at = topology.hosts()[host];
+        let mut spent = Duration::ZERO;
+        let root = match self.multicast {
+            Multicast::SourceTrees => at,
+            Multicast::CoreTree(core) => core,
+        };
+        let mut delays = vec![None; topology.hosts().len()];
+        while self.is_off_tree(topology, at, Target::All) {
+            let Some(way) = self.routes.next(topology, at, root) else {
+                return delays;
+            };
+            spent += topology.delay(way);
+            at = topology.head(way);
+        }
+        let tree = self.tree(topology, root);
+        let mut ahead = vec![(at, None, spent)];
+        while let Some((at, came_by, spent)) = ahead.pop() {
+            if let Some(host) = topology.host_at(at) {
+                delays[host] = Some(spent);
+            }
+            for way in tree.outs(at, came_by) {
+                ahead.push((topology.head(way), Some(way), spent + topology.delay(way)));
+            }
+        }
+        delays
     }
 
     fn tree(&mut self, topology: &Topology, root: Vertex) -> &MulticastTree {

@@ -1,15 +1,17 @@
 //! What befalls hosts: processes that start, crash, stop and go on, clocks that change; and the adversary's work.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use groupcast_check::{Ending, Outcome, Together, Violation};
 use groupcast_core::node::{AdmissionConfig, NodeConfig, Reach};
 use groupcast_core::trace::Observation;
-use groupcast_core::{Incarnation, MemberId, Node, NodeId, Ordered};
+use groupcast_core::{Incarnation, MemberId, MessageId, Node, NodeId, Ordered};
 
 use super::{CHANNEL, CLUSTER_KEY, Step, World};
 use crate::adversary::{Adversary, AdversaryConfig};
 use crate::clock::{Clock, ClockRate};
-use crate::host::{self, Received, Seen, Status};
+use crate::host::{self, Host, Received, Seen, Status};
 use crate::record::Tap;
 use crate::seal::FakeSealer;
 use crate::trace::TraceLevel;
@@ -128,6 +130,30 @@ impl<P: Ordered> World<P> {
         host.timer_generation += 1;
         self.arm(index);
         self.tell(index, format_args!("has a clock of {rate:?}"));
+    }
+
+    /// What the checker finds in all histories so far; `complete` if nothing more is to be delivered, `together` if all
+    /// who live should have these messages.
+    pub(crate) fn violations(
+        &self,
+        complete: bool,
+        together: Option<&[MessageId]>,
+    ) -> Vec<Violation> {
+        let running = self.hosts.iter().filter(|host| host.is_alive());
+        let alive: BTreeSet<MemberId> = running.filter_map(Host::member).collect();
+        let endings = alive.iter().map(|member| (*member, Ending::Alive));
+        let outcome = Outcome {
+            endings: endings.collect(),
+            complete,
+            together: together
+                .map(|messages| Together {
+                    members: alive.clone(),
+                    messages: messages.to_vec(),
+                })
+                .into_iter()
+                .collect(),
+        };
+        self.record.borrow().checker.finish(&outcome)
     }
 
     // The adversary.

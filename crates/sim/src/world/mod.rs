@@ -26,7 +26,7 @@ use bytes::Bytes;
 use groupcast_core::node::Channel;
 use groupcast_core::trace::Transition;
 use groupcast_core::{
-    Configuration, Delivery, MemberId, MessageId, Ordered, Rng, SubmitError, Time, TransmitBuf,
+    Configuration, Delivery, MemberId, MessageId, Ordered, Rng, Time, TransmitBuf,
 };
 
 pub(crate) use self::measuring::Measuring;
@@ -108,7 +108,7 @@ pub(crate) enum Told {
         payload: Bytes,
     },
     /// A process refused a message of its user for good.
-    Refused { host: usize, error: SubmitError },
+    Refused { host: usize },
     /// A message reached the user: the client, where there are clients.
     Delivered { host: usize, delivery: Delivery },
     /// A process installed a configuration.

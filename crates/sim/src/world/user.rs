@@ -128,7 +128,7 @@ impl<P: Ordered> World<P> {
                         .for_each(|offered| host.offered.push_front(offered));
                     return;
                 }
-                Err(error) => Told::Refused { host: index, error },
+                Err(_) => Told::Refused { host: index },
             };
             self.report(told);
             let host = &mut self.hosts[index];
