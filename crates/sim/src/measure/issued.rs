@@ -29,8 +29,8 @@ pub(super) struct Issued {
     pub(super) runs: VecDeque<MessageId>,
     /// The last id that the protocol gave.
     pub(super) last_id: Option<MessageId>,
-    /// Messages a second of its sources, if they have a rate.
-    pub(super) rate: f64,
+    /// 1/rate of its sources, if they have a rate: how far apart messages are.
+    pub(super) period: Option<Duration>,
 }
 
 impl Issued {
@@ -118,11 +118,6 @@ impl Issued {
             (self.base + until as u32).max(first),
             self.void + idle,
         ))
-    }
-
-    /// 1/rate: how long the next message is away (004 6.10).
-    pub(super) fn period(&self) -> Option<Duration> {
-        (self.rate > 0.0).then(|| Duration::from_nanos((1e9 / self.rate).round() as u64))
     }
 
     #[cfg(test)]

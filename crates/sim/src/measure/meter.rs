@@ -75,7 +75,8 @@ impl Meter {
 
     /// The sources of `host` send at this rate, in messages a second, all together. For the interference.
     pub fn set_rate(&mut self, host: usize, rate: f64) {
-        self.hosts[host].issued.rate = rate;
+        let period = (rate > 0.0).then(|| Duration::from_nanos((1e9 / rate).round() as u64));
+        self.hosts[host].issued.period = period;
     }
 
     /// From `from` to `to`, the links take `delay`, transmission not included. For the interference: only pairs of
@@ -176,10 +177,11 @@ impl Meter {
         }
         match self.see(host, known) {
             Sight::First => self.receive_first(now, host, known),
-            Sight::Again | Sight::Forgotten => {
+            Sight::Again => {
                 let counts = self.counts(known);
                 self.hosts[host].duplicates += u64::from(counts);
             }
+            Sight::Forgotten => {}
         }
     }
 
@@ -343,7 +345,7 @@ impl Meter {
         let Some(at) = known.at.filter(|at| *at >= self.warm) else {
             return;
         };
-        let period = self.hosts[known.host].issued.period();
+        let period = self.hosts[known.host].issued.period;
         let receiver = &mut self.hosts[host];
         let path = receiver.stream(self.ordinals[known.host]).path;
         let normal = path.zip(period).map(|(path, period)| path + period);

@@ -54,7 +54,8 @@ pub struct MeterConfig {
     /// bins up to 10 s.
     pub bins: Bins,
     /// Of each sender, how many messages after one that is missing are waited for before it is given up, and how many
-    /// are remembered. A message that comes later than that is no longer told from one that came twice. Default 65,536.
+    /// are remembered. A message that comes later than that counts as missing, and its arrival as neither first nor
+    /// again. Default 65,536.
     pub pending_max: u32,
     /// Whether what a host delivers of its own messages counts at that host. Default true.
     pub own: bool,

@@ -10,7 +10,7 @@ pub(super) enum Sight {
     First,
     /// Yes.
     Again,
-    /// It is so far behind that nobody remembers.
+    /// Nobody knows: it is so far behind that some of its time were given up.
     Forgotten,
 }
 
@@ -18,9 +18,11 @@ pub(super) enum Sight {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Seen {
     words: VecDeque<u64>,
-    /// The number of the first bit of `words`: a multiple of 64. All before were seen, but for `missed`.
+    /// The number of the first bit of `words`: a multiple of 64.
     base: u64,
-    /// Numbers before `base` that were never seen and will not be waited for any more.
+    /// Up to here numbers were given up; from here to `base` all were seen.
+    given_up: u64,
+    /// Measured ones of those that were given up without having been seen.
     missed: u64,
 }
 
@@ -31,7 +33,11 @@ impl Seen {
     pub(super) fn insert(&mut self, number: u32, first: Option<u32>, pending_max: u32) -> Sight {
         let number = u64::from(number);
         let Some(offset) = number.checked_sub(self.base) else {
-            return Sight::Forgotten;
+            return if number < self.given_up {
+                Sight::Forgotten
+            } else {
+                Sight::Again
+            };
         };
         let mut word = (offset / 64) as usize;
         if word >= self.words.len() {
@@ -63,6 +69,7 @@ impl Seen {
             self.missed += u64::from((!word & measured).count_ones());
         }
         self.base += 64;
+        self.given_up = self.base;
     }
 
     /// How many of the numbers from `first` up to, but not with, `until` were not seen.
@@ -120,9 +127,6 @@ mod tests {
                 let sight = seen.insert(number, Some(0), 1_024);
                 let expected = if plain.insert(number) {
                     Sight::First
-                } else if sight == Sight::Forgotten {
-                    // A whole word behind was full: it was seen.
-                    Sight::Forgotten
                 } else {
                     Sight::Again
                 };
@@ -143,10 +147,12 @@ mod tests {
         assert_eq!((seen.words.len(), seen.missing(0, 100_000)), (1, 0));
         for number in 100_010..200_000 {
             assert_eq!(seen.insert(number, Some(0), 4_096), Sight::First);
+            assert_eq!(seen.insert(number, Some(0), 4_096), Sight::Again);
             assert!(seen.words.len() <= 64);
         }
         assert_eq!(seen.missing(0, 200_000), 10);
         assert_eq!(seen.insert(100_005, Some(0), 4_096), Sight::Forgotten);
+        assert_eq!(seen.insert(190_000, Some(0), 4_096), Sight::Again);
     }
 
     #[test]

@@ -137,6 +137,24 @@ fn what_is_lost_repeated_or_too_young_is_told_apart() {
 }
 
 #[test]
+fn what_comes_again_long_after_is_still_known() {
+    let mut play = Play::new(2, MeterConfig::default());
+    let sent: Vec<_> = (0..1_000).map(|number| play.send(ms(number), 20)).collect();
+    for round in 0..2 {
+        for (id, payload) in &sent {
+            play.meter.arrived(ms(2_000 + round), 1, payload);
+            play.meter.delivered(ms(2_000 + round), 1, *id, payload);
+        }
+    }
+    let measures = play.finish(ms(3_000));
+    let host = &measures.hosts[1];
+    assert_eq!(
+        (host.delivered, host.redelivered, host.duplicates),
+        (1_000, 1_000, 1_000)
+    );
+}
+
+#[test]
 fn a_message_without_a_stamp_is_known_by_its_id_across_lives() {
     let mut play = Play::new(2, MeterConfig::default());
     for number in 0..200u64 {
