@@ -59,6 +59,9 @@ def main() -> None:
 
     ax = lab.plot_measure(sweep, "latency_p99_s", x="source.0.size", by="network.link.loss")
     ax.set_xscale("log")
+    ax.set_xticks(options.sizes, labels=[str(size) for size in options.sizes])
+    ax.minorticks_off()
+    ax.set_xlabel("bytes a message")
     save(ax, options.out / "latency.png")
 
     point = {"source.0.size": options.sizes[-1], "network.link.loss": LOSSES[1]}
