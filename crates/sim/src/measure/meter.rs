@@ -212,6 +212,12 @@ impl Meter {
         }
     }
 
+    /// The host that submitted a message, if it is known by its stamp or its id.
+    pub fn origin(&self, id: MessageId, payload: &[u8]) -> Option<usize> {
+        let known = self.read(payload).or_else(|| self.look_up(id))?;
+        Some(known.host)
+    }
+
     // Datagrams.
 
     /// `host` sent a datagram of `len` bytes, to however many.

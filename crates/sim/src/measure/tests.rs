@@ -166,6 +166,7 @@ fn a_message_without_a_stamp_is_known_by_its_id_across_lives() {
         }
         let (id, payload) = play.send(at, 3);
         play.meter.arrived(at, 1, &payload);
+        assert_eq!(play.meter.origin(id, &payload), Some(0));
         let at = at + Duration::from_millis(1 + number % 2);
         play.meter.delivered(at, 1, id, &payload);
         play.meter.delivered(at, 1, id, &payload);
@@ -190,6 +191,7 @@ fn an_unknown_id_or_a_forged_stamp_counts_as_a_delivery_and_no_more() {
     let mut play = Play::new(2, MeterConfig::default());
     let (mut id, _) = play.send(ms(0), 3);
     id.number += 1;
+    assert_eq!(play.meter.origin(id, b"abc"), None);
     play.meter.delivered(ms(1), 1, id, b"abc");
     for (host, number) in [(7, 0), (0, 1), (1, 0)] {
         let at = ms(0);

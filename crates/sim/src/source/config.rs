@@ -28,10 +28,10 @@ pub enum Arrivals {
     },
     /// As recorded: times since [`SourceConfig::start`], ascending, and sizes in bytes; lost if not taken.
     Trace(Arc<[(Duration, u32)]>),
-    /// The next as soon as the last was taken; one that is not taken is tried again when there is room.
+    /// The next 100 ns after the last was taken; one that is not taken is tried again when there is room.
     Saturate,
     /// One for each message that is delivered at the source's host from one of these hosts, which may be the host
-    /// itself; one that is not taken is tried again when there is room. With a message in advance, and two such sources
+    /// itself, no closer than 100 ns; one that is not taken is tried again when there is room. With a message in advance, and two such sources
     /// that answer each other, this is stop-and-wait.
     Reply {
         /// Whose messages are answered.
@@ -51,6 +51,11 @@ impl Arrivals {
             advance: 0,
             due_max: 65_536,
         }
+    }
+
+    /// Whether messages come when they come, whatever becomes of them.
+    pub(super) fn go_by_time(&self) -> bool {
+        !matches!(self, Self::Saturate | Self::Reply { .. })
     }
 
     /// Messages a second, if there is such a rate.

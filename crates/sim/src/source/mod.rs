@@ -24,6 +24,10 @@ use groupcast_core::{Rng, Service, Time};
 pub use config::{Arrivals, SourceConfig, SourceError};
 use exponential::exponential;
 
+/// How long a source that does not go by time takes to have the next message. Where nothing else costs time, it would
+/// send for ever in one instant.
+const PAUSE: Duration = Duration::from_nanos(100);
+
 /// A message that is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
@@ -114,6 +118,9 @@ impl Source {
             self.next = self.arrival(this);
         }
         self.replies = self.replies.saturating_sub(1);
+        if !self.config.arrivals.go_by_time() {
+            self.not_before = now + PAUSE;
+        }
         Some(Message {
             len: len as usize,
             service: self.config.service,
@@ -157,8 +164,7 @@ impl Source {
         }
     }
 
-    /// Nothing before `free`: the process that would send has other work. A source that saturates needs this, or it
-    /// would fill all queues in one instant. What was due meanwhile is due then.
+    /// Nothing before `free`: the process that would send has other work. What was due meanwhile is due then.
     pub fn not_before(&mut self, free: Time) {
         self.not_before = self.not_before.max(free);
     }
@@ -189,12 +195,9 @@ impl Source {
 
     /// Whether it will never send again.
     pub fn is_done(&self) -> bool {
-        let by_time = !matches!(
-            self.config.arrivals,
-            Arrivals::Saturate | Arrivals::Reply { .. }
-        );
+        let is_over = || self.next.is_none_or(|next| next >= self.config.stop);
         self.config.count.is_some_and(|count| self.taken >= count)
-            || by_time && self.next.is_none_or(|next| next >= self.config.stop)
+            || self.config.arrivals.go_by_time() && is_over()
     }
 
     /// Messages that were accepted.
