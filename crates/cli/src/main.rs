@@ -14,6 +14,7 @@ mod lab;
 mod line;
 mod lines;
 mod publish;
+mod sim;
 mod status;
 mod sub;
 mod table;
@@ -49,6 +50,8 @@ enum Command {
     Groups(groups::Args),
     /// Judge recorded histories: is every promise kept?
     Check(check::Args),
+    /// Run a scenario in the simulator: network, hosts, protocol, load and changes in one TOML file.
+    Sim(sim::Args),
     /// Measure throughput and latency on a test bed of this machine.
     Bench(bench::Args),
     /// Regenerate the papers' tables and figures: data, plots, verdicts.
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Groups(args) => groups::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Sim(args) => sim::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Lab(args) => lab::run(*args),
     };

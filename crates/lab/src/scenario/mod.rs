@@ -7,22 +7,29 @@
 //! - `tree`, `section`, `units`, `suggest`: TOML with places, typed keys, numbers with units, "did you mean".
 //! - `network`, `link`, `hosts`, `protocol`, `source`, `change`, `measure`: one file a table.
 //! - `select`: names of hosts, vertices and links.
-//! - `plan`: what a seed makes of a scenario.
+//! - `plan`: what a seed makes of a scenario. `world`: a plan as an experiment. `run`: all seeds, some at a time.
+//! - `measured`, `record`, `summary`, `files`: what comes out.
 
 mod change;
 mod error;
+mod files;
 mod hosts;
 mod link;
 mod measure;
+mod measured;
 mod network;
 mod plan;
 mod protocol;
+mod record;
+mod run;
 mod section;
 mod select;
 mod source;
 mod suggest;
+mod summary;
 mod tree;
 mod units;
+mod world;
 
 use std::ops::Range;
 use std::path::Path;
@@ -32,12 +39,16 @@ use groupcast_core::Time;
 
 use self::change::ChangeKeys;
 pub use self::error::{Place, ScenarioError, Source};
+pub use self::files::WriteError;
 use self::hosts::HostTable;
 use self::measure::{CaptureKeys, MeasureKeys};
 use self::network::Network;
 use self::protocol::ProtocolTable;
+pub use self::record::{Cell, Record};
+pub use self::run::{Report, RunError, RunOptions, Watch, run};
 use self::section::{Entry, Section};
 use self::source::SourceKeys;
+pub use self::summary::{Measures, Summary};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -61,6 +72,29 @@ pub struct Scenario {
     capture: Option<CaptureKeys>,
     /// What was laid over the file.
     settings: Vec<String>,
+}
+
+/// What a run would be.
+#[derive(Clone, PartialEq, Debug, serde::Serialize)]
+pub struct Outline {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The protocol's.
+    pub protocol: &'static str,
+    /// All of a run.
+    pub duration_s: f64,
+    /// With which the network was made.
+    pub seed: u64,
+    /// Of the network.
+    pub vertices: usize,
+    /// Of the network.
+    pub links: usize,
+    /// Of the network.
+    pub hosts: usize,
+    /// On all hosts together.
+    pub sources: usize,
+    /// As the file has them.
+    pub changes: usize,
 }
 
 impl Scenario {
@@ -162,6 +196,25 @@ impl Scenario {
     /// The seeds that it names itself.
     pub fn seeds(&self) -> Range<u64> {
         self.seeds.clone()
+    }
+
+    /// What the run with `seed` would be.
+    ///
+    /// # Errors
+    /// The scenario makes no sense with this seed.
+    pub fn outline(&self, seed: u64) -> Result<Outline> {
+        let plan = self.plan(seed)?;
+        Ok(Outline {
+            scenario: self.name.clone(),
+            protocol: self.protocol.name(),
+            duration_s: summary::seconds(self.duration.as_nanos()),
+            seed,
+            vertices: plan.topology.vertices().len(),
+            links: plan.topology.edges().len(),
+            hosts: plan.hosts.len(),
+            sources: plan.sources.len(),
+            changes: self.changes.len(),
+        })
     }
 
     /// Whether the histories of its runs are judged.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use groupcast_core::Rng;
 use groupcast_sim::link::{BusSpec, LinkSpec};
 use groupcast_sim::topology::{
-    EdgeListError, ShapeError, Topology, TransitStub, Vertex, draw, edges, generate,
+    EdgeListError, ShapeError, Topology, TransitStub, Vertex, draw::draw, edges, generate,
 };
 
 use super::error::{Place, ScenarioError, Source};
@@ -35,6 +35,7 @@ pub(super) struct Network {
     pub(super) multicast: MulticastKey,
     core: Option<VertexName>,
     pub(super) mtu: u32,
+    pub(super) senders_wait: bool,
     overrides: Vec<(Links, LinkKeys)>,
 }
 
@@ -198,6 +199,7 @@ impl Network {
             })?,
             core: section.optional("core", VertexName::read)?,
             mtu: section.or("mtu", 1_500, |entry| entry.size_in(68, 65_535))? as u32,
+            senders_wait: section.or("senders_wait", true, Entry::boolean)?,
             overrides: section
                 .sections("override", "[[network.override]]")?
                 .iter()
@@ -311,7 +313,7 @@ impl Network {
             }
             Members::Random { spot, count } => {
                 let include: Vec<Vertex> = include.into_iter().collect();
-                draw::draw(&all, &include, *count, rng).map_err(|error| {
+                draw(&all, &include, *count, rng).map_err(|error| {
                     spot.wrong(
                         error.to_string(),
                         format!(

@@ -8,7 +8,6 @@ use groupcast_sim::link::LinkSpec;
 use groupcast_sim::topology::{EdgeId, Topology, Vertex, Way};
 
 use super::change::{ChangeKeys, Life, What, life_after};
-use super::error::ScenarioError;
 use super::select::{Hosts, Spot};
 use super::source::{SourceKeys, When};
 use super::{Result, Scenario};
@@ -56,8 +55,8 @@ pub(crate) enum Step {
         edge: EdgeId,
         up: bool,
     },
-    /// Component of each host.
-    Cut(Vec<usize>),
+    /// The hosts of each part.
+    Cut(Vec<Vec<usize>>),
     Heal,
     Spec(Way, LinkSpec),
     Host(usize, Box<HostConfig>),
@@ -135,7 +134,7 @@ impl Scenario {
         for (table, source) in self.sources.iter().enumerate() {
             let rng = rng.fork("sources").fork_index(table as u64);
             let answers = match &source.when {
-                When::Reply { to } => to.resolve(count, &mut rng.fork("to"))?,
+                When::Reply { to, .. } => to.resolve(count, &mut rng.fork("to"))?,
                 _ => Vec::new(),
             };
             for host in source.hosts.resolve(count, &mut rng.fork("hosts"))? {
@@ -151,14 +150,14 @@ impl Scenario {
     }
 }
 
-/// Who answers its own answers never ends.
+/// Who waits for its own first message waits for ever.
 fn check_reply(source: &SourceKeys, host: usize, answers: &[usize]) -> Result<()> {
-    match answers.contains(&host) {
-        true => Err(source.hosts.spot().wrong(
-            format!("host {host} would answer itself"),
-            "leave it out of `to` or of `hosts`",
+    match &source.when {
+        When::Reply { to, advance: 0 } if answers == [host] => Err(to.spot().wrong(
+            format!("host {host} would answer nobody but itself, and never begin"),
+            "name others, or send some in `advance`",
         )),
-        false => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -273,28 +272,32 @@ impl Planner {
     }
 }
 
-/// The component of each host.
-fn components(parts: &[Hosts], count: usize, spot: &Spot, rng: &mut Rng) -> Result<Vec<usize>> {
-    let mut component: Vec<Option<usize>> = vec![None; count];
-    for (number, part) in parts.iter().enumerate() {
-        for host in part.resolve(count, rng)? {
-            if component[host].replace(number).is_some() {
+/// The hosts of each part of a cut: every host is in one.
+fn components(
+    parts: &[Hosts],
+    count: usize,
+    spot: &Spot,
+    rng: &mut Rng,
+) -> Result<Vec<Vec<usize>>> {
+    let mut seen = vec![false; count];
+    let mut components = Vec::new();
+    for part in parts {
+        let hosts = part.resolve(count, rng)?;
+        for host in &hosts {
+            if std::mem::replace(&mut seen[*host], true) {
                 return Err(part.spot().wrong(
                     format!("host {host} is in two parts"),
                     "each host is in exactly one list",
                 ));
             }
         }
+        components.push(hosts);
     }
-    let missing = component.iter().position(Option::is_none);
-    component
-        .into_iter()
-        .collect::<Option<Vec<usize>>>()
-        .ok_or_else(|| -> ScenarioError {
-            let host = missing.map(|host| host.to_string()).unwrap_or_default();
-            spot.wrong(
-                format!("host {host} is in no part"),
-                "each host is in exactly one list",
-            )
-        })
+    match seen.iter().position(|seen| !seen) {
+        None => Ok(components),
+        Some(host) => Err(spot.wrong(
+            format!("host {host} is in no part"),
+            "each host is in exactly one list",
+        )),
+    }
 }

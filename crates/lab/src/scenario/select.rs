@@ -41,10 +41,6 @@ impl Spot {
             place: self.place.clone(),
         }
     }
-
-    pub(super) fn place(&self) -> &Place {
-        &self.place
-    }
 }
 
 /// Some hosts.
@@ -251,10 +247,6 @@ impl Links {
             true => Err(self.spot.wrong("these are no links", LINKS_HELP)),
             false => Ok(ways.into_iter().collect()),
         }
-    }
-
-    pub(super) fn spot(&self) -> &Spot {
-        &self.spot
     }
 }
 

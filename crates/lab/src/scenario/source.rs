@@ -27,6 +27,7 @@ pub(super) struct SourceKeys {
     pub(super) size: u32,
     pub(super) service: Service,
     pub(super) start: Time,
+    pub(super) stagger: Duration,
     /// None: at the end.
     pub(super) stop: Option<Time>,
     pub(super) count: Option<u64>,
@@ -38,9 +39,9 @@ pub(super) enum When {
     Constant { rate: f64 },
     Poisson { rate: f64 },
     Bursts { rate: f64, burst: u32 },
-    Trace(Arc<Vec<(Time, u32)>>),
+    Trace(Arc<[(Duration, u32)]>),
     Saturate,
-    Reply { to: Hosts },
+    Reply { to: Hosts, advance: u32 },
 }
 
 #[derive(Clone, Copy)]
@@ -68,6 +69,7 @@ const ONLY: &[(&str, &str)] = &[
     ("burst", "bursts"),
     ("file", "trace"),
     ("to", "reply"),
+    ("advance", "reply"),
     ("size", "all but trace"),
 ];
 
@@ -84,20 +86,23 @@ impl SourceKeys {
         let name = section.or("arrivals", "constant", Entry::string)?;
         section.rename(format!("a source with the arrivals `{name}`"));
         let rate = || section.required("rate", Entry::rate);
-        let when = match word {
-            Word::Constant => When::Constant { rate: rate()? },
-            Word::Poisson => When::Poisson { rate: rate()? },
-            Word::Bursts => When::Bursts {
-                rate: rate()?,
-                burst: section
-                    .required("burst", |entry| Ok(entry.number_in(1, 1_000_000)? as u32))?,
-            },
-            Word::Trace => When::Trace(Arc::new(trace(&section.require("file")?, base)?)),
-            Word::Saturate => When::Saturate,
-            Word::Reply => When::Reply {
-                to: section.required("to", Hosts::read)?,
-            },
-        };
+        let when =
+            match word {
+                Word::Constant => When::Constant { rate: rate()? },
+                Word::Poisson => When::Poisson { rate: rate()? },
+                Word::Bursts => When::Bursts {
+                    rate: rate()?,
+                    burst: section
+                        .required("burst", |entry| Ok(entry.number_in(1, 1_000_000)? as u32))?,
+                },
+                Word::Trace => When::Trace(trace(&section.require("file")?, base)?.into()),
+                Word::Saturate => When::Saturate,
+                Word::Reply => When::Reply {
+                    to: section.required("to", Hosts::read)?,
+                    advance: section
+                        .or("advance", 0, |entry| Ok(entry.number_in(0, 65_536)? as u32))?,
+                },
+            };
         let size = match when {
             When::Trace(_) => 0,
             _ => section.required("size", |entry| entry.size_in(0, SIZE_MAX))? as u32,
@@ -110,6 +115,7 @@ impl SourceKeys {
             start: section.or("start", Time::ZERO, |entry| {
                 Ok(Time::ZERO + entry.duration()?)
             })?,
+            stagger: section.or("stagger", Duration::ZERO, Entry::duration)?,
             stop: section.optional("stop", |entry| Ok(Time::ZERO + entry.duration()?))?,
             count: section.optional("count", |entry| entry.number_in(1, u64::MAX))?,
         };
@@ -155,7 +161,7 @@ fn service(section: &Section<'_>, protocol: &ProtocolTable) -> Result<Service> {
 }
 
 /// Reads lines `SECONDS BYTES`.
-fn trace(entry: &Entry<'_>, base: &Path) -> Result<Vec<(Time, u32)>> {
+fn trace(entry: &Entry<'_>, base: &Path) -> Result<Vec<(Duration, u32)>> {
     let path = base.join(entry.string()?);
     let text = std::fs::read_to_string(&path).map_err(|error| ScenarioError::Unreadable {
         path: path.clone(),
@@ -176,7 +182,7 @@ fn trace(entry: &Entry<'_>, base: &Path) -> Result<Vec<(Time, u32)>> {
         },
     }
     };
-    let mut trace: Vec<(Time, u32)> = Vec::new();
+    let mut trace: Vec<(Duration, u32)> = Vec::new();
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         let content = line.split('#').next().unwrap_or_default();
@@ -201,16 +207,16 @@ fn trace(entry: &Entry<'_>, base: &Path) -> Result<Vec<(Time, u32)>> {
 }
 
 /// A line of a trace.
-fn message(line: &str) -> Option<(Time, u32)> {
+fn message(line: &str) -> Option<(Duration, u32)> {
     let mut words = line
         .split([' ', '\t', ','])
         .map(str::trim)
         .filter(|word| !word.is_empty());
     let (time, size) = (words.next()?, words.next()?);
-    let time: Duration = super::units::duration(&format!("{time} s")).ok()?;
+    let time = super::units::duration(&format!("{time} s")).ok()?;
     let size = size
         .parse()
         .ok()
         .filter(|size| u64::from(*size) <= SIZE_MAX)?;
-    words.next().is_none().then_some((Time::ZERO + time, size))
+    words.next().is_none().then_some((time, size))
 }

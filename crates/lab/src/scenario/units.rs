@@ -173,13 +173,16 @@ pub(super) fn size(text: &str) -> Result<u64, Wrong> {
     SIZE.read(text)
 }
 
+/// Messages a second: one a nanosecond, the resolution of time.
+const RATE_MAX: f64 = 1e9;
+
 /// `"100/s"`, a second.
 pub(super) fn rate(text: &str) -> Result<f64, Wrong> {
     let number = text.strip_suffix("/s").map(str::trim);
     match number.and_then(|number| number.parse::<f64>().ok()) {
-        Some(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
+        Some(rate) if rate > 0.0 && rate <= RATE_MAX => Ok(rate),
         Some(_) => Err(Wrong {
-            message: format!("`{text}` is not a rate above 0"),
+            message: format!("`{text}` is not a rate above 0 and up to 10^9"),
             help: "leave the source out, or give it a `count` or a `stop`".into(),
         }),
         None => Err(Wrong {

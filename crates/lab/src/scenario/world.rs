@@ -1,0 +1,299 @@
+//! One run: a plan becomes an experiment, the experiment runs, what it measured becomes lines.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use groupcast_core::trace::Inspect;
+use groupcast_core::{MemberId, Ordered, Rng, Time};
+use groupcast_protocols::flood::{self, Flood};
+use groupcast_protocols::ring::{self, Ring};
+use groupcast_sim::experiment::{Change, Experiment, ExperimentConfig};
+use groupcast_sim::fabric::Multicast;
+use groupcast_sim::link::pcap::Pcap;
+use groupcast_sim::measure::{Bins, MeterConfig};
+use groupcast_sim::source::{Arrivals, SourceConfig};
+
+use super::Scenario;
+use super::files::{self, WriteError};
+use super::measured::Lines;
+use super::network::MulticastKey;
+use super::plan::{Plan, PlannedSource, Step};
+use super::protocol::Protocol;
+use super::record::{Record, Sheet};
+use super::run::{RunError, Watch};
+use super::source::When;
+use super::summary::seconds;
+
+/// What a run came to.
+pub(super) struct Outcome {
+    /// Its line of `runs.csv`.
+    pub(super) run: Record,
+    /// The other files' lines.
+    pub(super) sheets: Vec<(&'static str, Sheet)>,
+    /// Captures that were written, by the names of their files.
+    pub(super) captures: Vec<String>,
+    pub(super) events: u64,
+    pub(super) hops: u64,
+    /// What the checker found.
+    pub(super) violations: Vec<String>,
+}
+
+/// Runs `scenario` with `seed`; captures go to the directory `captures`.
+pub(super) fn run(
+    scenario: &Scenario,
+    seed: u64,
+    captures: Option<&Path>,
+    watch: &dyn Watch,
+) -> Result<Outcome, RunError> {
+    let plan = scenario
+        .plan(seed)
+        .map_err(|error| RunError::Scenario { seed, error })?;
+    let run = Run {
+        scenario,
+        seed,
+        captures,
+        watch,
+    };
+    match &scenario.protocol.which {
+        Protocol::Flood => run.simulate(plan, flood::inspect, |member, _, _| Flood::new(member)),
+        Protocol::Ring(config) => {
+            let config = config.as_ref().clone();
+            run.simulate(plan, ring::inspect, move |member, rng, now| {
+                Ring::new(config.clone(), member, rng, now).expect("checked when it was read")
+            })
+        }
+    }
+}
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    seed: u64,
+    captures: Option<&'a Path>,
+    watch: &'a dyn Watch,
+}
+
+impl Run<'_> {
+    fn simulate<P: Ordered>(
+        &self,
+        plan: Plan,
+        inspect: Inspect,
+        factory: impl Fn(MemberId, Rng, Time) -> P + Send + Sync + 'static,
+    ) -> Result<Outcome, RunError> {
+        let topology = &plan.topology;
+        let shape = Record::default()
+            .with("seed", self.seed)
+            .with("hosts", topology.hosts().len())
+            .with("vertices", topology.vertices().len())
+            .with("links", topology.edges().len());
+        let name = |vertex: &_| topology.name(*vertex).into_owned();
+        let vertices: Vec<String> = topology.hosts().iter().map(name).collect();
+        let mut experiment = Experiment::new(self.config(&plan, inspect), factory);
+        let captures = self.capture(&mut experiment, &plan)?;
+        self.fill(&mut experiment, &plan);
+        self.pass(&mut experiment);
+        let record = shape.with("simulated_s", seconds(experiment.now().as_nanos()));
+        let (events, hops) = (experiment.events(), experiment.hops());
+        let trace_hash = experiment.trace_hash();
+        let violations: Vec<String> = experiment
+            .violations()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let measures = experiment.finish().map_err(|error| WriteError {
+            path: self.captures.unwrap_or(Path::new("")).to_owned(),
+            error,
+        })?;
+        let lines = Lines {
+            seed: self.seed,
+            measures: &measures,
+            vertices: &vertices,
+        };
+        let record = record
+            .with("measured_s", measures.measured.as_secs_f64())
+            .with("events", events)
+            .with("hops", hops);
+        let record = lines
+            .overall(record)
+            .with(
+                "violations",
+                self.scenario.judged.then_some(violations.len()),
+            )
+            .with("trace_hash", format!("{trace_hash:016x}"));
+        Ok(Outcome {
+            run: record,
+            sheets: lines.sheets(),
+            captures,
+            events,
+            hops,
+            violations,
+        })
+    }
+
+    fn config(&self, plan: &Plan, inspect: Inspect) -> ExperimentConfig {
+        let scenario = self.scenario;
+        let measure = &scenario.measure;
+        let nanos = u64::try_from(measure.latency_max.as_nanos()).unwrap_or(u64::MAX);
+        // Hosts that are alike are not named one by one.
+        let base = plan.hosts.first().cloned().unwrap_or_default();
+        let others = plan
+            .hosts
+            .iter()
+            .cloned()
+            .enumerate()
+            .filter(|(_, host)| *host != base);
+        let overrides: BTreeMap<_, _> = others.collect();
+        ExperimentConfig {
+            multicast: match scenario.network.multicast {
+                MulticastKey::Source => Some(Multicast::SourceTrees),
+                MulticastKey::Core => Some(Multicast::CoreTree(plan.core)),
+                MulticastKey::Copies => None,
+            },
+            mtu: scenario.network.mtu,
+            senders_wait: scenario.network.senders_wait,
+            hosts: base,
+            overrides,
+            measure: MeterConfig {
+                warm_up: scenario.warm_up - Time::ZERO,
+                window: measure.window,
+                bins: Bins::linear(nanos, measure.bins as u32),
+                ..MeterConfig::default()
+            },
+            judged: scenario.judged,
+            ..ExperimentConfig::new(plan.topology.clone(), inspect, self.seed)
+        }
+    }
+
+    /// Hosts, sources and changes.
+    fn fill<P: Ordered>(&self, experiment: &mut Experiment<P>, plan: &Plan) {
+        let mut sources: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for source in &plan.sources {
+            let number = experiment.add_source(source.host, self.source(source));
+            let number = number.expect("rates, bursts and traces were checked when they were read");
+            sources.entry(source.table).or_default().push(number);
+        }
+        for host in &plan.parted {
+            experiment.schedule(Time::ZERO, Change::Part(*host));
+        }
+        for host in &plan.started {
+            experiment.start(*host);
+        }
+        for (at, step) in &plan.changes {
+            match step.clone() {
+                Step::Source { table, on } => {
+                    for source in sources.get(&table).into_iter().flatten() {
+                        let change = Change::Source {
+                            source: *source,
+                            plays: on,
+                        };
+                        experiment.schedule(*at, change);
+                    }
+                }
+                step => experiment.schedule(*at, change(step)),
+            }
+        }
+    }
+
+    fn source(&self, planned: &PlannedSource) -> SourceConfig {
+        let keys = &self.scenario.sources[planned.table];
+        SourceConfig {
+            arrivals: match &keys.when {
+                When::Constant { rate } => Arrivals::Constant { rate: *rate },
+                When::Poisson { rate } => Arrivals::Poisson { rate: *rate },
+                When::Bursts { rate, burst } => Arrivals::Bursts {
+                    rate: *rate,
+                    burst: *burst,
+                },
+                When::Trace(trace) => Arrivals::Trace(trace.clone()),
+                When::Saturate => Arrivals::Saturate,
+                When::Reply { advance, .. } => {
+                    match Arrivals::reply(planned.answers.iter().copied()) {
+                        Arrivals::Reply { to, due_max, .. } => Arrivals::Reply {
+                            to,
+                            due_max,
+                            advance: *advance,
+                        },
+                        other => other,
+                    }
+                }
+            },
+            size: keys.size,
+            service: keys.service,
+            start: keys.start,
+            stop: keys.stop.unwrap_or(self.scenario.duration),
+            count: keys.count,
+            stagger: keys.stagger,
+        }
+    }
+
+    /// Lets the time pass, and tells.
+    fn pass<P: Ordered>(&self, experiment: &mut Experiment<P>) {
+        let end = self.scenario.duration.as_nanos();
+        for percent in 1..=100 {
+            let until = u128::from(end) * u128::from(percent) / 100;
+            experiment.run_to(Time::from_nanos(until as u64));
+            self.watch.progress(self.seed, percent);
+        }
+    }
+
+    /// The files that are captured into, by name.
+    fn capture<P: Ordered>(
+        &self,
+        experiment: &mut Experiment<P>,
+        plan: &Plan,
+    ) -> Result<Vec<String>, WriteError> {
+        let mut names = Vec::new();
+        let (Some(directory), Some(keys)) = (self.captures, &self.scenario.capture) else {
+            return Ok(names);
+        };
+        for way in &plan.captures {
+            let ends = [plan.topology.tail(*way), plan.topology.head(*way)];
+            let [from, to] = ends.map(|vertex| legible(&plan.topology.name(vertex)));
+            let name = format!("{}.{from}-{to}.pcap", self.seed);
+            let path = files::partial(directory, &name);
+            let at = |error| WriteError {
+                path: path.clone(),
+                error,
+            };
+            let out = BufWriter::new(File::create(&path).map_err(at)?);
+            let pcap = Pcap::new(Box::new(out) as Box<dyn Write>).map_err(at)?;
+            experiment.capture(*way, pcap, keys.packets_max);
+            names.push(name);
+        }
+        Ok(names)
+    }
+}
+
+fn change(step: Step) -> Change {
+    match step {
+        Step::Start(host) => Change::Start(host),
+        Step::Crash(host) => Change::Crash(host),
+        Step::Pause(host) => Change::Pause(host),
+        Step::Resume(host) => Change::Resume(host),
+        Step::Leave(host) => Change::Leave(host),
+        Step::Join(host) => Change::Join(host),
+        Step::Part(host) => Change::Part(host),
+        Step::Edge { edge, up } => Change::Link { edge, up },
+        Step::Cut(parts) => Change::Cut(parts),
+        Step::Heal => Change::Heal,
+        Step::Spec(way, spec) => Change::Spec { way, spec },
+        Step::Host(host, config) => Change::Host { host, config },
+        Step::Source { table, on } => Change::Source {
+            source: table,
+            plays: on,
+        },
+    }
+}
+
+/// A name of a vertex as part of a file's name.
+fn legible(name: &str) -> String {
+    let safe = |c: char| {
+        if c.is_alphanumeric() || matches!(c, '.' | '_') {
+            c
+        } else {
+            '_'
+        }
+    };
+    name.chars().map(safe).collect()
+}
