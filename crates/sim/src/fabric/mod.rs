@@ -144,7 +144,7 @@ impl Fabric {
             buses,
             reassembly: vec![Reassembly::new(ReassemblyConfig::default()); hosts],
             components: None,
-            router: Router::new(config.multicast, hosts),
+            router: Router::new(config.multicast, topology),
             taps: BTreeMap::new(),
             rng: rng.fork("fabric"),
             datagrams: 0,

@@ -1,8 +1,7 @@
 //! Which ways a packet takes from where it is: along shortest paths, or over multicast trees.
 //!
-//! Trees are made when they are first used and kept until the group or the links change.
+//! Trees are made when they are first used and kept until the group or the links change, as far as memory allows.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Packet, Target};
@@ -23,18 +22,29 @@ pub(super) struct Router {
     multicast: Multicast,
     routes: Routes,
     /// By the vertex of the sender; with a shared tree, one by the core.
-    trees: BTreeMap<Vertex, MulticastTree>,
+    trees: Vec<Option<MulticastTree>>,
+    /// How many there are, and may be.
+    kept: usize,
+    kept_max: usize,
     joined: Vec<bool>,
     /// Taken while it is filled.
     pub(super) ways: Vec<Way>,
 }
 
 impl Router {
-    pub(super) fn new(multicast: Multicast, hosts: usize) -> Self {
+    /// Bytes that all trees together may take; then they are made anew when they are used.
+    const BYTES_MAX: usize = 256 << 20;
+    /// About what a tree takes for each vertex of the topology (see [`MulticastTree`]).
+    const BYTES_A_VERTEX: usize = 13;
+
+    pub(super) fn new(multicast: Multicast, topology: &Topology) -> Self {
+        let (hosts, vertices) = (topology.hosts().len(), topology.vertices().len());
         Self {
             multicast,
             routes: Routes::new(),
-            trees: BTreeMap::new(),
+            trees: vec![None; vertices],
+            kept: 0,
+            kept_max: (Self::BYTES_MAX / (vertices * Self::BYTES_A_VERTEX).max(1)).max(1),
             joined: vec![true; hosts],
             ways: Vec::new(),
         }
@@ -43,12 +53,17 @@ impl Router {
     /// The links have changed.
     pub(super) fn forget(&mut self) {
         self.routes.invalidate();
-        self.trees.clear();
+        self.forget_trees();
+    }
+
+    fn forget_trees(&mut self) {
+        self.trees.fill(None);
+        self.kept = 0;
     }
 
     pub(super) fn set_joined(&mut self, host: usize, joined: bool) {
         if std::mem::replace(&mut self.joined[host], joined) != joined {
-            self.trees.clear();
+            self.forget_trees();
         }
     }
 
@@ -127,14 +142,17 @@ impl Router {
     }
 
     fn tree(&mut self, topology: &Topology, root: Vertex) -> &MulticastTree {
+        if self.trees[root.index()].is_none() {
+            if self.kept == self.kept_max {
+                self.forget_trees();
+            }
+            self.kept += 1;
+        }
         let (routes, joined) = (&mut self.routes, &self.joined);
-        self.trees.entry(root).or_insert_with(|| {
-            let members: Vec<Vertex> = topology
-                .hosts()
-                .iter()
-                .zip(joined)
-                .filter(|(_, joined)| **joined)
-                .map(|(vertex, _)| *vertex)
+        self.trees[root.index()].get_or_insert_with(|| {
+            let hosts = topology.hosts().iter().zip(joined);
+            let members: Vec<Vertex> = hosts
+                .filter_map(|(vertex, joined)| joined.then_some(*vertex))
                 .collect();
             match self.multicast {
                 Multicast::SourceTrees => MulticastTree::source(topology, routes, root, &members),
