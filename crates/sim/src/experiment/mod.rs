@@ -188,8 +188,11 @@ impl<P: Ordered> Experiment<P> {
                 Told::Accepted { host, id, payload } => meter.submitted(now, host, id, &payload),
                 Told::Refused { host, .. } => meter.rejected(now, host),
                 Told::Delivered { host, delivery } => {
+                    let from = meter.origin(delivery.id, &delivery.payload);
                     meter.delivered(now, host, delivery.id, &delivery.payload);
-                    self.reply(host, &delivery.payload);
+                    if let Some(from) = from {
+                        self.reply(host, from);
+                    }
                 }
                 Told::Configured {
                     host,

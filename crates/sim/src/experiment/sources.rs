@@ -1,15 +1,18 @@
 //! The sources of an experiment at work.
 
+use std::collections::BTreeMap;
+
 use groupcast_core::{Ordered, Rng, Time};
 
 use super::{Experiment, Plan};
-use crate::measure::Stamp;
-use crate::source::{Source, SourceConfig, SourceError};
+use crate::source::{Arrivals, Source, SourceConfig, SourceError};
 use crate::world::Offer;
 
 /// All sources, by number.
 pub(super) struct Sources {
     all: Vec<Placed>,
+    /// Those that answer what their host delivers, by host: deliveries are many, they are few.
+    repliers: BTreeMap<usize, Vec<usize>>,
     rng: Rng,
 }
 
@@ -24,6 +27,7 @@ impl Sources {
     pub(super) fn new(rng: Rng) -> Self {
         Self {
             all: Vec::new(),
+            repliers: BTreeMap::new(),
             rng,
         }
     }
@@ -42,12 +46,16 @@ impl<P: Ordered> Experiment<P> {
     pub fn add_source(&mut self, host: usize, config: SourceConfig) -> Result<usize, SourceError> {
         let number = self.sources.all.len();
         let rate = config.arrivals.rate();
+        let replies = matches!(config.arrivals, Arrivals::Reply { .. });
         let source = Source::new(config, self.sources.rng.fork_index(number as u64))?;
         self.sources.all.push(Placed {
             host,
             source,
             planned: None,
         });
+        if replies {
+            self.sources.repliers.entry(host).or_default().push(number);
+        }
         if rate.is_some() {
             self.expect_from(host);
         }
@@ -110,15 +118,12 @@ impl<P: Ordered> Experiment<P> {
         }
     }
 
-    /// The user of `host` has a message: whoever answers it does.
-    pub(super) fn reply(&mut self, host: usize, payload: &[u8]) {
+    /// The user of `host` has a message of `from`: whoever answers it does.
+    pub(super) fn reply(&mut self, host: usize, from: usize) {
         let now = self.world.now();
-        let Some(stamp) = Stamp::read(payload) else {
-            return;
-        };
-        for number in self.sources.at_host(host) {
-            let source = &mut self.sources.all[number].source;
-            source.delivered(now, stamp.host as usize);
+        let repliers = self.sources.repliers.get(&host);
+        for number in repliers.cloned().into_iter().flatten() {
+            self.sources.all[number].source.delivered(now, from);
             self.plan(number);
         }
     }

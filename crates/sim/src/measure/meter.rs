@@ -149,16 +149,15 @@ impl Meter {
     /// The protocol took a message at `host` and named it `id`: the one that its stamp says, or without a stamp the one
     /// that waited longest.
     pub fn submitted(&mut self, now: Time, host: usize, id: MessageId, payload: &[u8]) {
-        if !self.hosts[host].issued.has_waiting() {
+        let next = self.hosts[host].issued.next();
+        let number = Stamp::read(payload)
+            .filter(|stamp| stamp.host as usize == host && stamp.number < next)
+            .map(|stamp| stamp.number);
+        if number.is_none() && !self.hosts[host].issued.has_waiting() {
             self.offer(now, host);
         }
-        let stamp = Stamp::read(payload).filter(|stamp| stamp.host as usize == host);
         let meter = &mut self.hosts[host];
-        let next = meter.issued.next();
-        let stamped = stamp.map(|stamp| stamp.number);
-        let number = meter
-            .issued
-            .take(now, stamped.filter(|number| *number < next));
+        let number = meter.issued.take(now, number);
         if now >= self.warm {
             meter.submitted += 1;
             meter.submitted_bytes += payload.len() as u64;
