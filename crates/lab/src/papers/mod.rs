@@ -22,6 +22,7 @@ pub mod kept;
 pub mod plot;
 pub mod record;
 pub mod registry;
+pub mod ring;
 pub mod rows;
 pub mod verdict;
 

@@ -1,6 +1,6 @@
 //! Which rows can be run, and by what. One line a row.
 
-use super::{Reproduction, Row, calc, rows};
+use super::{Reproduction, Row, calc, ring, rows};
 
 /// The row called `id`.
 pub fn row(id: &str) -> Option<&'static Row> {
@@ -10,7 +10,17 @@ pub fn row(id: &str) -> Option<&'static Row> {
 /// What runs the row called `id`; `None` until its protocol is built.
 pub fn reproduction(id: &str) -> Option<&'static dyn Reproduction> {
     let found: &dyn Reproduction = match id {
+        "rmp-table4" => &calc::IntraSite,
+        "rmp-table5" => &calc::InterSite,
+        "pb-fig3.3" => &calc::Bimodal,
         "pb-hash" => &calc::Hash,
+        "ring-fig1" => &ring::FIG1,
+        "ring-fig2" => &ring::FIG2,
+        "ring-fig3" => &ring::FIG3,
+        "ring-fig4" => &ring::FIG4,
+        "ring-fig5" => &ring::FIG5,
+        "ring-fig6" => &ring::FIG6,
+        "ring-fig7" => &ring::FIG7,
         _ => return None,
     };
     Some(found)

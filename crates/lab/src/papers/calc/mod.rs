@@ -1,8 +1,16 @@
 //! Rows in closed form, or on a model without a network.
 //!
+//! - [`IntraSite`], [`InterSite`]: 000 Tables 4 and 5, what multicast saves.
+//! - [`Bimodal`]: 004 Fig. 3.3, how many processes deliver.
 //! - [`Hash`]: 004 7.2–7.3, is H fair, and how often do all bufferers of a message miss it?
 
+mod bimodal;
+mod costs;
+mod epidemic;
 mod hash;
 mod loss;
+mod site;
 
+pub use bimodal::Bimodal;
+pub use costs::{InterSite, IntraSite};
 pub use hash::Hash;

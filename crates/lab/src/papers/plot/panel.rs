@@ -328,7 +328,7 @@ impl Area {
 
     fn guide(&self, svg: &mut String, guide: &Guide) {
         let paint = "stroke=\"#777\" stroke-width=\"1.2\" stroke-dasharray=\"2 3\"";
-        let quiet = "font-size=\"11.5\" fill=\"#555\"";
+        let quiet = "font-size=\"11.5\" fill=\"#555\" paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"4\"";
         if guide.upright {
             let Some(x) = self.x.place(guide.at) else {
                 return;

@@ -236,13 +236,8 @@ impl Curve {
             .map(|point| point.0)
     }
 
-    /// To be drawn: latency over throughput.
+    /// To be drawn: latency over throughput, at the loads that the system took. At the others it is that of full queues.
     pub(super) fn series(&self, name: &str) -> Series {
-        Series::line(name, self.samples.iter().map(Sample::point))
-    }
-
-    /// To be drawn: the loads that the system took only.
-    pub(super) fn sustained_series(&self, name: &str) -> Series {
         Series::line(name, self.sustained().map(Sample::point))
     }
 }
@@ -365,7 +360,11 @@ pub(super) mod tests {
 
     #[test]
     fn a_load_that_does_not_come_through_is_a_peak_but_not_sustained() {
-        let one = curve(&[(100.0, 100.0, 1.0), (200.0, 199.0, 3.0), (300.0, 220.0, 90.0)]);
+        let one = curve(&[
+            (100.0, 100.0, 1.0),
+            (200.0, 199.0, 3.0),
+            (300.0, 220.0, 90.0),
+        ]);
         assert_eq!(one.sustained().count(), 2);
         assert_eq!(one.peak(), 220.0);
         assert_eq!(one.latency_at(149.5), Some(2.0));
@@ -376,7 +375,11 @@ pub(super) mod tests {
     #[test]
     fn the_best_pair_has_the_throughput_and_the_least_latency() {
         let slow = curve(&[(100.0, 100.0, 10.0), (200.0, 200.0, 50.0)]);
-        let fast = curve(&[(150.0, 150.0, 5.0), (300.0, 300.0, 20.0), (900.0, 300.0, 1.0)]);
+        let fast = curve(&[
+            (150.0, 150.0, 5.0),
+            (300.0, 300.0, 20.0),
+            (900.0, 300.0, 1.0),
+        ]);
         let pair = fast.best_over(&slow, 1.45).unwrap();
         assert_eq!((pair.throughput, pair.latency), (1.5, 0.4));
         assert_eq!(fast.best_over(&slow, 4.0), None);
@@ -388,7 +391,11 @@ pub(super) mod tests {
         let points: Vec<_> = (1..10)
             .map(|step| {
                 let load = f64::from(step) * 100.0;
-                let latency = if step <= 6 { 10.0 } else { 10.0 + 50.0 * f64::from(step - 6) };
+                let latency = if step <= 6 {
+                    10.0
+                } else {
+                    10.0 + 50.0 * f64::from(step - 6)
+                };
                 (load, load, latency)
             })
             .collect();

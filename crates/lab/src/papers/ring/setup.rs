@@ -25,6 +25,9 @@ pub(super) enum Implementation {
 }
 
 impl Implementation {
+    /// All of them.
+    pub(super) const ALL: [Self; 4] = [Self::Library, Self::Paced, Self::Daemon, Self::Spread];
+
     /// The word for it.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -129,6 +132,19 @@ impl Setting {
             protocol: self.protocol.name().to_owned(),
             service: self.service.name().to_owned(),
             size: self.size as f64,
+        }
+    }
+
+    /// The same on another wire, with as much of it offered.
+    pub(super) fn on(&self, wire: Wire) -> Self {
+        let load = match self.load {
+            Load::Rate(mbps) => Load::Rate(mbps / self.wire.mbps() * wire.mbps()),
+            window @ Load::Window(_) => window,
+        };
+        Self {
+            wire,
+            load,
+            ..*self
         }
     }
 
