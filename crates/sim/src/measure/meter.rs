@@ -42,6 +42,27 @@ struct Known {
 /// For each message of a source: [`offer`](Self::offer), then [`refused`](Self::refused), or else
 /// [`submitted`](Self::submitted) once the protocol took it, or [`rejected`](Self::rejected). A message that was never
 /// offered is offered by being submitted.
+///
+/// ```
+/// use groupcast_core::{Incarnation, MemberId, MessageId, NodeId, Time};
+/// use groupcast_sim::measure::{Meter, MeterConfig};
+///
+/// let mut meter = Meter::new(2, MeterConfig::default());
+/// for host in 0..2 {
+///     meter.started(Time::ZERO, host);
+/// }
+/// let payload = meter.offer(Time::ZERO, 0).payload(210);
+/// let sender = MemberId { node: NodeId(1), incarnation: Incarnation(1) };
+/// let id = MessageId { sender, number: 1 };
+/// meter.submitted(Time::ZERO, 0, id, &payload);
+/// meter.arrived(Time::from_millis(5), 1, &payload);
+/// meter.delivered(Time::from_millis(8), 1, id, &payload);
+///
+/// let measures = meter.finish(Time::from_millis(2_000), Vec::new(), Vec::new());
+/// assert_eq!(measures.hosts[1].arrival.mean(), Some(0.005));
+/// assert_eq!(measures.hosts[1].latency.mean(), Some(0.008));
+/// assert_eq!(measures.hosts[1].missing, Some(0));
+/// ```
 #[derive(Debug)]
 pub struct Meter {
     pub(super) config: MeterConfig,

@@ -38,6 +38,22 @@ pub struct Message {
 }
 
 /// One source of messages at one host.
+///
+/// ```
+/// use groupcast_core::{Rng, Time};
+/// use groupcast_sim::source::{Source, SourceConfig};
+///
+/// let mut source = Source::new(SourceConfig::constant(100.0, 210), Rng::new(1))?;
+/// let mut sent = 0;
+/// while let Some(due) = source.due().filter(|due| *due < Time::from_millis(1_000)) {
+///     let message = source.take(due).expect("it is due");
+///     assert_eq!(message.len, 210);
+///     source.taken();
+///     sent += 1;
+/// }
+/// assert_eq!(sent, 100);
+/// # Ok::<(), groupcast_sim::source::SourceError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Source {
     config: SourceConfig,
