@@ -29,7 +29,7 @@ use super::{BenchError, Said, await_window, say};
 
 const RING: Channel = Channel(1);
 /// Payload bytes that wait for the token when the ring sets the pace: the two largest visits.
-const QUEUE_MAX: usize = 1 << 20;
+pub(crate) const QUEUE_MAX: usize = 1 << 20;
 /// Without anything to do, it looks this often for its window.
 const PATIENCE: Duration = Duration::from_millis(5);
 

@@ -30,6 +30,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use self::clock::Window;
+pub(crate) use self::parts::make_key;
 pub use self::worker::{Assignment, WORKER, work};
 use crate::process::Process;
 use crate::testbed::{Testbed, TestbedError};
@@ -108,7 +109,7 @@ fn said(stderr: &str) -> String {
 }
 
 /// Starts `executable` on `host` with an assignment. Its standard input waits for the window.
-fn assign(
+pub(crate) fn assign(
     bed: &Testbed,
     host: usize,
     label: &str,
@@ -124,7 +125,7 @@ fn assign(
 }
 
 /// Tells a worker that is ready when it counts.
-fn open_window(process: &mut Process, window: Window) -> Result<(), BenchError> {
+pub(crate) fn open_window(process: &mut Process, window: Window) -> Result<(), BenchError> {
     let mut line = serde_json::to_string(&window)?;
     line.push('\n');
     process
@@ -135,7 +136,7 @@ fn open_window(process: &mut Process, window: Window) -> Result<(), BenchError> 
 }
 
 /// The worker's side: says that it is ready, and waits for its window.
-fn await_window() -> Result<Window, BenchError> {
+pub(crate) fn await_window() -> Result<Window, BenchError> {
     say::<()>(&Said::Ready)?;
     let mut line = String::new();
     io::stdin()
@@ -147,18 +148,18 @@ fn await_window() -> Result<Window, BenchError> {
 /// What a worker prints: that it is ready, once, and then its result.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Said<T> {
+pub(crate) enum Said<T> {
     Ready,
     Result(T),
 }
 
-fn say<T: Serialize>(said: &Said<T>) -> Result<(), BenchError> {
+pub(crate) fn say<T: Serialize>(said: &Said<T>) -> Result<(), BenchError> {
     println!("{}", serde_json::to_string(said)?);
     Ok(())
 }
 
 /// Waits until the worker says that it is ready.
-fn await_ready(process: &mut Process) -> Result<(), BenchError> {
+pub(crate) fn await_ready(process: &mut Process) -> Result<(), BenchError> {
     const PATIENCE: Duration = Duration::from_secs(45);
     let deadline = clock::now() + clock::nanos(PATIENCE);
     loop {
@@ -177,7 +178,7 @@ fn await_ready(process: &mut Process) -> Result<(), BenchError> {
 }
 
 /// Waits for the worker's result, due soon after the end of `window`.
-fn await_result<T: DeserializeOwned>(
+pub(crate) fn await_result<T: DeserializeOwned>(
     process: &mut Process,
     window: Window,
 ) -> Result<T, BenchError> {

@@ -18,7 +18,6 @@ use super::report::{Conditions, LatencySummary, Rate, RingReport};
 use super::stamp::Stamp;
 use super::tally::{Latencies, Tally};
 use super::{Assignment, BenchError, assign, await_ready, await_result, open_window, raw};
-use crate::process::Process;
 use crate::testbed::{Link, Testbed};
 
 /// How long the raw limit is measured, each way.

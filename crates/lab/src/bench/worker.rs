@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::clients::{Publish, Subscribe};
 use super::library::Member;
 use super::{BenchError, raw};
+use crate::calibrate::probe::Probe;
 
 /// Hidden arguments with which an executable is started again as a worker; the assignment follows as one more.
 pub const WORKER: [&str; 2] = ["bench", "worker"];
@@ -23,6 +24,8 @@ pub enum Assignment {
     Subscribe(Subscribe),
     /// Be a member of the ring: send and receive.
     Member(Member),
+    /// Measure what the network costs.
+    Probe(Probe),
 }
 
 /// Does what `assignment` (JSON) says. The result goes to standard output.
@@ -33,5 +36,6 @@ pub fn work(assignment: &str) -> Result<(), BenchError> {
         Assignment::Publish(part) => part.run(),
         Assignment::Subscribe(part) => part.run(),
         Assignment::Member(part) => part.run(),
+        Assignment::Probe(part) => part.run(),
     }
 }

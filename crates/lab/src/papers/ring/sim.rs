@@ -23,8 +23,8 @@ use crate::bench::ring::Method;
 
 /// When the sources begin: the ring has formed long before.
 const BEGIN: Duration = Duration::from_millis(1_000);
-/// Messages that the ring orders in what is counted, about: enough for hundreds of rotations.
-const MESSAGES: f64 = 6_000.0;
+/// Messages that the ring orders in what is counted, about: enough for a hundred rotations.
+const MESSAGES: f64 = 3_000.0;
 /// What a switch keeps for all its ports: 2 MiB, as the smaller ones of both kinds do.
 const SWITCH: u64 = 2 << 20;
 /// Bytes of a large message's packet beyond its payload, at most; a small one's fills an Ethernet frame.
