@@ -34,7 +34,7 @@ pub struct Measures {
 }
 
 /// All hosts together. A *receiver* is a host that ran from before the end of the warm-up to the end and that somebody
-/// sent something to; where there is none, every host that ever ran.
+/// sent something to; where there is none, every host that delivered anything.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Overall {
     /// How many receivers there are.
