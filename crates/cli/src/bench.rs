@@ -9,6 +9,8 @@ use groupcast_lab::Link;
 use groupcast_lab::bench::report::{Rate, RingReport};
 use groupcast_lab::bench::ring::{self, RingOptions, Windows};
 use groupcast_lab::bench::{BenchError, WORKER, work};
+use groupcast_lab::calibrate::Calibration;
+use groupcast_lab::calibrate::truth::{self, TruthOptions};
 use groupcast_lab::testbed::HOSTS_MAX;
 
 use crate::failure::Failure;
@@ -26,6 +28,14 @@ pub(crate) struct Args {
 enum What {
     /// The ring: every host sends and receives, beside the raw multicast limit of the same network
     Ring(Ring),
+    /// What this machine charges for system calls, packets and bytes, as the simulator takes it
+    Calibrate {
+        /// Print the result as one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// A real ring beside its simulation at three loads, with prices that are measured just before
+    Truth(Truth),
     /// One process of a measurement
     #[command(hide = true, name = WORKER[1])]
     Worker {
@@ -65,6 +75,19 @@ struct Ring {
     json: bool,
 }
 
+#[derive(clap::Args)]
+struct Truth {
+    /// Measurements of each load; their median counts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
+    runs: u8,
+    /// How long each counts, in seconds, after a second of warm-up
+    #[arg(long, value_name = "S", default_value = "1.5", value_parser = seconds)]
+    duration: Duration,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Mode {
     /// Through a daemon on every host, one client sending and one receiving
@@ -88,6 +111,19 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
             let report = ring.measure().map_err(|error| explain(&error))?;
             print(&report, ring.json).map_err(Failure::failed)?;
         }
+        What::Calibrate { json } => {
+            let calibration = executable()
+                .and_then(|executable| Calibration::measure(&executable))
+                .map_err(|error| explain(&error))?;
+            print(&calibration, json).map_err(Failure::failed)?;
+        }
+        What::Truth(truth) => {
+            let report = truth.compare().map_err(|error| explain(&error))?;
+            print(&report, truth.json).map_err(Failure::failed)?;
+            if !report.holds {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
         What::Worker { assignment } => work(&assignment).map_err(Failure::failed)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -95,10 +131,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 
 impl Ring {
     fn measure(&self) -> Result<RingReport, BenchError> {
-        let executable = std::env::current_exe().map_err(|source| BenchError::Io {
-            what: "find this executable",
-            source,
-        })?;
+        let executable = executable()?;
         let options = RingOptions {
             hosts: usize::from(self.hosts),
             size: self.size as usize,
@@ -117,7 +150,26 @@ impl Ring {
     }
 }
 
-fn print(report: &RingReport, json: bool) -> std::io::Result<()> {
+impl Truth {
+    fn compare(&self) -> Result<truth::TruthReport, BenchError> {
+        let options = TruthOptions {
+            runs: usize::from(self.runs),
+            duration: self.duration,
+            ..TruthOptions::default()
+        };
+        truth::run(&options, &executable()?)
+    }
+}
+
+/// This very executable, for the processes on the hosts.
+fn executable() -> Result<std::path::PathBuf, BenchError> {
+    std::env::current_exe().map_err(|source| BenchError::Io {
+        what: "find this executable",
+        source,
+    })
+}
+
+fn print<T: serde::Serialize + std::fmt::Display>(report: &T, json: bool) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     if json {
         serde_json::to_writer(&mut stdout, report)?;
@@ -165,6 +217,8 @@ mod tests {
     fn what_is_not_built_or_makes_no_sense_is_a_usage_error() {
         assert!(parse("ring --hosts 5 --size 100 --rate 2.5 --link 1gbit --encrypt off").is_ok());
         assert!(parse("ring --mode library").is_ok());
+        assert!(parse("truth --runs 3 --duration 1 --json").is_ok());
+        assert!(parse("calibrate --json").is_ok());
         for line in [
             "ring --mode kernel",
             "ring --hosts 1",
@@ -174,6 +228,8 @@ mod tests {
             "ring --service total",
             "ring --duration 0",
             "ring --encrypt maybe",
+            "truth --runs 0",
+            "calibrate 3",
             "bulk",
         ] {
             assert!(parse(line).is_err(), "{line}");

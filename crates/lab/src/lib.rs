@@ -1,6 +1,7 @@
 //! Test beds and measurements: many hosts on one machine, and what groupcast does on them.
 //!
 //! - [`mod@bench`]: what the ring carries, beside the raw multicast limit of the same network.
+//! - [`calibrate`]: what this machine charges for system calls and packets, and the simulator held to a real ring.
 //! - [`papers`]: the papers' tables and figures, run, judged and drawn.
 //! - [`scenario`]: worlds described in TOML, run in the simulator.
 //! - [`testbed`]: network namespaces behind a switch that can be slow, lossy or cut in parts.
@@ -10,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod calibrate;
 pub mod papers;
 pub mod process;
 pub mod scenario;

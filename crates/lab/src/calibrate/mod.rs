@@ -1,0 +1,369 @@
+//! Calibration: what this machine charges for a system call, a packet and a kibibyte, measured on real sockets through
+//! the network driver itself; and the [`truth`] experiment, which holds the simulator with these prices to a real ring.
+//!
+//! Three measurements on test beds of 1 Gb/s, where every frame travels by itself:
+//! 1. *Sending.* Bursts of 1, 8 and 32 datagrams of three lengths, with 2 and with 4 hosts: the difference is the price
+//!    of the copies that the emulated network makes on the sender's processor.
+//! 2. *Receiving.* What has gathered while the receiver did nothing, in one turn: the part that does not depend on the
+//!    number is the price of a turn.
+//! 3. *Calling.* There and back between two processes that sleep in between: half of it, less what the calls cost,
+//!    is how long a process takes to wake up.
+//!
+//! Lower quartiles (of calls the median), then least squares of relative errors: [`Calibration::host`] is the result as
+//! the simulator takes it. A machine that does other work meanwhile shows in the errors.
+
+mod drum;
+mod fit;
+pub mod probe;
+pub mod truth;
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
+use std::time::Duration;
+
+use groupcast_sim::HostConfig;
+use groupcast_sim::host::config::{BufferLimit, Cost, Effect};
+use serde::Serialize;
+
+use self::fit::{Fit, Observation, fit};
+use self::probe::{Part, Probe, Sample};
+use crate::bench::clock::Window;
+use crate::bench::{Assignment, BenchError, assign, await_ready, await_result, open_window};
+use crate::process::Process;
+use crate::testbed::{Link, Testbed};
+
+const PORT: u16 = 4_820;
+const MULTICAST: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 79, 1, 2), 4_819);
+/// Bursts: how many datagrams, and how long their bodies are.
+const KINDS: [(u32, usize); 9] = [
+    (1, 64),
+    (8, 64),
+    (32, 64),
+    (1, 700),
+    (8, 700),
+    (32, 700),
+    (1, 1_350),
+    (8, 1_350),
+    (32, 1_350),
+];
+const BURSTS_LENGTH: Duration = Duration::from_millis(3_600);
+const CALLS_LENGTH: Duration = Duration::from_millis(1_500);
+const WARM_UP: Duration = Duration::from_millis(200);
+/// Bytes that the kernel keeps for a datagram in a socket's buffer beyond its own, about (its `truesize` less it).
+const SOCKET_OVERHEAD: usize = 832;
+
+/// What something costs, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Prices {
+    /// A system call.
+    pub call: f64,
+    /// A datagram (that is one packet).
+    pub packet: f64,
+    /// 1,024 bytes.
+    pub kibibyte: f64,
+}
+
+impl Prices {
+    fn cost(&self) -> Cost {
+        Cost::nanos(
+            self.call.round() as u64,
+            self.packet.round() as u64,
+            self.kibibyte.round() as u64,
+        )
+    }
+}
+
+/// What this machine charges.
+#[derive(Clone, Debug, Serialize)]
+pub struct Calibration {
+    /// To send, without the copies that the emulated network makes.
+    pub send: Prices,
+    /// A copy of a datagram on its way through the emulated network, paid by its sender.
+    pub copy: Prices,
+    /// To receive; every datagram has a call of its own here.
+    pub receive: Prices,
+    /// A turn of the loop, however much is received.
+    pub turn_ns: f64,
+    /// From a datagram at a host whose process sleeps until the process runs.
+    pub wake_up_ns: f64,
+    /// A call there and back, the median.
+    pub call_ns: u64,
+    /// How well the prices explain the times of sending: the root of the mean square of the relative errors.
+    pub send_error: f64,
+    /// The same of receiving.
+    pub receive_error: f64,
+    /// How much of the time that these processes did not use the machine was busy all the same, when it began: load
+    /// average of the last minute by cores.
+    pub other_load: f64,
+    /// Processors of this machine.
+    pub cores: usize,
+    /// What was measured: sending with 2 and with 4 hosts, receiving.
+    pub samples: [Vec<Sample>; 3],
+}
+
+impl Calibration {
+    /// Measures this machine; takes about 12 s. `executable` takes the worker's arguments.
+    ///
+    /// # Errors
+    /// Where no test bed can be built, or a process fails.
+    pub fn measure(executable: &Path) -> Result<Self, BenchError> {
+        Testbed::available().map_err(BenchError::Unavailable)?;
+        let other_load = other_load();
+        let (two_sent, two_received, call_ns) = {
+            let bed = Testbed::new(2, Link::Gbit1)?;
+            let (sent, received) = bursts(&bed, executable)?;
+            (sent, received, calls(&bed, executable)?)
+        };
+        let (four_sent, _) = bursts(&Testbed::new(4, Link::Gbit1)?, executable)?;
+        Ok(Self::from_samples(
+            [two_sent, four_sent, two_received],
+            call_ns,
+            other_load,
+        ))
+    }
+
+    fn from_samples(samples: [Vec<Sample>; 3], call_ns: u64, other_load: f64) -> Self {
+        let sent: Fit<5> = fit(&[(1.0, &samples[0]), (3.0, &samples[1])]
+            .into_iter()
+            .flat_map(|(copies, samples)| samples.iter().map(move |it| sending(it, copies)))
+            .collect::<Vec<_>>());
+        let received: Fit<3> = fit(&samples[2].iter().map(receiving).collect::<Vec<_>>());
+        let [call, packet, kibibyte, copy_packet, copy_kibibyte] = sent.prices;
+        let [turn_ns, receive_call, receive_kibibyte] = received.prices;
+        let mut calibration = Self {
+            send: Prices {
+                call,
+                packet,
+                kibibyte,
+            },
+            copy: Prices {
+                call: 0.0,
+                packet: copy_packet,
+                kibibyte: copy_kibibyte,
+            },
+            receive: Prices {
+                call: receive_call,
+                packet: 0.0,
+                kibibyte: receive_kibibyte,
+            },
+            turn_ns,
+            wake_up_ns: 0.0,
+            call_ns,
+            send_error: sent.error,
+            receive_error: received.error,
+            other_load,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            samples,
+        };
+        calibration.wake_up_ns = (call_ns as f64 / 2.0 - calibration.one_way_ns()).max(0.0);
+        calibration
+    }
+
+    /// What a small datagram costs from one process to another that is awake.
+    fn one_way_ns(&self) -> f64 {
+        let kibibytes = 105.0 / 1_024.0;
+        let price = |prices: &Prices| prices.call + prices.packet + kibibytes * prices.kibibyte;
+        price(&self.send) + price(&self.copy) + self.turn_ns + price(&self.receive)
+    }
+
+    /// The same as the simulator takes it: a host of this kind with processors of its own.
+    pub fn host(&self) -> HostConfig {
+        HostConfig {
+            receive: self.receive.cost(),
+            send: self.send.cost(),
+            copy: self.copy.cost(),
+            wait: Duration::from_nanos(self.turn_ns.round() as u64),
+            wake_up: Duration::from_nanos(self.wake_up_ns.round() as u64),
+            receive_batch: 1,
+            send_batch: 48,
+            segments_max: 48,
+            data_buffer: socket(8 << 20),
+            token_buffer: socket(1 << 20),
+            effect: Effect::End,
+            ..HostConfig::default()
+        }
+    }
+}
+
+/// A socket's buffer of so many bytes: the kernel doubles what is asked for, for its own book-keeping.
+fn socket(asked: usize) -> BufferLimit {
+    BufferLimit {
+        overhead: SOCKET_OVERHEAD,
+        ..BufferLimit::bytes(2 * asked)
+    }
+}
+
+/// A call, packets, kibibytes, copied packets, copied kibibytes.
+fn sending(sample: &Sample, copies: f64) -> Observation<5> {
+    let count = sample.datagrams as f64;
+    let kibibytes = count * sample.len as f64 / 1_024.0;
+    Observation {
+        amounts: [1.0, count, kibibytes, copies * count, copies * kibibytes],
+        nanos: sample.nanos as f64,
+    }
+}
+
+/// A turn, packets, kibibytes.
+fn receiving(sample: &Sample) -> Observation<3> {
+    let count = sample.datagrams as f64;
+    Observation {
+        amounts: [1.0, count, count * sample.len as f64 / 1_024.0],
+        nanos: sample.nanos as f64,
+    }
+}
+
+/// Host 1 sends bursts, the others receive: how long each took.
+fn bursts(bed: &Testbed, executable: &Path) -> Result<(Vec<Sample>, Vec<Sample>), BenchError> {
+    let mut results = run(bed, executable, BURSTS_LENGTH, |host| match host {
+        1 => Part::Send(KINDS.to_vec()),
+        2 if bed.hosts() == 2 => Part::Receive,
+        // Receivers that never sleep would be one too many for two cores.
+        _ => Part::Answer,
+    })?;
+    let sent = results.remove(0);
+    Ok((sent, results.remove(0)))
+}
+
+/// Host 1 calls host 2: how long it takes there and back, in nanoseconds.
+fn calls(bed: &Testbed, executable: &Path) -> Result<u64, BenchError> {
+    let results = run(bed, executable, CALLS_LENGTH, |host| match host {
+        1 => Part::Call,
+        _ => Part::Answer,
+    })?;
+    let sample = results.first().and_then(|samples| samples.first());
+    sample
+        .map(|sample| sample.median)
+        .ok_or_else(|| BenchError::client("call another host", "it answered too seldom"))
+}
+
+/// A probe on every host, for `length`; what each found.
+fn run(
+    bed: &Testbed,
+    executable: &Path,
+    length: Duration,
+    part: impl Fn(usize) -> Part,
+) -> Result<Vec<Vec<Sample>>, BenchError> {
+    let key = crate::bench::make_key(bed, executable, true)?.unwrap_or_default();
+    let mut probes = (1..=bed.hosts())
+        .map(|host| {
+            let probe = Probe {
+                host,
+                listen: SocketAddrV4::new(bed.address(host), PORT),
+                multicast: MULTICAST,
+                members: bed.hosts(),
+                key: key.clone(),
+                part: part(host),
+            };
+            let label = format!("probe-{host}");
+            assign(bed, host, &label, executable, &Assignment::Probe(probe))
+        })
+        .collect::<Result<Vec<Process>, _>>()?;
+    for probe in &mut probes {
+        await_ready(probe)?;
+    }
+    let window = Window::after(WARM_UP, length);
+    for probe in &mut probes {
+        open_window(probe, window)?;
+    }
+    probes
+        .iter_mut()
+        .map(|probe| await_result(probe, window))
+        .collect()
+}
+
+/// The load average of the last minute by cores; 0 where it cannot be read.
+fn other_load() -> f64 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::fs::read_to_string("/proc/loadavg")
+        .ok()
+        .and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok())
+        .map_or(0.0, |load| load / cores as f64)
+}
+
+impl fmt::Display for Calibration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "nanoseconds      call   packet   kibibyte   error of the fit"
+        )?;
+        let line = |f: &mut fmt::Formatter<'_>, name: &str, prices: &Prices, error: Option<f64>| {
+            let Prices {
+                call,
+                packet,
+                kibibyte,
+            } = prices;
+            let error = error.map_or(String::new(), |error| format!("{:.1} %", error * 100.0));
+            writeln!(
+                f,
+                "{name:12} {call:8.0} {packet:8.0} {kibibyte:10.0}   {error}"
+            )
+        };
+        line(f, "send", &self.send, Some(self.send_error))?;
+        line(f, "each copy", &self.copy, None)?;
+        line(f, "receive", &self.receive, Some(self.receive_error))?;
+        writeln!(
+            f,
+            "a turn of the loop {:.0} ns; waking up {:.1} µs; a call there and back {:.1} µs",
+            self.turn_ns,
+            self.wake_up_ns / 1_000.0,
+            self.call_ns as f64 / 1_000.0
+        )?;
+        write!(
+            f,
+            "{} cores; load of the minute before {:.2} a core",
+            self.cores, self.other_load
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(price: impl Fn(f64, f64) -> f64) -> Vec<Sample> {
+        let kinds = KINDS.iter().map(|(count, len)| {
+            let (datagrams, len) = (u64::from(*count), len + 41);
+            let nanos = price(datagrams as f64, len as f64 / 1_024.0);
+            Sample {
+                datagrams,
+                len,
+                nanos: nanos as u64,
+                median: nanos as u64,
+                of: 100,
+            }
+        });
+        kinds.collect()
+    }
+
+    #[test]
+    fn the_prices_that_made_the_times_come_back() {
+        let sent = |copies: f64| {
+            samples(move |count, kibibytes| {
+                2_000.0
+                    + count * (900.0 + kibibytes * 300.0)
+                    + copies * count * (700.0 + kibibytes * 100.0)
+            })
+        };
+        let received = samples(|count, kibibytes| 1_500.0 + count * (1_100.0 + kibibytes * 200.0));
+        let found = Calibration::from_samples([sent(1.0), sent(3.0), received], 100_000, 0.0);
+        let close = |found: f64, expected: f64| (found - expected).abs() < 0.02 * expected + 3.0;
+        assert!(
+            close(found.send.call, 2_000.0) && close(found.send.packet, 900.0),
+            "{found}"
+        );
+        assert!(
+            close(found.copy.packet, 700.0) && close(found.copy.kibibyte, 100.0),
+            "{found}"
+        );
+        assert!(
+            close(found.receive.call, 1_100.0) && close(found.turn_ns, 1_500.0),
+            "{found}"
+        );
+        // 50 µs one way, less 3.7 µs to send, 1.5 for the turn, 1.1 to receive.
+        assert!(close(found.wake_up_ns, 43_735.0), "{found}");
+        let host = found.host();
+        assert_eq!(host.wake_up.as_micros(), 43);
+        assert!(found.send_error < 0.01 && found.receive_error < 0.01);
+    }
+}
