@@ -133,7 +133,7 @@ struct Line<'a> {
 #[derive(Serialize)]
 struct Speed {
     wall_s: f64,
-    /// Of one processor.
+    /// Of processor time.
     events_per_s: f64,
     hops_per_s: f64,
     jobs: usize,
@@ -223,7 +223,7 @@ fn print(scenario: &Scenario, report: &Report, options: &RunOptions) -> io::Resu
     let speed = Speed::of(report, options.jobs);
     writeln!(
         stdout,
-        "{} million events, {} million hops in {} s: {} million events/s, {} million hops/s a processor",
+        "{} million events, {} million hops in {} s: {} million events/s, {} million hops/s of processor time",
         significant(report.events as f64 / 1e6),
         significant(report.hops as f64 / 1e6),
         significant(speed.wall_s),

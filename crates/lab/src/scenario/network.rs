@@ -221,13 +221,13 @@ impl Network {
     pub(super) fn build(&self, seed: u64) -> Result<Built> {
         let rng = Rng::new(self.seed.unwrap_or(seed)).fork("network");
         let mut topology = self.topology(&mut rng.fork("shape"))?;
+        let hosts = self.host_vertices(&topology, &mut rng.fork("members"))?;
+        topology.place_hosts(hosts);
         for (links, keys) in &self.overrides {
             for way in links.resolve(&topology)? {
                 keys.apply(topology.spec_mut(way));
             }
         }
-        let hosts = self.host_vertices(&topology, &mut rng.fork("members"))?;
-        topology.place_hosts(hosts);
         self.check_in_one_piece(&topology)?;
         let core = match &self.core {
             Some(core) => core.resolve(&topology)?,

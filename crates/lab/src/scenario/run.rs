@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::files::{Files, WriteError};
 use super::record::{Record, Sheet};
 use super::world::{self, Outcome};
@@ -39,7 +41,7 @@ pub struct Report {
     pub summary: Summary,
     /// How long it took.
     pub wall: Duration,
-    /// How long the runs took, one after the other.
+    /// Processor time of all runs.
     pub busy: Duration,
     /// Events of all runs.
     pub events: u64,
@@ -94,9 +96,9 @@ pub fn run(
         while let Some(seed) = line.take() {
             let is_first = seed == options.seeds.start;
             let captures = options.out.as_deref().filter(|_| is_first);
-            let began = clock::now();
+            let began = processor_time();
             let outcome = world::run(scenario, seed, captures, watch);
-            line.give(seed, outcome, Duration::from_nanos(clock::now() - began));
+            line.give(seed, outcome, processor_time().saturating_sub(began));
         }
     };
     std::thread::scope(|scope| {
@@ -123,6 +125,12 @@ pub fn run(
         hops: total.hops,
         broken: total.broken,
     })
+}
+
+/// Processor time of this thread: other work on the machine does not count.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The seeds in line: who is next, and whose results are written next.

@@ -436,10 +436,10 @@ fn settings_that_contradict_each_other() {
     );
     refused(
         &star(&format!(
-            "{FLOOD}[[source]]\nhosts = «\"all\"»\narrivals = \"reply\"\nto = 1\nsize = 9\n"
+            "{FLOOD}[[source]]\nhosts = \"all\"\narrivals = \"reply\"\nto = «1»\nsize = 9\n"
         )),
-        "host 1 would answer itself",
-        "leave it out",
+        "host 1 would answer nobody but itself",
+        "`advance`",
     );
     refused(
         &format!("warm_up = «\"10 s\"»\n{}", star(FLOOD)),
