@@ -36,6 +36,11 @@ enum What {
         #[command(flatten)]
         options: run::Args,
     },
+    /// Judge and draw the kept results again without running them: after a change of a judge or of a figure
+    Judge {
+        #[command(flatten)]
+        kept: Kept,
+    },
 }
 
 /// Lists, or runs, judges, draws and writes.
@@ -44,7 +49,21 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         What::List(args) => list::run(&args),
         What::Run { ids, options } => run::run(&ids, &options),
         What::All { options } => run::all(&options),
+        What::Judge { kept } => judge(&kept),
     }
+}
+
+fn judge(kept: &Kept) -> Result<ExitCode, Failure> {
+    let folder = kept.folder.display();
+    let records = kept::judge_again(&kept.folder).map_err(|error| {
+        Failure::failed(format!("cannot judge what is kept in {folder}: {error}"))
+    })?;
+    let good = records.iter().all(|record| record.verdict.passed());
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    })
 }
 
 /// Where the project keeps its results.

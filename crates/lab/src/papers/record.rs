@@ -56,16 +56,12 @@ impl Record {
         data: Data,
     ) -> Self {
         let verdict = reproduction.judge(&data);
-        let setup = match row.common_setup() {
-            "" => row.setup.to_owned(),
-            common => format!("{}. {common}", row.setup),
-        };
         Self {
             id: row.id.to_owned(),
             title: reproduction.title().to_owned(),
             paper: row.paper.to_string(),
             place: row.place.to_owned(),
-            setup,
+            setup: setup(row),
             finding: row.finding.to_owned(),
             status: verdict.word().to_owned(),
             commit,
@@ -74,6 +70,19 @@ impl Record {
             quick: options.quick,
             verdict,
             data,
+        }
+    }
+
+    /// The same run judged and described as the program does now.
+    pub fn again(&self, row: &Row, reproduction: &dyn Reproduction) -> Self {
+        let verdict = reproduction.judge(&self.data);
+        Self {
+            title: reproduction.title().to_owned(),
+            setup: setup(row),
+            finding: row.finding.to_owned(),
+            status: verdict.word().to_owned(),
+            verdict,
+            ..self.clone()
         }
     }
 
@@ -219,6 +228,13 @@ impl Record {
             differences.push("the same data is judged in other words".to_owned());
         }
         differences
+    }
+}
+
+fn setup(row: &Row) -> String {
+    match row.common_setup() {
+        "" => row.setup.to_owned(),
+        common => format!("{}. {common}", row.setup),
     }
 }
 

@@ -273,9 +273,15 @@ fn note_what_is_open(data: &Data, verdict: &mut Verdict) {
         .iter()
         .map(|risk| format!("{risk:.1e}"))
         .collect();
+    let falling = throughout.windows(2).all(|pair| pair[1] < pair[0]);
     verdict.note(format!(
-        "If a crashed process takes no part in the whole run, the risks are {}: larger in small groups, falling all the same.",
-        shown.join(", ")
+        "If a crashed process takes no part in the whole run, the risks are {}, which {}.",
+        shown.join(", "),
+        if falling {
+            "fall all the same"
+        } else {
+            "do not fall"
+        },
     ));
 }
 

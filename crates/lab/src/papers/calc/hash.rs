@@ -129,7 +129,7 @@ const ENCODINGS: [(&str, Encoding); 3] = [
         shuffle.place(message, member)
     }),
     ("address first", |shuffle, message, member, _| {
-        shuffle.hash(&words([
+        shuffle.hash(&bytes::<4, 32>([
             member.node.0,
             member.incarnation.0,
             message.sender.node.0,
@@ -137,7 +137,7 @@ const ENCODINGS: [(&str, Encoding); 3] = [
         ]))
     }),
     ("consecutive addresses", |shuffle, message, _, index| {
-        shuffle.hash(&words([
+        shuffle.hash(&bytes::<3, 24>([
             0x0a00_0001,
             message.number,
             0x0a00_0001 + u64::from(index),
@@ -145,8 +145,13 @@ const ENCODINGS: [(&str, Encoding); 3] = [
     }),
 ];
 
-fn words<const N: usize>(words: [u64; N]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+fn bytes<const WORDS: usize, const BYTES: usize>(words: [u64; WORDS]) -> [u8; BYTES] {
+    const { assert!(BYTES == 8 * WORDS) };
+    let mut bytes = [0; BYTES];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_be_bytes());
+    }
+    bytes
 }
 
 fn messages_of(sender: MemberId, count: u64) -> impl Iterator<Item = MessageId> {
@@ -391,7 +396,13 @@ fn note_bias(data: &Data, verdict: &mut Verdict) {
             let Some((messages, ratio)) = ratios.last().filter(|_| ratios.len() > 1) else {
                 return;
             };
-            let excess = (ratio - 1.0).max(0.0);
+            let freedom = fairness_of(data, encoding, of)
+                .last()
+                .map_or(f64::NAN, |row| row.number("degrees of freedom"));
+            let excess = ratio - 1.0;
+            if excess < 1.96 * (2.0 / freedom).sqrt() {
+                return;
+            }
             let bias = (excess * (1.0 - share) / (messages * trials * share)).sqrt();
             let ratios: Vec<String> = ratios
                 .iter()

@@ -85,7 +85,7 @@ impl Caption<'_> {
             };
             let sign_look = format!("font-weight=\"bold\" fill=\"{colour}\"");
             text(self.svg, INDENT - 18.0, self.y, "start", &sign_look, sign);
-            self.lines("", &format!("{}: {}", check.claim, check.measured));
+            self.lines("", &format!("{} → {}", check.claim, check.measured));
         }
         for note in &record.verdict.notes {
             self.paragraph("Note", "", note);

@@ -31,7 +31,8 @@ pub(super) struct Frame {
 
 /// Draws `plot` into `frame`; `index` tells its parts apart from other panels' in one file.
 pub(super) fn draw(svg: &mut String, plot: &Plot, frame: Frame, index: usize) {
-    let title = wrap(&plot.title, (frame.width - 20.0) / 14.0 / 1.05);
+    // Bold letters are wider than those that widths are known of.
+    let title = wrap(&plot.title, (frame.width - LEFT - RIGHT) / (14.0 * 1.12));
     let legend = Legend::lay_out(plot, frame.width - LEFT - RIGHT);
     let above = title.len() as f64 * LINE + 6.0 + legend.height() + 8.0;
     let (left, right) = (frame.x + LEFT, frame.x + frame.width - RIGHT);

@@ -79,9 +79,10 @@ impl Scale {
                 })
                 .collect(),
         };
+        let (near, far) = (self.span.0.min(self.span.1), self.span.0.max(self.span.1));
         let inside = |tick: &Tick| {
-            let margin = 1e-9 * (self.high - self.low);
-            (self.low - margin..=self.high + margin).contains(&tick.at)
+            let place = self.place(tick.at);
+            place.is_some_and(|place| (near - 0.01..=far + 0.01).contains(&place))
         };
         ticks.into_iter().filter(inside).collect()
     }

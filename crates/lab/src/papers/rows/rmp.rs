@@ -78,8 +78,7 @@ pub(super) const ROWS: &[Row] = &[
         paper: Paper::Rmp,
         place: "Table 4",
         setup: "the four intra-site topologies of Fig. 16",
-        finding: "IP 8, 28, 38, 38 and multicast 1, 6, 16, 12, computed from a topology object, not \
-            typed in; the ratios follow (the printed 4.33 for 28/6 is a slip: say so)",
+        finding: "IP 8, 28, 38, 38 and multicast 1, 6, 16, 12, the ratios follow (the printed 4.33 for 28/6 is a slip)",
     },
     Row {
         id: "rmp-table5",
@@ -87,8 +86,7 @@ pub(super) const ROWS: &[Row] = &[
         place: "Table 5",
         setup: "the inter-site topologies; Ethernet and FDDI cost 1, intra-site link 4 (2 to the \
             router), WAN 16 (8 to the router); the source on a ninth Ethernet (our reading)",
-        finding: "92/27, 126/61, 126/45 and their ratios; the text's rule \"efficiency between H/S and \
-            1.7·H/S\" fails for topology 2: say so",
+        finding: "92/27, 126/61, 126/45 and their ratios; the text's rule \"efficiency between H/S and 1.7·H/S\" fails for topology 2",
     },
     Row {
         id: "rmp-msgs",

@@ -22,8 +22,7 @@ pub(super) const ROWS: &[Row] = &[
         paper: Paper::Xtp,
         place: "Table 5.4–5.5",
         setup: "500 KB file to 1–5 receivers vs sequential unicast",
-        finding: "ahead of sequential unicast from 3 receivers on (the paper averages rates \
-            arithmetically; with true sequential rates from 2: say so)",
+        finding: "ahead of sequential unicast from 3 receivers on (the paper averages rates arithmetically; with true sequential rates from 2)",
     },
     Row {
         id: "xtp-table6",
