@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import matplotlib
+from matplotlib.axes import Axes
 
 matplotlib.use("Agg")  # figures go to files; this needs no display
 
@@ -52,10 +53,9 @@ def main() -> None:
     table.to_csv(options.out / "latency.csv", index=False)
 
     # The tables are data frames: whatever pandas can do can be done with them.
-    ordering = sweep.runs["latency_mean_s"] - sweep.runs["arrival_mean_s"]
-    print(
-        f"waiting for the order took {ordering.mean() * 1e6:.0f} us of {sweep.runs['latency_mean_s'].mean() * 1e6:.0f}"
-    )
+    counts = sweep.runs.groupby("network.link.loss")[["submitted", "repairs_sent"]].sum()
+    for loss, row in counts.iterrows():
+        print(f"loss {loss}: {row['repairs_sent'] / row['submitted']:.3f} repairs a message")
 
     ax = lab.plot_measure(sweep, "latency_p99_s", x="source.0.size", by="network.link.loss")
     ax.set_xscale("log")
@@ -73,7 +73,7 @@ def main() -> None:
     print(f"digest of all results: {sweep.digest()}")
 
 
-def save(ax: matplotlib.axes.Axes, path: Path) -> None:
+def save(ax: Axes, path: Path) -> None:
     """Writes the figure that ``ax`` belongs to."""
     ax.get_figure(root=True).savefig(path, dpi=120)
     print(f"wrote {path}")
