@@ -1,7 +1,8 @@
 //! What 002's figures concluded, as arithmetic on curves.
 
-use super::super::Verdict;
+use super::super::{Data, Verdict};
 use super::curve::{Curve, Curves, Sample};
+use super::sim::SWEEP;
 
 /// Implementations that 002 draws.
 const DRAWN: [&str; 3] = ["library", "daemon", "spread"];
@@ -146,6 +147,63 @@ pub(super) fn fig7(curves: &Curves, verdict: &mut Verdict) {
             },
         );
     }
+}
+
+/// What the personal window does to the most that a daemon carries.
+pub(super) fn windows(data: &Data, verdict: &mut Verdict) {
+    let row = |row: super::super::data::RecordRef<'_>| {
+        format!(
+            "{} with {:.0} a visit {:.0}",
+            row.text("protocol"),
+            row.number("personal window"),
+            row.number("throughput")
+        )
+    };
+    let rows: Vec<String> = data.table(SWEEP).records().map(row).collect();
+    verdict.note(format!(
+        "the most that the daemon carries hangs on the personal window, in Mb/s: {}",
+        rows.join(", ")
+    ));
+}
+
+/// What card and wake-up do to the crossing.
+pub(super) fn delays(data: &Data, verdict: &mut Verdict) {
+    let table = data.table(SWEEP);
+    let mut seen: Vec<(f64, f64)> = Vec::new();
+    for row in table.records() {
+        let delays = (row.number("card"), row.number("wake-up"));
+        if seen.contains(&delays) {
+            continue;
+        }
+        seen.push(delays);
+        let of = |protocol: &str| {
+            let rows = table.records().filter(|row| {
+                (row.number("card"), row.number("wake-up")) == delays
+                    && row.text("protocol") == protocol
+            });
+            rows.map(|row| (row.number("throughput"), row.number("latency")))
+                .collect::<Vec<_>>()
+        };
+        let (original, accelerated) = (of("original"), of("accelerated"));
+        let ratios: Vec<(f64, f64)> = original
+            .iter()
+            .zip(&accelerated)
+            .map(|(before, after)| (before.0 / 100.0, after.1 / before.1))
+            .collect();
+        let first = ratios.first().map_or(f64::NAN, |(_, ratio)| *ratio);
+        verdict.note(format!(
+            "daemon, card {} µs, wake-up {} µs: {}; at 100 Mb/s the original takes {:.0} µs, the accelerated {first:.2}× that",
+            delays.0,
+            delays.1,
+            crossing(&ratios).map_or("no crossing".to_owned(), |load| format!("they cross at {load:.1} %")),
+            original.first().map_or(f64::NAN, |(_, latency)| *latency),
+        ));
+    }
+    verdict.note(
+        "the extra round appears where a token is read before the data that was sent right after it: a process that \
+         takes longer to wake up than that data is behind reads the data first, and the accelerated ring is ahead at \
+         any load",
+    );
 }
 
 /// The load above which all ratios are below 1 and below which none is, by interpolation.

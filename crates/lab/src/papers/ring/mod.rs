@@ -30,7 +30,11 @@ pub struct Figure {
     hosts: &'static [Host],
     /// What is measured on the simulator.
     plan: fn(quick: bool) -> Vec<Setting>,
+    /// What is measured beside it, over what 002 leaves open.
+    sweep: Option<fn(quick: bool) -> Vec<Setting>>,
     judge: fn(&Curves, &mut Verdict),
+    /// What the sweep says; it decides nothing.
+    remark: fn(&Data, &mut Verdict),
 }
 
 /// Agreed, 1 Gb/s.
@@ -38,7 +42,9 @@ pub const FIG1: Figure = Figure {
     title: "Agreed latency and throughput, 1 Gb/s",
     hosts: &[Host::Sim, Host::Net],
     plan: |quick| plan::gbit1(Service::Agreed, quick),
+    sweep: None,
     judge: judge::fig1,
+    remark: |_, _| {},
 };
 
 /// Safe, 1 Gb/s.
@@ -46,7 +52,9 @@ pub const FIG2: Figure = Figure {
     title: "Safe latency and throughput, 1 Gb/s",
     hosts: &[Host::Sim, Host::Net],
     plan: |quick| plan::gbit1(Service::Safe, quick),
+    sweep: None,
     judge: judge::fig2,
+    remark: |_, _| {},
 };
 
 /// Agreed, 10 Gb/s.
@@ -54,7 +62,9 @@ pub const FIG3: Figure = Figure {
     title: "Agreed latency and throughput, 10 Gb/s",
     hosts: &[Host::Sim],
     plan: |quick| plan::gbit10(Service::Agreed, quick),
+    sweep: Some(plan::windows),
     judge: judge::fig3,
+    remark: judge::windows,
 };
 
 /// Agreed, 10 Gb/s, two sizes.
@@ -62,7 +72,9 @@ pub const FIG4: Figure = Figure {
     title: "Agreed latency and throughput of 1350 B and 8850 B messages, 10 Gb/s",
     hosts: &[Host::Sim],
     plan: |quick| plan::sizes(Service::Agreed, quick),
+    sweep: None,
     judge: judge::fig4,
+    remark: |_, _| {},
 };
 
 /// Safe, 10 Gb/s, and what Agreed peaks at.
@@ -70,7 +82,9 @@ pub const FIG5: Figure = Figure {
     title: "Safe latency and throughput, 10 Gb/s",
     hosts: &[Host::Sim],
     plan: plan::safe_beside_agreed,
+    sweep: None,
     judge: judge::fig5,
+    remark: |_, _| {},
 };
 
 /// Safe, 10 Gb/s, two sizes.
@@ -78,7 +92,9 @@ pub const FIG6: Figure = Figure {
     title: "Safe latency and throughput of 1350 B and 8850 B messages, 10 Gb/s",
     hosts: &[Host::Sim],
     plan: |quick| plan::sizes(Service::Safe, quick),
+    sweep: None,
     judge: judge::fig4,
+    remark: |_, _| {},
 };
 
 /// Safe, 10 Gb/s, low loads.
@@ -86,7 +102,9 @@ pub const FIG7: Figure = Figure {
     title: "Safe latency at low throughputs, 10 Gb/s",
     hosts: &[Host::Sim],
     plan: plan::low,
+    sweep: Some(plan::delays),
     judge: judge::fig7,
+    remark: judge::delays,
 };
 
 impl Reproduction for Figure {
@@ -116,12 +134,16 @@ impl Reproduction for Figure {
             )?,
         }
         data.push(table);
+        if let Some(sweep) = self.sweep {
+            data.push(sim::sweep(context, &sweep(context.options().quick))?);
+        }
         Ok(data)
     }
 
     fn judge(&self, data: &Data) -> Verdict {
         let mut verdict = Verdict::new();
         (self.judge)(&Curves::read(data), &mut verdict);
+        (self.remark)(data, &mut verdict);
         verdict
     }
 

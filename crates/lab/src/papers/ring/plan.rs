@@ -3,7 +3,7 @@
 
 use groupcast_core::Service;
 
-use super::setup::{Implementation, Load, Protocol, Setting, Wire};
+use super::setup::{Implementation, Load, Open, Protocol, Setting, Wire};
 
 /// 002's message size: one Ethernet frame with its headers.
 const SMALL: usize = 1_350;
@@ -79,6 +79,7 @@ fn both(
                 Implementation::Library => Load::Window(*load),
                 _ => Load::Rate(f64::from(*load)),
             },
+            open: Open::on(wire),
         })
     })
 }
@@ -148,4 +149,64 @@ pub(super) fn low(quick: bool) -> Vec<Setting> {
         both(Wire::Gbit10, implementation, Service::Safe, SMALL, loads)
     })
     .collect()
+}
+
+/// What the personal window does to the most that a daemon carries on 10 Gb/s.
+pub(super) fn windows(quick: bool) -> Vec<Setting> {
+    let windows: &[u32] = if quick {
+        &[20, 60]
+    } else {
+        &[10, 20, 40, 60, 100]
+    };
+    let most = || {
+        both(
+            Wire::Gbit10,
+            Implementation::Daemon,
+            Service::Agreed,
+            SMALL,
+            &[12_000],
+        )
+    };
+    let wide = |window: u32| {
+        most().map(move |setting| Setting {
+            open: Open {
+                windows: (window, window * 3 / 4),
+                ..setting.open
+            },
+            ..setting
+        })
+    };
+    windows.iter().flat_map(|window| wide(*window)).collect()
+}
+
+/// What card and wake-up do to a daemon's latency at low loads.
+pub(super) fn delays(quick: bool) -> Vec<Setting> {
+    let delays: &[(u64, u64)] = if quick {
+        &[(10, 5), (20, 2)]
+    } else {
+        &[(10, 0), (10, 3), (10, 5), (5, 2), (15, 2), (20, 2), (25, 2)]
+    };
+    let loads: &[u32] = if quick {
+        &[100, 500, 1_000]
+    } else {
+        &[100, 300, 400, 500, 600, 700, 800, 1_000]
+    };
+    let held = |(card, wake_up): (u64, u64)| {
+        let points = both(
+            Wire::Gbit10,
+            Implementation::Daemon,
+            Service::Safe,
+            SMALL,
+            loads,
+        );
+        points.map(move |setting| Setting {
+            open: Open {
+                card,
+                wake_up,
+                ..setting.open
+            },
+            ..setting
+        })
+    };
+    delays.iter().flat_map(|delay| held(*delay)).collect()
 }

@@ -18,9 +18,11 @@ use groupcast_sim::topology::{Kind, Topology};
 
 use super::super::{Context, Data, RunError, Table};
 use super::curve::{self, Measured};
-use super::setup::{HOSTS, Implementation, Load, Setting, Wire};
+use super::setup::{HOSTS, Implementation, Load, Open, Setting};
 use crate::bench::ring::Method;
 
+/// The table of a [`sweep`].
+pub(super) const SWEEP: &str = "sweep";
 /// When the sources begin: the ring has formed long before.
 const BEGIN: Duration = Duration::from_millis(1_000);
 /// Messages that the ring orders in what is counted, about: enough for a hundred rotations.
@@ -50,62 +52,74 @@ pub(super) fn run(
     Ok(())
 }
 
+/// Measures every point of `plan` with the first seed; a table of them by what 002 leaves open.
+pub(super) fn sweep(context: &Context<'_>, plan: &[Setting]) -> Result<Table, RunError> {
+    let seed = context.seeds().start;
+    let scale = context.choose(1.0, 0.5);
+    let measured = context.each(plan, |setting| measure(setting, seed, scale))?;
+    let mut table = Table::new(
+        SWEEP,
+        &[
+            ("card", "µs"),
+            ("wake-up", "µs"),
+            ("personal window", ""),
+            ("implementation", ""),
+            ("protocol", ""),
+            ("service", ""),
+            ("load", "Mb/s"),
+            ("throughput", "Mb/s"),
+            ("latency", "µs"),
+        ],
+    );
+    for (setting, measured) in plan.iter().zip(measured) {
+        table.row([
+            setting.open.card.into(),
+            setting.open.wake_up.into(),
+            setting.open.windows.0.into(),
+            setting.implementation.name().into(),
+            setting.protocol.name().into(),
+            setting.service.name().into(),
+            measured.offered.unwrap_or(f64::NAN).into(),
+            measured.throughput.into(),
+            measured.latency.into(),
+        ]);
+    }
+    Ok(table)
+}
+
+/// Says what 002 leaves open.
 fn conditions(plan: &[Setting], data: &mut Data) {
-    let mut said = Vec::new();
-    for setting in plan {
-        let delay = card_delay(setting.wire);
-        let line = (
-            format!("card and interrupt, {} Mb/s", setting.wire.mbps()),
-            format!("{} µs", delay.as_micros()),
-        );
-        if !said.contains(&line) {
-            data.condition(&line.0, &line.1);
-            said.push(line);
-        }
-    }
-    data.condition("switch memory", "2 MiB");
-    for setting in plan {
-        let Load::Rate(_) = setting.load else {
-            continue;
-        };
-        let windows = setting.windows();
-        let line = (
-            format!(
-                "windows, {}, {}, {} Mb/s, {} B",
-                setting.implementation.name(),
-                setting.protocol.name(),
-                setting.wire.mbps(),
-                setting.size
-            ),
-            format!(
-                "personal {}, accelerated {}, {} method",
-                windows.personal.unwrap_or(0),
-                windows.accelerated.unwrap_or(0),
-                match windows.method {
-                    Method::First => "first",
-                    Method::Second => "second",
-                }
-            ),
-        );
-        if !said.contains(&line) {
-            data.condition(&line.0, &line.1);
-            said.push(line);
-        }
-    }
+    let Some(first) = plan.first() else { return };
+    let Open {
+        card,
+        wake_up,
+        windows: (personal, accelerated),
+    } = first.open;
+    data.condition(
+        "card and interrupt, from host to host",
+        format!("{card} µs"),
+    );
+    data.condition("a waiting process runs after", format!("{wake_up} µs"));
+    data.condition("switch memory", "2 MiB, 512 KiB a port");
+    data.condition(
+        "windows of daemon and spread",
+        format!("personal {personal}, accelerated {accelerated} (original 0)"),
+    );
+    data.condition(
+        "priority method",
+        "original second; accelerated first, in spread second",
+    );
+    data.condition(
+        "library's messages",
+        "handed over when the visit before took its own; one more waits",
+    );
 }
 
-/// How long card, driver and interrupt hold a frame back at a receiving host, whatever else it does.
-fn card_delay(wire: Wire) -> Duration {
-    match wire {
-        Wire::Mbit100 | Wire::Gbit1 => Duration::from_micros(20),
-        Wire::Gbit10 => Duration::from_micros(10),
-    }
-}
-
-fn topology(wire: Wire) -> Topology {
+fn topology(setting: &Setting) -> Topology {
     let mut topology = Topology::new();
     let switch = topology.add(Kind::Switch { buffer: SWITCH });
-    let link = LinkSpec::ethernet((wire.mbps() * 1e6) as u64, card_delay(wire) / 2);
+    let bandwidth = (setting.wire.mbps() * 1e6) as u64;
+    let link = LinkSpec::ethernet(bandwidth, Duration::from_micros(setting.open.card) / 2);
     for _ in 0..HOSTS {
         let host = topology.add(Kind::Plain);
         topology.connect(host, switch, link);
@@ -115,16 +129,20 @@ fn topology(wire: Wire) -> Topology {
 }
 
 fn hosts(setting: &Setting) -> HostConfig {
-    match setting.implementation {
-        Implementation::Library | Implementation::Paced => HostConfig {
-            offered_max: match setting.load {
-                Load::Window(_) => 1,
-                Load::Rate(_) => HostConfig::xeon_10g().offered_max,
-            },
-            ..HostConfig::xeon_10g()
+    let library = HostConfig::xeon_10g();
+    let host = match (setting.implementation, setting.load) {
+        // A visit is to find what it may send, not more.
+        (Implementation::Library, Load::Window(_)) => HostConfig {
+            offered_max: 1,
+            ..library
         },
-        Implementation::Daemon => HostConfig::xeon_10g_daemon(),
-        Implementation::Spread => spread(),
+        (Implementation::Library | Implementation::Paced, _) => library,
+        (Implementation::Daemon, _) => HostConfig::xeon_10g_daemon(),
+        (Implementation::Spread, _) => spread(),
+    };
+    HostConfig {
+        wake_up: Duration::from_micros(setting.open.wake_up),
+        ..host
     }
 }
 
@@ -180,20 +198,23 @@ fn source(setting: &Setting) -> SourceConfig {
     }
 }
 
-/// How long to warm up and to count: so many messages at the offered rate, a moment at least.
+/// How long to warm up and to count: so many messages at the offered rate. Where more is offered than is taken, five
+/// times as many: what a whole rotation brings is delivered at once if it is Safe.
 fn times(setting: &Setting, scale: f64) -> (Duration, Duration) {
     let bits = MESSAGES * scale * setting.size as f64 * 8.0;
-    let mbps = match setting.load {
-        Load::Rate(mbps) => mbps.min(setting.wire.mbps() * 0.5),
-        Load::Window(_) => setting.wire.mbps() * 0.4,
+    let wire = setting.wire.mbps();
+    let (mbps, times) = match setting.load {
+        Load::Rate(mbps) if mbps > wire => (wire, 10.0),
+        Load::Rate(mbps) => (mbps, 1.0),
+        Load::Window(_) => (wire, 3.0),
     };
-    let counted = Duration::from_secs_f64((bits / mbps / 1e6).clamp(0.01, 0.5));
+    let counted = Duration::from_secs_f64((bits * times / mbps / 1e6).clamp(0.005, 0.3));
     (counted / 4, counted)
 }
 
 fn measure(setting: &Setting, seed: u64, scale: f64) -> Result<Measured, RunError> {
     let (warm_up, counted) = times(setting, scale);
-    let mut config = ExperimentConfig::new(topology(setting.wire), inspect, seed);
+    let mut config = ExperimentConfig::new(topology(setting), inspect, seed);
     config.hosts = hosts(setting);
     config.measure = MeterConfig {
         warm_up: BEGIN + warm_up,
