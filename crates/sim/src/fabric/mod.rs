@@ -314,7 +314,7 @@ impl Fabric {
         let topology = &self.config.topology;
         let (tail, head) = (topology.tail(way), topology.head(way));
         if !self.buses.is_empty() && self.buses.contains_key(&head) {
-            self.enqueue_on_bus(now, head, tail, packet, effects);
+            self.enter_bus(now, way, packet, effects);
             return None;
         }
         let (spec, bytes) = (topology.spec(way), packet.bytes);
@@ -385,22 +385,20 @@ impl Fabric {
 
     // Shared Ethernets.
 
-    fn enqueue_on_bus(
-        &mut self,
-        now: Time,
-        at: Vertex,
-        from: Vertex,
-        packet: Packet,
-        effects: &mut Effects,
-    ) {
-        let mut taps = self.config.topology.ways_from(at);
-        let station = taps.position(|(_, head)| head == from).unwrap_or(0);
-        let Some(bus) = self.buses.get_mut(&at) else {
-            return;
-        };
-        let bytes = packet.bytes;
-        bus.enqueue(now, station, bytes, packet);
-        plan(at, bus, effects);
+    /// A packet is to go into a shared Ethernet by its tap, of which the loss counts and nothing else: what it costs to
+    /// send is the cable's business.
+    fn enter_bus(&mut self, now: Time, tap: Way, packet: Packet, effects: &mut Effects) {
+        let topology = &self.config.topology;
+        let (from, at) = (topology.tail(tap), topology.head(tap));
+        let (spec, bytes) = (topology.spec(tap), packet.bytes);
+        let passage = self.links[tap.index()].pass(now, bytes, spec, &mut self.rng);
+        let station = topology.ways_from(at).position(|(_, head)| head == from);
+        if let (Passage::Through { .. }, Some(station)) = (passage, station)
+            && let Some(bus) = self.buses.get_mut(&at)
+        {
+            bus.enqueue(now, station, bytes, packet);
+            plan(at, bus, effects);
+        }
     }
 
     fn work_bus(&mut self, now: Time, at: Vertex, step: BusStep, effects: &mut Effects) {

@@ -174,3 +174,16 @@ fn stations_of_a_shared_ethernet_hear_each_other() {
     bench.send(0, Target::Host(3), 1_000);
     assert_eq!(bench.reached(), [3].into());
 }
+
+#[test]
+fn what_a_tap_loses_nobody_hears() {
+    let mut topology = generate::bus(3, crate::link::BusSpec::default()).expect("three stations");
+    topology.place_hosts(topology.vertices().skip(1));
+    let tap = topology.way(Vertex(1), Vertex(0)).expect("a tap");
+    topology.spec_mut(tap).loss = Loss::Rate(1.0);
+    let mut bench = Bench::new(topology, Multicast::SourceTrees);
+    bench.send(0, Target::All, 1_000);
+    assert_eq!(bench.reached(), BTreeSet::new());
+    bench.send(1, Target::All, 1_000);
+    assert_eq!(bench.reached(), [0, 2].into());
+}
