@@ -22,7 +22,7 @@ matplotlib.use("Agg")  # figures go to files; this needs no display
 import groupcast_lab as lab
 
 SCENARIO = Path(__file__).with_name("ring_sizes.toml")
-SIZES = [64, 200, 500, 1350, 2700, 4000, 8850, 16000]
+SIZES = [64, 150, 350, 700, 1350, 3000, 7000, 16000]
 LOSSES = ["0 %", "0.5 %"]
 
 

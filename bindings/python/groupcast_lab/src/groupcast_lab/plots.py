@@ -76,7 +76,8 @@ def plot_latency(
     """The share of messages that took at most so long, from the histograms, all seeds and hosts together.
 
     ``measures``: ``"arrival"`` (before ordering), ``"latency"`` (after), ``"gap"`` (between deliveries). ``by``: one
-    line for each value of a column, a parameter or ``"host"``.
+    line for each value of a column, a parameter or ``"host"``. How fine it is, the scenario says: ``latency_max`` and
+    ``bins`` of ``[measure]``.
     """
     ax = _axes(ax)
     frame = results.latency
@@ -93,7 +94,6 @@ def plot_latency(
             ax.plot(times, shares, label=measure if by is None else f"{measure}, {by} = {key!s}")
     if not ax.lines:
         raise ResultsError(f"the histograms have none of {', '.join(measures)}")
-    ax.set_xscale("log")
     _with_unit(ax.xaxis, "s")
     ax.set_xlabel("time")
     ax.set_ylabel("share of messages")
