@@ -157,8 +157,7 @@ what came out. A verdict is the judgement of a program that sees the data of the
 an earlier verdict. Absolute numbers of the papers' hardware are not the target: the shape, the order and the ratio are. A
 `fail` stands until it is explained or mended; no verdict is loosened to pass. `missing` rows wait for their protocol.
 
-`groupcast lab run ID` runs one again, `groupcast lab run ID --verify` compares it with what is kept here: equal data where
-the run is deterministic (`calc`, `sim`), an equal verdict where it is not (`net`).
+How to run them, and what the files hold: [lab.md](../lab.md).
 
 | row | in the papers | verdict | run |
 |---|---|---|---|
