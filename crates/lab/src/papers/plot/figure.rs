@@ -119,3 +119,95 @@ impl Caption<'_> {
 
 /// Where the words of the caption begin, right of their names.
 const INDENT: f64 = 128.0;
+
+#[cfg(test)]
+mod tests {
+    use resvg::usvg::{Options, Tree};
+
+    use super::super::super::{Data, Host, Verdict};
+    use super::super::{Axis, Point, Series, raster};
+    use super::*;
+
+    fn record() -> Record {
+        let mut verdict = Verdict::new();
+        verdict.check(true, "a < b & c", "1 < 2");
+        verdict.check(
+            false,
+            "so long a claim that it does not fit into one line ".repeat(4),
+            "no",
+        );
+        verdict.note("a note");
+        let mut data = Data::new();
+        data.condition("links", "5 ms");
+        Record {
+            id: "row".to_owned(),
+            title: "Title <1>".to_owned(),
+            paper: "000".to_owned(),
+            place: "Fig. 1".to_owned(),
+            setup: String::new(),
+            finding: "it grows & grows".to_owned(),
+            status: "fail".to_owned(),
+            commit: "abc".to_owned(),
+            host: Host::Calc,
+            seeds: 1..3,
+            quick: false,
+            verdict,
+            data,
+        }
+    }
+
+    fn plots() -> Vec<Plot> {
+        let nasty = [
+            (0.0, 0.0),
+            (1.0, f64::NAN),
+            (2.0, 5.0),
+            (1e9, f64::INFINITY),
+        ];
+        let barred = || {
+            [
+                Point::with_bar(1.0, 2.0, 0.0, 3.0),
+                Point::with_bar(2.0, 4.0, 3.5, 4.5),
+            ]
+        };
+        let log = Plot::new("Log", Axis::log("x", "ms"), Axis::log("y", "Mb/s"));
+        let names = Axis::categories("", ["one", "two", "three"]);
+        vec![
+            log.with(Series::line("nasty", nasty))
+                .with(Series::points("barred", barred())),
+            Plot::new("Bars", names, Axis::linear("y", ""))
+                .with(Series::bars("a", barred()))
+                .with(Series::bars("b & c", nasty).dashed())
+                .guide(3.0, "limit"),
+            Plot::new("Nothing", Axis::linear("x", ""), Axis::linear("y", ""))
+                .with(Series::steps("", Vec::<(f64, f64)>::new()))
+                .upright(1.0, "here"),
+        ]
+    }
+
+    #[test]
+    fn whatever_the_data_the_figure_can_be_read_and_says_what_was_found() {
+        let svg = draw(&record(), &plots());
+        let tree = Tree::from_str(&svg, &Options::default()).unwrap();
+        // Two panels in a row, so three take two rows.
+        assert!(tree.size().width() == WIDTH_MORE as f32 && tree.size().height() > 800.0);
+        for words in [
+            "it grows &amp; grows",
+            "a &lt; b &amp; c → 1 &lt; 2",
+            "✗",
+            "a note",
+            "links 5 ms",
+            "commit abc",
+        ] {
+            assert!(svg.contains(words), "{words}");
+        }
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    #[test]
+    fn the_png_is_drawn_twice_as_large() {
+        let png = raster::png(&draw(&record(), &plots()[..1])).unwrap();
+        assert_eq!(&png[1..4], b"PNG");
+        let width = u32::from_be_bytes([png[16], png[17], png[18], png[19]]);
+        assert_eq!(f64::from(width), 2.0 * WIDTH_ONE);
+    }
+}
