@@ -1,6 +1,7 @@
 //! The files of results: written beside the earlier ones, put in their place when all is there.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,9 @@ use super::record::Sheet;
 const PARTIAL: &str = "partial";
 /// The file that is there only if all others are.
 const SUMMARY: &str = "summary.json";
+
+/// Names of what an interrupted run leaves end so.
+const LEFTOVERS: [&str; 3] = [".csv.partial", ".json.partial", ".pcap.partial"];
 
 /// A file that cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -36,14 +40,8 @@ impl Files {
         fs::create_dir_all(directory).map_err(at(directory))?;
         for entry in fs::read_dir(directory).map_err(at(directory))? {
             let path = entry.map_err(at(directory))?.path();
-            let is_ours = |ours: &&str| {
-                path.file_name()
-                    .is_some_and(|name| name.to_string_lossy().ends_with(ours))
-            };
-            if [".csv.partial", ".json.partial", ".pcap.partial"]
-                .iter()
-                .any(|ours| is_ours(&ours))
-            {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if LEFTOVERS.iter().any(|ours| name.ends_with(ours)) {
                 fs::remove_file(&path).map_err(at(&path))?;
             }
         }
@@ -59,8 +57,8 @@ impl Files {
         let path = partial(&self.directory, name);
         let is_new = !self.open.contains_key(name);
         let file = match self.open.entry(name) {
-            std::collections::btree_map::Entry::Occupied(open) => open.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(entry) => {
                 entry.insert(BufWriter::new(File::create(&path).map_err(at(&path))?))
             }
         };

@@ -92,46 +92,49 @@ fn ring(section: &Section<'_>) -> Result<RingConfig> {
     let preset = section.or("preset", false, |entry| {
         entry.word(&[("lan", false), ("wan", true)])
     })?;
-    let under = match preset {
+    let mut ring = match preset {
         false => RingConfig::lan(),
         true => RingConfig::wan(),
     };
-    let size = |key, under: usize| Ok(section.or(key, under as u64, Entry::size)? as usize);
-    let window = |key, under: Option<u32>| -> Result<Option<u32>> {
-        Ok(section.optional(key, number)?.or(under))
+    let size = |key, setting: &mut usize| -> Result<()> {
+        *setting = section.or(key, *setting as u64, Entry::size)? as usize;
+        Ok(())
     };
-    let time = |key, under: Duration| section.or(key, under, Entry::duration);
-    let ring = RingConfig {
-        body_max: size("body_max", under.body_max)?,
-        message_max: size("message_max", under.message_max)?,
-        queue_max: size("queue_max", under.queue_max)?,
-        members_max: section.or("members_max", under.members_max as u32, number)? as usize,
-        personal_window: window("personal_window", under.personal_window)?,
-        global_window: window("global_window", under.global_window)?,
-        accelerated_window: window("accelerated_window", under.accelerated_window)?,
-        seq_gap_max: section.or("seq_gap_max", under.seq_gap_max, number)?,
-        priority: section.or("priority", under.priority, |entry| {
-            entry.word(&[
-                ("first", TokenPriority::FirstMethod),
-                ("second", TokenPriority::SecondMethod),
-            ])
-        })?,
-        token_loss_min: time("token_loss_min", under.token_loss_min)?,
-        token_loss_max: time("token_loss_max", under.token_loss_max)?,
-        token_retransmit_min: time("token_retransmit_min", under.token_retransmit_min)?,
-        idle_after: time("idle_after", under.idle_after)?,
-        idle_hold: time("idle_hold", under.idle_hold)?,
-        join_interval: time("join_interval", under.join_interval)?,
-        consensus_timeout: time("consensus_timeout", under.consensus_timeout)?,
-        alone_after: time("alone_after", under.alone_after)?,
-        announce_interval: time("announce_interval", under.announce_interval)?,
-        fail_to_receive: time("fail_to_receive", under.fail_to_receive)?,
-        quarantine_min: time("quarantine_min", under.quarantine_min)?,
-        quarantine_max: time("quarantine_max", under.quarantine_max)?,
-        leave_timeout: time("leave_timeout", under.leave_timeout)?,
-        // The only other field exists where bugs are planted.
-        ..under
+    size("body_max", &mut ring.body_max)?;
+    size("message_max", &mut ring.message_max)?;
+    size("queue_max", &mut ring.queue_max)?;
+    let window = |key, setting: &mut Option<u32>| -> Result<()> {
+        *setting = section.optional(key, number)?.or(*setting);
+        Ok(())
     };
+    window("personal_window", &mut ring.personal_window)?;
+    window("global_window", &mut ring.global_window)?;
+    window("accelerated_window", &mut ring.accelerated_window)?;
+    ring.members_max = section.or("members_max", ring.members_max as u32, number)? as usize;
+    ring.seq_gap_max = section.or("seq_gap_max", ring.seq_gap_max, number)?;
+    ring.priority = section.or("priority", ring.priority, |entry| {
+        entry.word(&[
+            ("first", TokenPriority::FirstMethod),
+            ("second", TokenPriority::SecondMethod),
+        ])
+    })?;
+    let time = |key, setting: &mut Duration| -> Result<()> {
+        *setting = section.or(key, *setting, Entry::duration)?;
+        Ok(())
+    };
+    time("token_loss_min", &mut ring.token_loss_min)?;
+    time("token_loss_max", &mut ring.token_loss_max)?;
+    time("token_retransmit_min", &mut ring.token_retransmit_min)?;
+    time("idle_after", &mut ring.idle_after)?;
+    time("idle_hold", &mut ring.idle_hold)?;
+    time("join_interval", &mut ring.join_interval)?;
+    time("consensus_timeout", &mut ring.consensus_timeout)?;
+    time("alone_after", &mut ring.alone_after)?;
+    time("announce_interval", &mut ring.announce_interval)?;
+    time("fail_to_receive", &mut ring.fail_to_receive)?;
+    time("quarantine_min", &mut ring.quarantine_min)?;
+    time("quarantine_max", &mut ring.quarantine_max)?;
+    time("leave_timeout", &mut ring.leave_timeout)?;
     match ring.validate() {
         Ok(()) => Ok(ring),
         Err(error) => {

@@ -6,7 +6,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use groupcast_lab::scenario::{Cell, Report, RunError, RunOptions, Scenario, Watch, run};
+use groupcast_lab::scenario::{Cell, Place, Report, RunError, RunOptions, Scenario, Watch, run};
 
 /// A directory of its own, gone at the end.
 struct Directory(PathBuf);
@@ -229,7 +229,7 @@ fn the_error_is_that_of_the_lowest_seed() {
                     error.to_string().contains("there is no link 1-2"),
                     "{error}"
                 );
-                assert_eq!(error.place().map(|place| place.line()), Some(12));
+                assert_eq!(error.place().map(Place::line), Some(12));
             }
             other => panic!("{:?}", other.map(|report| report.summary)),
         }
