@@ -1,4 +1,5 @@
-//! The least protocol that makes the network driver work: bursts when told to, counts of what arrives, answers.
+//! The least protocol that makes the network driver work: bursts when told to, counts of what arrives, and a baton that
+//! goes from hand to hand.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,8 +8,8 @@ use groupcast_core::{
     Destination, Event, MemberId, Protocol, SocketClass, Time, Transmit, TransmitBuf,
 };
 
-/// The first byte of what is to be answered.
-pub(super) const CALL: u8 = 1;
+/// The first byte of the baton; the second says how many hands it still goes through. From the last it comes as a beat.
+pub(super) const BATON: u8 = 1;
 /// The first byte of everything else.
 pub(super) const BEAT: u8 = 0;
 
@@ -30,8 +31,9 @@ pub(super) struct Heard {
 }
 
 /// The protocol.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Drum {
+    local: MemberId,
     rolls: VecDeque<Roll>,
     /// Everybody who was heard.
     pub(super) peers: BTreeSet<MemberId>,
@@ -39,14 +41,44 @@ pub(super) struct Drum {
 }
 
 impl Drum {
-    /// A call that somebody does not take back has a bound all the same.
+    /// Whatever arrives, no more waits to be sent.
     const ROLLS_MAX: usize = 64;
+
+    pub(super) fn new(local: MemberId) -> Self {
+        Self {
+            local,
+            rolls: VecDeque::new(),
+            peers: BTreeSet::new(),
+            heard: Heard::default(),
+        }
+    }
 
     /// Sends, at the next draining.
     pub(super) fn roll(&mut self, roll: Roll) {
         if self.rolls.len() < Self::ROLLS_MAX {
             self.rolls.push_back(roll);
         }
+    }
+
+    /// Sends the baton to the next member, who is to pass it through `hands` hands, its own included.
+    pub(super) fn pass(&mut self, hands: u8, mut body: Vec<u8>) {
+        let Some(next) = self.next() else { return };
+        if let [kind, rest, ..] = &mut body[..] {
+            *kind = if hands > 0 { BATON } else { BEAT };
+            *rest = hands;
+        }
+        self.roll(Roll {
+            to: Destination::Member(next),
+            class: SocketClass::Token,
+            count: 1,
+            body: body.into(),
+        });
+    }
+
+    /// The peer that follows this member; after the last comes the first.
+    fn next(&self) -> Option<MemberId> {
+        let after = self.peers.iter().find(|peer| **peer > self.local);
+        after.or_else(|| self.peers.first()).copied()
     }
 
     /// What arrived since the last time.
@@ -61,15 +93,8 @@ impl Protocol for Drum {
         let same = self.heard.datagrams == 0 || self.heard.len == Some(body.len());
         self.heard.len = same.then_some(body.len());
         self.heard.datagrams += 1;
-        if body.first() == Some(&CALL) {
-            let mut answer = body.to_vec();
-            answer[0] = BEAT;
-            self.roll(Roll {
-                to: Destination::Member(from),
-                class: SocketClass::Token,
-                count: 1,
-                body: answer.into(),
-            });
+        if let [BATON, hands, ..] = body[..] {
+            self.pass(hands.saturating_sub(1), body.to_vec());
         }
     }
 
@@ -106,30 +131,42 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn it_answers_calls_and_counts_the_rest() {
-        let peer = MemberId {
-            node: NodeId(2),
-            incarnation: Incarnation(3),
-        };
-        let mut drum = Drum::default();
-        for body in [&[BEAT, 0, 0][..], &[CALL, 7, 7], &[BEAT, 0]] {
-            drum.handle_datagram(Time::ZERO, peer, Bytes::copy_from_slice(body));
+    fn member(node: u64) -> MemberId {
+        MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
         }
-        let mut buf = TransmitBuf::new(8, 0, 0);
-        let transmit = drum.poll_transmit(Time::ZERO, &mut buf).unwrap();
-        assert_eq!(transmit.destination, Destination::Member(peer));
-        assert_eq!(buf.as_bytes(), [BEAT, 7, 7]);
-        buf.clear();
-        assert_eq!(drum.poll_transmit(Time::ZERO, &mut buf), None);
+    }
+
+    #[test]
+    fn the_baton_goes_round_and_everything_is_counted() {
+        let mut drum = Drum::new(member(2));
+        for (from, body) in [(1, &[BEAT, 0, 0][..]), (3, &[BEAT, 0]), (1, &[BATON, 2, 7])] {
+            drum.handle_datagram(Time::ZERO, member(from), Bytes::copy_from_slice(body));
+        }
         let heard = drum.heard();
         assert_eq!((heard.datagrams, heard.len), (3, None));
         assert_eq!(drum.heard(), Heard::default());
+        let mut buf = TransmitBuf::new(8, 0, 0);
+        let transmit = drum.poll_transmit(Time::ZERO, &mut buf).unwrap();
+        assert_eq!(transmit.destination, Destination::Member(member(3)));
+        assert_eq!(buf.as_bytes(), [BATON, 1, 7]);
+        buf.clear();
+        assert_eq!(drum.poll_transmit(Time::ZERO, &mut buf), None);
+
+        // The last hand gives it back to the first as a beat.
+        let mut last = Drum::new(member(3));
+        for (from, body) in [(1, &[BEAT, 0][..]), (2, &[BATON, 1, 7])] {
+            last.handle_datagram(Time::ZERO, member(from), Bytes::copy_from_slice(body));
+        }
+        let transmit = last.poll_transmit(Time::ZERO, &mut buf).unwrap();
+        assert_eq!(transmit.destination, Destination::Member(member(1)));
+        assert_eq!(buf.as_bytes(), [BEAT, 0, 7]);
     }
 
     #[test]
     fn a_roll_goes_out_in_as_few_sends_as_it_fits() {
-        let mut drum = Drum::default();
+        let mut drum = Drum::new(member(1));
         drum.roll(Roll {
             to: Destination::Group,
             class: SocketClass::Data,

@@ -2,14 +2,15 @@
 //! the network driver itself; and the [`truth`] experiment, which holds the simulator with these prices to a real ring.
 //!
 //! Three measurements on test beds of 1 Gb/s, where every frame travels by itself:
-//! 1. *Sending.* Bursts of 1, 8 and 32 datagrams of three lengths, with 2 and with 4 hosts: the difference is the price
-//!    of the copies that the emulated network makes on the sender's processor.
+//! 1. *Sending.* Bursts of 1, 8 and 32 datagrams of three lengths, with 2 and with 3 hosts: the difference is the price
+//!    of the copies that the emulated network makes on the sender's processor. Their receivers sleep: that a copy wakes
+//!    one up is part of its price.
 //! 2. *Receiving.* What has gathered while the receiver did nothing, in one turn: the part that does not depend on the
 //!    number is the price of a turn.
-//! 3. *Calling.* There and back between two processes that sleep in between: half of it, less what the calls cost,
-//!    is how long a process takes to wake up.
+//! 3. *Passing on.* A baton goes round three processes that sleep in between: a hop, less what its calls cost, is how
+//!    long a process takes to wake up.
 //!
-//! Lower quartiles (of calls the median), then least squares of relative errors: [`Calibration::host`] is the result as
+//! Lower quartiles (of the baton the median), then least squares of relative errors: [`Calibration::host`] is the result as
 //! the simulator takes it. A machine that does other work meanwhile shows in the errors.
 
 mod drum;
@@ -48,7 +49,7 @@ const KINDS: [(u32, usize); 9] = [
     (32, 1_350),
 ];
 const BURSTS_LENGTH: Duration = Duration::from_millis(3_600);
-const CALLS_LENGTH: Duration = Duration::from_millis(1_500);
+const BATON_LENGTH: Duration = Duration::from_millis(1_500);
 const WARM_UP: Duration = Duration::from_millis(200);
 /// Bytes that the kernel keeps for a datagram in a socket's buffer beyond its own, about (its `truesize` less it).
 const SOCKET_OVERHEAD: usize = 832;
@@ -87,49 +88,53 @@ pub struct Calibration {
     pub turn_ns: f64,
     /// From a datagram at a host whose process sleeps until the process runs.
     pub wake_up_ns: f64,
-    /// A call there and back, the median.
-    pub call_ns: u64,
+    /// A hop of the baton, the median.
+    pub hop_ns: f64,
     /// How well the prices explain the times of sending: the root of the mean square of the relative errors.
     pub send_error: f64,
     /// The same of receiving.
     pub receive_error: f64,
-    /// How much of the time that these processes did not use the machine was busy all the same, when it began: load
-    /// average of the last minute by cores.
+    /// How busy the machine was with other things before: the load average of the last minute by cores.
     pub other_load: f64,
     /// Processors of this machine.
     pub cores: usize,
-    /// What was measured: sending with 2 and with 4 hosts, receiving.
+    /// What was measured: sending with 2 and with 3 hosts, receiving.
     pub samples: [Vec<Sample>; 3],
 }
 
 impl Calibration {
-    /// Measures this machine; takes about 12 s. `executable` takes the worker's arguments.
+    /// Measures this machine; takes about 16 s. `executable` takes the worker's arguments.
     ///
     /// # Errors
     /// Where no test bed can be built, or a process fails.
     pub fn measure(executable: &Path) -> Result<Self, BenchError> {
         Testbed::available().map_err(BenchError::Unavailable)?;
         let other_load = other_load();
-        let (two_sent, two_received, call_ns) = {
-            let bed = Testbed::new(2, Link::Gbit1)?;
-            let (sent, received) = bursts(&bed, executable)?;
-            (sent, received, calls(&bed, executable)?)
-        };
-        let (four_sent, _) = bursts(&Testbed::new(4, Link::Gbit1)?, executable)?;
-        Ok(Self::from_samples(
-            [two_sent, four_sent, two_received],
-            call_ns,
-            other_load,
-        ))
+        let two = Testbed::new(2, Link::Gbit1)?;
+        let [with_two, _] = bursts(&two, executable, Part::Follow)?;
+        let [_, received] = bursts(&two, executable, Part::Receive)?;
+        drop(two);
+        let three = Testbed::new(3, Link::Gbit1)?;
+        let [with_three, _] = bursts(&three, executable, Part::Follow)?;
+        let hop_ns = hop(&three, executable)?;
+        let samples = [with_two, with_three, received];
+        Ok(Self::from_samples(samples, hop_ns, other_load))
     }
 
-    fn from_samples(samples: [Vec<Sample>; 3], call_ns: u64, other_load: f64) -> Self {
-        let sent: Fit<5> = fit(&[(1.0, &samples[0]), (3.0, &samples[1])]
+    fn from_samples(samples: [Vec<Sample>; 3], hop_ns: f64, other_load: f64) -> Self {
+        let sent: Fit<6> = fit(&[(1.0, &samples[0]), (2.0, &samples[1])]
             .into_iter()
             .flat_map(|(copies, samples)| samples.iter().map(move |it| sending(it, copies)))
             .collect::<Vec<_>>());
         let received: Fit<3> = fit(&samples[2].iter().map(receiving).collect::<Vec<_>>());
-        let [call, packet, kibibyte, copy_packet, copy_kibibyte] = sent.prices;
+        let [
+            call,
+            packet,
+            kibibyte,
+            copy_call,
+            copy_packet,
+            copy_kibibyte,
+        ] = sent.prices;
         let [turn_ns, receive_call, receive_kibibyte] = received.prices;
         let mut calibration = Self {
             send: Prices {
@@ -138,7 +143,7 @@ impl Calibration {
                 kibibyte,
             },
             copy: Prices {
-                call: 0.0,
+                call: copy_call,
                 packet: copy_packet,
                 kibibyte: copy_kibibyte,
             },
@@ -149,19 +154,19 @@ impl Calibration {
             },
             turn_ns,
             wake_up_ns: 0.0,
-            call_ns,
+            hop_ns,
             send_error: sent.error,
             receive_error: received.error,
             other_load,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             samples,
         };
-        calibration.wake_up_ns = (call_ns as f64 / 2.0 - calibration.one_way_ns()).max(0.0);
+        calibration.wake_up_ns = (hop_ns - calibration.hop_price()).max(0.0);
         calibration
     }
 
-    /// What a small datagram costs from one process to another that is awake.
-    fn one_way_ns(&self) -> f64 {
+    /// What a small datagram costs from one process to another.
+    fn hop_price(&self) -> f64 {
         let kibibytes = 105.0 / 1_024.0;
         let price = |prices: &Prices| prices.call + prices.packet + kibibytes * prices.kibibyte;
         price(&self.send) + price(&self.copy) + self.turn_ns + price(&self.receive)
@@ -194,12 +199,19 @@ fn socket(asked: usize) -> BufferLimit {
     }
 }
 
-/// A call, packets, kibibytes, copied packets, copied kibibytes.
-fn sending(sample: &Sample, copies: f64) -> Observation<5> {
+/// A call, packets, kibibytes; copies, copied packets, copied kibibytes.
+fn sending(sample: &Sample, copies: f64) -> Observation<6> {
     let count = sample.datagrams as f64;
     let kibibytes = count * sample.len as f64 / 1_024.0;
     Observation {
-        amounts: [1.0, count, kibibytes, copies * count, copies * kibibytes],
+        amounts: [
+            1.0,
+            count,
+            kibibytes,
+            copies,
+            copies * count,
+            copies * kibibytes,
+        ],
         nanos: sample.nanos as f64,
     }
 }
@@ -213,28 +225,26 @@ fn receiving(sample: &Sample) -> Observation<3> {
     }
 }
 
-/// Host 1 sends bursts, the others receive: how long each took.
-fn bursts(bed: &Testbed, executable: &Path) -> Result<(Vec<Sample>, Vec<Sample>), BenchError> {
+/// Host 1 sends bursts, the others do `part`: what host 1 found, and host 2.
+fn bursts(bed: &Testbed, executable: &Path, part: Part) -> Result<[Vec<Sample>; 2], BenchError> {
     let mut results = run(bed, executable, BURSTS_LENGTH, |host| match host {
         1 => Part::Send(KINDS.to_vec()),
-        2 if bed.hosts() == 2 => Part::Receive,
-        // Receivers that never sleep would be one too many for two cores.
-        _ => Part::Answer,
+        _ => part.clone(),
     })?;
     let sent = results.remove(0);
-    Ok((sent, results.remove(0)))
+    Ok([sent, results.remove(0)])
 }
 
-/// Host 1 calls host 2: how long it takes there and back, in nanoseconds.
-fn calls(bed: &Testbed, executable: &Path) -> Result<u64, BenchError> {
-    let results = run(bed, executable, CALLS_LENGTH, |host| match host {
-        1 => Part::Call,
-        _ => Part::Answer,
+/// A hop of a baton through all hosts, in nanoseconds.
+fn hop(bed: &Testbed, executable: &Path) -> Result<f64, BenchError> {
+    let results = run(bed, executable, BATON_LENGTH, |host| match host {
+        1 => Part::Baton,
+        _ => Part::Follow,
     })?;
     let sample = results.first().and_then(|samples| samples.first());
     sample
-        .map(|sample| sample.median)
-        .ok_or_else(|| BenchError::client("call another host", "it answered too seldom"))
+        .map(|sample| sample.median as f64 / sample.datagrams as f64)
+        .ok_or_else(|| BenchError::client("pass a baton on", "it came back too seldom"))
 }
 
 /// A probe on every host, for `length`; what each found.
@@ -304,10 +314,10 @@ impl fmt::Display for Calibration {
         line(f, "receive", &self.receive, Some(self.receive_error))?;
         writeln!(
             f,
-            "a turn of the loop {:.0} ns; waking up {:.1} µs; a call there and back {:.1} µs",
+            "a turn of the loop {:.0} ns; waking up {:.1} µs; a hop of the baton {:.1} µs",
             self.turn_ns,
             self.wake_up_ns / 1_000.0,
-            self.call_ns as f64 / 1_000.0
+            self.hop_ns / 1_000.0
         )?;
         write!(
             f,
@@ -341,12 +351,13 @@ mod tests {
         let sent = |copies: f64| {
             samples(move |count, kibibytes| {
                 2_000.0
+                    + copies * 5_000.0
                     + count * (900.0 + kibibytes * 300.0)
                     + copies * count * (700.0 + kibibytes * 100.0)
             })
         };
         let received = samples(|count, kibibytes| 1_500.0 + count * (1_100.0 + kibibytes * 200.0));
-        let found = Calibration::from_samples([sent(1.0), sent(3.0), received], 100_000, 0.0);
+        let found = Calibration::from_samples([sent(1.0), sent(2.0), received], 50_000.0, 0.0);
         let close = |found: f64, expected: f64| (found - expected).abs() < 0.02 * expected + 3.0;
         assert!(
             close(found.send.call, 2_000.0) && close(found.send.packet, 900.0),
@@ -360,10 +371,11 @@ mod tests {
             close(found.receive.call, 1_100.0) && close(found.turn_ns, 1_500.0),
             "{found}"
         );
-        // 50 µs one way, less 3.7 µs to send, 1.5 for the turn, 1.1 to receive.
-        assert!(close(found.wake_up_ns, 43_735.0), "{found}");
+        // 50 µs, less 8.6 to send and copy with 105 bytes, 1.5 for the turn, 1.1 to receive.
+        assert!(close(found.wake_up_ns, 38_740.0), "{found}");
+        assert!(close(found.copy.call, 5_000.0), "{found}");
         let host = found.host();
-        assert_eq!(host.wake_up.as_micros(), 43);
+        assert_eq!(host.wake_up.as_micros(), 38);
         assert!(found.send_error < 0.01 && found.receive_error < 0.01);
     }
 }

@@ -5,13 +5,12 @@ use std::net::SocketAddrV4;
 use std::path::Path;
 use std::time::Duration;
 
-use bytes::Bytes;
 use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
 use groupcast_core::{Destination, Incarnation, MemberId, Node, NodeId, Rng, SocketClass};
 use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, Key, random_u64};
 use serde::{Deserialize, Serialize};
 
-use super::drum::{BEAT, CALL, Drum, Heard, Roll};
+use super::drum::{BEAT, Drum, Heard, Roll};
 use super::fit::quartiles;
 use crate::bench::clock::{self, Window};
 use crate::bench::{BenchError, Said, await_window, say};
@@ -28,7 +27,7 @@ const KIND: Duration = Duration::from_millis(200);
 /// A receiver lets so much time pass before it looks: awake, because a processor that slept is slow at first, and what
 /// that costs belongs to waking up.
 const GATHERING: Duration = Duration::from_micros(2_500);
-/// How long whoever answers waits at a time.
+/// How long whoever follows waits at a time.
 const PATIENCE: Duration = Duration::from_millis(5);
 /// The most samples of one kind that are kept.
 const SAMPLES_MAX: usize = 20_000;
@@ -60,10 +59,10 @@ pub enum Part {
     Send(Vec<(u32, usize)>),
     /// Lets datagrams gather, and times their receipt.
     Receive,
-    /// Calls another and times the answers.
-    Call,
-    /// Answers.
-    Answer,
+    /// Sends a baton through the hands of all others and times how long it is away.
+    Baton,
+    /// Sleeps, and takes what comes.
+    Follow,
 }
 
 /// How long something took.
@@ -101,8 +100,8 @@ impl Probe {
             match &self.part {
                 Part::Send(kinds) => send(&mut endpoint, kinds, window, &mut times)?,
                 Part::Receive => receive(&mut endpoint, &mut times)?,
-                Part::Call => call(&mut endpoint, &mut times)?,
-                Part::Answer => turn(&mut endpoint, PATIENCE)?,
+                Part::Baton => baton(&mut endpoint, &mut times)?,
+                Part::Follow => turn(&mut endpoint, PATIENCE)?,
             }
         }
         say(&Said::Result(samples(times)))
@@ -124,7 +123,7 @@ impl Probe {
             admission: AdmissionConfig::default(),
         };
         let mut node = Node::new(node, sealer, &rng.fork("node"));
-        node.open(DRUM, Drum::default());
+        node.open(DRUM, Drum::new(local));
         Endpoint::open(config, node).map_err(|error| failed(&error))
     }
 
@@ -232,33 +231,25 @@ fn receive(endpoint: &mut Endpoint<Drum>, times: &mut Times) -> Result<(), Bench
     Ok(())
 }
 
-/// One call there and back; of a body of 64 bytes, as long as a small token.
-fn call(endpoint: &mut Endpoint<Drum>, times: &mut Times) -> Result<(), BenchError> {
+/// The baton once through all hands; of a body of 64 bytes, as long as a small token.
+fn baton(endpoint: &mut Endpoint<Drum>, times: &mut Times) -> Result<(), BenchError> {
     const LEN: usize = 64;
-    const ANSWER_MAX: Duration = Duration::from_millis(20);
+    const AWAY_MAX: Duration = Duration::from_millis(20);
     drum(endpoint).heard();
-    let Some(peer) = drum(endpoint).peers.first().copied() else {
-        return Err(BenchError::client("call", "nobody is there"));
-    };
-    let mut body = vec![BEAT; LEN];
-    body[0] = CALL;
-    drum(endpoint).roll(Roll {
-        to: Destination::Member(peer),
-        class: SocketClass::Token,
-        count: 1,
-        body: Bytes::from(body),
-    });
+    let others = drum(endpoint).peers.len();
+    let hands = u8::try_from(others).unwrap_or(u8::MAX);
+    drum(endpoint).pass(hands, vec![BEAT; LEN]);
     let begun = clock::now();
     let now = endpoint.now();
     endpoint.flush(now);
     loop {
-        turn(endpoint, ANSWER_MAX)?;
+        turn(endpoint, AWAY_MAX)?;
         let after = clock::now();
         if drum(endpoint).heard().len == Some(LEN) {
-            note(times, 1, LEN, after - begun);
+            note(times, others as u64 + 1, LEN, after - begun);
             return Ok(());
         }
-        if after - begun > clock::nanos(ANSWER_MAX) {
+        if after - begun > clock::nanos(AWAY_MAX) {
             return Ok(());
         }
     }

@@ -32,6 +32,8 @@ pub const THROUGHPUT_OFF_MAX: f64 = 0.15;
 /// The same of the latency.
 pub const LATENCY_OFF_MAX: f64 = 0.30;
 
+/// Above this load by others a core, a measured latency is mostly theirs.
+const BUSY: f64 = 0.3;
 /// A token bucket of the test bed holds what it lets through in a millisecond.
 const BUCKET: Duration = Duration::from_millis(1);
 /// Payload of a message.
@@ -309,6 +311,13 @@ impl fmt::Display for TruthReport {
                 },
             )?;
         }
+        if self.calibration.other_load > BUSY {
+            writeln!(
+                f,
+                "the machine had other work to do: latencies say more about that than about the ring; run it again when \
+                 it is quiet"
+            )?;
+        }
         write!(
             f,
             "asked for: throughput within {:.0} %, latency within {:.0} %",
@@ -323,16 +332,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hundred_megabits_carry_what_a_ring_of_three_can_send_over_them() {
+    fn the_prediction_follows_the_load_and_the_time_to_wake_up() {
         let options = TruthOptions {
             duration: Duration::from_millis(200),
             ..TruthOptions::default()
         };
-        let outcome = simulate(&options, &HostConfig::vm_2026(), Rate::Max, 1).unwrap();
-        // A host's own messages do not cross its inbound link: 3/2 of 100 Mb/s less framing.
-        assert!((120.0..150.0).contains(&outcome.mbps), "{outcome:?}");
-        let outcome = simulate(&options, &HostConfig::vm_2026(), Rate::Mbps(30.0), 1).unwrap();
-        assert!((outcome.mbps / 30.0 - 1.0).abs() < 0.05, "{outcome:?}");
+        let host = HostConfig::vm_2026();
+        let light = simulate(&options, &host, Rate::Mbps(30.0), 1).unwrap();
+        assert!((light.mbps / 30.0 - 1.0).abs() < 0.05, "{light:?}");
+        // Half a rotation until the token is there, a hop until the message is: each hop wakes a process up.
+        let hop = host.wake_up.as_secs_f64() * 1e6;
+        assert!((2.0 * hop..5.0 * hop).contains(&light.p50_us), "{light:?}");
+        // A host's own messages do not cross its inbound link: more than 3/2 of 100 Mb/s is impossible.
+        let full = simulate(&options, &host, Rate::Max, 1).unwrap();
+        assert!((70.0..150.0).contains(&full.mbps), "{full:?}");
+        assert!(
+            full.p50_us > 100.0 * light.p50_us,
+            "a full queue is long: {full:?}"
+        );
     }
 
     #[test]
