@@ -61,7 +61,7 @@ def test_a_cluster_is_made_for_the_sweep(stand_in: Path) -> None:
 
 def test_a_task_whose_workers_are_always_lost_is_given_up(client: Any, tmp_path: Path) -> None:
     murderer = tmp_path / "murderer"
-    murderer.write_text("#!/bin/sh\nkill -9 $(ps -o ppid= -p $$)\nsleep 10\n")
+    murderer.write_text("#!/bin/sh\nkill -9 $PPID\nsleep 10\n")
     murderer.chmod(0o755)
     with pytest.raises(lab.SweepError, match="each worker that ran it was lost"):
         lab.sweep(SCENARIO, seeds=1, executor=lab.Dask(client), binary=murderer)
