@@ -9,11 +9,11 @@
 use std::ops::Range;
 
 use groupcast_core::shuffle::{Shuffle, is_bufferer};
-use groupcast_core::{Incarnation, MemberId, MessageId, NodeId, Rng};
+use groupcast_core::{Incarnation, MemberId, NodeId, Rng};
 
-use super::super::data::RecordRef;
 use super::super::plot::{Axis, Point, Series};
 use super::super::{Context, Data, Host, Plot, Reproduction, RunError, Table, Verdict};
+use super::fairness::{self, ChiSquares, LOOKS, MEMBERS, messages_of};
 use super::loss::{member_loss, p_fail, p_fail_limit};
 
 /// Fairness of H, and the probability that all bufferers of a message miss it.
@@ -25,12 +25,6 @@ const SIZES: [usize; 5] = [16, 32, 64, 128, 256];
 const WANTED: [u32; 2] = [2, 6];
 /// The paper's upper loss a link (7.9).
 const LINK_LOSS: f64 = 0.015;
-/// Members of the group whose load is looked at.
-const MEMBERS: usize = 100;
-/// Messages after which the chi-squares are taken; the claim is judged at the second.
-const LOOKS: [u64; 3] = [250, 1000, 4000];
-/// Bins that H's values fall into.
-const BINS: usize = 64;
 /// Group sizes at which the closed form is compared with its limit.
 const LIMIT_SIZES: [f64; 6] = [10.0, 100.0, 1000.0, 10_000.0, 100_000.0, 1_000_000.0];
 /// The loss at which it is, the same at every size.
@@ -60,7 +54,9 @@ impl Reproduction for Hash {
         data.condition("groups", seeds.len());
         data.condition("loss a link", "1.5 %");
         data.condition("links a message crosses", "log2 n");
-        data.push(fairness(&groups, looks));
+        let chi_squares: Vec<&[Vec<ChiSquares>]> =
+            groups.iter().map(|group| &group.fairness[..]).collect();
+        data.push(fairness::table(&chi_squares, looks));
         data.push(failures(&groups, messages));
         data.push(limit());
         Ok(data)
@@ -68,14 +64,14 @@ impl Reproduction for Hash {
 
     fn judge(&self, data: &Data) -> Verdict {
         let mut verdict = Verdict::new();
-        judge_fairness(data, &mut verdict);
+        fairness::judge(data, &mut verdict);
         judge_failures(data, &mut verdict);
         judge_limit(data, &mut verdict);
         verdict
     }
 
     fn plots(&self, data: &Data) -> Vec<Plot> {
-        vec![plot_failures(data), plot_fairness(data)]
+        vec![plot_failures(data), fairness::plot(data)]
     }
 }
 
@@ -85,15 +81,6 @@ struct Group {
     fairness: Vec<Vec<ChiSquares>>,
     /// Initial multicasts that failed, by group size and bufferers wanted.
     failed: [[u64; WANTED.len()]; SIZES.len()],
-}
-
-/// How unevenly H fell.
-#[derive(Clone, Copy)]
-struct ChiSquares {
-    /// Of H's values over [`BINS`] equal bins.
-    values: f64,
-    /// Of the messages buffered by each of [`MEMBERS`] members.
-    load: f64,
 }
 
 impl Group {
@@ -107,94 +94,12 @@ impl Group {
                 incarnation: Incarnation(names.next_u64()),
             })
             .collect();
-        let fair =
-            |encoding: &Encoding| chi_squares(&shuffle, &members[..MEMBERS], encoding, looks);
-        let fairness = ENCODINGS
-            .iter()
-            .map(|(_, encoding)| fair(encoding))
-            .collect();
+        let fairness = fairness::measure(&shuffle, &members[..MEMBERS], looks);
         let mut losses = rng.fork("losses");
         let failed =
             SIZES.map(|size| count_failures(&shuffle, &members[..size], messages, &mut losses));
         Self { fairness, failed }
     }
-}
-
-/// H(⟨message, member⟩), in one of the encodings that the paper leaves open.
-type Encoding = fn(&Shuffle, MessageId, MemberId, u32) -> u32;
-
-/// Ours, and two that a reader of the paper might choose; the last argument is the member's place in the group.
-const ENCODINGS: [(&str, Encoding); 3] = [
-    ("ours", |shuffle, message, member, _| {
-        shuffle.place(message, member)
-    }),
-    ("address first", |shuffle, message, member, _| {
-        shuffle.hash(&bytes::<4, 32>([
-            member.node.0,
-            member.incarnation.0,
-            message.sender.node.0,
-            message.number,
-        ]))
-    }),
-    ("consecutive addresses", |shuffle, message, _, index| {
-        shuffle.hash(&bytes::<3, 24>([
-            0x0a00_0001,
-            message.number,
-            0x0a00_0001 + u64::from(index),
-        ]))
-    }),
-];
-
-fn bytes<const WORDS: usize, const BYTES: usize>(words: [u64; WORDS]) -> [u8; BYTES] {
-    const { assert!(BYTES == 8 * WORDS) };
-    let mut bytes = [0; BYTES];
-    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(&word.to_be_bytes());
-    }
-    bytes
-}
-
-fn messages_of(sender: MemberId, count: u64) -> impl Iterator<Item = MessageId> {
-    (1..=count).map(move |number| MessageId { sender, number })
-}
-
-/// The chi-squares after each of `looks` messages.
-fn chi_squares(
-    shuffle: &Shuffle,
-    members: &[MemberId],
-    encoding: &Encoding,
-    looks: &[u64],
-) -> Vec<ChiSquares> {
-    let wanted = WANTED[WANTED.len() - 1];
-    let share = f64::from(wanted) / members.len() as f64;
-    let mut bins = [0u64; BINS];
-    let mut buffered = vec![0u64; members.len()];
-    let mut taken = Vec::new();
-    for message in messages_of(members[0], looks.last().copied().unwrap_or(0)) {
-        for (index, member) in members.iter().enumerate() {
-            let place = encoding(shuffle, message, *member, index as u32);
-            bins[place as usize / (u32::MAX as usize / BINS + 1)] += 1;
-            buffered[index] += u64::from(is_bufferer(place, members.len() as u32, wanted));
-        }
-        if looks.contains(&message.number) {
-            let messages = message.number as f64;
-            let even = messages * members.len() as f64 / BINS as f64;
-            let equal = messages * share;
-            taken.push(ChiSquares {
-                values: chi_square(&bins, even, even),
-                // Each member's load is a binomial count of its own.
-                load: chi_square(&buffered, equal, equal * (1.0 - share)),
-            });
-        }
-    }
-    taken
-}
-
-fn chi_square(counts: &[u64], expected: f64, variance: f64) -> f64 {
-    let squares = counts
-        .iter()
-        .map(|count| (*count as f64 - expected).powi(2));
-    squares.sum::<f64>() / variance
 }
 
 /// Failed initial multicasts in a group that loses datagrams to each member independently.
@@ -229,43 +134,6 @@ fn count_failures(
 
 fn loss_of(members: usize) -> f64 {
     member_loss(LINK_LOSS, (members as f64).log2())
-}
-
-/// The groups' chi-squares summed up, for every encoding and look.
-fn fairness(groups: &[Group], looks: &[u64]) -> Table {
-    let columns = [
-        "encoding",
-        "of",
-        "messages",
-        "chi-square",
-        "degrees of freedom",
-    ];
-    let mut table = Table::new("fairness", &columns.map(|name| (name, "")));
-    for (row, (encoding, _)) in ENCODINGS.iter().enumerate() {
-        for (column, messages) in looks.iter().enumerate() {
-            let sum = |of: fn(&ChiSquares) -> f64| -> f64 {
-                groups
-                    .iter()
-                    .map(|group| of(&group.fairness[row][column]))
-                    .sum()
-            };
-            let kinds: [(&str, f64, usize); 2] = [
-                ("values", sum(|each| each.values), BINS - 1),
-                ("load", sum(|each| each.load), MEMBERS),
-            ];
-            for (of, sum, freedom) in kinds {
-                let freedom = freedom * groups.len();
-                table.row([
-                    (*encoding).into(),
-                    of.into(),
-                    (*messages).into(),
-                    sum.into(),
-                    freedom.into(),
-                ]);
-            }
-        }
-    }
-    table
 }
 
 fn failures(groups: &[Group], messages: u64) -> Table {
@@ -329,98 +197,6 @@ fn mean_and_error(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     (mean, (squares / (count - 1.0) / count).sqrt())
 }
 
-/// Rows of the fairness table: those of one encoding, of values or of load.
-fn fairness_of<'a>(
-    data: &'a Data,
-    encoding: &'a str,
-    of: &'a str,
-) -> impl Iterator<Item = RecordRef<'a>> {
-    let rows = data.table("fairness").having("encoding", encoding);
-    rows.filter(move |row| row.text("of") == of)
-}
-
-fn judge_fairness(data: &Data, verdict: &mut Verdict) {
-    let claims = [
-        ("values", "H's values are even over 64 bins"),
-        ("load", "100 members buffer equally much"),
-    ];
-    for (of, claim) in claims {
-        let mut rows =
-            fairness_of(data, "ours", of).filter(|row| row.number("messages") <= LOOKS[1] as f64);
-        let (sum, freedom, messages) =
-            rows.by_ref()
-                .last()
-                .map_or((f64::NAN, f64::NAN, 0.0), |row| {
-                    (
-                        row.number("chi-square"),
-                        row.number("degrees of freedom"),
-                        row.number("messages"),
-                    )
-                });
-        // Hundreds of groups times dozens of degrees of freedom: the sum is normal to all purposes.
-        let deviation = (sum - freedom) / (2.0 * freedom).sqrt();
-        verdict.check(
-            deviation.abs() <= 1.96,
-            format!("{claim}: chi-square of all groups together within its 95 % interval (|z| ≤ 1.96) after {messages} messages each"),
-            format!("{sum:.0} at {freedom} degrees of freedom, z = {deviation:.2}"),
-        );
-    }
-    note_bias(data, verdict);
-}
-
-/// What a chi-square that grows with the messages says: chance stays what it is, a bias adds up.
-fn note_bias(data: &Data, verdict: &mut Verdict) {
-    let wanted = f64::from(WANTED[WANTED.len() - 1]);
-    for (of, share, trials, what) in [
-        (
-            "values",
-            1.0 / BINS as f64,
-            MEMBERS as f64,
-            "how often a 64th of H's range is hit",
-        ),
-        (
-            "load",
-            wanted / MEMBERS as f64,
-            1.0,
-            "how much a member buffers",
-        ),
-    ] {
-        let (mut shown, mut biases) = (Vec::new(), Vec::new());
-        for (encoding, _) in ENCODINGS {
-            let ratios: Vec<(f64, f64)> = fairness_of(data, encoding, of)
-                .map(|row| {
-                    let ratio = row.number("chi-square") / row.number("degrees of freedom");
-                    (row.number("messages"), ratio)
-                })
-                .collect();
-            let Some((messages, ratio)) = ratios.last().filter(|_| ratios.len() > 1) else {
-                return;
-            };
-            let freedom = fairness_of(data, encoding, of)
-                .last()
-                .map_or(f64::NAN, |row| row.number("degrees of freedom"));
-            let excess = ratio - 1.0;
-            if excess < 1.96 * (2.0 / freedom).sqrt() {
-                return;
-            }
-            let bias = (excess * (1.0 - share) / (messages * trials * share)).sqrt();
-            let ratios: Vec<String> = ratios
-                .iter()
-                .map(|(_, ratio)| format!("{ratio:.3}"))
-                .collect();
-            shown.push(format!("{encoding} {}", ratios.join(", ")));
-            biases.push(format!("{:.1} %", 100.0 * bias));
-        }
-        verdict.note(format!(
-            "Chi-square of {of} per degree of freedom after {} messages a group, by encoding: {}. What grows with the messages \
-             is no chance but a lasting bias of a group's table: {} (root mean square) in {what}, in every encoding tried.",
-            LOOKS.map(|look| look.to_string()).join(", "),
-            shown.join("; "),
-            biases.join(", "),
-        ));
-    }
-}
-
 fn judge_failures(data: &Data, verdict: &mut Verdict) {
     let points: Vec<f64> = data
         .table("failures")
@@ -479,34 +255,6 @@ fn plot_failures(data: &Data) -> Plot {
                     .dashed(),
             )
             .with(Series::points(format!("counted, C = {wanted}"), counted).colour(colour));
-    }
-    plot
-}
-
-fn plot_fairness(data: &Data) -> Plot {
-    let mut plot = Plot::new(
-        "Chi-square per degree of freedom, all groups together (bars: 95 %)",
-        Axis::log("messages a group", ""),
-        Axis::linear("chi-square / degrees of freedom", ""),
-    )
-    .guide(1.0, "chance");
-    for (colour, (encoding, _)) in ENCODINGS.into_iter().enumerate() {
-        for of in ["values", "load"] {
-            let points = fairness_of(data, encoding, of).map(|row| {
-                let freedom = row.number("degrees of freedom");
-                let (y, error) = (
-                    row.number("chi-square") / freedom,
-                    1.96 * (2.0 / freedom).sqrt(),
-                );
-                Point::with_bar(row.number("messages"), y, y - error, y + error)
-            });
-            let series = Series::line(format!("{of}, {encoding}"), points).colour(colour);
-            plot = plot.with(if of == "load" {
-                series.dashed()
-            } else {
-                series
-            });
-        }
     }
     plot
 }

@@ -7,6 +7,7 @@
 mod bimodal;
 mod costs;
 mod epidemic;
+mod fairness;
 mod hash;
 mod loss;
 mod site;
