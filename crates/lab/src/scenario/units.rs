@@ -196,7 +196,10 @@ pub(super) fn rate(text: &str) -> Result<f64, Wrong> {
 pub(super) fn share(text: &str) -> Result<f64, Wrong> {
     let number = text.strip_suffix('%').map(str::trim);
     match number.and_then(|number| number.parse::<f64>().ok()) {
-        Some(percent) => checked_share(percent / 100.0),
+        Some(percent) => checked_share(percent / 100.0).map_err(|_| Wrong {
+            message: format!("`{text}` is not between 0 % and 100 %"),
+            help: "use \"0 %\" to \"100 %\"".into(),
+        }),
         None => Err(Wrong {
             message: format!("`{text}` is not a share"),
             help: "write \"1 %\" or 0.01".into(),
@@ -295,6 +298,6 @@ mod tests {
         assert!(wrong(rate("0/s").map(|_| 0)).contains("above 0"));
         assert!(wrong(share("one").map(|_| 0)).contains("not a share"));
         assert!(wrong(checked_share(5.0).map(|_| 0)).contains("did you mean \"5 %\"?"));
-        assert!(wrong(share("101 %").map(|_| 0)).contains("0 to 1"));
+        assert!(wrong(share("101 %").map(|_| 0)).contains("between 0 % and 100 %"));
     }
 }
