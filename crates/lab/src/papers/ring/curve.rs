@@ -51,7 +51,7 @@ pub(super) struct Measured {
     pub(super) offered: Option<f64>,
     /// The seed.
     pub(super) seed: u64,
-    /// Payload at the slowest receiver, in Mb/s.
+    /// Payload that a receiver gets, in Mb/s.
     pub(super) throughput: f64,
     /// The mean of all messages at all receivers, in microseconds.
     pub(super) latency: f64,
@@ -217,23 +217,17 @@ impl Curve {
             .min_by(|a, b| a.latency.total_cmp(&b.latency))
     }
 
-    /// Where the latency begins to climb: the sustained load that is farthest below the line from the first to the
-    /// last, with both axes scaled to one (Satopää et al., "Finding a kneedle in a haystack", 2011).
-    pub(super) fn knee(&self) -> Option<f64> {
-        let points: Vec<_> = self
-            .sustained()
-            .map(|sample| (sample.throughput(), sample.latency()))
-            .collect();
-        let (first, last) = (*points.first()?, *points.last()?);
-        let (width, height) = (last.0 - first.0, last.1 - first.1);
-        if width <= 0.0 || height <= 0.0 {
-            return None;
-        }
-        let below = |point: &(f64, f64)| (point.0 - first.0) / width - (point.1 - first.1) / height;
-        points
-            .iter()
-            .max_by(|a, b| below(a).total_cmp(&below(b)))
-            .map(|point| point.0)
+    /// From where on the latency climbs: the least sustained load above which `step` more is not taken, or costs more
+    /// latency than all from the first load up to there.
+    pub(super) fn climb(&self, step: f64) -> Option<f64> {
+        let first = self.sustained().next()?.latency();
+        let climbs = |sample: &&Sample| {
+            let next = self.latency_at(sample.throughput() + step);
+            next.is_none_or(|next| next - sample.latency() > sample.latency() - first)
+        };
+        // Of the first load it says nothing.
+        let found = self.sustained().skip(1).find(climbs);
+        found.map(Sample::throughput)
     }
 
     /// To be drawn: latency over throughput, at the loads that the system took. At the others it is that of full queues.
@@ -387,7 +381,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_knee_is_where_the_climb_begins() {
+    fn a_climb_begins_where_a_step_costs_more_than_all_before() {
         let points: Vec<_> = (1..10)
             .map(|step| {
                 let load = f64::from(step) * 100.0;
@@ -399,7 +393,12 @@ pub(super) mod tests {
                 (load, load, latency)
             })
             .collect();
-        assert_eq!(curve(&points).knee(), Some(600.0));
-        assert_eq!(curve(&[(1.0, 1.0, 1.0), (2.0, 2.0, 1.0)]).knee(), None);
+        assert_eq!(curve(&points).climb(100.0), Some(600.0));
+        assert_eq!(
+            curve(&points[..5]).climb(100.0),
+            Some(500.0),
+            "more is not taken"
+        );
+        assert_eq!(curve(&[]).climb(100.0), None);
     }
 }

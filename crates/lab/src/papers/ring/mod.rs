@@ -62,7 +62,7 @@ pub const FIG3: Figure = Figure {
     title: "Agreed latency and throughput, 10 Gb/s",
     hosts: &[Host::Sim],
     plan: |quick| plan::gbit10(Service::Agreed, quick),
-    sweep: Some(plan::windows),
+    sweep: Some(|quick| plan::windows(Implementation::Daemon, Service::Agreed, quick)),
     judge: judge::fig3,
     remark: judge::windows,
 };
@@ -82,9 +82,9 @@ pub const FIG5: Figure = Figure {
     title: "Safe latency and throughput, 10 Gb/s",
     hosts: &[Host::Sim],
     plan: plan::safe_beside_agreed,
-    sweep: None,
+    sweep: Some(|quick| plan::windows(Implementation::Spread, Service::Safe, quick)),
     judge: judge::fig5,
-    remark: |_, _| {},
+    remark: judge::windows,
 };
 
 /// Safe, 10 Gb/s, two sizes.
@@ -171,7 +171,7 @@ impl Figure {
         let sizes = several(|curve| curve.key.size.to_string());
         let mut plot = Plot::new(
             title,
-            Axis::linear("payload at the slowest receiver", "Mb/s").from(0.0),
+            Axis::linear("payload that a receiver gets", "Mb/s").from(0.0),
             Axis::linear("mean latency", "µs").from(0.0),
         );
         for curve in curves.iter().filter(|curve| curve.key.wire == wire) {

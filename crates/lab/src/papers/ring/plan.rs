@@ -151,22 +151,18 @@ pub(super) fn low(quick: bool) -> Vec<Setting> {
     .collect()
 }
 
-/// What the personal window does to the most that a daemon carries on 10 Gb/s.
-pub(super) fn windows(quick: bool) -> Vec<Setting> {
+/// What the personal window does to the most that is carried on 10 Gb/s.
+pub(super) fn windows(
+    implementation: Implementation,
+    service: Service,
+    quick: bool,
+) -> Vec<Setting> {
     let windows: &[u32] = if quick {
         &[20, 60]
     } else {
-        &[10, 20, 40, 60, 100]
+        &[6, 10, 20, 40, 60, 100]
     };
-    let most = || {
-        both(
-            Wire::Gbit10,
-            Implementation::Daemon,
-            Service::Agreed,
-            SMALL,
-            &[12_000],
-        )
-    };
+    let most = || both(Wire::Gbit10, implementation, service, SMALL, &[12_000]);
     let wide = |window: u32| {
         most().map(move |setting| Setting {
             open: Open {
