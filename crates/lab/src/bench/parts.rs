@@ -94,7 +94,11 @@ fn start_members(
 }
 
 /// Makes the key of the cluster, if there is to be one; where it is.
-pub(crate) fn make_key(bed: &Testbed, executable: &Path, encrypt: bool) -> Result<Option<String>, BenchError> {
+pub(crate) fn make_key(
+    bed: &Testbed,
+    executable: &Path,
+    encrypt: bool,
+) -> Result<Option<String>, BenchError> {
     if !encrypt {
         return Ok(None);
     }
