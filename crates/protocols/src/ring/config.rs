@@ -29,7 +29,7 @@ pub struct RingConfig {
     pub members_max: usize,
     /// Most new packets a visit of the token (Personal_window). Default: tuned between 16 and 376.
     pub personal_window: Option<u32>,
-    /// Most packets of all members a rotation (Global_window). Default: tuned, at most 1024. Too large for the
+    /// Most packets of all members a rotation (Global_window). Default: 1024. Too large for the
     /// receivers' socket buffers: bursts are lost and sent again.
     pub global_window: Option<u32>,
     /// Most new packets sent after the token (Accelerated_window). Default: three quarters of the personal window.

@@ -1,10 +1,14 @@
 //! Windows that tune themselves, and what the time-outs adapt to.
 //!
-//! The personal window grows by an eighth while it is what limits a visit and few packets have to be sent again, and
-//! halves when more than an eighth of a rotation's packets are retransmissions, or when a rotation takes so long that
-//! a larger burst would only add latency; a ring that breaks halves it too. The global window is what all personal windows together may use, bounded by
-//! what a receiver's socket buffer takes. Post-token packets are three quarters of the personal window (002 III-A.1:
-//! acceleration); the original ring is accelerated window 0 with the second priority method.
+//! The personal window grows by an eighth while it is what limits a visit, few packets have to be sent again and
+//! rotations are short. It shrinks by an eighth when rotations are so long that larger bursts would only add latency, and
+//! halves when more than an eighth of a rotation's packets are retransmissions, but no more often than a change takes to
+//! show; a ring that breaks halves it too. The global window, the same at all members, is what a receiver's socket
+//! buffer takes. (A share of one's own window would let a member with a small one starve.)
+//!
+//! Post-token packets are three quarters of the personal window (002 III-A.1: acceleration): as many members then send at
+//! a time as keep the links busy; if all sent after the token, all would send at a time, into the buffers of one switch.
+//! The original ring is accelerated window 0 with the second priority method.
 
 use core::time::Duration;
 
@@ -24,6 +28,8 @@ const PERSONAL_MAX: u32 = 376;
 const GLOBAL_MAX: u32 = 1024;
 /// A rotation that takes longer than this is not made longer.
 const ROTATION_LONG: Duration = Duration::from_millis(8);
+/// Visits that it takes until a smaller window shows in the mean rotation.
+const SETTLING: u32 = 8;
 
 /// Flow control of one member.
 #[derive(Debug)]
@@ -36,6 +42,8 @@ pub(super) struct Flow {
     rotation: Estimate,
     /// A rotation in which no token was lost: with a fifth of them lost on the way, one in a few of eight members'.
     undisturbed: Shortest,
+    /// Visits of the token since the window was last made smaller.
+    visits_since_change: u32,
     /// When the token left; `None` if its way round says nothing (it rested, or the ring is new).
     token_left: Option<Time>,
 }
@@ -50,19 +58,16 @@ impl Flow {
             seq_gap: config.seq_gap_max,
             rotation: Estimate::default(),
             undisturbed: Shortest::default(),
+            visits_since_change: 0,
             token_left: None,
         }
     }
 
-    /// What the next visit may send in a ring of `members`.
-    pub(super) fn limits(&self, members: usize) -> Limits {
-        let all = self
-            .personal
-            .saturating_mul(members as u32)
-            .max(self.personal * 2);
+    /// What the next visit may send.
+    pub(super) fn limits(&self) -> Limits {
         Limits {
             personal: self.personal,
-            global: self.pinned_global.unwrap_or(all.min(GLOBAL_MAX)),
+            global: self.pinned_global.unwrap_or(GLOBAL_MAX),
             seq_gap: self.seq_gap,
         }
     }
@@ -79,10 +84,16 @@ impl Flow {
         if self.pinned_personal.is_some() {
             return;
         }
+        self.visits_since_change = self.visits_since_change.saturating_add(1);
         let lossy = retransmissions * 8 > fcc && retransmissions > 4;
         let slow = self.rotation.mean() > ROTATION_LONG;
         if lossy || slow {
-            self.personal = (self.personal / 2).max(self.personal.min(PERSONAL_MIN));
+            if self.visits_since_change >= SETTLING {
+                let least = self.personal.min(PERSONAL_MIN);
+                let less = self.personal / if lossy { 2 } else { 8 };
+                self.personal = (self.personal - less).max(least);
+                self.visits_since_change = 0;
+            }
         } else if limited && self.rotation.mean() * 2 <= ROTATION_LONG {
             self.personal = (self.personal + self.personal / 8 + 1).min(PERSONAL_MAX);
         }

@@ -214,9 +214,7 @@ impl Ring {
 
     /// A visit of the token in the operational state (002 III-A).
     fn visit(&mut self, now: Time, mut token: Token) {
-        let limits = self
-            .flow
-            .limits(self.ring.as_ref().map_or(1, |ring| ring.members.len()));
+        let limits = self.flow.limits();
         let (Some(ring), State::Operational(operational)) = (&mut self.ring, &mut self.state)
         else {
             return;

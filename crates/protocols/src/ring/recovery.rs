@@ -191,7 +191,7 @@ impl Ring {
             0
         };
 
-        let limits = self.flow.limits(recovery.ring.members.len());
+        let limits = self.flow.limits();
         let (fcc, retransmissions) = (token.fcc, token.retransmissions);
         let Recovery { ring, queue, .. } = &mut **recovery;
         let old = self.ring.as_ref();

@@ -276,14 +276,14 @@ pub const KEYS: &[Key] = &[
         name: "ring.personal_window",
         meaning: "The most new packets a visit of the token (Personal_window).",
         value: "1 or more",
-        default: Default::Words("tuned between 24 and 384"),
+        default: Default::Words("tuned between 16 and 376"),
         wrong: "Too small: throughput. Too large: bursts overflow receive buffers and are sent again. Pinned, it no longer adapts.",
     },
     Key {
         name: "ring.global_window",
         meaning: "The most packets of all members a rotation of the token (Global_window).",
         value: "1 or more",
-        default: Default::Words("tuned, at most 1024"),
+        default: Default::Words("1024, the same at all members"),
         wrong: "Too small: throughput. Too large: bursts overflow receive buffers and are sent again.",
     },
     Key {
