@@ -4,8 +4,8 @@
 //! unicast path, or down a multicast tree, one event a hop. A packet is dropped where a queue is full, where chance
 //! takes it, or where a switch has no memory; the host puts its datagram together again only if all packets of it came.
 //!
-//! It knows nothing of protocols, processes or clocks: [`Fabric::send`] and [`Fabric::handle`] take a time and leave in
-//! [`Effects`] what happens later and what arrived. The world owns the agenda.
+//! It knows nothing of protocols, processes or clocks: `Fabric::send` and `Fabric::handle` take a time and leave in
+//! `Effects` what happens later and what arrived. The world owns the agenda.
 //!
 //! - `route`: which ways a packet takes from where it is.
 //! - `tap`: packets on their way into a pcap file.

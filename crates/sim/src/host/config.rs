@@ -4,7 +4,7 @@
 //! receive, send, take a message from its user, give one to it, and copy a datagram for an emulated network. One
 //! processor does it all, one thing after the other; what comes meanwhile waits in socket buffers that are bounded in
 //! datagrams and in bytes. So acknowledgement implosion, copies and saturation appear by themselves. Sets of numbers
-//! for known machines are in [`presets`](super::presets).
+//! for known machines are in `presets`.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! A host: one process at a time, two bounded receive buffers, a processor that takes its time, and a clock of its own;
 //! perhaps client processes beside it.
 //!
-//! What a host is like is its [`HostConfig`] ([`config`]); named ones are in [`presets`]. What it does, and when, is the
+//! What a host is like is its [`HostConfig`] ([`config`]); named ones are in `presets`. What it does, and when, is the
 //! world's: `world::process` for the network's side, `world::user` for its user's.
 
 pub mod config;

@@ -2,7 +2,7 @@
 //!
 //! - [`IntraSite`], [`InterSite`]: 000 Tables 4 and 5, what multicast saves.
 //! - [`Bimodal`]: 004 Fig. 3.3, how many processes deliver.
-//! - [`Hash`]: 004 7.2–7.3, is H fair, and how often do all bufferers of a message miss it?
+//! - [`struct@Hash`]: 004 7.2–7.3, is H fair, and how often do all bufferers of a message miss it?
 
 mod bimodal;
 mod costs;

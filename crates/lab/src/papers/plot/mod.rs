@@ -1,8 +1,8 @@
 //! What to draw: axes with units, series with error bars, guides. How it is drawn is left to the modules below.
 //!
-//! - [`scale`]: from values to places on an axis, and which of them get a tick.
-//! - [`text`]: how wide words are, where lines break.
-//! - [`panel`]: one plot as SVG.
+//! - `scale`: from values to places on an axis, and which of them get a tick.
+//! - `text`: how wide words are, where lines break.
+//! - `panel`: one plot as SVG.
 //! - [`figure`]: the panels of a row under a heading, with the finding and the verdict as caption.
 //! - [`raster`]: the same as PNG.
 

@@ -2,11 +2,11 @@
 //!
 //! A figure is a list of curves, each measured at several loads on the simulator or on namespaces, and a judge.
 //!
-//! - [`setup`]: implementations, protocols, wires, windows, loads.
-//! - [`sim`], [`net`]: one point on the simulator, and on namespaces of this machine.
-//! - [`curve`]: what can be said of a curve beside another.
-//! - [`judge`]: what each figure concluded, as arithmetic.
-//! - [`plan`]: which points a figure has.
+//! - `setup`: implementations, protocols, wires, windows, loads.
+//! - `sim`, `net`: one point on the simulator, and on namespaces of this machine.
+//! - `curve`: what can be said of a curve beside another.
+//! - `judge`: what each figure concluded, as arithmetic.
+//! - `plan`: which points a figure has.
 //!
 //! What does not come out, and why:
 //! - Fig. 2, library: at one or two packets a visit the message that waits behind them doubles the latency, so the curve
