@@ -1,8 +1,9 @@
 //! Conformance and live tests of groupcast.
 //!
 //! - [`fuzz`]: the bodies of the fuzz targets.
-//! - [`live`]: the real binary on the hosts of a test bed.
+//! - `live` (feature `live`, on unless said otherwise): the real binary on the hosts of a test bed.
 #![forbid(unsafe_code)]
 
 pub mod fuzz;
+#[cfg(feature = "live")]
 pub mod live;

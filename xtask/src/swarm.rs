@@ -44,6 +44,7 @@ fn build() -> Command {
         PROFILE,
         "--package",
         "groupcast-suite",
+        "--no-default-features",
         "--bin",
         "swarm",
     ])
