@@ -18,6 +18,7 @@ mod clock;
 mod cluster;
 pub mod engine;
 pub mod experiment;
+mod exponential;
 pub mod fabric;
 pub mod host;
 pub mod link;

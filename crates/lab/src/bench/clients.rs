@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use groupcast_client::{Address, Client, ClientEvent, Options, Service, ViewKind};
+use groupcast_net::random_u64;
 use serde::{Deserialize, Serialize};
 
 use super::clock::{self, Instant, Window};
@@ -55,7 +56,7 @@ impl Publish {
         let mut client = connect(&self.socket)?;
         let mut payload = vec![b'.'; self.size];
         let window = await_window()?;
-        let mut schedule = Schedule::starting(clock::now(), self.interval_ns);
+        let mut schedule = Schedule::staggered(clock::now(), self.interval_ns)?;
         let mut index = 0;
         loop {
             let due = schedule.next();
@@ -92,6 +93,17 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
+    /// As [`Schedule::starting`], but somewhere in the first interval: senders that began together would go on sending
+    /// at the same instants, as those of a network never do.
+    pub(super) fn staggered(now: Instant, interval: Option<u64>) -> Result<Self, BenchError> {
+        let interval = interval.unwrap_or(0);
+        let random = random_u64().map_err(|error| BenchError::client("draw a start", error))?;
+        Ok(Self::starting(
+            now + random % interval.max(1),
+            Some(interval),
+        ))
+    }
+
     pub(super) fn starting(now: Instant, interval: Option<u64>) -> Self {
         Self {
             next: now,

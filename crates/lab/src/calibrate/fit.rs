@@ -1,9 +1,12 @@
-//! Prices out of measured times: quartiles, and least squares of relative errors without negative prices.
+//! Prices out of measured times: deciles, and least squares of relative errors without negative prices.
 
-/// The lower quartile and the median of `values` (which it sorts); 0 if there are none.
-pub(super) fn quartiles(values: &mut [u64]) -> [u64; 2] {
+/// The first decile, the median and the last decile of `values` (which it sorts); 0 if there are none.
+pub(super) fn deciles(values: &mut [u64]) -> [u64; 3] {
     values.sort_unstable();
-    [values.len() / 4, values.len() / 2].map(|index| values.get(index).copied().unwrap_or(0))
+    [1, 5, 9].map(|tenths| {
+        let index = values.len() * tenths / 10;
+        values.get(index).copied().unwrap_or(0)
+    })
 }
 
 /// One observation: so much of each thing took so long.
@@ -154,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn quartiles_are_where_they_should_be() {
-        assert_eq!(quartiles(&mut [9, 1, 5, 2, 8, 3, 7, 4, 6]), [3, 5]);
-        assert_eq!(quartiles(&mut []), [0, 0]);
+    fn deciles_are_where_they_should_be() {
+        assert_eq!(deciles(&mut [9, 1, 5, 2, 8, 10, 3, 7, 4, 6]), [2, 6, 10]);
+        assert_eq!(deciles(&mut []), [0, 0, 0]);
     }
 }

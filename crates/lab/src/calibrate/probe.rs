@@ -11,7 +11,7 @@ use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, Key, random_u64};
 use serde::{Deserialize, Serialize};
 
 use super::drum::{BEAT, Drum, Heard, Roll};
-use super::fit::quartiles;
+use super::fit::deciles;
 use crate::bench::clock::{self, Window};
 use crate::bench::{BenchError, Said, await_window, say};
 
@@ -72,10 +72,10 @@ pub struct Sample {
     pub datagrams: u64,
     /// each of so many bytes (UDP's payload).
     pub len: usize,
-    /// The lower quartile, in nanoseconds: what it takes when nobody disturbs.
-    pub nanos: u64,
     /// The median, in nanoseconds.
-    pub median: u64,
+    pub nanos: u64,
+    /// From the first decile to the last.
+    pub spread: u64,
     /// Of so many.
     pub of: usize,
 }
@@ -268,7 +268,7 @@ fn samples(times: Times) -> Vec<Sample> {
         .into_iter()
         .filter(|(_, nanos)| nanos.len() >= SAMPLES_MIN)
         .map(|((datagrams, len), mut nanos)| {
-            let [quartile, median] = quartiles(&mut nanos);
+            let [low, middle, high] = deciles(&mut nanos);
             Sample {
                 datagrams,
                 len: if datagrams == 0 {
@@ -276,8 +276,8 @@ fn samples(times: Times) -> Vec<Sample> {
                 } else {
                     len + Probe::FRAMING
                 },
-                nanos: quartile,
-                median,
+                nanos: middle,
+                spread: high - low,
                 of: nanos.len(),
             }
         })

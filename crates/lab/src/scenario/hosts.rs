@@ -108,6 +108,7 @@ fn lay(section: &Section<'_>, under: &HostConfig) -> Result<HostConfig> {
         deliver: cost("deliver", under.deliver)?,
         wait: section.or("wait", under.wait, Entry::duration)?,
         wake_up: section.or("wake_up", under.wake_up, Entry::duration)?,
+        wake_up_jitter: section.or("wake_up_jitter", under.wake_up_jitter, Entry::duration)?,
         receive_batch: number("receive_batch", under.receive_batch)?,
         coalesces: section.or("coalesces", under.coalesces, Entry::boolean)?,
         send_batch: number("send_batch", under.send_batch)?,

@@ -191,6 +191,9 @@ pub struct HostConfig {
     /// How long the process takes to run once something has come while it slept, on top of [`wait`](Self::wait); its
     /// processor is not busy meanwhile. Timeouts come late by it too. Only with [`Effect::End`]. Default zero: it spins.
     pub wake_up: Duration,
+    /// What it takes beyond [`wake_up`](Self::wake_up) in the mean, exponentially distributed: what a hypervisor and a
+    /// scheduler add now and then. Default zero.
+    pub wake_up_jitter: Duration,
     /// The most datagrams that one receiving call takes; 1 with [`Effect::Begin`]. Default 1.
     pub receive_batch: u32,
     /// Whether a receiving call takes only datagrams that follow each other from one sender in one size (the last may
@@ -235,6 +238,7 @@ impl Default for HostConfig {
             deliver: Cost::FREE,
             wait: Duration::ZERO,
             wake_up: Duration::ZERO,
+            wake_up_jitter: Duration::ZERO,
             receive_batch: 1,
             coalesces: false,
             send_batch: 1,

@@ -146,6 +146,8 @@ pub(crate) struct Host<P> {
     pub(crate) clients: Clients,
     /// Decides when the process is forced to sleep, if it ever is.
     pub(crate) whims: Option<Rng>,
+    /// By how much longer it takes to wake up each time.
+    pub(crate) drowsiness: Option<Rng>,
     /// Perturbations with another number are void: the process or its configuration has changed.
     pub(crate) perturbation: u64,
     /// Whether an event waits that takes the next piece of work.
@@ -181,6 +183,7 @@ impl<P> Host<P> {
             outbox: VecDeque::new(),
             clients: Clients::default(),
             whims: None,
+            drowsiness: None,
             perturbation: 0,
             work_scheduled: false,
             timer: None,

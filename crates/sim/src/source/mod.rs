@@ -13,7 +13,7 @@
 //! ```
 
 mod config;
-mod exponential;
+
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +21,9 @@ use std::time::Duration;
 
 use groupcast_core::{Rng, Service, Time};
 
+use crate::exponential::exponential;
+
 pub use config::{Arrivals, SourceConfig, SourceError};
-use exponential::exponential;
 
 /// How long a source that does not go by time takes to have the next message. Where nothing else costs time, it would
 /// send for ever in one instant.

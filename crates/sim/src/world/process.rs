@@ -17,6 +17,7 @@ use groupcast_core::trace::Transition;
 use groupcast_core::{Event, Node, Ordered, Time, TransmitBuf};
 
 use super::{SPINNING_MAX, Step, Told, Transited, World};
+use crate::exponential::exponential;
 use crate::fabric::Target;
 use crate::host::config::{Effect, Processors};
 use crate::host::{Received, Status, Task};
@@ -56,9 +57,24 @@ impl<P: Ordered> World<P> {
             return;
         }
         host.awake = true;
-        host.busy_until = host.busy_until.max(now) + host.config.wake_up;
+        let takes = host.config.wake_up + self.wake_up_jitter(index);
+        let host = &mut self.hosts[index];
+        host.busy_until = host.busy_until.max(now) + takes;
         let cost = host.config.wait;
         self.compute(index, cost);
+    }
+
+    /// What waking up takes longer this time.
+    fn wake_up_jitter(&mut self, index: usize) -> Duration {
+        let host = &mut self.hosts[index];
+        let mean = host.config.wake_up_jitter;
+        if mean.is_zero() {
+            return Duration::ZERO;
+        }
+        let drowsiness = host
+            .drowsiness
+            .get_or_insert_with(|| self.rng.fork("drowsiness").fork_index(index as u64));
+        mean.mul_f64(exponential(drowsiness))
     }
 
     pub(super) fn schedule_work(&mut self, index: usize) {

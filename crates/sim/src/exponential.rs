@@ -5,7 +5,7 @@
 use groupcast_core::Rng;
 
 /// A random number, exponentially distributed with mean 1.
-pub(super) fn exponential(rng: &mut Rng) -> f64 {
+pub(crate) fn exponential(rng: &mut Rng) -> f64 {
     // 53 random bits and a half: never 0, never 1.
     let bits = (rng.next_u64() >> 11) as f64 + 0.5;
     -ln(bits / (1u64 << 53) as f64)
