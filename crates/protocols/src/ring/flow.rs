@@ -1,6 +1,6 @@
 //! Windows that tune themselves, and what the time-outs adapt to.
 //!
-//! The personal window grows by an eighth while it is what limits a visit, few packets have to be sent again and
+//! The personal window grows by a few packets a visit while it is what limits a visit, few packets have to be sent again and
 //! rotations are short. It shrinks by an eighth when rotations are so long that larger bursts would only add latency, and
 //! halves when more than an eighth of a rotation's packets are retransmissions, but no more often than a change takes to
 //! show; a ring that breaks halves it too. The global window, the same at all members, is what a receiver's socket
@@ -24,6 +24,9 @@ const PERSONAL_MIN: u32 = 16;
 const PERSONAL_LEAST: u32 = 2;
 /// Most packets a visit: eight full sends of 47 segments.
 const PERSONAL_MAX: u32 = 376;
+/// Packets by which a window grows at a visit: as many at every member, and what it shrinks by is a share, so that
+/// windows that differ come together.
+const GROWTH: u32 = 4;
 /// Most packets of all members a rotation.
 const GLOBAL_MAX: u32 = 1024;
 /// A rotation that takes longer than this is not made longer.
@@ -94,8 +97,8 @@ impl Flow {
                 self.personal = (self.personal - less).max(least);
                 self.visits_since_change = 0;
             }
-        } else if limited && self.rotation.mean() * 2 <= ROTATION_LONG {
-            self.personal = (self.personal + self.personal / 8 + 1).min(PERSONAL_MAX);
+        } else if limited {
+            self.personal = (self.personal + GROWTH).min(PERSONAL_MAX);
         }
     }
 
