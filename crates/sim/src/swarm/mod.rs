@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use groupcast_core::Ordered;
+use groupcast_core::{Ordered, Service};
 
 pub use self::coverage::Coverage;
 pub use self::fault::{Effect, Fault, FaultKind};
@@ -38,6 +38,11 @@ pub struct SwarmConfig {
     pub messages: usize,
     /// The longest of them in bytes. Default 100,000.
     pub len_max: usize,
+    /// What all of them are promised; `None`: any service at random. Default `None`.
+    pub service: Option<Service>,
+    /// Whether the protocol has configurations: progress is then to be in one together. Without, it is that a message
+    /// of each reaches all. Default true.
+    pub configurations: bool,
     /// The fewest faults. Default 3.
     pub faults_min: usize,
     /// The most faults; in a storm twice as many. Default 6.
@@ -60,6 +65,8 @@ impl Default for SwarmConfig {
             duration: Duration::from_secs(60),
             messages: 500,
             len_max: 100_000,
+            service: None,
+            configurations: true,
             faults_min: 3,
             faults_max: 6,
             progress_within: Duration::from_secs(30),
