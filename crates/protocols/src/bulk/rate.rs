@@ -1,14 +1,20 @@
 //! How fast a sender sends: a bucket of bytes that fills at a rate, and a controller that finds the rate.
 //!
-//! The controller looks at the worst loss among the receivers that the sender waits for, one epoch after the other.
-//! Loss that comes with the rate is congestion: the rate falls. Loss that stays when the rate has fallen is the link's
-//! own: it becomes the baseline, and the rate is restored. Without loss above the baseline the rate grows: doubled each
-//! epoch until the first congestion, then by a packet per round trip in each round trip, as TCP's window does, scaled
-//! to the smaller decrease. A rate that is not used up does not grow.
+//! The controller looks at the worst loss among the receivers that the sender waits for, and at the round trip, one
+//! epoch after the other.
+//!
+//! - Every sixteenth epoch is sent at a lower rate. What is lost then is not lost to congestion: it is the baseline. The
+//!   round trip is near to what it is without a queue.
+//! - Loss above the baseline with a round trip that a queue has lengthened is congestion: the rate falls.
+//! - Heavy loss above the baseline without a queue that shows may be congestion too. The rate falls, and an epoch at a
+//!   lower rate follows at once: if most of the loss stays, it is the link's own, and the rate is restored.
+//! - Otherwise the rate grows: doubled each epoch until the first congestion, then by a packet per round trip in each
+//!   round trip, as TCP's window does, scaled to the smaller decrease. A rate that is not used up does not grow.
 
 use core::time::Duration;
 
 use groupcast_core::Time;
+use groupcast_core::mech::estimate::Shortest;
 
 use super::config::RateControl;
 
@@ -38,32 +44,49 @@ pub(super) struct Rate {
     filled: Time,
     /// Bytes sent in this epoch.
     used: u64,
+    /// When this epoch began, and how many there were.
     epoch: Time,
+    epochs: u32,
     starting: bool,
-    /// The link's own loss.
-    baseline: f64,
+    /// Whether this epoch still shows what the rate before it did.
+    settling: bool,
+    /// Heavy loss without a queue is being looked into.
     trial: Option<Trial>,
+    /// The share that is lost without congestion.
+    baseline: f64,
+    /// Losses above the baseline since it was last undercut.
+    excess: f64,
+    /// Round trips of this epoch: their sum, and how many.
+    round_trips: (Duration, u32),
+    /// The mean round trip of the epochs at a lower rate.
+    unqueued: Shortest,
 }
 
 /// The rate has fallen: was the loss congestion?
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// The rate and the loss before.
+    /// The rate before, whether it was still sought by doubling, and what was lost above the baseline.
     rate: f64,
-    loss: f64,
-    /// The epoch in which it fell still saw the old rate.
-    settled: bool,
+    starting: bool,
+    excess: f64,
 }
 
 impl Rate {
-    const INITIAL: f64 = 4e6;
+    const INITIAL: f64 = 16e6;
     const MIN: f64 = 16e3;
     /// After congestion the rate is this part of what it was.
     const DECREASE: f64 = 0.85;
     /// Packets per round trip and round trip: as fair to TCP as the smaller decrease allows.
     const INCREASE: f64 = 0.3;
     /// An epoch is at least this long, and two round trips.
-    const EPOCH_MIN: Duration = Duration::from_millis(10);
+    const EPOCH_MIN: Duration = Duration::from_millis(8);
+    /// Of so many epochs one is sent at a lower rate, and at which part of it.
+    const PROBE_EVERY: u32 = 16;
+    const PROBE: f64 = 0.7;
+    /// A queue shows when the round trip is half as long again as without, and so much longer.
+    const QUEUE_MIN: Duration = Duration::from_millis(2);
+    /// So much more is lost than the baseline: congestion, whatever the round trip.
+    const HEAVY: f64 = 0.08;
 
     pub(super) fn new(control: RateControl, now: Time) -> Self {
         let (rate, max, adaptive) = match control {
@@ -84,9 +107,14 @@ impl Rate {
             filled: now,
             used: 0,
             epoch: now,
+            epochs: 0,
             starting: true,
-            baseline: 0.0,
+            settling: false,
             trial: None,
+            baseline: 0.0,
+            excess: 0.0,
+            round_trips: (Duration::ZERO, 0),
+            unqueued: Shortest::default(),
         }
     }
 
@@ -97,7 +125,7 @@ impl Rate {
 
     /// Whether something may be sent now.
     pub(super) fn allows(&mut self, now: Time) -> bool {
-        let Some(rate) = self.rate else {
+        let Some(rate) = self.pace() else {
             return true;
         };
         // What was not used in the last milliseconds is lost: a pause is not followed by a burst.
@@ -118,10 +146,28 @@ impl Rate {
 
     /// When something may be sent again.
     pub(super) fn due(&self, now: Time) -> Time {
-        let Some(rate) = self.rate.filter(|_| self.tokens <= 0.0) else {
+        let Some(rate) = self.pace().filter(|_| self.tokens <= 0.0) else {
             return now;
         };
         now + Duration::from_secs_f64((1.0 - self.tokens) / rate)
+    }
+
+    /// The rate of this epoch.
+    fn pace(&self) -> Option<f64> {
+        let part = if self.is_probe() { Self::PROBE } else { 1.0 };
+        self.rate.map(|rate| rate * part)
+    }
+
+    /// Whether this epoch is one at a lower rate.
+    fn is_probe(&self) -> bool {
+        let due = !self.starting && self.epochs.is_multiple_of(Self::PROBE_EVERY);
+        self.adaptive && (due || self.trial.is_some())
+    }
+
+    /// A round trip was measured.
+    pub(super) fn sample(&mut self, round_trip: Duration) {
+        self.round_trips.0 += round_trip;
+        self.round_trips.1 += 1;
     }
 
     /// Whether an epoch is over: there is something to learn from.
@@ -130,66 +176,88 @@ impl Rate {
     }
 
     /// An epoch is over; `worst` is what the receiver that lost most has seen in it.
-    pub(super) fn end_epoch(
-        &mut self,
-        now: Time,
-        round_trip: Duration,
-        packet: usize,
-        worst: Seen,
-    ) {
-        let Some(rate) = self.rate else { return };
+    pub(super) fn end_epoch(&mut self, now: Time, packet: usize, worst: Seen) {
+        let (Some(rate), Some(pace)) = (self.rate, self.pace()) else {
+            return;
+        };
+        let probe = self.is_probe();
         let length = (now - self.epoch).as_secs_f64();
-        let used_up = self.used as f64 >= 0.75 * rate * length;
+        let used_up = self.used as f64 >= 0.75 * pace * length;
+        let (sum, count) = core::mem::take(&mut self.round_trips);
+        let round_trip = sum / count.max(1);
         self.epoch = now;
+        self.epochs += 1;
         self.used = 0;
-        if worst.sent < 8 {
+        if worst.sent < 8 || count == 0 {
             return;
         }
-        if let Some(trial) = self.trial {
-            self.judge(trial, worst);
+        if core::mem::take(&mut self.settling) {
             return;
         }
-        let expected = self.baseline * worst.sent as f64;
-        // Three deviations and a half of what the baseline alone would lose.
-        let bound = expected + 3.5 * sqrt(expected);
-        let next = if worst.lost as f64 > bound {
-            self.trial = Some(Trial {
-                rate,
-                loss: worst.loss(),
-                settled: false,
-            });
-            self.starting = false;
-            rate * Self::DECREASE.min(1.0 - worst.loss() + self.baseline)
-        } else {
-            self.baseline += (worst.loss() - self.baseline) / 16.0;
-            if !used_up {
-                rate
-            } else if self.starting {
-                rate * 2.0
-            } else {
-                let round_trip = round_trip.as_secs_f64().max(1e-5);
-                let step = Self::INCREASE * packet as f64 / (round_trip * round_trip) * length;
-                rate + step.min(rate * 0.1)
+        if probe || self.epochs == 1 {
+            self.unqueued.sample(round_trip);
+            self.read_probe(worst.loss());
+            return;
+        }
+        let queued = self.is_queued(round_trip);
+        let next = if let Some(excess) = self.congestion(queued, worst) {
+            if !queued {
+                let starting = self.starting;
+                self.trial = Some(Trial {
+                    rate,
+                    starting,
+                    excess,
+                });
             }
+            self.starting = false;
+            self.settling = true;
+            self.excess = 0.0;
+            rate * Self::DECREASE.min(1.0 - excess)
+        } else if !used_up {
+            rate
+        } else if self.starting {
+            rate * 2.0
+        } else {
+            let round_trip = round_trip.as_secs_f64().max(1e-5);
+            let step = Self::INCREASE * packet as f64 / (round_trip * round_trip) * length;
+            rate + step.min(rate * 0.1)
         };
         self.rate = Some(next.clamp(Self::MIN.min(self.max), self.max));
     }
 
-    /// After a decrease: congestion goes with the rate, the link's own loss stays.
-    fn judge(&mut self, trial: Trial, worst: Seen) {
-        if !trial.settled {
-            self.trial = Some(Trial {
-                settled: true,
-                ..trial
-            });
+    /// After an epoch at a lower rate: what was lost in it is lost anyway.
+    fn read_probe(&mut self, loss: f64) {
+        // What is on its way was sent before.
+        self.settling = true;
+        let Some(trial) = self.trial.take() else {
+            if !self.starting {
+                self.baseline += (loss - self.baseline) / 4.0;
+            }
             return;
+        };
+        if loss - self.baseline > trial.excess / 2.0 {
+            self.baseline = loss;
+            self.rate = Some(trial.rate);
+            self.starting = trial.starting;
         }
-        self.trial = None;
-        let excess = worst.loss() - self.baseline;
-        if excess > 0.5 * (trial.loss - self.baseline) && worst.lost > 1 {
-            self.baseline = trial.loss.min(worst.loss());
-            self.rate = Some(trial.rate.min(self.max));
-        }
+    }
+
+    fn is_queued(&self, round_trip: Duration) -> bool {
+        let unqueued = self.unqueued.value();
+        round_trip > unqueued + (unqueued / 2).max(Self::QUEUE_MIN)
+    }
+
+    /// The share that is lost to congestion, if it is taken for that.
+    fn congestion(&mut self, queued: bool, worst: Seen) -> Option<f64> {
+        let sent = worst.sent as f64;
+        let expected = self.baseline * sent;
+        let over = worst.lost as f64 - expected;
+        // Three deviations and a half of what the baseline alone loses, and a few packets.
+        let chance = 3.0 + 3.5 * sqrt(expected);
+        self.excess = (self.excess + over - 0.002 * sent).max(0.0);
+        let heavy = over > Self::HEAVY * sent && over > chance;
+        let congested = heavy || queued && self.excess > chance;
+        congested.then_some((over / sent).max(0.0))
     }
 }
 
@@ -221,13 +289,14 @@ mod tests {
         let round_trip = Duration::from_millis(1);
         let (mut sum, mut counted) = (0.0, 0);
         for epoch in 0..epochs {
-            let allowed = rate.rate().expect("it is adaptive") as f64;
+            let allowed = rate.pace().expect("it is adaptive");
             now += Duration::from_millis(10);
             let sent = (allowed * 0.01 / packet as f64) as u64;
             let kept = (capacity / allowed).min(1.0) * (1.0 - loss);
             let lost = (0..sent).filter(|_| !rng.chance(kept)).count() as u64;
             rate.spend(sent as usize * packet);
-            rate.end_epoch(now, round_trip, packet, Seen { sent, lost });
+            rate.sample(round_trip);
+            rate.end_epoch(now, packet, Seen { sent, lost });
             if epoch >= epochs / 2 {
                 sum += allowed;
                 counted += 1;

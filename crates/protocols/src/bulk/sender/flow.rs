@@ -176,8 +176,9 @@ impl Sender {
         }
         if let Some(sent) = self.stream.time_of(report.seen) {
             let waited = Duration::from_micros(report.delay_us);
-            self.round_trip
-                .sample((context.now - sent).saturating_sub(waited));
+            let round_trip = (context.now - sent).saturating_sub(waited);
+            self.round_trip.sample(round_trip);
+            self.rate.sample(round_trip);
         }
     }
 
@@ -347,7 +348,7 @@ impl Sender {
             peer.epoch = Seen::default();
         }
         let packet = context.config.packet;
-        self.rate.end_epoch(context.now, round_trip, packet, worst);
+        self.rate.end_epoch(context.now, packet, worst);
     }
 
     /// Finds the few receivers that hold back the many.
