@@ -102,8 +102,6 @@ pub(crate) struct Account {
     pub(crate) by: MemberIx,
     /// Who has all of it.
     pub(crate) complete: Box<[MemberId]>,
-    /// Who does not, or may not.
-    pub(crate) failed: Box<[MemberId]>,
 }
 
 /// What is known about a regular configuration.
@@ -279,14 +277,11 @@ impl Ledger {
             }
             Step::Install { kind, config, set } => self.enter_install(observer, kind, config, set),
             Step::Account {
-                message,
-                complete,
-                failed,
+                message, complete, ..
             } => {
                 let account = Account {
                     by: observer,
                     complete: complete.into(),
-                    failed: failed.into(),
                 };
                 let number = self.messages[message.get()].id.number;
                 life.accounted = life.accounted.max(number);
