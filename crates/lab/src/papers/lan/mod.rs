@@ -9,6 +9,17 @@
 //! - [`points`]: what can be said of many points.
 //! - [`judge`]: what each figure concluded, as arithmetic.
 //! - [`plan`]: which points a figure has. [`draw`]: what to draw of them.
+//!
+//! What does not come out, and why:
+//! - Fig. 8, 11, 14: the growth from 1 to 30 receivers is 001's in milliseconds, but 001's times hold 13 to 20 ms more for
+//!   every message, which neither wire nor receivers explain and which is not modelled: in percent it is larger here.
+//! - Fig. 9: the sender's kernel sends while its process copies, so most of the copy costs no time.
+//! - Fig. 10, 12, 18, 19: right where the processor is the bottleneck (small packets) and where the wire is; between them
+//!   a window of 3 or another poll is a few percent better. Half the costs, or twice, move that region (see the notes).
+//! - Fig. 20, small messages: receivers register with the sender itself, where 001's first exchange goes through the tree
+//!   too, so that a chain's delay counts once and not twice.
+//! - Table 3: NAK and ring both fill the wire and are equal; ACK with 50 KB packets falls behind the trees only where its
+//!   acknowledgements cannot be handled while the kernel sends: a smaller send buffer, as the notes show, or more costs.
 
 mod compare;
 mod draw;
