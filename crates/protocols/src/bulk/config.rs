@@ -90,6 +90,10 @@ pub struct BulkConfig {
     pub window: u32,
     /// Whether receivers confirm that they have room before the first data (001 section 4). Default: no.
     pub reserve: bool,
+    /// Packets of a block for forward error correction: where several receivers lose different packets, parity is sent
+    /// that repairs one at each; where they lose much, before they ask. Default 64. `None`: lost packets are repeated.
+    /// With selective repeat only; at most 1024. No parity is sent where the window is smaller than two blocks.
+    pub block: Option<u16>,
     /// What bounds the speed besides the window. Default: adaptive.
     pub rate: RateControl,
     /// What happens to a slow receiver. Default: demoted.
@@ -151,6 +155,7 @@ impl BulkConfig {
             packet: 1400,
             window: 1024,
             reserve: false,
+            block: Some(64),
             rate: RateControl::Adaptive { max: None },
             slow: SlowPolicy::Demote,
             slow_after: Duration::from_secs(1),
@@ -176,6 +181,7 @@ impl BulkConfig {
         Self {
             policy,
             repair: Repair::GoBackN,
+            block: None,
             packet,
             window,
             reserve: true,
@@ -216,6 +222,17 @@ impl BulkConfig {
             })
         {
             return refuse("rate", "a rate of 0 lets nothing be sent");
+        }
+        if let Some(block) = self.block {
+            if self.repair == Repair::GoBackN {
+                return refuse(
+                    "block",
+                    "go-back-N repeats everything: parity needs selective repeat",
+                );
+            }
+            if !(1..=1024).contains(&block) {
+                return refuse("block", "must be between 1 and 1024 packets");
+            }
         }
         if self.buffer_max < 2 * self.packet {
             return refuse("buffer_max", "must hold at least two packets");

@@ -7,6 +7,10 @@ pub struct Counters {
     pub packets_sent: u64,
     /// Data packets sent again.
     pub packets_repeated: u64,
+    /// Parity packets sent.
+    pub parity_sent: u64,
+    /// Data packets restored from parity.
+    pub packets_restored: u64,
     /// Data packets received.
     pub packets_received: u64,
     /// Of those, such as were here before.
@@ -36,6 +40,8 @@ impl Counters {
     pub(super) fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("packets sent", self.packets_sent);
         each("packets repeated", self.packets_repeated);
+        each("parity sent", self.parity_sent);
+        each("packets restored", self.packets_restored);
         each("packets received", self.packets_received);
         each("duplicates", self.duplicates);
         each("refused", self.refused);

@@ -10,6 +10,7 @@ use super::wire::{Message, Purpose};
 /// are told.
 pub fn inspect(_class: SocketClass, body: &[u8], _payload: &mut dyn FnMut(&[u8])) -> Inspected {
     let (kind, role) = match Message::decode(&Bytes::copy_from_slice(body)) {
+        Ok((_, Message::Data(data))) if data.header.parity.is_some() => ("parity", Role::Repair),
         Ok((_, Message::Data(data))) if data.header.again => ("repair", Role::Repair),
         Ok((_, Message::Data(_))) => ("data", Role::Data),
         Ok((_, Message::Announce(_))) => ("announce", Role::Control),

@@ -23,7 +23,10 @@
 //!   whatever the round trip; loss and round trips are measured without guessing which copy arrived.
 //! - **Passes.** The receivers of a pass move the window. Who comes late or is demoted listens, and the next pass goes
 //!   over what is missing then; a pass for one receiver is unicast.
-//! - **Memory** is bounded at both ends: two windows of packets at the sender, `buffer_max` at a receiver.
+//! - **Parity.** Where several receivers lose different packets, a block of them gets as many parity packets (Reed–Solomon)
+//!   as the receiver that misses most of it; where much is lost, before anybody has asked. Elsewhere packets are repeated.
+//! - **Memory** is bounded at both ends: two windows of packets at the sender, and a block, and parity for as many;
+//!   `buffer_max` at a receiver, which keeps what it restores others from besides.
 //!
 //! # Guarantees
 //!
@@ -33,7 +36,7 @@
 //!
 //! # Deviations from 001
 //!
-//! - Selective repeat beside go-back-N, repairs by stamp beside suppression for a fixed period, receiver-side suppression
+//! - Selective repeat and parity beside go-back-N, repairs by stamp beside suppression for a fixed period, receiver-side suppression
 //!   of NAKs as an option: [`BulkConfig::paper`] has the paper's choices.
 //! - The reservation (a Start, answered by every receiver) is acknowledged to the sender directly under every policy,
 //!   where the paper sends it by the protocol at hand.
@@ -45,6 +48,7 @@ mod counters;
 mod inspect;
 mod messages;
 mod outbox;
+mod parity;
 mod ranges;
 mod rate;
 mod receiver;

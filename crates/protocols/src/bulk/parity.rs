@@ -15,7 +15,10 @@ pub(super) fn shard_len(packet: usize) -> usize {
 }
 
 /// The parity packets of a block; none if the block is empty.
-pub(super) fn encode<'a>(packets: impl ExactSizeIterator<Item = &'a [u8]>, packet: usize) -> Vec<Bytes> {
+pub(super) fn encode<'a>(
+    packets: impl ExactSizeIterator<Item = &'a [u8]>,
+    packet: usize,
+) -> Vec<Bytes> {
     let (count, len) = (packets.len(), shard_len(packet));
     let Ok(mut encoder) = ReedSolomonEncoder::new(count, count, len) else {
         return Vec::new();
@@ -79,7 +82,11 @@ mod tests {
         for (count, packet) in [(1, 10), (2, 7), (20, 100), (64, 33)] {
             let block: Vec<Vec<u8>> = (0..count)
                 .map(|index| {
-                    let len = if index + 1 == count { packet / 2 } else { packet };
+                    let len = if index + 1 == count {
+                        packet / 2
+                    } else {
+                        packet
+                    };
                     (0..len).map(|_| rng.next_u64() as u8).collect()
                 })
                 .collect();

@@ -6,7 +6,8 @@
 //! | kind | from | after kind and number |
 //! |---|---|---|
 //! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again; index (2): 0; stamp (8); packet number (8); bytes of the stream |
-//! | 2 announce | sender | policy (1), its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm; packet size (4); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); description |
+//! | 8 parity | sender | as data: index of the parity packet; number of the first packet of its block; parity |
+//! | 2 announce | sender | policy (1), its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); description |
 //! | 3 start | sender | pass (2), flags (1): 1 answer, 2 data comes from the start; receivers in all (2), first (2), count (2), members (16 each) |
 //! | 4 report | receiver | see [`Report`] |
 //! | 5 poll | sender | pass (2), stamp (8), top: one past the highest packet sent (8), length plus one (varint) |
@@ -64,15 +65,18 @@ pub(super) struct DataHeader {
     /// The sender's count of transmissions.
     pub(super) stamp: u64,
     pub(super) number: u64,
+    /// It is this parity packet of the block that begins with the number.
+    pub(super) parity: Option<u16>,
 }
 
 impl DataHeader {
     pub(super) fn encode(self) -> [u8; DATA_HEADER] {
         let mut bytes = [0; DATA_HEADER];
         let flags = u8::from(self.answer) | u8::from(self.last) << 1 | u8::from(self.again) << 2;
-        bytes[0] = 1;
+        bytes[0] = if self.parity.is_some() { 8 } else { 1 };
         bytes[1..5].copy_from_slice(&self.transfer.to_be_bytes());
         bytes[5] = flags;
+        bytes[6..8].copy_from_slice(&self.parity.unwrap_or(0).to_be_bytes());
         bytes[8..16].copy_from_slice(&self.stamp.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.number.to_be_bytes());
         bytes
@@ -88,6 +92,8 @@ pub(super) struct Announce {
     pub(super) meet: bool,
     pub(super) confirm: bool,
     pub(super) packet: u32,
+    /// Packets of a block; 0 if there is no parity.
+    pub(super) block: u16,
     pub(super) length: Option<u64>,
     /// The longest delay of a multicast NAK, in microseconds.
     pub(super) nak_delay_us: Option<u64>,
@@ -196,7 +202,7 @@ impl Message {
         let kind = reader.u8("kind")?;
         let transfer = reader.u32("transfer")?;
         let message = match kind {
-            1 => Self::Data(data(&mut reader, transfer, bytes)?),
+            1 | 8 => Self::Data(data(&mut reader, transfer, bytes, kind == 8)?),
             2 => Self::Announce(announce(&mut reader, bytes)?),
             3 => Self::Start(start(&mut reader)?),
             4 => Self::Report(report(&mut reader, bytes)?),
@@ -275,9 +281,14 @@ fn reason(reader: &mut Reader<'_>) -> Result<String, DecodeError> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-fn data(reader: &mut Reader<'_>, transfer: u32, bytes: &Bytes) -> Result<Data, DecodeError> {
+fn data(
+    reader: &mut Reader<'_>,
+    transfer: u32,
+    bytes: &Bytes,
+    parity: bool,
+) -> Result<Data, DecodeError> {
     let flags = reader.u8("flags")?;
-    reader.u16("index")?;
+    let index = reader.u16("index")?;
     let header = DataHeader {
         transfer,
         answer: flags & 1 != 0,
@@ -285,6 +296,7 @@ fn data(reader: &mut Reader<'_>, transfer: u32, bytes: &Bytes) -> Result<Data, D
         again: flags & 4 != 0,
         stamp: reader.u64("stamp")?,
         number: packet(reader, "number")?,
+        parity: parity.then_some(index),
     };
     let body = bytes.slice(reader.position()..);
     reader.rest();
@@ -326,6 +338,7 @@ fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announce, DecodeEr
     if packet == 0 || packet as usize > super::BulkConfig::PACKET_MAX {
         return Err(reader.invalid("packet size", u64::from(packet)));
     }
+    let block = reader.u16("block")?;
     let length = reader.varint("length")?.checked_sub(1);
     if length.is_some_and(|length| length > NUMBER_MAX) {
         return Err(reader.invalid("length", NUMBER_MAX));
@@ -342,6 +355,7 @@ fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announce, DecodeEr
         meet: flags & 2 != 0,
         confirm: flags & 4 != 0,
         packet,
+        block,
         length,
         nak_delay_us: (nak_delay_us > 0).then_some(nak_delay_us),
         about,
@@ -358,7 +372,7 @@ fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
     let flags =
         u8::from(announce.go_back) | u8::from(announce.meet) << 1 | u8::from(announce.confirm) << 2;
     writer.u8(code).u32(parameter).u8(flags);
-    writer.u32(announce.packet);
+    writer.u32(announce.packet).u16(announce.block);
     writer.varint(one_more(announce.length));
     writer.varint(announce.nak_delay_us.unwrap_or(0));
     writer.put(&announce.about);
@@ -507,15 +521,19 @@ mod tests {
                 again: true,
                 stamp: 77,
                 number: 1 << 33,
+                parity: None,
             },
             body: Bytes::from_static(b"stream"),
         };
+        let mut parity = data.clone();
+        parity.header.parity = Some(7);
         let announce = Announce {
             policy: Policy::Tree { height: 6 },
             go_back: true,
             meet: true,
             confirm: false,
             packet: 1400,
+            block: 64,
             length: Some(0),
             nak_delay_us: None,
             about: Bytes::from_static(b"about"),
@@ -551,6 +569,7 @@ mod tests {
         };
         [
             Message::Data(data),
+            Message::Data(parity),
             Message::Announce(announce),
             Message::Start(start),
             Message::Report(report),
@@ -586,7 +605,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..9, bytes: Vec<u8>) {
+        fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..10, bytes: Vec<u8>) {
             let body: Bytes = [&[kind, 0, 0, 0, 1], &bytes[..]].concat().into();
             if let Ok((transfer, message)) = Message::decode(&body) {
                 prop_assert!(message.encode(transfer).len() <= body.len() + 2 * REASON_MAX);
@@ -594,7 +613,7 @@ mod tests {
         }
 
         #[test]
-        fn a_damaged_message_is_another_or_an_error(which in 0usize..9, at in 0usize..90, bit in 0u8..8) {
+        fn a_damaged_message_is_another_or_an_error(which in 0usize..10, at in 0usize..90, bit in 0u8..8) {
             let mut bytes = examples()[which].encode(1).to_vec();
             let at = at % bytes.len();
             bytes[at] ^= 1 << bit;

@@ -85,11 +85,19 @@ impl Blocks {
         if data.len() + parity.len() < count || data.len() >= count {
             return None;
         }
-        let data = data.iter().map(|(number, body)| ((number - first) as usize, &body[..]));
-        let extra = parity.iter().map(|(index, body)| (usize::from(*index), &body[..]));
+        let data = data
+            .iter()
+            .map(|(number, body)| ((number - first) as usize, &body[..]));
+        let extra = parity
+            .iter()
+            .map(|(index, body)| (usize::from(*index), &body[..]));
         let restored = parity::restore(count, self.packet, data, extra)?;
         let restored = restored.into_iter();
-        Some(restored.map(|(index, body)| (first + index as u64, body)).collect())
+        Some(
+            restored
+                .map(|(index, body)| (first + index as u64, body))
+                .collect(),
+        )
     }
 
     /// The blocks that have parity: their first packets, and how much.

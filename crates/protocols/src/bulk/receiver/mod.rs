@@ -9,6 +9,7 @@
 //!
 //! A receiver takes whatever data it hears from the moment that it has accepted, named or not.
 
+mod blocks;
 mod duty;
 mod store;
 
@@ -21,13 +22,16 @@ use bytes::Bytes;
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::{MemberId, Time};
 
+use self::blocks::Blocks;
 use self::duty::Place;
 use self::store::{Store, Taken};
 use super::config::{BulkConfig, Policy};
 use super::outbox::Context;
+use super::ranges::RangeSet;
 use super::transfer::{Acceptance, Failure, Notice, TransferId};
 use super::wire::{
-    Announce, Data, Finish, Message, NAME_MAX, Poll, Purpose, REASON_MAX, Report, Start, Status,
+    Announce, Data, DataHeader, Finish, Message, NAME_MAX, Poll, Purpose, REASON_MAX, Report,
+    Start, Status,
 };
 
 /// One transfer at a receiver.
@@ -42,6 +46,8 @@ pub(super) struct Receiver {
     told_received: bool,
     pass: u16,
     place: Place,
+    /// What parity can restore, if the sender sends any.
+    blocks: Option<Blocks>,
     /// One past the highest packet that was sent, as far as is known.
     top: u64,
     /// The highest stamp seen, when, and how many transmissions were received.
@@ -129,6 +135,7 @@ impl Receiver {
             told_received: false,
             pass: 0,
             place: Place::default(),
+            blocks: None,
             top: 0,
             seen: 0,
             seen_at: context.now,
@@ -150,6 +157,10 @@ impl Receiver {
         let Announce { packet, length, .. } = self.announce;
         let store = Store::new(packet, length, context.config.buffer_max, acceptance);
         self.state = State::Registering(store);
+        self.blocks = (self.announce.block > 0).then(|| {
+            let size = u64::from(self.announce.block);
+            Blocks::new(size, packet as usize, context.config.buffer_max)
+        });
         self.name = acceptance.name.slice(..acceptance.name.len().min(NAME_MAX));
         self.register(context);
         self.hand_over(context);
@@ -196,7 +207,12 @@ impl Receiver {
             self.seen = header.stamp;
             self.seen_at = context.now;
         }
+        if let Some(index) = header.parity {
+            self.handle_parity(context, header, index, body);
+            return;
+        }
         let before = store.next();
+        let kept = self.blocks.as_ref().map(|_| body.clone());
         let taken = store.take(header.number, header.last, self.announce.go_back, body);
         let possible = store
             .packets()
@@ -209,9 +225,66 @@ impl Receiver {
             Taken::Duplicate => context.counters.duplicates += 1,
             Taken::Refused => context.counters.refused += 1,
         }
+        if let (Taken::New, Some(blocks), Some(body)) = (taken, &mut self.blocks, kept) {
+            blocks.keep(header.number, body);
+        }
+        if taken == Taken::New {
+            self.restore(context, header.number);
+        }
         self.fulfil(context, taken == Taken::New, before, header.answer);
         self.hand_over(context);
         self.ask_for_missing(context);
+    }
+
+    fn handle_parity(
+        &mut self,
+        context: &mut Context<'_>,
+        header: DataHeader,
+        index: u16,
+        body: Bytes,
+    ) {
+        let (Some(store), Some(blocks)) = (self.state.store(), &mut self.blocks) else {
+            return;
+        };
+        let before = store.next();
+        let end = header.number + blocks.size();
+        let end = store.packets().unwrap_or(u64::MAX).min(end);
+        if (header.number..end).any(|number| !store.has(number)) {
+            // Parity comes when all of its block was sent.
+            self.top = self.top.max(end);
+            blocks.keep_parity(header.number, index, body);
+        }
+        let restored = self.restore(context, header.number);
+        self.fulfil(context, restored, before, header.answer);
+        self.hand_over(context);
+        self.ask_for_missing(context);
+    }
+
+    /// Restores what is missing of the block that `number` is in, if that can be done now; whether it was.
+    fn restore(&mut self, context: &mut Context<'_>, number: u64) -> bool {
+        let (Some(store), Some(blocks)) = (self.state.store_mut(), &mut self.blocks) else {
+            return false;
+        };
+        let first = number - number % blocks.size();
+        let packets = store.packets().unwrap_or(u64::MAX);
+        let count = packets.saturating_sub(first).min(blocks.size());
+        let mut any = false;
+        for (number, mut body) in blocks.restore(first, count as usize).unwrap_or_default() {
+            // Where the length is not known yet, blocks with parity are of full packets.
+            body.truncate(
+                store
+                    .len_of(number)
+                    .unwrap_or(self.announce.packet as usize),
+            );
+            let last = packets == number + 1;
+            if store.take(number, last, false, body) == Taken::New {
+                context.counters.packets_restored += 1;
+                any = true;
+            }
+        }
+        let complete = (first..first + count).all(|number| store.has(number));
+        blocks.forget(store.next(), complete.then_some(first));
+        any
     }
 
     /// Gives the user what is there, and says when that was all.
@@ -483,7 +556,11 @@ impl Receiver {
         } else {
             self.top
         };
-        let (missing, told) = list(store.missing(below), below);
+        let trimmed = (!whole).then_some(self.blocks.as_ref()).flatten();
+        let (missing, told) = match trimmed.and_then(|blocks| trim(store, blocks, below)) {
+            Some(missing) => list(missing.iter(), below),
+            None => list(store.missing(below), below),
+        };
         let limit = store.limit(self.top);
         self.told_limit = limit;
         Some(Report {
@@ -521,9 +598,10 @@ impl Receiver {
         self.timers.next()
     }
 
-    /// Bytes that are in memory for the user.
+    /// Bytes that are in memory, for the user or to restore others.
     pub(super) fn buffered(&self) -> u64 {
-        self.state.store().map_or(0, Store::buffered)
+        let parity = self.blocks.as_ref().map_or(0, Blocks::buffered);
+        self.state.store().map_or(0, Store::buffered) + parity
     }
 
     /// Whether its user has answered.
@@ -535,6 +613,28 @@ impl Receiver {
     fn policy(&self) -> Policy {
         self.announce.policy
     }
+}
+
+/// What is missing below `below`, less what the parity that is here will restore once the rest is; `None` if there is no
+/// parity.
+fn trim(store: &Store, blocks: &Blocks, below: u64) -> Option<RangeSet> {
+    let mut parities = blocks.parities().peekable();
+    parities.peek()?;
+    let mut missing = RangeSet::default();
+    for gap in store.missing(below) {
+        missing.insert(gap);
+    }
+    for (first, parity) in parities {
+        let block = first..(first + blocks.size()).min(below).max(first);
+        for number in block
+            .rev()
+            .filter(|number| !store.has(*number))
+            .take(parity)
+        {
+            missing.remove(number..number + 1);
+        }
+    }
+    Some(missing)
 }
 
 /// As many of the `gaps` below `below` as fit into a control message, and up to where they tell all.

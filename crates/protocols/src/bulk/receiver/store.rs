@@ -127,6 +127,13 @@ impl Store {
         Taken::New
     }
 
+    /// Bytes of packet `number`, if that is known.
+    pub(super) fn len_of(&self, number: u64) -> Option<usize> {
+        let start = number.checked_mul(self.packet)?;
+        let left = self.length?.checked_sub(start)?;
+        Some(left.min(self.packet) as usize)
+    }
+
     /// Whether a packet of `len` bytes can be number `number` of the stream.
     fn fits(&self, number: u64, last: bool, len: u64) -> bool {
         let start = number.saturating_mul(self.packet);
@@ -171,6 +178,11 @@ impl Store {
     /// The user is done with `bytes` that were handed over.
     pub(super) fn consumed(&mut self, bytes: u64) {
         self.unconsumed = self.unconsumed.saturating_sub(bytes);
+    }
+
+    /// Whether a packet is held.
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.held.contains(number)
     }
 
     /// The lowest packet that is missing.

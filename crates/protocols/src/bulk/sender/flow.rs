@@ -13,8 +13,6 @@ use super::super::transfer::{Outcome, PhaseKind};
 use super::super::wire::{DATA_HEADER, DataHeader, Message, Poll, Purpose, Report, Status};
 use super::{Sender, Timer};
 
-/// Transmissions that may overtake each other on the way without being taken for lost.
-const REORDERED_MAX: u64 = 3;
 /// A receiver that loses less than this share of transmissions is not slow for it.
 const LOSS_MIN: f64 = 0.03;
 
@@ -29,24 +27,66 @@ impl Sender {
             return None;
         }
         let limit = self.limit();
-        while let Some(number) = self.stream.next(limit) {
-            let Some(body) = self.stream.get(number).map(|slot| slot.body.clone()) else {
+        loop {
+            let repair = self.stream.next_repair();
+            let parity = self.parities.next().filter(|_| repair.is_none());
+            let number = repair.or_else(|| self.stream.next(limit));
+            let body = match (&parity, number) {
+                (Some((_, _, body)), _) => Some(body.clone()),
+                (None, Some(number)) => self.stream.get(number).map(|slot| slot.body.clone()),
+                (None, None) => None,
+            };
+            let Some(body) = body.filter(|body| buf.accepts(DATA_HEADER + body.len())) else {
                 break;
             };
-            if !buf.accepts(DATA_HEADER + body.len()) {
-                break;
-            }
             if !self.rate.allows(context.now) {
                 self.timers.set(Timer::Pace, self.rate.due(context.now));
                 break;
             }
-            self.send_packet(context, buf, number, &body, limit);
+            match (parity, number) {
+                (Some((first, index, _)), _) => {
+                    self.send_parity(context, buf, first, index, &body, limit);
+                }
+                (None, Some(number)) => self.send_packet(context, buf, number, &body, limit),
+                (None, None) => break,
+            }
         }
         self.arm(context);
         (!buf.is_empty()).then(|| Transmit {
             destination: self.destination(),
             class: SocketClass::Data,
         })
+    }
+
+    fn send_parity(
+        &mut self,
+        context: &mut Context<'_>,
+        buf: &mut TransmitBuf,
+        first: u64,
+        index: u16,
+        body: &Bytes,
+        limit: u64,
+    ) {
+        let stamp = self.stream.stamp(context.now);
+        self.parities.sent(first, stamp);
+        let header = DataHeader {
+            transfer: self.id.number,
+            answer: self.has_nothing_to_send(limit),
+            last: false,
+            again: true,
+            stamp,
+            number: first,
+            parity: Some(index),
+        };
+        self.packets += 1;
+        self.repeated += 1;
+        context.counters.parity_sent += 1;
+        self.rate.spend(DATA_HEADER + body.len());
+        buf.push(&[&header.encode(), body]);
+    }
+
+    fn has_nothing_to_send(&self, limit: u64) -> bool {
+        self.stream.next(limit).is_none() && self.parities.next().is_none()
     }
 
     fn send_packet(
@@ -65,9 +105,11 @@ impl Sender {
             Policy::Ack | Policy::Ring | Policy::Tree { .. } => false,
         };
         // After the last repair that can be sent nothing else would make anybody answer.
-        let repairs_end = again
-            && context.config.repair == Repair::Selective
-            && self.stream.next(limit).is_none();
+        let selective = context.config.repair == Repair::Selective;
+        if !again {
+            self.foresee(number);
+        }
+        let repairs_end = again && selective && self.has_nothing_to_send(limit);
         let header = DataHeader {
             transfer: self.id.number,
             answer: flagged || repairs_end || self.asks,
@@ -75,6 +117,7 @@ impl Sender {
             again,
             stamp,
             number,
+            parity: None,
         };
         self.asks = false;
         self.packets += 1;
@@ -201,34 +244,6 @@ impl Sender {
         (first * (1 << self.backoff.min(10))).min(config.rto_max)
     }
 
-    /// Has what the report misses sent again.
-    fn repair(&mut self, context: &mut Context<'_>, report: &Report) {
-        let margin = if report.answers { 0 } else { REORDERED_MAX };
-        let (now, seen) = (context.now, report.seen);
-        let suppression = context.config.suppression;
-        let is_due = |stamp: u64, sent| match suppression {
-            Some(period) => now - sent >= period,
-            None => stamp + margin <= seen,
-        };
-        match context.config.repair {
-            Repair::Selective => {
-                for gap in &report.missing {
-                    self.stream
-                        .repair(gap.clone(), |slot| is_due(slot.stamp, slot.sent));
-                }
-            }
-            Repair::GoBackN => {
-                let misses = !report.missing.is_empty();
-                let due = self.stream.first_sent().is_some_and(|(first, slot)| {
-                    report.next <= first && is_due(slot.stamp, slot.sent)
-                });
-                if misses && due {
-                    self.stream.go_back();
-                }
-            }
-        }
-    }
-
     /// Nothing has moved for too long.
     pub(super) fn ask_again(&mut self, context: &mut Context<'_>) -> Life {
         self.give_up_silent(context);
@@ -316,7 +331,7 @@ impl Sender {
         if self.phase != PhaseKind::Sending {
             return;
         }
-        let waits = self.stream.waits(self.limit());
+        let waits = self.stream.ahead() > 0 && self.has_nothing_to_send(self.limit());
         if waits != self.waits || self.timers.due(Timer::Retransmit).is_none() {
             self.waits = waits;
             let patience = if waits {

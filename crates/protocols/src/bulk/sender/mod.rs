@@ -11,6 +11,7 @@
 
 mod flow;
 mod peer;
+mod repair;
 mod stream;
 
 use alloc::collections::BTreeMap;
@@ -23,6 +24,7 @@ use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::{Destination, Incarnation, MemberId, Time};
 
 use self::peer::Peer;
+use self::repair::Parities;
 use self::stream::Stream;
 use super::config::{BulkConfig, NakRule, Policy, Repair};
 use super::outbox::Context;
@@ -52,6 +54,10 @@ pub(super) struct Sender {
     /// All that are waited for have what is below.
     base: u64,
     stream: Stream,
+    /// Packets of a block, and their parity.
+    block: Option<u16>,
+    packet: usize,
+    parities: Parities,
     rate: Rate,
     round_trip: Estimate,
     /// Time-outs in a row that brought no progress.
@@ -103,7 +109,15 @@ impl Sender {
             order: Vec::new(),
             told: 0,
             base: 0,
-            stream: Stream::new(config.packet, config.window, transfer.length),
+            stream: Stream::new(
+                config.packet,
+                config.window,
+                config.block.unwrap_or(1),
+                transfer.length,
+            ),
+            block: config.block,
+            packet: config.packet,
+            parities: Parities::default(),
             rate: Rate::new(config.rate, context.now),
             round_trip: Estimate::default(),
             backoff: 0,
@@ -153,6 +167,14 @@ impl Sender {
     }
 
     fn handle_register(&mut self, context: &mut Context<'_>, from: MemberId, report: &Report) {
+        let former = self
+            .peers
+            .keys()
+            .find(|peer| peer.node == from.node && peer.incarnation != from.incarnation);
+        if let Some(former) = former.copied() {
+            // A node has one life at a time: the one before is over.
+            self.settle(context, former, Outcome::Vanished);
+        }
         let late = self.phase != PhaseKind::Announcing;
         if let Some(peer) = self.peers.get_mut(&from) {
             peer.read(context.now, report);
@@ -284,6 +306,8 @@ impl Sender {
             if base > self.base {
                 self.base = base;
                 self.stream.release(base);
+                let size = self.block.map_or(1, u64::from);
+                self.parities.release(base - base % size);
             }
             return false;
         }
@@ -387,6 +411,7 @@ impl Sender {
         }
         self.base = needed.next_from(0).map_or(0, |range| range.start);
         self.stream.begin(needed);
+        self.parities.clear();
         self.set_phase(PhaseKind::Sending);
     }
 
@@ -494,6 +519,7 @@ impl Sender {
             meet: multicast_naks.is_some() || matches!(config.policy, Policy::Tree { .. }),
             confirm: self.transfer.confirm,
             packet: config.packet as u32,
+            block: config.block.unwrap_or(0),
             length: self.transfer.length,
             nak_delay_us: multicast_naks,
             about: self.transfer.about.clone(),
@@ -582,7 +608,7 @@ impl Sender {
 
     /// Bytes kept for repairs.
     pub(super) fn buffered(&self, packet: usize) -> u64 {
-        (self.stream.kept() * packet) as u64
+        ((self.stream.kept() + self.parities.kept()) * packet) as u64
     }
 
     /// Bytes that were sent and that not all have acknowledged.

@@ -7,6 +7,7 @@
 //! ```
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use bytes::{Bytes, BytesMut};
@@ -30,6 +31,9 @@ pub(super) struct Stream {
     /// Bytes of the stream, once they are known.
     pub(super) length: Option<u64>,
     window: usize,
+    /// Packets of a block: kept until nothing of the block is missing. 1 without parity.
+    block: u64,
+    base: u64,
     /// Packets that this pass sends.
     needed: RangeSet,
     kept: BTreeMap<u64, Slot>,
@@ -53,11 +57,13 @@ impl Stream {
     /// Stamps whose times are kept.
     const TIMES_MAX: usize = 8192;
 
-    pub(super) fn new(packet: usize, window: u32, length: Option<u64>) -> Self {
+    pub(super) fn new(packet: usize, window: u32, block: u16, length: Option<u64>) -> Self {
         Self {
             packet: packet as u64,
             length,
             window: window as usize,
+            block: u64::from(block.max(1)),
+            base: 0,
             needed: RangeSet::default(),
             kept: BTreeMap::new(),
             fill: 0,
@@ -81,6 +87,7 @@ impl Stream {
     pub(super) fn begin(&mut self, needed: RangeSet) {
         self.fill = needed.next_from(0).map_or(0, |range| range.start);
         self.cursor = self.fill;
+        self.base = self.fill;
         self.needed = needed;
         self.kept.clear();
         self.part.clear();
@@ -96,7 +103,7 @@ impl Stream {
 
     /// The bytes that should be offered next. Reading goes one window ahead of sending.
     pub(super) fn wanted(&self) -> Option<Range<u64>> {
-        let room = (2 * self.window).saturating_sub(self.kept.len());
+        let room = (2 * self.window + self.block as usize).saturating_sub(self.kept.len());
         if room == 0 || room < self.window / 4 && !self.kept.is_empty() {
             return None;
         }
@@ -174,13 +181,17 @@ impl Stream {
 
     /// Everybody that is waited for has all below `base`.
     pub(super) fn release(&mut self, base: u64) {
+        if base <= self.base {
+            return;
+        }
+        // What was never sent is nothing that anybody can have acknowledged, unless it was held before.
+        let sent = base.min(self.cursor).max(self.base);
+        self.ahead -= self.kept.range(self.base..sent).count();
+        self.base = base;
+        let whole_blocks = base - base % self.block;
         while let Some(entry) = self.kept.first_entry() {
-            if *entry.key() >= base {
+            if *entry.key() >= whole_blocks {
                 break;
-            }
-            // What was never sent is nothing that anybody can have acknowledged, unless it was held before.
-            if *entry.key() < self.cursor {
-                self.ahead -= 1;
             }
             entry.remove();
         }
@@ -190,7 +201,7 @@ impl Stream {
 
     /// Goes back to the first packet that is kept (go-back-N).
     pub(super) fn go_back(&mut self) {
-        if let Some((first, _)) = self.kept.first_key_value() {
+        if let Some((first, _)) = self.kept.range(self.base..).next() {
             self.cursor = *first;
             self.ahead = 0;
         }
@@ -198,17 +209,23 @@ impl Stream {
 
     /// The first packet that is kept and was sent.
     pub(super) fn first_sent(&self) -> Option<(u64, &Slot)> {
-        let (number, slot) = self.kept.first_key_value()?;
+        let (number, slot) = self.kept.range(self.base..).next()?;
         (slot.stamp > 0).then_some((*number, slot))
     }
 
     /// Has the packets of `missing` repaired that `wants` says yes to.
     pub(super) fn repair(&mut self, missing: Range<u64>, wants: impl Fn(&Slot) -> bool) {
+        let missing = missing.start.max(self.base)..missing.end.max(self.base);
         for (number, slot) in self.kept.range(missing) {
             if slot.stamp > 0 && wants(slot) {
                 self.repairs.insert(*number);
             }
         }
+    }
+
+    /// The next packet to be sent again.
+    pub(super) fn next_repair(&self) -> Option<u64> {
+        self.repairs.first().copied()
     }
 
     /// The next packet to send: a repair, or one in its turn below `limit` if the window is open.
@@ -267,11 +284,6 @@ impl Stream {
         self.top
     }
 
-    /// Whether everything offered was sent, and something of it is not acknowledged by all, or the window is closed.
-    pub(super) fn waits(&self, limit: u64) -> bool {
-        self.ahead > 0 && self.next(limit).is_none()
-    }
-
     /// Whether the window, or the room of a receiver, holds back a packet that is staged.
     pub(super) fn is_held_back(&self, limit: u64) -> bool {
         self.next(limit).is_none() && self.kept.range(self.cursor..).next().is_some()
@@ -282,9 +294,27 @@ impl Stream {
         self.length.is_some() && number + 1 == self.packets()
     }
 
+    /// The packets of the block that begins with `first`, if all of them are here.
+    pub(super) fn block(&self, first: u64) -> Option<Vec<&[u8]>> {
+        let end = self.block_end(first);
+        let kept = self.kept.range(first..end);
+        let bodies: Vec<&[u8]> = kept.map(|(_, slot)| &slot.body[..]).collect();
+        (bodies.len() as u64 == end - first).then_some(bodies)
+    }
+
+    /// Where the block that begins with `first` ends.
+    pub(super) fn block_end(&self, first: u64) -> u64 {
+        (first + self.block).min(self.packets())
+    }
+
     /// Packets that were sent in their turn and not released.
     pub(super) fn ahead(&self) -> usize {
         self.ahead
+    }
+
+    /// The most packets that are sent and not acknowledged.
+    pub(super) fn window(&self) -> usize {
+        self.window
     }
 
     /// Packets that are kept.
@@ -300,7 +330,7 @@ mod tests {
     use super::*;
 
     fn stream(length: Option<u64>) -> Stream {
-        let mut stream = Stream::new(10, 4, length);
+        let mut stream = Stream::new(10, 4, 1, length);
         let mut all = RangeSet::default();
         all.insert(0..stream.packets());
         stream.begin(all);
@@ -332,15 +362,12 @@ mod tests {
     fn the_window_closes_and_opens_by_what_is_released() {
         let mut stream = stream(Some(1000));
         offer_all(&mut stream, 1000);
-        assert_eq!(stream.kept(), 8, "two windows");
+        assert_eq!(stream.kept(), 9, "two windows, and a block");
         for number in 0..4 {
             assert_eq!(stream.next(u64::MAX), Some(number));
             stream.sent(Time::ZERO, number);
         }
-        assert_eq!(
-            (stream.next(u64::MAX), stream.waits(u64::MAX)),
-            (None, true)
-        );
+        assert_eq!((stream.next(u64::MAX), stream.ahead()), (None, 4));
         stream.release(1);
         assert_eq!(stream.next(u64::MAX), Some(4));
         assert_eq!(stream.next(4), None, "a receiver has no room");
@@ -350,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_pass_goes_over_what_is_needed_only() {
-        let mut stream = Stream::new(10, 4, Some(100));
+        let mut stream = Stream::new(10, 4, 1, Some(100));
         let mut needed = RangeSet::default();
         needed.insert(2..4);
         needed.insert(8..10);

@@ -126,11 +126,12 @@ fn the_defaults_get_through_heavy_loss_and_repeat_little_more_than_was_lost() {
     cluster.set_loss(0.2);
     send(&mut cluster, 2_000_000, Duration::from_secs(60));
     let counters = counters(&cluster, 0);
-    // With three receivers at 20 %, the expected number of transmissions of a packet is 1.63.
+    // Alone, each receiver needs 1.25 transmissions a packet; repeats without parity take 1.63 for three.
     let packets = 2_000_000_u64.div_ceil(1400);
-    let ratio = counters.packets_sent as f64 / packets as f64;
+    let sent = counters.packets_sent + counters.parity_sent;
+    let ratio = sent as f64 / packets as f64;
     assert!(
-        (1.5..1.8).contains(&ratio),
+        (1.25..1.55).contains(&ratio),
         "{ratio} transmissions a packet"
     );
     cluster.check();
@@ -176,7 +177,7 @@ fn multicast_naks_are_suppressed_where_another_receiver_has_asked() {
 }
 
 #[test]
-fn memory_of_the_sender_stays_within_two_windows() {
+fn memory_of_the_sender_stays_within_two_windows_and_a_block() {
     let config = BulkConfig {
         rate: RateControl::Window,
         window: 64,
@@ -193,7 +194,7 @@ fn memory_of_the_sender_stays_within_two_windows() {
             most = value;
         }
     });
-    assert!(most > 0 && most <= 2 * 64 * 1400, "{most} bytes");
+    assert!(most > 0 && most <= (2 * 64 + 64) * 1400, "{most} bytes");
 }
 
 #[test]
