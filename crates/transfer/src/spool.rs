@@ -74,6 +74,7 @@ impl Spool {
                 _ => failed(error.into()),
             }
         })?;
+        remove_streams(&folder).map_err(failed)?;
         Ok(Self {
             target: target.into(),
             folder,
@@ -104,8 +105,8 @@ impl Spool {
         }
     }
 
-    /// A file of this name in the folder.
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
+    /// Where a stream called `name` is kept until it is complete. One that breaks off is of no use.
+    pub(crate) fn stream(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
@@ -114,8 +115,10 @@ impl Spool {
         let in_use: Vec<PathBuf> = in_use.iter().map(|id| self.folder(id).path).collect();
         let mut folders = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            if !in_use.contains(&path) {
+            let entry = entry?;
+            let path = entry.path();
+            // A stream that is under way is a file.
+            if entry.file_type()?.is_dir() && !in_use.contains(&path) {
                 let journal = fs::metadata(path.join("journal"));
                 folders.push((journal.and_then(|journal| journal.modified()).ok(), path));
             }
@@ -123,10 +126,7 @@ impl Spool {
         folders.sort();
         let surplus = folders.len().saturating_sub(keep);
         for (_, path) in &folders[..surplus] {
-            match path.is_dir() {
-                true => fs::remove_dir_all(path)?,
-                false => fs::remove_file(path)?,
-            }
+            fs::remove_dir_all(path)?;
         }
         Ok(())
     }
@@ -137,6 +137,17 @@ impl Drop for Spool {
         // It stays if a transfer that can be resumed is in it.
         let _ = fs::remove_dir(&self.folder);
     }
+}
+
+/// Removes what a receiver that was killed left of streams: they cannot be resumed.
+fn remove_streams(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// What is kept of one transfer.
@@ -309,11 +320,17 @@ mod tests {
                 .set_modified(std::time::UNIX_EPOCH + hour * age as u32)
                 .unwrap();
         }
+        let stream = spool.stream("under-way");
+        fs::write(&stream, "").unwrap();
         spool.trim(2, &ids[..1]).unwrap();
+        assert!(stream.exists());
         let left: Vec<bool> = ids
             .iter()
             .map(|id| spool.folder(id).path.exists())
             .collect();
         assert_eq!(left, [true, false, true, true]);
+        drop(spool);
+        Spool::open(&scratch.path("out")).unwrap();
+        assert!(!stream.exists(), "nobody can go on with it");
     }
 }
