@@ -176,6 +176,11 @@ impl Sender {
     /// Has `count` more parity packets of a block sent; false if there are not as many.
     fn demand(&mut self, first: u64, count: usize) -> bool {
         let packet = self.packet;
+        let packets = self.stream.block_end(first) - first;
+        if self.transfer.length.is_none() && packets < self.block.map_or(1, u64::from) {
+            // Who does not know yet where the stream ends does not know how many packets this block has.
+            return false;
+        }
         let block = self.parities.blocks.entry(first).or_default();
         if block.parity.is_empty() {
             let Some(bodies) = self.stream.block(first) else {
