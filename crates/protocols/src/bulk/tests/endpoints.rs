@@ -381,3 +381,30 @@ fn any_datagrams_of_a_stranger_change_nothing_for_the_others() {
         net.has_stream(1, 0) && net.has_stream(2, 0)
     });
 }
+
+#[test]
+fn parity_repairs_streams_of_known_and_of_open_length() {
+    let wide = BulkConfig {
+        window: 256,
+        policy: Policy::Nak { poll: 32 },
+        slow: SlowPolicy::Wait,
+        ..config()
+    };
+    for length in [Some(600_321), None] {
+        let mut net = Net::new(5, &wide, 600_321);
+        net.loss = vec![0.0, 0.15, 0.15, 0.15, 0.15];
+        let id = net.send(Transfer {
+            length,
+            ..file(0, Wanted::Count(4))
+        });
+        if length.is_none() {
+            net.run(Duration::from_secs(5));
+            let now = net.now;
+            net.endpoints[0].finish(now, id);
+        }
+        net.must(Duration::from_secs(10), Net::is_sent);
+        assert!((1..5).all(|index| net.has_stream(index, 0)));
+        let restored = (1..5).map(|index| net.endpoints[index].counters().packets_restored);
+        assert!(restored.sum::<u64>() > 100);
+    }
+}
