@@ -2,7 +2,9 @@
 //!
 //! - [`fuzz`]: the bodies of the fuzz targets.
 //! - [`live`]: the real binary on the hosts of a test bed.
+//! - [`swarm`]: what the swarm runs beside the ring.
 #![forbid(unsafe_code)]
 
 pub mod fuzz;
 pub mod live;
+pub mod swarm;

@@ -55,6 +55,8 @@ pub struct SwarmConfig {
     pub rest: Duration,
     /// Events after which a world is taken for one that spins. Default 50 million.
     pub events_max: u64,
+    /// What the line that runs a seed again says beside the seed, such as `--protocol bulk`. Default nothing.
+    pub options: &'static str,
 }
 
 impl Default for SwarmConfig {
@@ -73,6 +75,7 @@ impl Default for SwarmConfig {
             healed_loss_max: 0.02,
             rest: Duration::from_secs(1),
             events_max: 50_000_000,
+            options: "",
         }
     }
 }
@@ -218,9 +221,13 @@ impl RangeReport {
     }
 }
 
-/// The line that runs a seed again.
-pub fn replay(seed: u64) -> String {
-    format!("cargo xtask swarm --seeds {seed}..{} --trace", seed + 1)
+/// The line that runs a seed again with these options.
+pub fn replay(seed: u64, options: &str) -> String {
+    let space = if options.is_empty() { "" } else { " " };
+    format!(
+        "cargo xtask swarm --seeds {seed}..{}{space}{options} --trace",
+        seed + 1
+    )
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ impl<'a, P: Ordered> Run<'a, P> {
             configurations: config.configurations,
             keep_payloads: false,
             events_max: config.events_max,
-            replay: replay(scenario.seed),
+            replay: replay(scenario.seed, config.options),
             ..ClusterConfig::new(scenario.hosts, scenario.seed)
         };
         let mut cluster = Cluster::with_factory(cluster_config, factory);
