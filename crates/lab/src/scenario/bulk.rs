@@ -32,6 +32,16 @@ pub(super) fn read(section: &Section<'_>) -> Result<MessagesConfig> {
             ("selective", Repair::Selective),
         ])
     })?;
+    // Parity goes with selective repeat only.
+    bulk.block = match bulk.repair {
+        Repair::GoBackN => None,
+        Repair::Selective => section.or("block", bulk.block, |entry| {
+            Ok(match entry.number_in(0, 1_024)? {
+                0 => None,
+                packets => Some(packets as u16),
+            })
+        })?,
+    };
     bulk.reserve = section.or("reserve", bulk.reserve, Entry::boolean)?;
     bulk.rate = section.or("rate", bulk.rate, rate)?;
     bulk.slow = section.or("slow", bulk.slow, |entry| {
