@@ -38,6 +38,7 @@ const LIBRARIES: &[&str] = &[
     "groupcast-client",
     "groupcast-daemon",
     "groupcast-lab",
+    "groupcast-transfer",
 ];
 
 const RULES: &[Rule] = &[
@@ -62,6 +63,10 @@ const RULES: &[Rule] = &[
             "groupcast-protocols",
             "groupcast-session",
         ],
+    ),
+    rule(
+        "groupcast-transfer",
+        &["groupcast-core", "groupcast-net", "groupcast-protocols"],
     ),
     rule(
         "groupcast-lab",

@@ -29,6 +29,8 @@ pub struct Outcome {
     /// The run ended in quiescence: nothing was in flight and nobody had work left. Only then must members that are
     /// [`Ending::Alive`] have delivered everything. Default: false.
     pub complete: bool,
+    /// The protocol has no configurations (bulk), so nobody needs to be in one. Default: false.
+    pub without_configurations: bool,
     /// What must have come about by the end. Default: nothing.
     pub together: Vec<Together>,
 }

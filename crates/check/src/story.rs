@@ -9,6 +9,7 @@
 //! a deliver a1 1a:7            (service and digest: as submitted before in the story)
 //! a regular 1a abc             a transitional 1a ab
 //! a view GROUP VIEW x,y        a leave        a crash
+//! a account a1 bc d            (complete at b and c, failed at d; - for nobody)
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,6 +86,11 @@ impl Story {
             .map(|(who, _)| (*who, Ending::Alive));
         self.outcome.endings = alive.collect();
         self.outcome.complete = true;
+        self
+    }
+
+    pub(crate) fn without_configurations(mut self) -> Self {
+        self.outcome.without_configurations = true;
         self
     }
 
@@ -172,6 +178,14 @@ fn observation(
             view: (*view).to_owned(),
             members: members.split(',').map(str::to_owned).collect(),
         },
+        ("account", [id, complete, failed]) => {
+            let list = |members: &&str| letters(members.trim_start_matches('-'));
+            Observation::Account {
+                id: message(id),
+                complete: list(complete),
+                failed: list(failed),
+            }
+        }
         _ => panic!("not a sentence: {verb} {words:?}"),
     }
 }

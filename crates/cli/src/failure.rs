@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Failed,
     /// What was asked for makes no sense: 2.
     Usage,
+    /// It was done, but not for everybody: 3.
+    SomeReceivers,
 }
 
 impl Failure {
@@ -40,6 +42,14 @@ impl Failure {
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self {
             exit: Exit::Usage,
+            ..Self::failed(message)
+        }
+    }
+
+    /// It was done, but not for everybody.
+    pub(crate) fn some_receivers(message: impl fmt::Display) -> Self {
+        Self {
+            exit: Exit::SomeReceivers,
             ..Self::failed(message)
         }
     }
@@ -82,6 +92,7 @@ impl Failure {
         match self.exit {
             Exit::Failed => ExitCode::from(1),
             Exit::Usage => ExitCode::from(2),
+            Exit::SomeReceivers => ExitCode::from(3),
         }
     }
 }

@@ -19,6 +19,7 @@ mod status;
 mod sub;
 mod table;
 mod target;
+mod transfer;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,10 @@ enum Command {
     Sub(sub::Args),
     /// Send messages to groups: lines of a file or of stdin, or generated ones.
     Pub(publish::Args),
+    /// Send files, directories or a pipe to many receivers at once; needs no daemon.
+    Send(Box<transfer::send::Args>),
+    /// Receive what is sent to a group: files into a directory, or a pipe.
+    Recv(Box<transfer::receive::Args>),
     /// Show the state of a daemon.
     Status(status::Args),
     /// List the groups that have members, and who they are.
@@ -65,6 +70,8 @@ fn main() -> ExitCode {
         Command::Daemon(args) => daemon::run(*args),
         Command::Sub(args) => sub::run(&args),
         Command::Pub(args) => publish::run(&args),
+        Command::Send(args) => transfer::send::run(*args),
+        Command::Recv(args) => transfer::receive::run(*args),
         Command::Status(args) => status::run(&args),
         Command::Groups(args) => groups::run(&args),
         Command::Check(args) => check::run(&args),

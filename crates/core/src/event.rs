@@ -1,4 +1,4 @@
-//! What a protocol tells its user: deliveries and configurations.
+//! What a protocol tells its user: deliveries, configurations, accounts.
 
 use alloc::vec::Vec;
 
@@ -15,6 +15,8 @@ pub enum Event {
     Deliver(Delivery),
     /// A configuration is installed.
     Configuration(Configuration),
+    /// It is settled what became of a message of this member's own at every receiver.
+    Account(Account),
     /// There is room again after a `submit` was refused for want of it.
     Writable,
     /// Another process with this member's name is alive. The one that has run for less time is told, and should stop.
@@ -69,4 +71,16 @@ pub struct Configuration {
     pub members: Vec<MemberId>,
     /// Of those absent since the configuration before: who said good-bye (the others crashed or are cut off).
     pub left: Vec<MemberId>,
+}
+
+/// What became of a message at every receiver that took part or was required. Only protocols that account for their
+/// receivers tell it (bulk), at the sender, once a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Account {
+    /// Which message.
+    pub id: MessageId,
+    /// Who has all of it.
+    pub complete: Vec<MemberId>,
+    /// Who does not, or vanished before it said so. One that never came has the incarnation 0.
+    pub failed: Vec<MemberId>,
 }

@@ -1,11 +1,11 @@
-//! What an observer at one member sees: submissions, deliveries, configurations, the end of a life.
+//! What an observer at one member sees: submissions, deliveries, configurations, accounts, the end of a life.
 //!
 //! These are the histories that the checker judges, whether from the simulator or from a live daemon. They carry no
 //! times and no internals. Payloads appear as a digest.
 
 use alloc::vec::Vec;
 
-use crate::event::{Configuration, ConfigurationKind, Delivery, Event, Place};
+use crate::event::{Account, Configuration, ConfigurationKind, Delivery, Event, Place};
 use crate::id::{ConfigId, MemberId, MessageId, fnv1a};
 use crate::service::Service;
 use crate::transmit::SocketClass;
@@ -56,7 +56,7 @@ pub enum Observation {
         id: MessageId,
         /// What it was promised.
         service: Service,
-        /// Where in the order; `None` for an unreliable one.
+        /// Where in the order; `None` for an unreliable one, and of a protocol without configurations.
         place: Option<Place>,
         /// Of its payload.
         digest: u64,
@@ -69,6 +69,15 @@ pub enum Observation {
         id: ConfigId,
         /// In ascending order.
         members: Vec<MemberId>,
+    },
+    /// The member learned what became of a message of its own at every receiver.
+    Account {
+        /// Which.
+        id: MessageId,
+        /// Who has all of it.
+        complete: Vec<MemberId>,
+        /// Who does not, or may not.
+        failed: Vec<MemberId>,
     },
     /// The member's user saw a new view of a process group, at this place of its history.
     GroupView {
@@ -106,6 +115,15 @@ impl Observation {
                 kind: *kind,
                 id: *id,
                 members: members.clone(),
+            }),
+            Event::Account(Account {
+                id,
+                complete,
+                failed,
+            }) => Some(Self::Account {
+                id: *id,
+                complete: complete.clone(),
+                failed: failed.clone(),
             }),
             Event::Left => Some(Self::Leave),
             Event::Writable | Event::NameInUse { .. } => None,

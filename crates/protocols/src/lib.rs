@@ -1,5 +1,6 @@
 //! The protocols of groupcast as sans-IO state machines, one folder each.
 //!
+//! - [`bulk`]: one stream to many receivers under four policies of acknowledgement (001).
 //! - [`flood`]: bare multicast, for comparison.
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony (002).
 //!
@@ -12,6 +13,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod bulk;
 pub mod flood;
 pub mod registry;
 pub mod ring;

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use groupcast_core::trace::Inspect;
 use groupcast_core::{MemberId, Ordered, Rng, Time};
 
-use crate::{flood, ring};
+use crate::{bulk, flood, ring};
 
 /// A protocol that carries messages in a group.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,30 @@ pub const ORDERED: &[Family] = &[Family {
     build: ring::build,
     inspect: ring::inspect,
 }];
+
+/// The policies of bulk transfers, with a message a transfer: what one sender sends comes in its order.
+pub const BULK: &[Family] = &[
+    Family {
+        name: "bulk-ack",
+        build: bulk::build_ack,
+        inspect: bulk::inspect,
+    },
+    Family {
+        name: "bulk-nak",
+        build: bulk::build_nak,
+        inspect: bulk::inspect,
+    },
+    Family {
+        name: "bulk-ring",
+        build: bulk::build_ring,
+        inspect: bulk::inspect,
+    },
+    Family {
+        name: "bulk-tree",
+        build: bulk::build_tree,
+        inspect: bulk::inspect,
+    },
+];
 
 /// Bare multicast, which promises nothing: what the others are compared with.
 pub const FLOOD: Family = Family {

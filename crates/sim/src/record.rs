@@ -82,6 +82,17 @@ impl TraceHash {
                     self.absorb(groupcast_core::trace::digest(text.as_bytes()));
                 }
             }
+            Observation::Account {
+                id,
+                complete,
+                failed,
+            } => {
+                self.absorb(8);
+                self.message(*id);
+                self.absorb(complete.len() as u64);
+                let all = complete.iter().chain(failed);
+                all.for_each(|member| self.member(*member));
+            }
             Observation::Leave => self.absorb(6),
             Observation::Crash => self.absorb(7),
         }

@@ -1,6 +1,6 @@
-//! The swarm of the ring: thousands of seeds, each a random group with random faults, judged by the checker.
+//! The swarm: thousands of seeds, each a random group with random faults, judged by the checker.
 //!
-//! A seed that fails prints the line that runs it again. `--plant` breaks a rule of the ring on purpose, to show that
+//! Of the ring unless told otherwise. A seed that fails prints the line that runs it again. `--plant` breaks a rule of the ring on purpose, to show that
 //! the swarm finds it.
 
 use std::io::Write as _;
@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use groupcast_core::Rng;
+use groupcast_core::{Ordered, Rng};
 use groupcast_protocols::ring::{Planted, Ring, RingConfig, TokenPriority};
 use groupcast_sim::swarm::{RangeReport, Scenario, SeedReport, Swarm, SwarmConfig, replay};
 use groupcast_sim::{Factory, Trace, TraceLevel};
+use groupcast_suite::swarm;
 use serde_json::json;
 
 const HELP: &str = "\
@@ -21,6 +22,7 @@ The swarm: seeded groups with random faults in the simulator, judged by the chec
 
 Usage: swarm --seeds A..B [OPTIONS]
 
+  --protocol NAME      ring (the default) or bulk: each seed another policy and other settings
   --jobs N             threads (default: one a core)
   --plant NAME         break a rule of the ring on purpose
   --list-plants        name the rules that can be broken
@@ -40,8 +42,26 @@ const TRIALS: usize = 300;
 /// Every how many seeds a line of progress is printed.
 const PROGRESS: u64 = 1_000;
 
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Protocol {
+    #[default]
+    Ring,
+    Bulk,
+}
+
+impl Protocol {
+    /// What the line that runs a seed again says of it.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Ring => "",
+            Self::Bulk => "--protocol bulk",
+        }
+    }
+}
+
 #[derive(Default)]
 struct Options {
+    protocol: Protocol,
     seeds: Range<u64>,
     jobs: usize,
     plant: Option<Planted>,
@@ -83,6 +103,13 @@ fn parse(args: &[String]) -> Result<Options, String> {
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("{arg} needs a value"));
         match arg.as_str() {
+            "--protocol" => {
+                options.protocol = match value()?.as_str() {
+                    "ring" => Protocol::Ring,
+                    "bulk" => Protocol::Bulk,
+                    other => return Err(format!("--protocol wants ring or bulk, not {other}")),
+                };
+            }
             "--seeds" => options.seeds = seeds(value()?)?,
             "--jobs" => {
                 let jobs = value()?.parse().ok().filter(|jobs| *jobs > 0);
@@ -102,6 +129,9 @@ fn parse(args: &[String]) -> Result<Options, String> {
             other => return Err(format!("{other} is not an option")),
         }
     }
+    if options.plant.is_some() && options.protocol != Protocol::Ring {
+        return Err("--plant breaks rules of the ring: leave --protocol out".to_owned());
+    }
     if options.seeds.is_empty() {
         return Err("--seeds A..B is missing, with A below B".to_owned());
     }
@@ -119,9 +149,18 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 /// Whether all went as it should.
 fn run(options: &Options) -> bool {
     let plant = options.plant;
-    let swarm = Swarm::new(SwarmConfig::default(), move |scenario| {
-        ring(scenario, plant)
-    });
+    match options.protocol {
+        Protocol::Ring => run_swarm(
+            options,
+            &Swarm::new(SwarmConfig::default(), move |scenario| {
+                ring(scenario, plant)
+            }),
+        ),
+        Protocol::Bulk => run_swarm(options, &swarm::bulk(options.protocol.option())),
+    }
+}
+
+fn run_swarm<P: Ordered + 'static>(options: &Options, swarm: &Swarm<P>) -> bool {
     if let Some(level) = options.trace {
         let scenario = swarm.scenario(options.seeds.start);
         eprint!("{scenario}");
@@ -180,7 +219,7 @@ fn ring(scenario: &Scenario, plant: Option<Planted>) -> Factory<Ring> {
 }
 
 fn print_failure(options: &Options, report: &SeedReport) {
-    let again = replay(report.seed);
+    let again = replay(report.seed, options.protocol.option());
     if options.json {
         println!(
             "{}",

@@ -16,13 +16,14 @@ pub use frames::frames;
 pub use groups::groups;
 pub use history::history;
 pub use node::node;
-pub use ordered::ring;
+pub use ordered::{bulk, ring};
 
 /// A target: its name, which is also that of its corpus, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    ("bulk", bulk),
     ("frames", frames),
     ("groups", groups),
     ("history", history),

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use groupcast_check::{Checker, Outcome};
 use groupcast_core::trace::{Observation, digest};
 use groupcast_core::{Destination, Ordered, Rng, Service, Time, TransmitBuf};
-use groupcast_protocols::registry::{Family, ORDERED};
+use groupcast_protocols::registry::{BULK, Family, ORDERED};
 
 use super::{Script, member};
 
@@ -28,6 +28,12 @@ pub fn ring(script: &[u8]) {
         .find(|family| family.name == "ring")
         .expect("the registry lists the ring");
     ordered(family, script);
+}
+
+/// Plays `script` to three members that send each other messages in bulk; its first byte chooses the policy.
+pub fn bulk(script: &[u8]) {
+    let (policy, script) = script.split_first().unwrap_or((&0, &[]));
+    ordered(&BULK[usize::from(*policy) % BULK.len()], script);
 }
 
 fn ordered(family: &Family, script: &[u8]) {

@@ -19,19 +19,21 @@ pub(crate) struct Life {
     pub(crate) ended: Option<Ending>,
     /// The highest number of a message that it submitted.
     pub(crate) submitted: u64,
+    /// The highest number of a message of its own that it accounted for.
+    pub(crate) accounted: u64,
     /// The messages that it sent, by number, as far as anybody named them.
     pub(crate) numbers: BTreeMap<u64, MessageIx>,
     /// Its stays in regular configurations, in order.
     pub(crate) stays: Vec<Stay>,
     /// The highest counter of a regular configuration that it installed.
     pub(crate) counter: u64,
-    /// Of each sender, the highest number of an ordered message that it delivered.
+    /// Of each sender, the highest number of a message that it delivered; unreliable ones do not count.
     heard: Vec<u64>,
     /// Where the last ordered message that it delivered stands.
     pub(crate) last: Option<Spot>,
     /// The ordered messages that it delivered, in order.
     log: Vec<MessageIx>,
-    /// The same as a set: bit `i` for message `i`.
+    /// The same as a set, with those that have no place though they are promised: bit `i` for message `i`.
     delivered: Vec<u64>,
 }
 
@@ -60,6 +62,7 @@ impl Life {
             lines: 0,
             ended: None,
             submitted: 0,
+            accounted: 0,
             numbers: BTreeMap::new(),
             stays: Vec::new(),
             counter: 0,
@@ -78,6 +81,16 @@ impl Life {
         number: u64,
         spot: Spot,
     ) -> bool {
+        if !self.receive(message, sender, number) {
+            return false;
+        }
+        self.log.push(message);
+        self.last = Some(spot);
+        true
+    }
+
+    /// Enters the delivery of a message that has no place, though it is promised; false if it was delivered before.
+    pub(super) fn receive(&mut self, message: MessageIx, sender: MemberIx, number: u64) -> bool {
         let (word, bit) = (message.get() / 64, 1 << (message.get() % 64));
         if word >= self.delivered.len() {
             self.delivered.resize(word + 1, 0);
@@ -91,8 +104,6 @@ impl Life {
         let heard = &mut self.heard[sender.get()];
         *heard = number.max(*heard);
         self.delivered[word] |= bit;
-        self.log.push(message);
-        self.last = Some(spot);
         true
     }
 
@@ -112,13 +123,13 @@ impl Life {
         }
     }
 
-    /// Whether it delivered the ordered message.
+    /// Whether it delivered the message; of an unreliable one it is not known.
     pub(crate) fn has(&self, message: MessageIx) -> bool {
         let word = self.delivered.get(message.get() / 64);
         word.is_some_and(|word| word & (1 << (message.get() % 64)) != 0)
     }
 
-    /// The highest number of an ordered message of `sender` that it delivered.
+    /// The highest number of a message of `sender` that it delivered; unreliable ones do not count.
     pub(crate) fn heard(&self, sender: MemberIx) -> u64 {
         self.heard.get(sender.get()).copied().unwrap_or(0)
     }

@@ -95,6 +95,15 @@ pub(crate) struct Sighting {
     pub(crate) spot: Option<Spot>,
 }
 
+/// What the sender of a message said became of it.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// Who said it.
+    pub(crate) by: MemberIx,
+    /// Who has all of it.
+    pub(crate) complete: Box<[MemberId]>,
+}
+
 /// What is known about a regular configuration.
 #[derive(Debug)]
 pub(crate) struct Config {
@@ -137,6 +146,11 @@ pub(crate) enum Step<'a> {
         config: ConfigIx,
         set: SetIx,
     },
+    Account {
+        message: MessageIx,
+        complete: &'a [MemberId],
+        failed: &'a [MemberId],
+    },
     GroupView {
         group: GroupIx,
         view: Option<ViewIx>,
@@ -159,6 +173,7 @@ pub(crate) struct Ledger {
     set_ids: BTreeMap<Box<[MemberId]>, SetIx>,
     transitions: BTreeMap<(ConfigIx, ConfigIx), Transition>,
     views: Views,
+    accounts: BTreeMap<MessageIx, Account>,
     deliveries: u64,
 }
 
@@ -195,6 +210,15 @@ impl Ledger {
                 kind: *kind,
                 config: self.config_ix(*id),
                 set: self.set_ix(members),
+            },
+            Observation::Account {
+                id,
+                complete,
+                failed,
+            } => Step::Account {
+                message: self.message_ix(*id),
+                complete,
+                failed,
             },
             Observation::GroupView {
                 group,
@@ -252,6 +276,17 @@ impl Ledger {
                 self.enter_delivery(observer, message, sighting);
             }
             Step::Install { kind, config, set } => self.enter_install(observer, kind, config, set),
+            Step::Account {
+                message, complete, ..
+            } => {
+                let account = Account {
+                    by: observer,
+                    complete: complete.into(),
+                };
+                let number = self.messages[message.get()].id.number;
+                life.accounted = life.accounted.max(number);
+                self.accounts.entry(message).or_insert(account);
+            }
             Step::GroupView {
                 group,
                 view,
@@ -274,7 +309,12 @@ impl Ledger {
         let message = &mut self.messages[ix.get()];
         let is_first = message.sighting.is_none();
         message.sighting.get_or_insert(sighting);
-        let Some(spot) = sighting.spot else { return };
+        let Some(spot) = sighting.spot else {
+            if sighting.service != Service::Unreliable {
+                life.receive(ix, message.sender, message.id.number);
+            }
+            return;
+        };
         if !life.deliver(ix, message.sender, message.id.number, spot) {
             return;
         }
@@ -422,6 +462,13 @@ impl Ledger {
 
     pub(crate) fn transitions(&self) -> impl Iterator<Item = ((ConfigIx, ConfigIx), &Transition)> {
         self.transitions.iter().map(|(key, value)| (*key, value))
+    }
+
+    /// What senders said became of their messages.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = (MessageIx, &Account)> {
+        self.accounts
+            .iter()
+            .map(|(message, account)| (*message, account))
     }
 
     pub(crate) fn views(&self) -> &Views {

@@ -38,6 +38,12 @@ pub(super) enum Line<'a> {
         config: ConfigText,
         members: Vec<MemberText>,
     },
+    Account {
+        sender: MemberText,
+        number: u64,
+        complete: Vec<MemberText>,
+        failed: Vec<MemberText>,
+    },
     View {
         group: String,
         view: String,
@@ -108,7 +114,17 @@ impl Line<'_> {
                     Kind::Transitional => ConfigurationKind::Transitional,
                 },
                 id: config.0,
-                members: members.into_iter().map(|member| member.0).collect(),
+                members: members_of(members),
+            },
+            Self::Account {
+                sender,
+                number,
+                complete,
+                failed,
+            } => Observation::Account {
+                id: message(sender, number),
+                complete: members_of(complete),
+                failed: members_of(failed),
             },
             Self::View {
                 group,
@@ -123,6 +139,10 @@ impl Line<'_> {
             Self::Crash => Observation::Crash,
         })
     }
+}
+
+fn members_of(texts: Vec<MemberText>) -> Vec<MemberId> {
+    texts.into_iter().map(|member| member.0).collect()
 }
 
 fn message(sender: MemberText, number: u64) -> MessageId {

@@ -133,9 +133,24 @@ pub fn write_line(line: &mut String, observation: &Observation) {
                     r#"{{"event":"configuration","kind":"{kind}","config":"{id}","members":["#
                 ),
             );
-            push_list(line, members, |line, member| {
-                push(line, format_args!("\"{member}\""));
-            });
+            push_list(line, members, push_member);
+            line.push_str("]}");
+        }
+        Observation::Account {
+            id,
+            complete,
+            failed,
+        } => {
+            push(
+                line,
+                format_args!(
+                    r#"{{"event":"account","sender":"{}","number":{},"complete":["#,
+                    id.sender, id.number
+                ),
+            );
+            push_list(line, complete, push_member);
+            line.push_str(r#"],"failed":["#);
+            push_list(line, failed, push_member);
             line.push_str("]}");
         }
         Observation::GroupView {
@@ -164,6 +179,10 @@ fn push(line: &mut String, text: std::fmt::Arguments<'_>) {
 /// As a JSON string.
 fn push_text(line: &mut String, text: &str) {
     line.push_str(&serde_json::Value::from(text).to_string());
+}
+
+fn push_member(line: &mut String, member: &MemberId) {
+    push(line, format_args!("\"{member}\""));
 }
 
 fn push_list<T>(line: &mut String, items: &[T], each: impl Fn(&mut String, &T)) {

@@ -6,7 +6,8 @@
 //! - In a regular configuration nobody skips: who delivers a message there has delivered everything that anybody
 //!   delivers with an earlier place in that configuration. (In a transitional configuration messages may be missing
 //!   that no member of it has.)
-//! - An unreliable message has no place; every other one has.
+//! - An unreliable message has no place; every other one has, at a member that has installed a configuration. Protocols
+//!   without configurations (bulk) carry `reliable` and `fifo`, without a place.
 //!
 //! EVS 6 (totally ordered delivery); DESIGN section 15, "Place in the order".
 
@@ -39,6 +40,7 @@ impl super::Rule for Rule {
                 format!("{message} is unreliable and has a place in the order")
             }),
             (None, Service::Unreliable) => {}
+            (None, Service::Reliable | Service::Fifo) if at.life().stay().is_none() => {}
             (None, _) => at.report(found, || {
                 let message = at.ledger.call_message(message);
                 format!("{message} is {service} and has no place in the order")

@@ -4,8 +4,11 @@
 //! - In one configuration (with the transitional one that closes it), what a member delivers of a sender is the
 //!   beginning of what anybody delivers of that sender there: it may miss the end, never the middle.
 //!
-//! Across configurations gaps are legal: what a component missed is never replayed. Unreliable messages stand outside.
+//! Across configurations gaps are legal: what a component missed is never replayed. Without configurations they are
+//! legal everywhere: a receiver that fails for one message gets the next. Unreliable messages stand outside.
 //! DESIGN "FIFO"; in EVS it follows from causal delivery (5), as a sender precedes itself.
+
+use groupcast_core::Service;
 
 use super::{At, End};
 use crate::ledger::{Life, MemberIx, Step};
@@ -21,12 +24,17 @@ impl super::Rule for Rule {
     fn step(&self, at: &At<'_>, step: &Step<'_>, found: &mut Violations) {
         let Step::Deliver {
             message,
-            spot: Some(_),
+            service,
+            spot,
             ..
         } = *step
         else {
             return;
         };
+        // Whatever has a place is in order; of what has none, that which is promised it.
+        if spot.is_none() && service < Service::Fifo {
+            return;
+        }
         let record = at.ledger.message(message);
         let heard = at.life().heard(record.sender);
         if record.id.number < heard {
@@ -127,6 +135,14 @@ mod tests {
             &format!("{story}; a,b deliver c2 1a:3; a,b regular 2a ab"),
         );
         accept(&format!("{story}; a,b deliver c1 1a:2; a,b regular 2a ab"));
+    }
+
+    #[test]
+    fn without_configurations_numbers_come_in_order_too() {
+        let two = "a submit a1 fifo; a submit a2 fifo; a submit a3 fifo; b deliver a2 -";
+        accept(&format!("{two}; b deliver a3 -"));
+        reject("fifo", &format!("{two}; b deliver a1 -"));
+        accept("a submit a1 reliable; a submit a2 reliable; b deliver a2 -; b deliver a1 -");
     }
 
     #[test]

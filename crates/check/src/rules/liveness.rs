@@ -2,6 +2,7 @@
 //!
 //! - Members expected to be together are in one regular configuration, of exactly these members, and each has
 //!   delivered the messages that it was expected to.
+//! - Without configurations: the members expected to be together have delivered those messages.
 //! - In a run that ended in quiescence, every member that is alive is in a regular configuration, and has delivered
 //!   all that anybody delivered in that one.
 //!
@@ -24,7 +25,7 @@ impl super::Rule for Rule {
             check_together(end, expected, found);
         }
         for (observer, life) in end.ledger.observers() {
-            if end.is_settled(life) {
+            if end.is_settled(life) && !end.outcome.without_configurations {
                 check_settled(end, observer, found);
             }
         }
@@ -53,7 +54,8 @@ fn check_together(end: &End<'_>, expected: &Together, found: &mut Violations) {
         let installed = config.and_then(|config| ledger.config(config).installed);
         let is_exact =
             installed.is_some_and(|(set, _)| expected.members.iter().eq(ledger.set(set)));
-        if !is_exact || *shared.get_or_insert(config) != config {
+        let is_asked = !end.outcome.without_configurations;
+        if is_asked && (!is_exact || *shared.get_or_insert(config) != config) {
             end.report(found, member, || {
                 let members: Vec<_> = expected
                     .members
@@ -126,6 +128,15 @@ mod tests {
     fn what_one_delivers_in_the_last_configuration_all_deliver() {
         reject_complete(RULE, "a,b regular 1a ab; a submit a1; a deliver a1 1a:1");
         accept_complete("a,b regular 1a ab; a submit a1; a deliver a1 1a:1; b crash");
+    }
+
+    #[test]
+    fn without_configurations_only_messages_are_owed() {
+        let both = "a submit a1 fifo; a,b deliver a1 -";
+        let story = || Story::of(both).complete().without_configurations();
+        story().together("ab", &["a1"]).accept();
+        story().together("ab", &["a1", "b1"]).reject(RULE);
+        reject_complete(RULE, both);
     }
 
     #[test]

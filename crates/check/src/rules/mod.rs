@@ -4,6 +4,7 @@
 //! and how the run ended. It reports what it finds and never stops another rule from looking. "EVS n.m" cites the
 //! specifications of Moser, Amir, Melliar-Smith and Agarwal, "Extended Virtual Synchrony" (1994), section 2.
 
+mod accounts;
 mod agreed;
 mod causality;
 mod configurations;
@@ -31,6 +32,7 @@ pub(crate) static RULES: &[&dyn Rule] = &[
     &virtual_synchrony::Rule,
     &self_delivery::Rule,
     &safe::Rule,
+    &accounts::Rule,
     &group_views::Rule,
     &liveness::Rule,
 ];

@@ -460,6 +460,7 @@ impl Model {
             outcome: Outcome {
                 endings: self.endings,
                 complete: true,
+                without_configurations: false,
                 together: vec![together],
             },
         }

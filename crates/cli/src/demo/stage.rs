@@ -315,6 +315,7 @@ impl Stage {
         let outcome = Outcome {
             endings: ids().map(|id| (id, Ending::Alive)).collect(),
             complete: true,
+            without_configurations: false,
             together: vec![Together {
                 members: ids().collect(),
                 messages: Vec::new(),

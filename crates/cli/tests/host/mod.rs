@@ -49,6 +49,10 @@ impl Host {
         fs::read_to_string(self.directory.join(name)).unwrap_or_default()
     }
 
+    pub(crate) fn read_bytes(&self, name: &str) -> Vec<u8> {
+        fs::read(self.directory.join(name)).unwrap_or_default()
+    }
+
     /// Where the daemons' multicasts go.
     pub(crate) fn multicast(&self) -> &str {
         &self.multicast

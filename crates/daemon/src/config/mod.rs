@@ -352,7 +352,7 @@ impl Check<'_> {
 }
 
 /// The address from which multicasts would leave this host; 127.0.0.1 if it has no way out.
-fn default_interface() -> Ipv4Addr {
+pub fn default_interface() -> Ipv4Addr {
     // Connecting a UDP socket sends nothing; it only asks the routing table.
     let routed = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
         socket.connect(MULTICAST)?;

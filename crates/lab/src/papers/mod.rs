@@ -19,6 +19,7 @@ pub mod calc;
 pub mod context;
 pub mod data;
 pub mod kept;
+pub mod lan;
 pub mod plot;
 pub mod record;
 pub mod registry;

@@ -1,6 +1,6 @@
 //! Which rows can be run, and by what. One line a row.
 
-use super::{Reproduction, Row, calc, ring, rows};
+use super::{Reproduction, Row, calc, lan, ring, rows};
 
 /// The row called `id`.
 pub fn row(id: &str) -> Option<&'static Row> {
@@ -14,6 +14,24 @@ pub fn reproduction(id: &str) -> Option<&'static dyn Reproduction> {
         "rmp-table5" => &calc::InterSite,
         "pb-fig3.3" => &calc::Bimodal,
         "pb-hash" => &calc::Hash,
+        "lan-table1" => &lan::TABLE1,
+        "lan-table2" => &lan::TABLE2,
+        "lan-fig8" => &lan::FIG8,
+        "lan-fig9" => &lan::FIG9,
+        "lan-fig10" => &lan::FIG10,
+        "lan-fig11" => &lan::FIG11,
+        "lan-fig12" => &lan::FIG12,
+        "lan-fig13" => &lan::FIG13,
+        "lan-fig14" => &lan::FIG14,
+        "lan-fig15" => &lan::FIG15,
+        "lan-fig16" => &lan::FIG16,
+        "lan-fig17" => &lan::FIG17,
+        "lan-fig18" => &lan::FIG18,
+        "lan-fig19" => &lan::FIG19,
+        "lan-fig20" => &lan::FIG20,
+        "lan-fig21" => &lan::FIG21,
+        "lan-table3" => &lan::TABLE3,
+        "lan-small" => &lan::SMALL,
         "ring-fig1" => &ring::FIG1,
         "ring-fig2" => &ring::FIG2,
         "ring-fig3" => &ring::FIG3,

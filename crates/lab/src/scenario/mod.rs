@@ -5,11 +5,12 @@
 //! says what to do. `docs/scenarios.md` describes the keys and the files that come out.
 //!
 //! - `tree`, `section`, `units`, `suggest`: TOML with places, typed keys, numbers with units, "did you mean".
-//! - `network`, `link`, `hosts`, `protocol`, `source`, `change`, `measure`: one file a table.
+//! - `network`, `link`, `hosts`, `protocol` (`bulk`), `source`, `change`, `measure`: one file a table.
 //! - `select`: names of hosts, vertices and links.
 //! - `plan`: what a seed makes of a scenario. `world`: a plan as an experiment. `run`: all seeds, some at a time.
 //! - `measured`, `record`, `summary`, `files`: what comes out.
 
+mod bulk;
 mod change;
 mod error;
 mod files;

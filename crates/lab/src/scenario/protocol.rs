@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use groupcast_core::Service;
+use groupcast_protocols::bulk::MessagesConfig;
 use groupcast_protocols::ring::{RingConfig, TokenPriority};
 
+use super::bulk;
 use super::error::ScenarioError;
 use super::section::{Entry, Section};
 use super::select::Spot;
@@ -22,12 +24,14 @@ pub(super) struct ProtocolTable {
 #[derive(Clone, Debug)]
 pub(super) enum Protocol {
     Ring(Box<RingConfig>),
+    Bulk(Box<MessagesConfig>),
     Flood,
 }
 
 #[derive(Clone, Copy)]
 enum Name {
     Ring,
+    Bulk,
     Flood,
 }
 
@@ -35,10 +39,15 @@ impl ProtocolTable {
     pub(super) fn read(entry: &Entry<'_>) -> Result<Self> {
         let mut section = entry.section("[protocol]")?;
         let entry = section.require("name")?;
-        let name = entry.word(&[("ring", Name::Ring), ("flood", Name::Flood)])?;
+        let name = entry.word(&[
+            ("ring", Name::Ring),
+            ("bulk", Name::Bulk),
+            ("flood", Name::Flood),
+        ])?;
         section.rename(format!("the protocol `{}`", entry.string()?));
         let which = match name {
             Name::Ring => Protocol::Ring(Box::new(ring(&section)?)),
+            Name::Bulk => Protocol::Bulk(Box::new(bulk::read(&section)?)),
             Name::Flood => Protocol::Flood,
         };
         section.finish(|_| None)?;
@@ -63,6 +72,7 @@ impl ProtocolTable {
     pub(super) fn service(&self) -> Service {
         match self.which {
             Protocol::Ring(_) => Service::Agreed,
+            Protocol::Bulk(_) => Service::Fifo,
             Protocol::Flood => Service::Unreliable,
         }
     }
@@ -71,18 +81,20 @@ impl ProtocolTable {
     pub(super) fn carries(&self, service: Service) -> bool {
         match self.which {
             Protocol::Ring(_) => true,
+            Protocol::Bulk(_) => matches!(service, Service::Reliable | Service::Fifo),
             Protocol::Flood => service == Service::Unreliable,
         }
     }
 
     /// Whether its histories are judged unless told otherwise: it promises something.
     pub(super) fn is_judged(&self) -> bool {
-        matches!(self.which, Protocol::Ring(_))
+        matches!(self.which, Protocol::Ring(_) | Protocol::Bulk(_))
     }
 
     pub(super) fn name(&self) -> &'static str {
         match self.which {
             Protocol::Ring(_) => "ring",
+            Protocol::Bulk(_) => "bulk",
             Protocol::Flood => "flood",
         }
     }

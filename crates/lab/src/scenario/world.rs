@@ -7,6 +7,7 @@ use std::path::Path;
 
 use groupcast_core::trace::Inspect;
 use groupcast_core::{MemberId, Ordered, Rng, Time};
+use groupcast_protocols::bulk::{self, Messages};
 use groupcast_protocols::flood::{self, Flood};
 use groupcast_protocols::ring::{self, Ring};
 use groupcast_sim::experiment::{Change, Experiment, ExperimentConfig};
@@ -58,6 +59,12 @@ pub(super) fn run(
     };
     match &scenario.protocol.which {
         Protocol::Flood => run.simulate(plan, flood::inspect, |member, _, _| Flood::new(member)),
+        Protocol::Bulk(config) => {
+            let config = config.as_ref().clone();
+            run.simulate(plan, bulk::inspect, move |member, rng, _| {
+                Messages::new(member, config.clone(), rng).expect("checked when it was read")
+            })
+        }
         Protocol::Ring(config) => {
             let config = config.as_ref().clone();
             run.simulate(plan, ring::inspect, move |member, rng, now| {

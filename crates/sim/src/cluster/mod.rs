@@ -44,6 +44,8 @@ pub struct ClusterConfig {
     pub host: HostConfig,
     /// Whether the network has multicast; without, the group is a mesh of unicast. Default true.
     pub multicast: bool,
+    /// Whether the protocol has configurations: without, nobody is asked to be in one. Default true.
+    pub configurations: bool,
     /// Whether payloads of deliveries are kept for [`Cluster::deliveries`]. Default true.
     pub keep_payloads: bool,
     /// Events after which the world is taken for one that spins, and ends with a panic. Default: none.
@@ -61,6 +63,7 @@ impl ClusterConfig {
             network: NetworkConfig::default(),
             host: HostConfig::default(),
             multicast: true,
+            configurations: true,
             keep_payloads: true,
             events_max: u64::MAX,
             replay: format!("run this test again: its seed is {seed}"),
@@ -92,7 +95,7 @@ impl<P: Ordered> Cluster<P> {
     pub fn with_factory(config: ClusterConfig, factory: Factory<P>) -> Self {
         let rng = Rng::new(config.seed);
         let network = Network::new(config.network, config.hosts, rng.fork("network"));
-        let world = World::new(
+        let mut world = World::new(
             config.hosts,
             Medium::Switch(Box::new(network)),
             config.host,
@@ -101,6 +104,7 @@ impl<P: Ordered> Cluster<P> {
             factory,
             rng.fork("world"),
         );
+        world.configurations = config.configurations;
         Self {
             world,
             events_max: config.events_max,

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use groupcast_core::Ordered;
+use groupcast_core::{Ordered, Service};
 
 pub use self::coverage::Coverage;
 pub use self::fault::{Effect, Fault, FaultKind};
@@ -38,6 +38,11 @@ pub struct SwarmConfig {
     pub messages: usize,
     /// The longest of them in bytes. Default 100,000.
     pub len_max: usize,
+    /// What all of them are promised; `None`: any service at random. Default `None`.
+    pub service: Option<Service>,
+    /// Whether the protocol has configurations: progress is then to be in one together. Without, it is that a message
+    /// of each reaches all. Default true.
+    pub configurations: bool,
     /// The fewest faults. Default 3.
     pub faults_min: usize,
     /// The most faults; in a storm twice as many. Default 6.
@@ -50,6 +55,8 @@ pub struct SwarmConfig {
     pub rest: Duration,
     /// Events after which a world is taken for one that spins. Default 50 million.
     pub events_max: u64,
+    /// What the line that runs a seed again says beside the seed, such as `--protocol bulk`. Default nothing.
+    pub options: &'static str,
 }
 
 impl Default for SwarmConfig {
@@ -60,12 +67,15 @@ impl Default for SwarmConfig {
             duration: Duration::from_secs(60),
             messages: 500,
             len_max: 100_000,
+            service: None,
+            configurations: true,
             faults_min: 3,
             faults_max: 6,
             progress_within: Duration::from_secs(30),
             healed_loss_max: 0.02,
             rest: Duration::from_secs(1),
             events_max: 50_000_000,
+            options: "",
         }
     }
 }
@@ -211,9 +221,13 @@ impl RangeReport {
     }
 }
 
-/// The line that runs a seed again.
-pub fn replay(seed: u64) -> String {
-    format!("cargo xtask swarm --seeds {seed}..{} --trace", seed + 1)
+/// The line that runs a seed again with these options.
+pub fn replay(seed: u64, options: &str) -> String {
+    let space = if options.is_empty() { "" } else { " " };
+    format!(
+        "cargo xtask swarm --seeds {seed}..{}{space}{options} --trace",
+        seed + 1
+    )
 }
 
 #[cfg(test)]

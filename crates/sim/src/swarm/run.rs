@@ -105,9 +105,10 @@ impl<'a, P: Ordered> Run<'a, P> {
             network: scenario.network.clone(),
             host: scenario.host.clone(),
             multicast: scenario.multicast,
+            configurations: config.configurations,
             keep_payloads: false,
             events_max: config.events_max,
-            replay: replay(scenario.seed),
+            replay: replay(scenario.seed, config.options),
             ..ClusterConfig::new(scenario.hosts, scenario.seed)
         };
         let mut cluster = Cluster::with_factory(cluster_config, factory);
@@ -247,10 +248,8 @@ impl<'a, P: Ordered> Run<'a, P> {
     fn await_progress(&mut self, limit: Time) -> Result<Vec<MessageId>, String> {
         loop {
             let left = limit - self.cluster.now();
-            if !self
-                .cluster
-                .run_until_observed(Cluster::all_in_one_configuration, left)
-            {
+            let together = |cluster: &Cluster<P>| cluster.all_in_one_configuration();
+            if self.config.configurations && !self.cluster.run_until_observed(together, left) {
                 return Err(format!(
                     "no common configuration {:?} after healing: {:?}",
                     self.config.progress_within, self.cluster
@@ -271,11 +270,12 @@ impl<'a, P: Ordered> Run<'a, P> {
         let alive: Vec<usize> = self.cluster.alive().collect();
         let mut probes = Vec::new();
         for host in &alive {
-            let service = if self.rng.chance(0.5) {
+            let random = if self.rng.chance(0.5) {
                 Service::Agreed
             } else {
                 Service::Safe
             };
+            let service = self.config.service.unwrap_or(random);
             match self.cluster.submit(*host, service, "probe") {
                 Ok(id) => probes.push(id),
                 Err(SubmitError::Full { .. }) => {
@@ -303,7 +303,10 @@ impl<'a, P: Ordered> Run<'a, P> {
         let first = self.first();
         let ended = self.cluster.run_until_observed(
             |cluster| {
-                missing.retain(|(host, id)| !cluster.has_delivered(*host, *id));
+                // Who was still leaving when everything healed is owed nothing.
+                missing.retain(|(host, id)| {
+                    cluster.is_alive(*host) && !cluster.has_delivered(*host, *id)
+                });
                 let same = cluster.current_configuration(first).map(|it| it.id) == config;
                 missing.is_empty() || !same
             },

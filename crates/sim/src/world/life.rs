@@ -145,6 +145,7 @@ impl<P: Ordered> World<P> {
         let outcome = Outcome {
             endings: endings.collect(),
             complete,
+            without_configurations: !self.configurations,
             together: together
                 .map(|messages| Together {
                     members: alive.clone(),

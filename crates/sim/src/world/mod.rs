@@ -149,6 +149,8 @@ pub(crate) struct World<P> {
     keep_payloads: bool,
     /// Whether the record keeps what processes do, and the checker judges it.
     pub(crate) judged: bool,
+    /// Whether the protocol has configurations, so that who lives must be in one at a quiet end.
+    pub(crate) configurations: bool,
     factory: Factory<P>,
     rng: Rng,
     incarnations: Rng,
@@ -189,6 +191,7 @@ impl<P: Ordered> World<P> {
             multicast,
             keep_payloads,
             judged: true,
+            configurations: true,
             factory,
             incarnations: rng.fork("incarnations"),
             rng: rng.fork("hosts"),

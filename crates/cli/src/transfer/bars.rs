@@ -1,0 +1,206 @@
+//! Progress on a terminal: a bar for the transfer, and at the sender one for each receiver.
+//!
+//! Without a terminal there are no bars; what has to be said is said in lines on stderr.
+
+use std::collections::BTreeMap;
+
+use groupcast_protocols::bulk::{Outcome, PhaseKind, Progress};
+use groupcast_transfer::{Described, ReceiveEvent, SendEvent};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::amount;
+use super::send::in_words;
+
+/// The bars of a sender.
+pub(super) struct SendBars {
+    all: MultiProgress,
+    total: Option<ProgressBar>,
+    receivers: BTreeMap<String, ProgressBar>,
+}
+
+impl SendBars {
+    /// More receivers than this have no bar each.
+    const RECEIVERS_MAX: usize = 16;
+
+    pub(super) fn new() -> Self {
+        Self {
+            all: MultiProgress::new(),
+            total: None,
+            receivers: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn show(&mut self, event: &SendEvent<'_>) {
+        match event {
+            SendEvent::Announced { bytes, entries } => match bytes {
+                Some(bytes) => self.say(&format!(
+                    "{entries} entries, {}: looking for receivers",
+                    amount(*bytes)
+                )),
+                None => self.say("looking for receivers"),
+            },
+            SendEvent::Registered { receiver, address } => match address {
+                Some(address) => self.say(&format!("{receiver} takes part ({address})")),
+                None => self.say(&format!("{receiver} takes part")),
+            },
+            SendEvent::Started { receivers } => {
+                self.say(&format!("sending to {receivers} receivers"));
+            }
+            SendEvent::Progress { progress, names } => self.progress(progress, names),
+            SendEvent::Settled { receiver, outcome } => {
+                if let Some(bar) = self.receivers.remove(*receiver) {
+                    bar.finish_and_clear();
+                }
+                if **outcome != Outcome::Complete {
+                    self.say(&format!("{receiver}: {}", in_words(outcome)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the bars off the terminal.
+    pub(super) fn close(self) {
+        for bar in self.receivers.into_values().chain(self.total) {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress, names: &[&str]) {
+        let all = &self.all;
+        let total = self
+            .total
+            .get_or_insert_with(|| all.add(bar(progress.length)));
+        total.set_position(progress.position);
+        total.set_prefix("all");
+        total.set_message(match progress.phase {
+            PhaseKind::Concluding => "waiting for the receivers to put it in place".to_owned(),
+            _ => format!("pass {}", progress.pass),
+        });
+        if names.len() > Self::RECEIVERS_MAX {
+            return;
+        }
+        for (receiver, name) in progress.receivers.iter().zip(names) {
+            let bar = self
+                .receivers
+                .entry((*name).to_owned())
+                .or_insert_with(|| all.add(bar(progress.length).with_prefix((*name).to_owned())));
+            bar.set_position(receiver.held);
+            let loss = f64::from(receiver.loss_permille) / 10.0;
+            let later = if receiver.waited_for {
+                ""
+            } else {
+                ", served later"
+            };
+            bar.set_message(format!("{loss:.1} % lost{later}"));
+        }
+    }
+
+    fn say(&self, text: &str) {
+        say(&self.all, text);
+    }
+}
+
+/// The bars of a receiver: one a transfer.
+pub(super) struct ReceiveBars {
+    all: MultiProgress,
+    transfers: BTreeMap<String, ProgressBar>,
+}
+
+impl ReceiveBars {
+    pub(super) fn new() -> Self {
+        Self {
+            all: MultiProgress::new(),
+            transfers: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn show(&mut self, event: &ReceiveEvent<'_>) {
+        match event {
+            ReceiveEvent::Listening => self.say("ready to receive"),
+            ReceiveEvent::Accepted { transfer, held } => {
+                let known = match held {
+                    0 => String::new(),
+                    held => format!(", {} of it are here already", amount(*held)),
+                };
+                self.say(&format!("receiving {}{known}", describe(transfer)));
+                let bar = bar(transfer.length).with_prefix(transfer.label.clone());
+                self.transfers.insert(key(transfer), self.all.add(bar));
+            }
+            ReceiveEvent::Refused { transfer, reason } => {
+                self.say(&format!("refused {}: {reason}", describe(transfer)));
+            }
+            ReceiveEvent::Progress { transfer, received } => {
+                if let Some(bar) = self.transfers.get(&key(transfer)) {
+                    bar.set_position(*received);
+                }
+            }
+            ReceiveEvent::Complete {
+                transfer,
+                received,
+                took,
+            } => {
+                self.remove(transfer);
+                self.say(&format!(
+                    "complete: {}, {} in {:.2} s",
+                    describe(transfer),
+                    amount(*received),
+                    took.as_secs_f64()
+                ));
+            }
+            ReceiveEvent::Failed {
+                transfer,
+                reason,
+                kept,
+            } => {
+                self.remove(transfer);
+                let kept = match kept {
+                    true => "; what has arrived is kept, to be resumed",
+                    false => "",
+                };
+                self.say(&format!("failed: {}: {reason}{kept}", describe(transfer)));
+            }
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, transfer: &Described) {
+        if let Some(bar) = self.transfers.remove(&key(transfer)) {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn say(&self, text: &str) {
+        say(&self.all, text);
+    }
+}
+
+fn key(transfer: &Described) -> String {
+    format!("{}-{}", transfer.id.sender, transfer.id.number)
+}
+
+fn describe(transfer: &Described) -> String {
+    format!("{} from {}", transfer.label, transfer.sender)
+}
+
+/// A line above the bars, or on stderr where there is no terminal.
+fn say(all: &MultiProgress, text: &str) {
+    all.suspend(|| anstream::eprintln!("{text}"));
+}
+
+fn bar(length: Option<u64>) -> ProgressBar {
+    let (bar, template) = match length {
+        Some(length) => (
+            ProgressBar::new(length),
+            "{prefix:16} {bar:30} {binary_bytes:>11} of {binary_total_bytes:11} {binary_bytes_per_sec:>13} {msg}",
+        ),
+        None => (
+            ProgressBar::no_length(),
+            "{prefix:16} {binary_bytes:>11} {binary_bytes_per_sec:>13} {msg}",
+        ),
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -1,0 +1,167 @@
+//! The lines of `send --json` and `recv --json`: field names are a contract with scripts (docs/files.md).
+
+use std::io::Write as _;
+
+use groupcast_protocols::bulk::{Outcome, PhaseKind};
+use groupcast_transfer::{Described, ReceiveEvent, Report, SendEvent};
+use serde_json::{Value, json};
+
+use super::send::in_words;
+
+/// Prints what happened at a sender.
+pub(super) fn sent(event: &SendEvent<'_>) {
+    print(&match event {
+        SendEvent::Announced { bytes, entries } => {
+            json!({"event": "announced", "bytes": bytes, "entries": entries})
+        }
+        SendEvent::Registered { receiver, address } => {
+            json!({"event": "registered", "receiver": receiver, "address": address})
+        }
+        SendEvent::Started { receivers } => json!({"event": "started", "receivers": receivers}),
+        SendEvent::Progress { progress, names } => {
+            let receivers: Vec<Value> = progress
+                .receivers
+                .iter()
+                .zip(*names)
+                .map(|(receiver, name)| {
+                    json!({
+                        "receiver": name,
+                        "held": receiver.held,
+                        "waited_for": receiver.waited_for,
+                        "loss": f64::from(receiver.loss_permille) / 1000.0,
+                    })
+                })
+                .collect();
+            json!({
+                "event": "progress",
+                "phase": phase(progress.phase),
+                "pass": progress.pass,
+                "position": progress.position,
+                "acknowledged": progress.acknowledged,
+                "length": progress.length,
+                "packets": progress.packets,
+                "repeated": progress.repeated,
+                "rate": progress.rate,
+                "receivers": receivers,
+            })
+        }
+        SendEvent::Settled { receiver, outcome } => json!({
+            "event": "settled",
+            "receiver": receiver,
+            "outcome": name(outcome),
+            "reason": reason(outcome),
+        }),
+        _ => return,
+    });
+}
+
+/// Prints how a transfer ended.
+pub(super) fn report(report: &Report) {
+    let is_complete = |outcome: &Outcome| *outcome == Outcome::Complete;
+    let complete = report
+        .receivers
+        .iter()
+        .filter(|(_, outcome)| is_complete(outcome));
+    let failed: Vec<Value> = report
+        .receivers
+        .iter()
+        .filter(|(_, outcome)| !is_complete(outcome))
+        .map(|(receiver, outcome)| json!({"receiver": receiver, "problem": in_words(outcome)}))
+        .collect();
+    print(&json!({
+        "event": "done",
+        "complete": complete.count(),
+        "failed": failed,
+        "bytes": report.bytes,
+        "seconds": report.took.as_secs_f64(),
+        "packets": report.packets,
+        "repeated": report.repeated,
+        "stopped": report.stopped,
+    }));
+}
+
+/// Prints why nothing more was sent.
+pub(super) fn error(message: &str) {
+    print(&json!({"event": "error", "message": message}));
+}
+
+/// Prints what happened at a receiver.
+pub(super) fn received(event: &ReceiveEvent<'_>) {
+    print(&match event {
+        ReceiveEvent::Listening => json!({"event": "listening"}),
+        ReceiveEvent::Accepted { transfer, held } => {
+            line("accepted", transfer, &json!({"held": held}))
+        }
+        ReceiveEvent::Refused { transfer, reason } => {
+            line("refused", transfer, &json!({"reason": reason}))
+        }
+        ReceiveEvent::Progress { transfer, received } => {
+            line("progress", transfer, &json!({"received": received}))
+        }
+        ReceiveEvent::Complete {
+            transfer,
+            received,
+            took,
+        } => {
+            let fields = json!({"received": received, "seconds": took.as_secs_f64()});
+            line("complete", transfer, &fields)
+        }
+        ReceiveEvent::Failed {
+            transfer,
+            reason,
+            kept,
+        } => line("failed", transfer, &json!({"reason": reason, "kept": kept})),
+        _ => return,
+    });
+}
+
+/// The line of an event of `transfer`, with `fields` of its own.
+fn line(event: &str, transfer: &Described, fields: &Value) -> Value {
+    let mut line = json!({
+        "event": event,
+        "transfer": format!("{}-{}", transfer.id.sender, transfer.id.number),
+        "label": transfer.label,
+        "sender": transfer.sender,
+        "length": transfer.length,
+    });
+    if let (Some(line), Some(fields)) = (line.as_object_mut(), fields.as_object()) {
+        line.extend(fields.clone());
+    }
+    line
+}
+
+fn phase(phase: PhaseKind) -> &'static str {
+    match phase {
+        PhaseKind::Announcing => "announcing",
+        PhaseKind::Starting => "starting",
+        PhaseKind::Sending => "sending",
+        PhaseKind::Concluding => "concluding",
+    }
+}
+
+/// An outcome for programs.
+fn name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Complete => "complete",
+        Outcome::Refused(_) => "refused",
+        Outcome::Failed(_) => "failed",
+        Outcome::Vanished => "vanished",
+        Outcome::Slow => "slow",
+        Outcome::Late => "late",
+        Outcome::Absent => "absent",
+        Outcome::Cancelled => "cancelled",
+        _ => "other",
+    }
+}
+
+fn reason(outcome: &Outcome) -> Option<&str> {
+    match outcome {
+        Outcome::Refused(reason) | Outcome::Failed(reason) => Some(reason),
+        _ => None,
+    }
+}
+
+fn print(line: &Value) {
+    // The exit code tells as much to whoever does not read this.
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}

@@ -1,0 +1,112 @@
+//! `groupcast send` and `groupcast recv`: what the two have in common. The work is `groupcast-transfer`'s.
+
+mod bars;
+mod lines;
+pub(crate) mod receive;
+pub(crate) mod send;
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use groupcast_daemon::config::default_interface;
+use groupcast_net::Key;
+use groupcast_protocols::bulk::BulkConfig;
+use groupcast_transfer::{Link, TransferError};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::failure::Failure;
+
+/// How a sender or a receiver is on the network.
+#[derive(clap::Args)]
+struct Network {
+    /// The multicast address and port of the group, the same at the sender and its receivers
+    #[arg(long, value_name = "IP:PORT", value_parser = group)]
+    group: SocketAddrV4,
+    /// The key of the group, made by `groupcast keygen`: whoever has it can read, and send
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "insecure",
+        conflicts_with = "insecure"
+    )]
+    key: Option<PathBuf>,
+    /// Do without a key: everybody on the network can read and forge what is sent
+    #[arg(long)]
+    insecure: bool,
+    /// The interface by which the others are reached [default: where multicasts leave this host]
+    #[arg(long, value_name = "IP")]
+    interface: Option<Ipv4Addr>,
+    /// What this host is called [default: the host's name]
+    #[arg(long, value_name = "N", value_parser = name)]
+    name: Option<String>,
+}
+
+impl Network {
+    /// The link, with `bulk` as the protocol's settings.
+    fn link(&self, bulk: BulkConfig, fit_packet: bool) -> Result<Link, Failure> {
+        let key = match &self.key {
+            Some(path) => Some(Key::load(path).map_err(Failure::failed)?),
+            None => None,
+        };
+        Ok(Link {
+            name: self.name.clone().unwrap_or_else(host_name),
+            interface: self.interface.unwrap_or_else(default_interface),
+            group: self.group,
+            key,
+            bulk,
+            fit_packet,
+        })
+    }
+}
+
+fn group(text: &str) -> Result<SocketAddrV4, String> {
+    match text.parse::<SocketAddrV4>() {
+        Ok(group) if group.ip().is_multicast() && group.port() != 0 => Ok(group),
+        _ => Err("not a multicast address with a port: for example 239.192.79.2:4820".into()),
+    }
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=255 if !text.contains([',', '\0']) => Ok(text.into()),
+        _ => Err("a name has 1 to 255 bytes and no comma".into()),
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Is set by SIGTERM and SIGINT. A second one ends the process at once.
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        // In this order: the shutdown is armed by the first signal, and acts on the second.
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
+    }
+    Ok(stop)
+}
+
+/// The failure that `error` is.
+fn explain(error: &TransferError) -> Failure {
+    let failure = match error {
+        TransferError::Config(_) | TransferError::Send(_) => Failure::usage(error),
+        _ => Failure::failed(error),
+    };
+    match error {
+        TransferError::Net(_) => failure.help("--interface IP chooses the network interface"),
+        _ => failure,
+    }
+}
+
+/// A number of bytes for people.
+fn amount(bytes: u64) -> impl std::fmt::Display {
+    indicatif::BinaryBytes(bytes)
+}

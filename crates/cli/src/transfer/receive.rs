@@ -1,0 +1,68 @@
+//! `groupcast recv`: options to a receiver, its events to lines or bars.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use groupcast_protocols::bulk::BulkConfig;
+use groupcast_transfer::{Limits, Output, Receiving};
+
+use super::bars::ReceiveBars;
+use super::{Network, explain, lines, stop_flag};
+use crate::failure::Failure;
+
+/// Receive what is sent to a group.
+///
+/// Takes any number of transfers until it is stopped. Files appear in DIR when all of a transfer are complete and
+/// verified; what has arrived of one that broke off is kept in DIR/.groupcast until it is resumed. Whoever has the key can
+/// write into DIR, and nowhere else.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    network: Network,
+    /// Where files go, or - for the standard output: then it takes one stream
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// End with the first transfer: exit code 0 if it is complete, 1 if it broke off
+    #[arg(long)]
+    once: bool,
+    /// Print what happens, one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Transfers that broke off and are kept.
+const PARTIALS_MAX: usize = 8;
+
+/// Receives until it is stopped.
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    let to_stdout = args.out == Path::new("-");
+    if to_stdout && args.json {
+        return Err(Failure::usage(
+            "--json and --out - would both write to the standard output",
+        ));
+    }
+    let receiving = Receiving {
+        output: match to_stdout {
+            true => Output::Stdout,
+            false => Output::Directory(args.out.clone()),
+        },
+        once: args.once || to_stdout,
+        link: args.network.link(BulkConfig::lan(), true)?,
+        limits: Limits::default(),
+        partials_max: PARTIALS_MAX,
+    };
+    let once = receiving.once;
+    let stop = stop_flag()?;
+    let received = if args.json {
+        groupcast_transfer::receive(receiving, &stop, &mut |event| lines::received(&event))
+    } else {
+        let mut bars = ReceiveBars::new();
+        groupcast_transfer::receive(receiving, &stop, &mut |event| bars.show(&event))
+    };
+    let received = received.map_err(|error| explain(&error))?;
+    match once && received.complete == 0 {
+        // What went wrong was told when it did; a receiver that was stopped before has nothing.
+        true => Ok(ExitCode::from(1)),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}

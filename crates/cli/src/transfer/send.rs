@@ -1,0 +1,283 @@
+//! `groupcast send`: options to a transfer, its events to lines or bars, its report to an exit code.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use groupcast_protocols::bulk::{BulkConfig, Outcome, Policy, RateControl, SlowPolicy};
+use groupcast_transfer::{Audience, Cargo, Report, Scan, ScanError, Sending};
+
+use super::bars::SendBars;
+use super::{Network, amount, explain, lines, stop_flag};
+use crate::failure::Failure;
+
+/// Send files, directories or a pipe to many receivers at once.
+///
+/// Each receiver runs `groupcast recv` with the same group and key. Every byte is verified there, and files appear in
+/// their place when all of them are complete. A transfer that breaks off is resumed when it is started again. The shared
+/// key proves that a sender belongs to the group, not which of its hosts it is. Exit code 3: some receivers failed, and
+/// are named.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Files and directories, or - for the standard input
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    network: Network,
+    /// Wait for so many receivers [default: for whoever is there within a second of the first]
+    #[arg(long, value_name = "N", conflicts_with = "require", value_parser = clap::value_parser!(u16).range(1..))]
+    receivers: Option<u16>,
+    /// Wait for these receivers, by the names of their hosts; others may come, too
+    #[arg(long, value_name = "HOST,...", value_delimiter = ',', value_parser = super::name)]
+    require: Vec<String>,
+    /// How long to wait for them, in seconds
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    wait: u32,
+    /// Who acknowledges what: nak is best on most networks, and what auto chooses
+    #[arg(long, value_enum, default_value_t = Protocol::Auto)]
+    protocol: Protocol,
+    /// Packets that may be under way [default: 1024]
+    #[arg(long, value_name = "PACKETS")]
+    window: Option<u32>,
+    /// Bytes of a packet [default: what fits a frame]; above that, datagrams are sent in fragments
+    #[arg(long, value_name = "BYTES")]
+    packet: Option<usize>,
+    /// With nak: packets from one that everybody acknowledges to the next [default: an eighth of the window]
+    #[arg(long, value_name = "PACKETS")]
+    poll: Option<u32>,
+    /// With tree: receivers in a chain
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    height: u32,
+    /// Megabits a second, auto (as much as the network and the slowest receiver take, fair to others), or window (no limit but the window)
+    #[arg(long, value_name = "MBPS|auto|window", default_value = "auto", value_parser = rate)]
+    rate: RateControl,
+    /// What happens to a receiver that holds back all others
+    #[arg(long, value_enum, default_value_t = Slow::Demote)]
+    slow: Slow,
+    /// Print what happens, one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Protocol {
+    /// The default for files: nak
+    Auto,
+    /// Every receiver acknowledges every packet
+    Ack,
+    /// Receivers ask for what they miss, and are polled
+    Nak,
+    /// Receivers acknowledge in turn
+    Ring,
+    /// Receivers acknowledge along chains
+    Tree,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Slow {
+    /// The others wait
+    Wait,
+    /// It is served after the others
+    Demote,
+    /// It is given up
+    Drop,
+}
+
+fn rate(text: &str) -> Result<RateControl, String> {
+    const BYTES_PER_MEGABIT: f64 = 125_000.0;
+    match text {
+        "auto" => Ok(RateControl::Adaptive { max: None }),
+        "window" => Ok(RateControl::Window),
+        text => match text.parse::<f64>() {
+            Ok(rate) if (0.01..=1e6).contains(&rate) => Ok(RateControl::Fixed {
+                bytes_per_second: (rate * BYTES_PER_MEGABIT) as u64,
+            }),
+            _ => Err("not a rate: megabits a second, auto or window".into()),
+        },
+    }
+}
+
+/// Sends, and says what became of it.
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    let bulk = args.settings();
+    bulk.validate().map_err(|error| {
+        Failure::usage(format!("the setting {} {}", error.field, error.problem))
+    })?;
+    let (cargo, label) = cargo(&args.paths)?;
+    let sending = Sending {
+        cargo,
+        label,
+        audience: args.audience(),
+        link: args.network.link(bulk, args.packet.is_none())?,
+    };
+    let expected = args.receivers.map(usize::from);
+    let stop = stop_flag()?;
+    let report = if args.json {
+        groupcast_transfer::send(sending, &stop, &mut |event| lines::sent(&event))
+    } else {
+        let mut bars = SendBars::new();
+        let report = groupcast_transfer::send(sending, &stop, &mut |event| bars.show(&event));
+        bars.close();
+        report
+    };
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            if args.json {
+                lines::error(&error.to_string());
+            }
+            return Err(explain(&error));
+        }
+    };
+    if args.json {
+        lines::report(&report);
+    }
+    judge(&report, expected, args.json)
+}
+
+impl Args {
+    fn settings(&self) -> BulkConfig {
+        let defaults = BulkConfig::lan();
+        let window = self.window.unwrap_or(defaults.window);
+        let policy = match self.protocol {
+            Protocol::Auto | Protocol::Nak => Policy::Nak {
+                poll: self.poll.unwrap_or((window / 8).max(1)),
+            },
+            Protocol::Ack => Policy::Ack,
+            Protocol::Ring => Policy::Ring,
+            Protocol::Tree => Policy::Tree {
+                height: self.height,
+            },
+        };
+        BulkConfig {
+            policy,
+            window,
+            packet: self.packet.unwrap_or(defaults.packet),
+            rate: self.rate,
+            slow: match self.slow {
+                Slow::Wait => SlowPolicy::Wait,
+                Slow::Demote => SlowPolicy::Demote,
+                Slow::Drop => SlowPolicy::Drop,
+            },
+            register_within: Duration::from_secs(self.wait.into()),
+            ..defaults
+        }
+    }
+
+    fn audience(&self) -> Audience {
+        match self.receivers {
+            Some(count) => Audience::Count(count.into()),
+            None if self.require.is_empty() => Audience::Anybody,
+            None => Audience::Required(self.require.clone()),
+        }
+    }
+}
+
+/// What is sent, and what people call it.
+fn cargo(paths: &[PathBuf]) -> Result<(Cargo, String), Failure> {
+    if let [path] = paths
+        && path == Path::new("-")
+    {
+        // Not the standard library's: that one keeps bytes back in a buffer of its own.
+        let stdin = io::stdin().as_fd().try_clone_to_owned();
+        let stdin = stdin
+            .map_err(|error| Failure::failed(format!("cannot read the standard input: {error}")))?;
+        return Ok((Cargo::Pipe(Box::new(File::from(stdin))), "stdin".into()));
+    }
+    if paths.iter().any(|path| path == Path::new("-")) {
+        return Err(Failure::usage(
+            "the standard input cannot be sent together with files",
+        ));
+    }
+    let scan = Scan::of(paths).map_err(|error| match error {
+        ScanError::SameName { .. } | ScanError::Nameless { .. } | ScanError::Special { .. } => {
+            Failure::usage(error)
+        }
+        error => Failure::failed(error),
+    })?;
+    for skipped in &scan.skipped {
+        anstream::eprintln!(
+            "not sent: {} is {}",
+            groupcast_transfer::path_text(skipped.path.as_os_str().as_encoded_bytes()),
+            skipped.what
+        );
+    }
+    let names: Vec<String> = scan
+        .manifest
+        .entries()
+        .iter()
+        .filter(|entry| !entry.path.contains(&b'/'))
+        .map(|entry| groupcast_transfer::path_text(&entry.path))
+        .collect();
+    Ok((Cargo::Files(scan), names.join(", ")))
+}
+
+/// What the report means for whoever started the transfer.
+fn judge(report: &Report, expected: Option<usize>, json: bool) -> Result<ExitCode, Failure> {
+    let bad: Vec<String> = report
+        .receivers
+        .iter()
+        .filter(|(_, outcome)| *outcome != Outcome::Complete)
+        .map(|(name, outcome)| format!("{name}: {}", in_words(outcome)))
+        .collect();
+    let good = report.receivers.len() - bad.len();
+    if report.stopped {
+        return Err(Failure::failed(format!(
+            "stopped: {good} receivers are complete, {} are not",
+            bad.len()
+        ))
+        .help("the same command resumes with what the receivers have"));
+    }
+    if report.receivers.is_empty() {
+        return Err(Failure::failed("nobody received anything").help(
+            "is `groupcast recv` running with the same --group and --key, and reachable by multicast? --interface IP \
+             chooses the network interface",
+        ));
+    }
+    let missing = expected.unwrap_or(0).saturating_sub(report.receivers.len());
+    if !bad.is_empty() || missing > 0 {
+        let mut message = format!(
+            "{good} of {} receivers are complete",
+            good + bad.len() + missing
+        );
+        for one in bad {
+            message.push_str("\n  ");
+            message.push_str(&one);
+        }
+        if missing > 0 {
+            message.push_str(&format!("\n  {missing} never came"));
+        }
+        return Err(Failure::some_receivers(message).help(
+            "the same command goes on with what they have; those that are complete say so at once",
+        ));
+    }
+    if !json {
+        let seconds = report.took.as_secs_f64();
+        anstream::eprintln!(
+            "{} to {good} receivers in {seconds:.2} s: {:.0} Mb/s, {} of {} packets sent again",
+            amount(report.bytes),
+            report.bytes as f64 * 8e-6 / seconds.max(1e-9),
+            report.repeated,
+            report.packets,
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An outcome for people.
+pub(super) fn in_words(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Complete => "complete".into(),
+        Outcome::Refused(reason) => format!("refused: {reason}"),
+        Outcome::Failed(reason) => format!("failed: {reason}"),
+        Outcome::Vanished => "not heard any more".into(),
+        Outcome::Slow => "too slow".into(),
+        Outcome::Late => "came too late for a stream".into(),
+        Outcome::Absent => "never came".into(),
+        Outcome::Cancelled => "cancelled".into(),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,303 @@
+//! `send` and `recv` between processes on loopback, as their users run them.
+//!
+//! Goal: what arrives is what was sent, or nothing is; every receiver is accounted for by name and by exit code; a transfer
+//! that breaks off is resumed. Method: real processes, real multicast on the loopback interface, real files.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot start its processes has failed"
+)]
+
+mod host;
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use host::{Host, Ran, Running, free_port, until};
+use serde_json::Value;
+
+/// A host, with the options of one group on loopback.
+struct Group {
+    host: Host,
+    address: String,
+}
+
+impl Group {
+    fn new() -> Self {
+        let host = Host::new();
+        assert_eq!(host.run(&["keygen", "group.key"]).code, 0);
+        let address = format!("239.192.79.78:{}", free_port());
+        Self { host, address }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.host.path(name).into()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.host.command(arguments);
+        command
+            .args(["--group", &self.address, "--interface", "127.0.0.1"])
+            .args(["--key", "group.key"]);
+        command
+    }
+
+    /// Starts a receiver called `name`, and waits until it listens.
+    fn receiver(&self, name: &str, options: &[&str]) -> Running {
+        let mut command = self.command(&["recv", "--name", name]);
+        command.args(options);
+        if !options.contains(&"--out") {
+            command.args(["--out", &format!("out-{name}")]);
+        }
+        let receiver = self.host.launch(name, &mut command);
+        let ready = |end| !self.host.read(&format!("{name}.{end}")).is_empty();
+        until(&format!("{name} listens"), || ready("out") || ready("err"));
+        receiver
+    }
+
+    fn send(&self, arguments: &[&str]) -> Ran {
+        let mut command = self.command(&["send"]);
+        Ran::of(command.args(arguments).output().unwrap())
+    }
+
+    /// What `name` received under `file`.
+    fn received(&self, name: &str, file: &str) -> Vec<u8> {
+        fs::read(self.path(&format!("out-{name}")).join(file)).unwrap_or_default()
+    }
+
+    /// What lies in the target directory of `name`.
+    fn listing(&self, name: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(&format!("out-{name}"))).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The JSON lines that `label` printed.
+    fn lines(&self, label: &str) -> Vec<Value> {
+        let text = self.host.read(&format!("{label}.out"));
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+/// Bytes that do not repeat soon.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 1u32;
+    std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    })
+    .take(len)
+    .collect()
+}
+
+#[test]
+fn a_tree_reaches_two_receivers_whole_and_leaves_nothing_else() {
+    let group = Group::new();
+    let tree = group.path("tree");
+    fs::create_dir_all(tree.join("deep/er")).unwrap();
+    fs::write(tree.join("large"), noise(3_000_000)).unwrap();
+    fs::write(tree.join("empty"), "").unwrap();
+    fs::write(tree.join("deep/er/run\n"), "#!").unwrap();
+    fs::set_permissions(
+        tree.join("deep/er/run\n"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
+    symlink("../large", tree.join("deep/link")).unwrap();
+
+    let mut one = group.receiver("one", &["--json", "--once"]);
+    let mut two = group.receiver("two", &["--once"]);
+    let sent = group.send(&["tree", "--require", "one,two", "--json"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    let last: Value = serde_json::from_str(sent.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(last["event"], "done");
+    assert_eq!(last["complete"], 2);
+    assert_eq!((one.wait(), two.wait()), (0, 0));
+    for name in ["one", "two"] {
+        assert!(group.received(name, "tree/large") == noise(3_000_000));
+        assert_eq!(group.received(name, "tree/deep/er/run\n"), b"#!");
+        let out = group.path(&format!("out-{name}/tree"));
+        let mode = fs::metadata(out.join("deep/er/run\n"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o755);
+        assert_eq!(
+            fs::read_link(out.join("deep/link")).unwrap().to_str(),
+            Some("../large")
+        );
+        assert!(out.join("empty").exists());
+        assert_eq!(group.listing(name), ["tree"], "nothing else is left");
+    }
+    let events: Vec<String> = group
+        .lines("one")
+        .iter()
+        .map(|line| line["event"].as_str().unwrap().to_owned())
+        .filter(|event| event != "progress")
+        .collect();
+    assert_eq!(events, ["listening", "accepted", "complete"]);
+}
+
+#[test]
+fn a_pipe_reaches_a_pipe_and_a_file() {
+    let group = Group::new();
+    let mut pipe = group.receiver("pipe", &["--out", "-"]);
+    let mut file = group.receiver("file", &["--once"]);
+    let mut command = group.command(&["send", "-", "--receivers", "2"]);
+    let mut sender = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let content = noise(500_000);
+    let mut stdin = sender.stdin.take().unwrap();
+    stdin.write_all(&content[..300_000]).unwrap();
+    // What does not fill a packet waits for more, and what does not fill a frame for its hash.
+    until("what was written is there before the pipe ends", || {
+        group.host.read_bytes("pipe.out").len() > 200_000
+    });
+    stdin.write_all(&content[300_000..]).unwrap();
+    drop(stdin);
+    assert!(sender.wait().unwrap().success());
+    assert_eq!((pipe.wait(), file.wait()), (0, 0));
+    assert!(group.host.read_bytes("pipe.out") == content);
+    assert!(group.received("file", "stdin") == content);
+    assert_eq!(group.listing("file"), ["stdin"]);
+}
+
+#[test]
+fn a_receiver_that_was_killed_resumes_and_one_that_never_came_is_named() {
+    let group = Group::new();
+    let content = noise(8_000_000);
+    fs::write(group.path("file"), &content).unwrap();
+    let mut one = group.receiver("one", &[]);
+    let mut command = group.command(&["send", "file", "--require", "one", "--rate", "40"]);
+    let mut sender = group.host.launch("send", &mut command);
+    let journal = || {
+        let folders = fs::read_dir(group.path("out-one/.groupcast"))
+            .into_iter()
+            .flatten();
+        let journals =
+            folders.filter_map(|folder| fs::metadata(folder.ok()?.path().join("journal")).ok());
+        journals.map(|journal| journal.len()).sum::<u64>()
+    };
+    until("some chunks are there", || journal() > 4 * 36);
+    one.signal("KILL");
+    one.wait();
+    let left = group.listing("one");
+    assert_eq!(left, [".groupcast"], "nothing half-written is visible");
+    assert_eq!(sender.terminate(), 1);
+    assert!(group.host.read("send.err").contains("resumes"));
+
+    let mut one = group.receiver("one", &["--json"]);
+    let sent = group.send(&["file", "--require", "one"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert!(group.received("one", "file") == content);
+    let accepted = &group.lines("one")[1];
+    assert!(accepted["held"].as_u64() > Some(1_000_000), "{accepted}");
+
+    // Again, to one that has it and one that is not there.
+    let sent = group.send(&["file", "--require", "one,nobody", "--wait", "1"]);
+    sent.fails_with(3, &["1 of 2 receivers are complete", "nobody: never came"]);
+    assert_eq!(one.terminate(), 0);
+    assert_eq!(group.listing("one"), ["file"]);
+}
+
+#[test]
+fn a_sender_that_was_killed_is_resumed_by_the_next() {
+    let group = Group::new();
+    let content = noise(4_000_000);
+    fs::write(group.path("file"), &content).unwrap();
+    let mut one = group.receiver("one", &["--json"]);
+    let mut command = group.command(&["send", "file", "--rate", "20"]);
+    let sender = group.host.launch("send", &mut command);
+    let received = || {
+        group
+            .lines("one")
+            .last()
+            .and_then(|line| line["received"].as_u64())
+    };
+    until("some of it is there", || received() > Some(1_000_000));
+    sender.signal("KILL");
+    let sent = group.send(&["file"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert!(group.received("one", "file") == content);
+    let lines = group.lines("one");
+    let resumed = lines
+        .iter()
+        .rfind(|line| line["event"] == "accepted")
+        .unwrap();
+    assert!(resumed["held"].as_u64() > Some(500_000), "{resumed}");
+    assert_eq!(one.terminate(), 0);
+    assert_eq!(group.listing("one"), ["file"]);
+}
+
+#[test]
+fn a_file_that_changes_reaches_nobody_in_two_halves() {
+    let group = Group::new();
+    fs::write(group.path("file"), noise(8_000_000)).unwrap();
+    let mut one = group.receiver("one", &["--json", "--once"]);
+    let mut command = group.command(&["send", "file", "--receivers", "1", "--rate", "40"]);
+    let mut sender = group.host.launch("send", &mut command);
+    until("data flows", || group.lines("one").len() > 2);
+    let mut file = fs::File::options()
+        .append(true)
+        .open(group.path("file"))
+        .unwrap();
+    file.write_all(b"more").unwrap();
+    assert_eq!(sender.wait(), 1);
+    let said = group.host.read("send.err");
+    assert!(said.contains("file changed while it was sent"), "{said}");
+    assert_eq!(one.wait(), 1);
+    let lines = group.lines("one");
+    let failed = lines.last().unwrap();
+    assert_eq!(failed["event"], "failed", "{failed}");
+    assert!(
+        failed["reason"].as_str().unwrap().contains("changed"),
+        "{failed}"
+    );
+    assert!(group.listing("one").is_empty(), "nothing is left");
+}
+
+#[test]
+fn what_cannot_work_is_said_before_anything_is_sent() {
+    let group = Group::new();
+    let host = &group.host;
+    let at = ["--group", &group.address, "--interface", "127.0.0.1"];
+    let run = |arguments: &[&str]| host.run(&[arguments, &at].concat());
+    run(&["send", "group.key"]).fails_with(2, &["--key <FILE>"]);
+    run(&["recv", "--out", "d"]).fails_with(2, &["--key <FILE>"]);
+    host.run(&["send", "group.key", "--insecure", "--group", "10.0.0.1:5"])
+        .fails_with(2, &["not a multicast address"]);
+    run(&["send", "missing", "--insecure"]).fails_with(1, &["missing"]);
+    run(&["send", "/", "--insecure"]).fails_with(2, &["no name"]);
+    run(&["send", "-", "group.key", "--insecure"]).fails_with(2, &["standard input"]);
+    run(&[
+        "send",
+        "group.key",
+        "--insecure",
+        "--window",
+        "8",
+        "--poll",
+        "9",
+    ])
+    .fails_with(2, &["poll interval"]);
+    run(&["send", "group.key", "--insecure", "--protocol", "xtp"]).fails_with(2, &["xtp"]);
+    run(&["recv", "--out", "-", "--json", "--insecure"]).fails_with(2, &["--json"]);
+    run(&["recv", "--out", "group.key", "--insecure"]).fails_with(1, &["group.key"]);
+    run(&["send", "group.key", "--insecure", "--wait", "1"])
+        .fails_with(1, &["nobody received anything", "groupcast recv"]);
+    let _holder = group.receiver("one", &[]);
+    let second = group
+        .command(&["recv", "--out", "out-one"])
+        .output()
+        .unwrap();
+    Ran::of(second).fails_with(1, &["another receiver uses"]);
+}

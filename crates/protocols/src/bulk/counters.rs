@@ -1,0 +1,57 @@
+//! What a bulk endpoint counts, for measurements.
+
+/// Counts since the start of an endpoint, of all its transfers.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counters {
+    /// Data packets sent, repeated ones included.
+    pub packets_sent: u64,
+    /// Data packets sent again.
+    pub packets_repeated: u64,
+    /// Parity packets sent.
+    pub parity_sent: u64,
+    /// Data packets restored from parity.
+    pub packets_restored: u64,
+    /// Data packets received.
+    pub packets_received: u64,
+    /// Of those, such as were here before.
+    pub duplicates: u64,
+    /// Of those, such as there was no room for, or that came out of order where order is asked for.
+    pub refused: u64,
+    /// Acknowledgements sent.
+    pub reports_sent: u64,
+    /// Acknowledgements received.
+    pub reports_received: u64,
+    /// Requests for missing packets sent.
+    pub naks_sent: u64,
+    /// Requests for missing packets received.
+    pub naks_received: u64,
+    /// Requests not sent because another receiver had asked for the same.
+    pub naks_suppressed: u64,
+    /// Polls sent because nothing had moved.
+    pub polls_sent: u64,
+    /// Receivers that were demoted.
+    pub demoted: u64,
+    /// Datagrams that did not decode, or came from somebody with no part in the transfer.
+    pub junk: u64,
+}
+
+impl Counters {
+    /// Tells `each` of all counts, by name.
+    pub(super) fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("packets sent", self.packets_sent);
+        each("packets repeated", self.packets_repeated);
+        each("parity sent", self.parity_sent);
+        each("packets restored", self.packets_restored);
+        each("packets received", self.packets_received);
+        each("duplicates", self.duplicates);
+        each("refused", self.refused);
+        each("reports sent", self.reports_sent);
+        each("reports received", self.reports_received);
+        each("naks sent", self.naks_sent);
+        each("naks received", self.naks_received);
+        each("naks suppressed", self.naks_suppressed);
+        each("polls sent", self.polls_sent);
+        each("demoted", self.demoted);
+        each("junk", self.junk);
+    }
+}

@@ -1,0 +1,30 @@
+//! Reading bulk datagrams from outside, for measurements and traces.
+
+use bytes::Bytes;
+use groupcast_core::SocketClass;
+use groupcast_core::trace::{Inspected, Role};
+
+use super::wire::{Message, Purpose};
+
+/// An [`Inspect`](groupcast_core::trace::Inspect) for bulk transfers. A stream has no messages in single packets: none
+/// are told.
+pub fn inspect(_class: SocketClass, body: &[u8], _payload: &mut dyn FnMut(&[u8])) -> Inspected {
+    let (kind, role) = match Message::decode(&Bytes::copy_from_slice(body)) {
+        Ok((_, Message::Data(data))) if data.header.parity.is_some() => ("parity", Role::Repair),
+        Ok((_, Message::Data(data))) if data.header.again => ("repair", Role::Repair),
+        Ok((_, Message::Data(_))) => ("data", Role::Data),
+        Ok((_, Message::Announce(_))) => ("announce", Role::Control),
+        Ok((_, Message::Start(_))) => ("start", Role::Control),
+        Ok((_, Message::Report(report))) => match report.purpose {
+            Purpose::Register => ("register", Role::Control),
+            Purpose::Ready => ("ready", Role::Control),
+            Purpose::Acknowledge => ("report", Role::Control),
+            Purpose::Nak => ("nak", Role::Request),
+        },
+        Ok((_, Message::Poll(_))) => ("poll", Role::Control),
+        Ok((_, Message::Finish(_))) => ("finish", Role::Control),
+        Ok((_, Message::Refuse(_))) => ("refuse", Role::Control),
+        Err(_) => ("junk", Role::Control),
+    };
+    Inspected { kind, role }
+}

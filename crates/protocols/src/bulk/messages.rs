@@ -1,0 +1,427 @@
+//! Bulk transfers of messages: each submitted message is a transfer, held in memory, one after the other.
+//!
+//! What makes the policies comparable with the protocols that order messages: the simulator, the swarm and the checker
+//! run it as they run those. Services: reliable and fifo. A message is delivered at its sender when it is settled what
+//! became of it at every receiver, right after the account of that.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use groupcast_core::event::Account;
+use groupcast_core::wire::Reader;
+use groupcast_core::{
+    Delivery, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
+    SubmitError, Time, Transmit, TransmitBuf,
+};
+
+use super::{
+    Acceptance, Bulk, BulkConfig, ConfigError, Notice, Order, Outcome, Policy, SendError, Transfer,
+    TransferId, Wanted,
+};
+
+/// Settings of [`Messages`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct MessagesConfig {
+    /// Of the transfers.
+    pub bulk: BulkConfig,
+    /// Whom each message waits for. Default: whoever is there.
+    pub receivers: Wanted,
+    /// The most bytes of a message. Default 64 MiB.
+    pub message_max: usize,
+    /// Bytes of messages that may wait for their turn; a single longer one is taken when nothing waits. Default 64 MiB.
+    pub queue_max: usize,
+    /// A leave waits this long for messages that were submitted before; then they are given up. Default 10 s.
+    pub leave_within: Duration,
+}
+
+impl Default for MessagesConfig {
+    fn default() -> Self {
+        Self {
+            bulk: BulkConfig::default(),
+            receivers: Wanted::Open,
+            message_max: 64 << 20,
+            queue_max: 64 << 20,
+            leave_within: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A member that sends each message as a transfer.
+#[derive(Debug)]
+pub struct Messages {
+    config: MessagesConfig,
+    bulk: Bulk,
+    submitted: u64,
+    queue: VecDeque<Outgoing>,
+    queued: usize,
+    /// The first of the queue, on its way.
+    sending: Option<Sending>,
+    incoming: BTreeMap<TransferId, Incoming>,
+    /// The highest message of each sender that was delivered here.
+    delivered: BTreeMap<MemberId, u64>,
+    refused: bool,
+    /// Until when a leave waits.
+    leaving: Option<Time>,
+    left: bool,
+    events: VecDeque<Event>,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    number: u64,
+    service: Service,
+    payload: Bytes,
+}
+
+#[derive(Debug)]
+struct Sending {
+    id: TransferId,
+    complete: Vec<MemberId>,
+    failed: Vec<MemberId>,
+}
+
+#[derive(Debug)]
+struct Incoming {
+    number: u64,
+    service: Service,
+    payload: BytesMut,
+}
+
+impl Messages {
+    /// A member; it begins to listen at once.
+    ///
+    /// # Errors
+    /// If the settings contradict each other.
+    pub fn new(local: MemberId, config: MessagesConfig, rng: Rng) -> Result<Self, ConfigError> {
+        let bulk = Bulk::new(local, config.bulk.clone(), rng)?;
+        // So that `submit` need not say why no message can be sent.
+        let receivers = match &config.receivers {
+            Wanted::Count(count) => *count,
+            Wanted::Members(nodes) => nodes.len(),
+            Wanted::Open => 1,
+        };
+        let ring = config.bulk.policy == Policy::Ring;
+        if receivers < 1
+            || receivers > config.bulk.receivers_max
+            || ring && config.bulk.window as usize <= receivers
+        {
+            return Err(ConfigError {
+                field: "receivers",
+                problem: "must be at least 1 and at most receivers_max, and fewer than the window of a ring",
+            });
+        }
+        Ok(Self {
+            config,
+            bulk,
+            submitted: 0,
+            queue: VecDeque::new(),
+            queued: 0,
+            sending: None,
+            incoming: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            refused: false,
+            leaving: None,
+            left: false,
+            events: VecDeque::new(),
+        })
+    }
+
+    /// The endpoint that carries the messages.
+    pub fn bulk(&self) -> &Bulk {
+        &self.bulk
+    }
+
+    /// Does everything that is due after an input.
+    fn work(&mut self, now: Time) {
+        loop {
+            while let Some(notice) = self.bulk.poll_notice() {
+                self.handle_notice(now, notice);
+            }
+            if self.sending.is_none() && !self.send_next(now) {
+                break;
+            }
+            if !self.offer(now) {
+                break;
+            }
+        }
+        if self.refused && self.queued <= self.config.queue_max / 2 {
+            self.refused = false;
+            self.events.push_back(Event::Writable);
+        }
+        let over = self.queue.is_empty() || self.leaving.is_some_and(|limit| limit <= now);
+        if self.leaving.is_some() && over && !self.left {
+            self.left = true;
+            self.events.push_back(Event::Left);
+        }
+    }
+
+    /// Offers what is wanted of the message on its way; whether anything was.
+    fn offer(&mut self, now: Time) -> bool {
+        let (Some(sending), Some(message)) = (&self.sending, self.queue.front()) else {
+            return false;
+        };
+        let id = sending.id;
+        let Some(wanted) = self.bulk.wanted(id) else {
+            return false;
+        };
+        let payload = &message.payload;
+        let end = wanted.end.min(payload.len() as u64) as usize;
+        let bytes = payload.slice((wanted.start as usize).min(end)..end);
+        self.bulk.offer(now, id, bytes).is_ok()
+    }
+
+    fn send_next(&mut self, now: Time) -> bool {
+        let Some(message) = self.queue.front() else {
+            return false;
+        };
+        let mut about = BytesMut::with_capacity(9);
+        about.put_u64(message.number);
+        about.put_u8(message.service as u8);
+        let transfer = Transfer {
+            about: about.freeze(),
+            length: Some(message.payload.len() as u64),
+            rewindable: true,
+            receivers: self.config.receivers.clone(),
+            confirm: false,
+        };
+        let sent: Result<TransferId, SendError> = self.bulk.send(now, transfer);
+        self.sending = sent.ok().map(|id| Sending {
+            id,
+            complete: Vec::new(),
+            failed: Vec::new(),
+        });
+        self.sending.is_some()
+    }
+
+    fn handle_notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Settled {
+                receiver, outcome, ..
+            } => {
+                if let Some(sending) = &mut self.sending {
+                    match outcome {
+                        Outcome::Complete => sending.complete.push(receiver),
+                        _ => sending.failed.push(receiver),
+                    }
+                }
+            }
+            Notice::Sent { .. } => self.account(),
+            Notice::Announced { id, about, length } => {
+                let number = (!self.left)
+                    .then(|| self.welcome(id, &about, length))
+                    .flatten();
+                if number.is_some() {
+                    let acceptance = Acceptance {
+                        held: Vec::new(),
+                        order: Order::InOrder,
+                        name: Bytes::new(),
+                    };
+                    let accepted = self.bulk.accept(now, id, &acceptance);
+                    debug_assert!(accepted.is_ok(), "it was announced just now");
+                } else {
+                    self.bulk.refuse(id, "not wanted here");
+                }
+            }
+            Notice::Data { id, bytes, .. } => {
+                self.bulk.consumed(now, id, bytes.len() as u64);
+                if let Some(incoming) = self.incoming.get_mut(&id) {
+                    incoming.payload.extend_from_slice(&bytes);
+                }
+            }
+            Notice::Received { id, .. } => self.deliver(id),
+            Notice::Failed { id, .. } | Notice::Ended { id } => {
+                self.incoming.remove(&id);
+            }
+            Notice::Registered { .. } | Notice::Started { .. } => {}
+        }
+    }
+
+    /// Makes room for a message that was announced: its number, if it is wanted.
+    fn welcome(&mut self, id: TransferId, about: &Bytes, length: Option<u64>) -> Option<u64> {
+        let mut reader = Reader::new(about);
+        let number = reader.u64("number").ok()?;
+        let service = reader.u8("service").ok().and_then(Service::from_code)?;
+        let len = usize::try_from(length?).ok()?;
+        let last = self.delivered.get(&id.sender).copied().unwrap_or(0);
+        if number <= last || len > self.config.message_max {
+            return None;
+        }
+        let incoming = Incoming {
+            number,
+            service,
+            // It grows with what arrives, not with what was announced.
+            payload: BytesMut::new(),
+        };
+        self.incoming.insert(id, incoming);
+        Some(number)
+    }
+
+    fn deliver(&mut self, id: TransferId) {
+        let Some(incoming) = self.incoming.remove(&id) else {
+            return;
+        };
+        let last = self.delivered.entry(id.sender).or_insert(0);
+        if incoming.number <= *last || self.left {
+            return;
+        }
+        *last = incoming.number;
+        self.events.push_back(Event::Deliver(Delivery {
+            id: MessageId {
+                sender: id.sender,
+                number: incoming.number,
+            },
+            service: incoming.service,
+            place: None,
+            payload: incoming.payload.freeze(),
+        }));
+    }
+
+    /// Every receiver of the message on its way is settled.
+    fn account(&mut self) {
+        let (Some(sending), Some(message)) = (self.sending.take(), self.queue.pop_front()) else {
+            return;
+        };
+        self.queued -= message.payload.len();
+        let id = MessageId {
+            sender: self.bulk.local(),
+            number: message.number,
+        };
+        self.events.push_back(Event::Account(Account {
+            id,
+            complete: sending.complete,
+            failed: sending.failed,
+        }));
+        self.events.push_back(Event::Deliver(Delivery {
+            id,
+            service: message.service,
+            place: None,
+            payload: message.payload,
+        }));
+    }
+}
+
+impl Protocol for Messages {
+    fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
+        self.bulk.handle_datagram(now, from, body);
+        self.work(now);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.bulk.handle_timeout(now);
+        self.work(now);
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        self.bulk.poll_transmit(now, buf)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let leaving = self.leaving.filter(|_| !self.left);
+        [self.bulk.poll_timeout(), leaving]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("queued", self.queued as u64);
+        self.bulk.report(each);
+    }
+
+    fn read_first(&self) -> SocketClass {
+        self.bulk.read_first()
+    }
+}
+
+impl Ordered for Messages {
+    fn submit(
+        &mut self,
+        now: Time,
+        service: Service,
+        payload: Bytes,
+    ) -> Result<MessageId, SubmitError> {
+        let (len, max) = (payload.len(), self.config.message_max);
+        if self.leaving.is_some() {
+            return Err(SubmitError::Leaving);
+        }
+        if !matches!(service, Service::Reliable | Service::Fifo) {
+            return Err(SubmitError::Unsupported { service });
+        }
+        if len > max {
+            return Err(SubmitError::TooLarge { len, max });
+        }
+        if !self.queue.is_empty() && self.queued + len > self.config.queue_max {
+            self.refused = true;
+            let queued = self.queued;
+            return Err(SubmitError::Full { queued });
+        }
+        self.submitted += 1;
+        let number = self.submitted;
+        self.queued += len;
+        self.queue.push_back(Outgoing {
+            number,
+            service,
+            payload,
+        });
+        self.work(now);
+        let sender = self.bulk.local();
+        Ok(MessageId { sender, number })
+    }
+
+    fn leave(&mut self, now: Time) {
+        if self.leaving.is_none() {
+            self.leaving = Some(now + self.config.leave_within);
+            self.work(now);
+        }
+    }
+
+    fn local(&self) -> MemberId {
+        self.bulk.local()
+    }
+}
+
+/// A member of a group of tests: whoever is there, short time-outs.
+fn build(local: MemberId, rng: Rng, policy: Policy) -> Box<dyn Ordered> {
+    let bulk = BulkConfig {
+        policy,
+        announce_interval: Duration::from_millis(20),
+        census: Duration::from_millis(100),
+        register_within: Duration::from_secs(2),
+        rto_max: Duration::from_millis(250),
+        vanish_after: Duration::from_secs(2),
+        slow_after: Duration::from_millis(500),
+        ..BulkConfig::lan()
+    };
+    let config = MessagesConfig {
+        bulk,
+        ..MessagesConfig::default()
+    };
+    Box::new(Messages::new(local, config, rng).expect("these settings fit each other"))
+}
+
+/// A member under the ACK policy, for the registry.
+pub fn build_ack(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Ordered> {
+    build(local, rng, Policy::Ack)
+}
+
+/// A member under the NAK policy, for the registry.
+pub fn build_nak(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Ordered> {
+    build(local, rng, Policy::Nak { poll: 32 })
+}
+
+/// A member under the ring policy, for the registry.
+pub fn build_ring(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Ordered> {
+    build(local, rng, Policy::Ring)
+}
+
+/// A member under the tree policy, for the registry.
+pub fn build_tree(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Ordered> {
+    build(local, rng, Policy::Tree { height: 3 })
+}

@@ -1,0 +1,122 @@
+//! Blocks that miss packets: what is here of them, data and parity, until it is enough to restore the rest.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::super::parity;
+
+/// The blocks of a stream that something is kept of.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    /// Packets in a block.
+    size: u64,
+    packet: usize,
+    /// Blocks that are kept at most: of others, data is not kept, and nothing restored.
+    kept_max: usize,
+    kept: BTreeMap<u64, Block>,
+}
+
+#[derive(Debug, Default)]
+struct Block {
+    data: BTreeMap<u64, Bytes>,
+    parity: BTreeMap<u16, Bytes>,
+}
+
+impl Blocks {
+    pub(super) fn new(size: u64, packet: usize, buffer_max: usize) -> Self {
+        Self {
+            size,
+            packet,
+            kept_max: buffer_max / (packet * size as usize) + 2,
+            kept: BTreeMap::new(),
+        }
+    }
+
+    /// The first packet of the block that `number` is in.
+    fn first_of(&self, number: u64) -> u64 {
+        number - number % self.size
+    }
+
+    fn block(&mut self, number: u64) -> Option<&mut Block> {
+        let first = self.first_of(number);
+        if self.kept.len() >= self.kept_max && !self.kept.contains_key(&first) {
+            return None;
+        }
+        Some(self.kept.entry(first).or_default())
+    }
+
+    /// Keeps a packet for as long as its block misses others.
+    pub(super) fn keep(&mut self, number: u64, body: Bytes) {
+        if let Some(block) = self.block(number) {
+            block.data.insert(number, body);
+        }
+    }
+
+    /// Keeps parity packet `index` of the block that begins with `first` and has `count` packets.
+    pub(super) fn keep_parity(&mut self, first: u64, index: u16, body: Bytes) {
+        let fits = first.is_multiple_of(self.size) && body.len() == parity::shard_len(self.packet);
+        if fits
+            && u64::from(index) < self.size
+            && let Some(block) = self.block(first)
+        {
+            block.parity.insert(index, body);
+        }
+    }
+
+    /// Forgets the blocks that lie wholly below `next`, and the one of `number` if nothing of it is missing.
+    pub(super) fn forget(&mut self, next: u64, complete: Option<u64>) {
+        while let Some(entry) = self.kept.first_entry() {
+            if *entry.key() + self.size > next {
+                break;
+            }
+            entry.remove();
+        }
+        if let Some(number) = complete {
+            let first = self.first_of(number);
+            self.kept.remove(&first);
+        }
+    }
+
+    /// The packets of the block that begins with `first` and has `count` packets which can be restored now.
+    pub(super) fn restore(&self, first: u64, count: usize) -> Option<Vec<(u64, Bytes)>> {
+        let Block { data, parity } = self.kept.get(&first)?;
+        if data.len() + parity.len() < count || data.len() >= count {
+            return None;
+        }
+        let data = data
+            .iter()
+            .map(|(number, body)| ((number - first) as usize, &body[..]));
+        let extra = parity
+            .iter()
+            .map(|(index, body)| (usize::from(*index), &body[..]));
+        let restored = parity::restore(count, self.packet, data, extra)?;
+        let restored = restored.into_iter();
+        Some(
+            restored
+                .map(|(index, body)| (first + index as u64, body))
+                .collect(),
+        )
+    }
+
+    /// The blocks that have parity: their first packets, and how much.
+    pub(super) fn parities(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+        let blocks = self.kept.iter();
+        blocks.filter_map(|(first, block)| {
+            let count = block.parity.len();
+            (count > 0).then_some((*first, count))
+        })
+    }
+
+    /// Packets in a block.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes of parity that are kept: data belongs to the user's share.
+    pub(super) fn buffered(&self) -> u64 {
+        let parity = self.kept.values().map(|block| block.parity.len());
+        (parity.sum::<usize>() * self.packet) as u64
+    }
+}

@@ -1,0 +1,348 @@
+//! What a receiver holds of a stream: which packets, those that wait for their place, and the room for more.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use core::ops::Range;
+
+use bytes::Bytes;
+
+use super::super::ranges::RangeSet;
+use super::super::transfer::{Acceptance, Order};
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    /// It is new.
+    New,
+    /// It was here before.
+    Duplicate,
+    /// There is no room for it, it is out of order where order is asked for, or it is no packet of this stream.
+    Refused,
+}
+
+/// The packets of one stream at one receiver.
+#[derive(Debug)]
+pub(super) struct Store {
+    packet: u64,
+    /// Bytes of the stream, once they are known.
+    length: Option<u64>,
+    order: Order,
+    buffer_max: u64,
+    held: RangeSet,
+    /// What was held before the transfer, and is not handed over.
+    before: RangeSet,
+    /// In order: packets that wait for those before them.
+    early: BTreeMap<u64, Bytes>,
+    early_bytes: u64,
+    /// In order: all packets below were handed over.
+    handed: u64,
+    /// Bytes that were handed over and are not consumed.
+    unconsumed: u64,
+    ready: VecDeque<(u64, Bytes)>,
+    /// The lowest packet that is missing.
+    next: u64,
+}
+
+impl Store {
+    /// Gaps that are looked at to find the limit of an ordered receiver; more are unusual, and cost it speed only.
+    const GAPS_MAX: usize = 4096;
+
+    pub(super) fn new(
+        packet: u32,
+        length: Option<u64>,
+        buffer_max: usize,
+        acceptance: &Acceptance,
+    ) -> Self {
+        let packet = u64::from(packet);
+        // Ranges that touch share a packet: they are joined as bytes first.
+        let mut bytes = RangeSet::default();
+        for range in &acceptance.held {
+            bytes.insert(range.clone());
+        }
+        let mut before = RangeSet::default();
+        for Range { start, end } in bytes.iter() {
+            // Whole packets only; the end of the stream ends a packet too.
+            let ends = length.is_some_and(|length| end >= length);
+            let end = if ends {
+                end.div_ceil(packet)
+            } else {
+                end / packet
+            };
+            before.insert(start.div_ceil(packet)..end);
+        }
+        if let Some(length) = length {
+            before.remove(length.div_ceil(packet)..u64::MAX);
+        }
+        Self {
+            packet,
+            length,
+            order: acceptance.order,
+            buffer_max: buffer_max as u64,
+            next: before.first_missing(0),
+            held: before.clone(),
+            before,
+            early: BTreeMap::new(),
+            early_bytes: 0,
+            handed: 0,
+            unconsumed: 0,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Takes packet `number`, `last` if the stream ends with it. With `in_order`, only the next one.
+    pub(super) fn take(&mut self, number: u64, last: bool, in_order: bool, body: Bytes) -> Taken {
+        let len = body.len() as u64;
+        if self.held.contains(number) {
+            return Taken::Duplicate;
+        }
+        if !self.fits(number, last, len) || in_order && number != self.next {
+            return Taken::Refused;
+        }
+        let room = match self.order {
+            Order::InOrder => number < self.limit(0),
+            // What fills a gap was granted before: it is let in beyond the credit, which is why memory is bounded by twice
+            // the buffer.
+            Order::AsTheyCome if number < self.held.end() => {
+                self.unconsumed + len <= 2 * self.buffer_max
+            }
+            Order::AsTheyCome => self.unconsumed + len <= self.buffer_max,
+        };
+        if !room {
+            return Taken::Refused;
+        }
+        if last {
+            self.end_at(number * self.packet + len);
+        }
+        self.held.insert(number..number + 1);
+        if number == self.next {
+            self.next = self.held.first_missing(number);
+        }
+        match self.order {
+            Order::AsTheyCome => self.hand_over(number, body),
+            Order::InOrder => {
+                self.early_bytes += len;
+                self.early.insert(number, body);
+                self.hand_over_in_order();
+            }
+        }
+        Taken::New
+    }
+
+    /// Bytes of packet `number`, if that is known.
+    pub(super) fn len_of(&self, number: u64) -> Option<usize> {
+        let start = number.checked_mul(self.packet)?;
+        let left = self.length?.checked_sub(start)?;
+        Some(left.min(self.packet) as usize)
+    }
+
+    /// Whether a packet of `len` bytes can be number `number` of the stream.
+    fn fits(&self, number: u64, last: bool, len: u64) -> bool {
+        let start = number.saturating_mul(self.packet);
+        match self.length {
+            Some(length) => start < length && len == self.packet.min(length - start),
+            None if last => len > 0 && len <= self.packet && self.held.end() <= number + 1,
+            None => len == self.packet,
+        }
+    }
+
+    /// The stream has `length` bytes, as its sender has learnt. Nothing changes if that cannot be.
+    pub(super) fn end_at(&mut self, length: u64) {
+        if self.length.is_none() && self.held.end() <= length.div_ceil(self.packet) {
+            self.length = Some(length);
+        }
+    }
+
+    fn hand_over(&mut self, number: u64, body: Bytes) {
+        self.unconsumed += body.len() as u64;
+        self.ready.push_back((number * self.packet, body));
+    }
+
+    fn hand_over_in_order(&mut self) {
+        loop {
+            if let Some(body) = self.early.remove(&self.handed) {
+                self.early_bytes -= body.len() as u64;
+                self.hand_over(self.handed, body);
+                self.handed += 1;
+            } else if let Some(range) = self.before.range_with(self.handed) {
+                self.handed = range.end;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// The next bytes for the user, with their place in the stream.
+    pub(super) fn pop(&mut self) -> Option<(u64, Bytes)> {
+        self.ready.pop_front()
+    }
+
+    /// The user is done with `bytes` that were handed over.
+    pub(super) fn consumed(&mut self, bytes: u64) {
+        self.unconsumed = self.unconsumed.saturating_sub(bytes);
+    }
+
+    /// Whether a packet is held.
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.held.contains(number)
+    }
+
+    /// The lowest packet that is missing.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// There is room for packets below this one; `top` is one past the highest that was seen.
+    pub(super) fn limit(&self, top: u64) -> u64 {
+        let used = self.unconsumed + self.early_bytes;
+        let mut room = self.buffer_max.saturating_sub(used) / self.packet;
+        if self.order == Order::AsTheyCome {
+            return top.max(self.next) + room;
+        }
+        // Every missing packet below the limit has its place reserved: what comes early never fills the place of what
+        // it waits for.
+        let mut limit = self.next;
+        for gap in self.held.gaps(u64::MAX).take(Self::GAPS_MAX) {
+            let missing = gap.end - gap.start;
+            if missing >= room {
+                return gap.start + room;
+            }
+            room -= missing;
+            limit = gap.end;
+        }
+        limit
+    }
+
+    /// Packets that fit into an empty buffer.
+    pub(super) fn buffer(&self) -> u64 {
+        self.buffer_max / self.packet
+    }
+
+    /// The packets below `below` that are missing, lowest first.
+    pub(super) fn missing(&self, below: u64) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.held.gaps(below)
+    }
+
+    /// One past the highest packet that is held.
+    pub(super) fn end(&self) -> u64 {
+        self.held.end()
+    }
+
+    /// Packets of the stream, once its length is known.
+    pub(super) fn packets(&self) -> Option<u64> {
+        self.length.map(|length| length.div_ceil(self.packet))
+    }
+
+    /// Bytes of the stream, once they are known.
+    pub(super) fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// Whether nothing is missing.
+    pub(super) fn is_complete(&self) -> bool {
+        self.packets().is_some_and(|packets| self.next >= packets)
+    }
+
+    /// Bytes that are in memory for the user.
+    pub(super) fn buffered(&self) -> u64 {
+        self.unconsumed + self.early_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn store(length: Option<u64>, buffer: usize, order: Order, held: Vec<Range<u64>>) -> Store {
+        Store::new(
+            10,
+            length,
+            buffer,
+            &Acceptance {
+                held,
+                order,
+                name: Bytes::new(),
+            },
+        )
+    }
+
+    fn packet(number: u64, length: u64) -> Bytes {
+        let len = 10.min(length - number * 10);
+        Bytes::from(vec![number as u8; len as usize])
+    }
+
+    proptest! {
+        /// Any order of arrival with repeats: in order every byte once, in order; as they come every byte once.
+        #[test]
+        fn every_byte_is_handed_over_once(arrivals in prop::collection::vec(0u64..12, 0..60), in_order: bool) {
+            let length = 115;
+            let order = if in_order { Order::InOrder } else { Order::AsTheyCome };
+            let mut store = store(Some(length), 1000, order, vec![20..33, 33..47]);
+            let mut handed = vec![0u32; length as usize];
+            let mut at = 0;
+            for number in arrivals.into_iter().chain(0..12) {
+                store.take(number, false, false, packet(number, length));
+                while let Some((offset, bytes)) = store.pop() {
+                    prop_assert!(!in_order || offset >= at);
+                    at = offset + bytes.len() as u64;
+                    for index in offset..at {
+                        handed[index as usize] += 1;
+                    }
+                }
+            }
+            prop_assert!(store.is_complete());
+            let held = 20..40;
+            prop_assert!((0..length).all(|at| handed[at as usize] == u32::from(!held.contains(&at))));
+        }
+    }
+
+    #[test]
+    fn what_comes_early_leaves_room_for_what_it_waits_for() {
+        let mut store = store(Some(1000), 40, Order::InOrder, Vec::new());
+        assert_eq!(store.limit(0), 4);
+        for number in [1, 2, 3] {
+            assert_eq!(
+                store.take(number, false, false, packet(number, 1000)),
+                Taken::New
+            );
+        }
+        assert_eq!(store.take(4, false, false, packet(4, 1000)), Taken::Refused);
+        assert_eq!(store.take(0, false, false, packet(0, 1000)), Taken::New);
+        assert_eq!((store.limit(0), store.buffered()), (4, 40));
+        store.consumed(20);
+        assert_eq!(store.limit(0), 6);
+    }
+
+    #[test]
+    fn packets_that_cannot_be_of_this_stream_are_refused() {
+        let mut store = store(Some(25), 1000, Order::InOrder, Vec::new());
+        assert_eq!(
+            store.take(3, false, false, Bytes::from_static(b"x")),
+            Taken::Refused
+        );
+        assert_eq!(
+            store.take(2, false, false, Bytes::from_static(b"1234567890")),
+            Taken::Refused
+        );
+        assert_eq!(
+            store.take(2, true, false, Bytes::from_static(b"12345")),
+            Taken::New
+        );
+        assert_eq!(
+            store.take(u64::MAX >> 4, false, false, Bytes::from_static(b"x")),
+            Taken::Refused
+        );
+    }
+
+    #[test]
+    fn an_open_stream_ends_with_its_last_packet() {
+        let mut store = store(None, 1000, Order::InOrder, Vec::new());
+        store.take(0, false, false, packet(0, 1000));
+        assert!(!store.is_complete());
+        store.take(1, true, false, Bytes::from_static(b"end"));
+        assert_eq!((store.is_complete(), store.length()), (true, Some(13)));
+    }
+}

@@ -1,0 +1,120 @@
+//! What a sender knows of one receiver.
+
+use core::time::Duration;
+
+use groupcast_core::Time;
+
+use super::super::ranges::RangeSet;
+use super::super::rate::Seen;
+use super::super::wire::{Report, Status};
+
+/// A receiver that is not settled.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// Whether it moves the window: it is served in this pass and not demoted.
+    pub(super) gates: bool,
+    /// It has said what it needs in this pass.
+    pub(super) ready: bool,
+    /// It has all below this packet, and takes those below the limit.
+    pub(super) next: u64,
+    pub(super) limit: u64,
+    /// What it misses, as it said when it registered or a pass began.
+    pub(super) needs: RangeSet,
+    /// It has said that it has everything, or its user that all is well.
+    pub(super) holds: bool,
+    pub(super) concluded: bool,
+    pub(super) heard: Time,
+    /// How long it has held back the others.
+    pub(super) holds_back: Duration,
+    /// Its last stamp and count of transmissions; `None` before they can be compared.
+    counted: Option<(u64, u64)>,
+    /// The share of transmissions that it loses, smoothed, and of how many that is known.
+    pub(super) loss: f64,
+    pub(super) sampled: u64,
+    /// What it has seen in this epoch of the rate control.
+    pub(super) epoch: Seen,
+}
+
+impl Peer {
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            gates: false,
+            ready: false,
+            next: 0,
+            limit: 0,
+            needs: RangeSet::default(),
+            holds: false,
+            concluded: false,
+            heard: now,
+            holds_back: Duration::ZERO,
+            counted: None,
+            loss: 0.0,
+            sampled: 0,
+            epoch: Seen::default(),
+        }
+    }
+
+    /// Takes in what it says of itself; whether it has more than before.
+    pub(super) fn read(&mut self, now: Time, report: &Report) -> bool {
+        self.heard = now;
+        self.concluded |= report.status == Status::Concluded;
+        self.holds |= matches!(report.status, Status::Holding | Status::Concluded);
+        self.limit = self.limit.max(report.limit);
+        self.count(report);
+        self.has(report.next)
+    }
+
+    /// It has all below `next`; whether that is more than before.
+    pub(super) fn has(&mut self, next: u64) -> bool {
+        let more = next > self.next;
+        self.next = self.next.max(next);
+        more
+    }
+
+    /// Takes in what it says it needs of a stream of `packets` packets (`known` or a guess); up to where it told all.
+    pub(super) fn read_needs(&mut self, report: &Report, packets: u64, known: bool) -> u64 {
+        self.needs = RangeSet::default();
+        for gap in &report.missing {
+            self.needs.insert(gap.start..gap.end.min(packets));
+        }
+        if self.next < packets {
+            // Whatever it lists, the lowest packet that it misses is one that it needs.
+            self.needs.insert(self.next..self.next + 1);
+        }
+        if !known {
+            self.needs.insert(report.told.max(self.next)..packets);
+            return packets;
+        }
+        report.told.max(self.next + 1).min(packets)
+    }
+
+    /// Compares the transmissions that it has seen with those that it has received.
+    fn count(&mut self, report: &Report) {
+        let now = (report.seen, report.received);
+        let Some((seen, received)) = self.counted else {
+            self.counted = Some(now);
+            return;
+        };
+        if report.seen <= seen {
+            return;
+        }
+        self.counted = Some(now);
+        let sent = report.seen - seen;
+        let lost = sent.saturating_sub(report.received.saturating_sub(received));
+        self.epoch.sent += sent;
+        self.epoch.lost += lost;
+        // Smoothed over about 512 transmissions.
+        let weight = sent as f64 / (sent + 512) as f64;
+        self.loss += (lost as f64 / sent as f64 - self.loss) * weight;
+        self.sampled += sent;
+    }
+
+    /// A pass begins.
+    pub(super) fn begin_pass(&mut self, now: Time) {
+        self.gates = true;
+        self.ready = false;
+        self.counted = None;
+        self.holds_back = Duration::ZERO;
+        self.heard = now;
+    }
+}

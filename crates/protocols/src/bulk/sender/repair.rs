@@ -1,0 +1,226 @@
+//! Repairs: which packets are sent again, and when parity takes their place.
+//!
+//! A parity packet restores one packet of its block at every receiver, whichever each misses. So where several receivers
+//! lose different packets, a block gets as many parity packets as the receiver that misses most of it, once all of it
+//! was sent; and where they lose much, as many as are to be expected before anybody has asked.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use bytes::Bytes;
+
+use super::super::config::Repair;
+use super::super::outbox::Context;
+use super::super::parity;
+use super::super::wire::Report;
+use super::Sender;
+
+/// Transmissions that may overtake each other on the way without being taken for lost.
+const REORDERED_MAX: u64 = 3;
+/// Receivers that lose less than this share of transmissions are not worth parity.
+const PARITY_MIN: f64 = 0.005;
+/// From this share on, parity goes out before anybody has asked.
+const PROACTIVE_MIN: f64 = 0.03;
+
+/// The parity of the blocks that are kept.
+#[derive(Debug, Default)]
+pub(super) struct Parities {
+    blocks: BTreeMap<u64, Block>,
+}
+
+#[derive(Debug, Default)]
+struct Block {
+    parity: Vec<Bytes>,
+    /// Stamps of the parity packets that were sent, by index.
+    sent: Vec<u64>,
+    /// How many more are to be sent.
+    due: usize,
+}
+
+impl Parities {
+    /// Forgets all below `base`, which is the start of a block.
+    pub(super) fn release(&mut self, base: u64) {
+        self.blocks = self.blocks.split_off(&base);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.blocks.clear();
+    }
+
+    /// The first block with parity to be sent, and the packet.
+    pub(super) fn next(&self) -> Option<(u64, u16, Bytes)> {
+        let (first, block) = self.blocks.iter().find(|(_, block)| block.due > 0)?;
+        let body = block.parity.get(block.sent.len())?;
+        Some((*first, block.sent.len() as u16, body.clone()))
+    }
+
+    /// It was sent.
+    pub(super) fn sent(&mut self, first: u64, stamp: u64) {
+        if let Some(block) = self.blocks.get_mut(&first) {
+            block.sent.push(stamp);
+            block.due -= 1;
+        }
+    }
+
+    /// Parity packets that are kept.
+    pub(super) fn kept(&self) -> usize {
+        self.blocks.values().map(|block| block.parity.len()).sum()
+    }
+}
+
+impl Sender {
+    /// Has what the report misses sent again, or parity for it.
+    pub(super) fn repair(&mut self, context: &mut Context<'_>, report: &Report) {
+        match context.config.repair {
+            Repair::GoBackN => self.go_back(context, report),
+            Repair::Selective if self.parity_pays() => self.repair_blocks(context, report),
+            Repair::Selective => {
+                for gap in &report.missing {
+                    self.repeat(context, report, gap.clone());
+                }
+            }
+        }
+    }
+
+    fn go_back(&mut self, context: &Context<'_>, report: &Report) {
+        let is_due = due(context, report);
+        let first = self.stream.first_sent();
+        let misses = !report.missing.is_empty();
+        if misses && first.is_some_and(|(first, slot)| report.next <= first && is_due(slot)) {
+            self.stream.go_back();
+        }
+    }
+
+    fn repeat(&mut self, context: &Context<'_>, report: &Report, gap: Range<u64>) {
+        self.stream.repair(gap, due(context, report));
+    }
+
+    /// Whether receivers lose different packets, and enough of them.
+    fn parity_pays(&self) -> bool {
+        if self
+            .block
+            .is_none_or(|block| usize::from(block) * 2 > self.stream.window())
+            || self.pass > 1
+        {
+            return false;
+        }
+        let (mut sum, mut most) = (0.0, 0.0_f64);
+        for peer in self.gating() {
+            sum += peer.loss;
+            most = most.max(peer.loss);
+        }
+        most > PARITY_MIN && sum > 1.5 * most
+    }
+
+    fn repair_blocks(&mut self, context: &mut Context<'_>, report: &Report) {
+        let size = self.block.map_or(1, u64::from);
+        let mut missing: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
+        for gap in &report.missing {
+            let mut at = gap.start.max(self.base);
+            let end = gap.end.min(self.stream.top());
+            while at < end {
+                let first = at - at % size;
+                let piece = at..end.min(first + size);
+                at = piece.end;
+                missing.entry(first).or_default().push(piece);
+            }
+        }
+        for (first, gaps) in missing {
+            let whole = self.stream.top() >= self.stream.block_end(first);
+            if whole {
+                self.repair_block(context, report, first, gaps);
+            } else if report.answers {
+                for gap in gaps {
+                    self.repeat(context, report, gap);
+                }
+            }
+        }
+    }
+
+    fn repair_block(
+        &mut self,
+        context: &mut Context<'_>,
+        report: &Report,
+        first: u64,
+        gaps: Vec<Range<u64>>,
+    ) {
+        let is_due = due(context, report);
+        let past = |number: u64| self.stream.get(number).is_some_and(&is_due);
+        let lost = gaps
+            .iter()
+            .cloned()
+            .flatten()
+            .filter(|number| past(*number))
+            .count();
+        let last = self.stream.block_end(first) - 1;
+        // Before the end of the block has arrived there may be more to come.
+        let ended = self
+            .stream
+            .get(last)
+            .is_some_and(|slot| slot.stamp <= report.seen);
+        if lost == 0 || !ended {
+            return;
+        }
+        let block = self.parities.blocks.entry(first).or_default();
+        let margin = if report.answers { 0 } else { REORDERED_MAX };
+        let coming = |stamp: &&u64| **stamp + margin > report.seen;
+        let unseen = block.sent.iter().filter(coming).count();
+        if !self.demand(first, lost.saturating_sub(unseen)) {
+            for gap in gaps {
+                self.repeat(context, report, gap);
+            }
+        }
+    }
+
+    /// Has `count` more parity packets of a block sent; false if there are not as many.
+    fn demand(&mut self, first: u64, count: usize) -> bool {
+        let packet = self.packet;
+        let packets = self.stream.block_end(first) - first;
+        if self.transfer.length.is_none() && packets < self.block.map_or(1, u64::from) {
+            // Who does not know yet where the stream ends does not know how many packets this block has.
+            return false;
+        }
+        let block = self.parities.blocks.entry(first).or_default();
+        if block.parity.is_empty() {
+            let Some(bodies) = self.stream.block(first) else {
+                return false;
+            };
+            block.parity = parity::encode(bodies.into_iter(), packet);
+        }
+        if block.sent.len() + count > block.parity.len() {
+            return false;
+        }
+        block.due = block.due.max(count);
+        true
+    }
+
+    /// Packet `number` was sent in its turn: if its block ends with it and much is lost, parity follows at once.
+    pub(super) fn foresee(&mut self, number: u64) {
+        let Some(size) = self.block.map(u64::from) else {
+            return;
+        };
+        let first = number - number % size;
+        if number + 1 != self.stream.block_end(first) || !self.parity_pays() {
+            return;
+        }
+        let worst = self.gating().map(|peer| peer.loss).fold(0.0, f64::max);
+        if worst >= PROACTIVE_MIN {
+            let count = (self.stream.block_end(first) - first) as f64 * worst;
+            self.demand(first, count as usize);
+        }
+    }
+}
+
+/// Whether the last transmission of a packet is past, as far as a report can tell.
+fn due<'a>(
+    context: &Context<'_>,
+    report: &'a Report,
+) -> impl Fn(&super::stream::Slot) -> bool + use<'a> {
+    let margin = if report.answers { 0 } else { REORDERED_MAX };
+    let (now, suppression) = (context.now, context.config.suppression);
+    move |slot| match suppression {
+        Some(period) => now - slot.sent >= period,
+        None => slot.stamp + margin <= report.seen,
+    }
+}

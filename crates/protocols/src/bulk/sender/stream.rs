@@ -1,0 +1,418 @@
+//! The sender's part of the stream: bytes that were offered, cut into packets, kept until everybody has them.
+//!
+//! ```text
+//!   base            cursor                fill
+//!    │  sent, kept for │  staged, not yet  │  wanted next
+//!    │  repairs        │  sent             │
+//! ```
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use groupcast_core::Time;
+
+use super::super::ranges::RangeSet;
+
+/// A packet that is kept.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) body: Bytes,
+    /// Its last transmission; 0 if there was none.
+    pub(super) stamp: u64,
+    pub(super) sent: Time,
+}
+
+/// One pass over what is needed of the stream.
+#[derive(Debug)]
+pub(super) struct Stream {
+    packet: u64,
+    /// Bytes of the stream, once they are known.
+    pub(super) length: Option<u64>,
+    window: usize,
+    /// Packets of a block: kept until nothing of the block is missing. 1 without parity.
+    block: u64,
+    base: u64,
+    /// Packets that this pass sends.
+    needed: RangeSet,
+    kept: BTreeMap<u64, Slot>,
+    /// The next packet to be offered, and its bytes so far.
+    fill: u64,
+    part: BytesMut,
+    /// The next packet to be sent in its turn.
+    cursor: u64,
+    /// Packets kept below the cursor.
+    ahead: usize,
+    /// Packets to be sent again out of turn.
+    repairs: BTreeSet<u64>,
+    /// One past the highest packet sent in this pass.
+    top: u64,
+    stamp: u64,
+    /// When the last stamps were given, for round trips.
+    times: VecDeque<Time>,
+}
+
+impl Stream {
+    /// Stamps whose times are kept.
+    const TIMES_MAX: usize = 8192;
+
+    pub(super) fn new(packet: usize, window: u32, block: u16, length: Option<u64>) -> Self {
+        Self {
+            packet: packet as u64,
+            length,
+            window: window as usize,
+            block: u64::from(block.max(1)),
+            base: 0,
+            needed: RangeSet::default(),
+            kept: BTreeMap::new(),
+            fill: 0,
+            part: BytesMut::new(),
+            cursor: 0,
+            ahead: 0,
+            repairs: BTreeSet::new(),
+            top: 0,
+            stamp: 0,
+            times: VecDeque::new(),
+        }
+    }
+
+    /// Packets of the stream, or more than there will be if its length is not known.
+    pub(super) fn packets(&self) -> u64 {
+        self.length
+            .map_or(u64::MAX >> 4, |length| length.div_ceil(self.packet))
+    }
+
+    /// Begins a pass over `needed`.
+    pub(super) fn begin(&mut self, needed: RangeSet) {
+        self.fill = needed.next_from(0).map_or(0, |range| range.start);
+        self.cursor = self.fill;
+        self.base = self.fill;
+        self.needed = needed;
+        self.kept.clear();
+        self.part.clear();
+        self.repairs.clear();
+        self.ahead = 0;
+        self.top = 0;
+    }
+
+    /// One past the last packet of the pass.
+    pub(super) fn pass_end(&self) -> u64 {
+        self.needed.end().min(self.packets())
+    }
+
+    /// The bytes that should be offered next. Reading goes one window ahead of sending.
+    pub(super) fn wanted(&self) -> Option<Range<u64>> {
+        let room = (2 * self.window + self.block as usize).saturating_sub(self.kept.len());
+        if room == 0 || room < self.window / 4 && !self.kept.is_empty() {
+            return None;
+        }
+        let range = self.needed.next_from(self.fill)?;
+        let packets = range.end.min(range.start + room as u64).min(self.packets());
+        let start = range.start * self.packet + self.part.len() as u64;
+        let end = self
+            .length
+            .unwrap_or(u64::MAX)
+            .min(packets.saturating_mul(self.packet));
+        (start < end).then_some(start..end)
+    }
+
+    /// Takes bytes at the start of what is [wanted](Self::wanted), at most as many.
+    pub(super) fn offer(&mut self, mut bytes: Bytes) {
+        while !bytes.is_empty() {
+            let number = self
+                .needed
+                .next_from(self.fill)
+                .map_or(self.fill, |range| range.start);
+            let whole = self.length_of(number);
+            let missing = whole - self.part.len();
+            if bytes.len() < missing {
+                self.part.extend_from_slice(&bytes);
+                return;
+            }
+            let rest = bytes.split_to(missing);
+            let body = if self.part.is_empty() {
+                rest
+            } else {
+                self.part.extend_from_slice(&rest);
+                self.part.split().freeze()
+            };
+            self.stage(number, body);
+        }
+    }
+
+    fn length_of(&self, number: u64) -> usize {
+        let left = self.length.unwrap_or(u64::MAX) - number * self.packet;
+        left.min(self.packet) as usize
+    }
+
+    fn stage(&mut self, number: u64, body: Bytes) {
+        let slot = Slot {
+            body,
+            stamp: 0,
+            sent: Time::ZERO,
+        };
+        self.kept.insert(number, slot);
+        self.fill = number + 1;
+    }
+
+    /// An open stream ends where the last offer ended.
+    pub(super) fn finish(&mut self) {
+        if self.length.is_some() {
+            return;
+        }
+        let length = self.fill * self.packet + self.part.len() as u64;
+        self.length = Some(length);
+        if !self.part.is_empty() {
+            let body = self.part.split().freeze();
+            self.stage(self.fill, body);
+        }
+    }
+
+    /// Bytes of the stream that are staged or skipped so far in this pass.
+    pub(super) fn position(&self) -> u64 {
+        let at = self
+            .needed
+            .next_from(self.fill)
+            .map_or(self.fill, |range| range.start);
+        let position = at * self.packet + self.part.len() as u64;
+        self.length.map_or(position, |length| position.min(length))
+    }
+
+    /// Everybody that is waited for has all below `base`.
+    pub(super) fn release(&mut self, base: u64) {
+        if base <= self.base {
+            return;
+        }
+        // What was never sent is nothing that anybody can have acknowledged, unless it was held before.
+        let sent = base.min(self.cursor).max(self.base);
+        self.ahead -= self.kept.range(self.base..sent).count();
+        self.base = base;
+        let whole_blocks = base - base % self.block;
+        while let Some(entry) = self.kept.first_entry() {
+            if *entry.key() >= whole_blocks {
+                break;
+            }
+            entry.remove();
+        }
+        self.repairs = self.repairs.split_off(&base);
+        self.cursor = self.cursor.max(base);
+    }
+
+    /// Goes back to the first packet that is kept (go-back-N).
+    pub(super) fn go_back(&mut self) {
+        if let Some((first, _)) = self.kept.range(self.base..).next() {
+            self.cursor = *first;
+            self.ahead = 0;
+        }
+    }
+
+    /// The first packet that is kept and was sent.
+    pub(super) fn first_sent(&self) -> Option<(u64, &Slot)> {
+        let (number, slot) = self.kept.range(self.base..).next()?;
+        (slot.stamp > 0).then_some((*number, slot))
+    }
+
+    /// Has the packets of `missing` repaired that `wants` says yes to.
+    pub(super) fn repair(&mut self, missing: Range<u64>, wants: impl Fn(&Slot) -> bool) {
+        let missing = missing.start.max(self.base)..missing.end.max(self.base);
+        for (number, slot) in self.kept.range(missing) {
+            if slot.stamp > 0 && wants(slot) {
+                self.repairs.insert(*number);
+            }
+        }
+    }
+
+    /// The next packet to be sent again.
+    pub(super) fn next_repair(&self) -> Option<u64> {
+        self.repairs.first().copied()
+    }
+
+    /// The next packet to send: a repair, or one in its turn below `limit` if the window is open.
+    pub(super) fn next(&self, limit: u64) -> Option<u64> {
+        if let Some(repair) = self.repairs.first() {
+            return Some(*repair);
+        }
+        if self.ahead >= self.window {
+            return None;
+        }
+        let (number, _) = self.kept.range(self.cursor..).next()?;
+        (*number < limit).then_some(*number)
+    }
+
+    /// A kept packet.
+    pub(super) fn get(&self, number: u64) -> Option<&Slot> {
+        self.kept.get(&number)
+    }
+
+    /// Packet `number` is sent now; whether it was before, and its stamp.
+    pub(super) fn sent(&mut self, now: Time, number: u64) -> (bool, u64) {
+        let stamp = self.stamp(now);
+        let again = self.kept.get_mut(&number).is_some_and(|slot| {
+            let again = slot.stamp > 0;
+            slot.stamp = stamp;
+            slot.sent = now;
+            again
+        });
+        if !self.repairs.remove(&number) {
+            self.cursor = number + 1;
+            self.ahead += 1;
+        }
+        self.top = self.top.max(number + 1);
+        (again, stamp)
+    }
+
+    /// Counts a transmission.
+    pub(super) fn stamp(&mut self, now: Time) -> u64 {
+        self.stamp += 1;
+        if self.times.len() == Self::TIMES_MAX {
+            self.times.pop_front();
+        }
+        self.times.push_back(now);
+        self.stamp
+    }
+
+    /// When `stamp` was given, if that is not too long ago.
+    pub(super) fn time_of(&self, stamp: u64) -> Option<Time> {
+        let back = usize::try_from(self.stamp.checked_sub(stamp)?).ok()?;
+        let index = self.times.len().checked_sub(back + 1)?;
+        self.times.get(index).copied()
+    }
+
+    /// One past the highest packet that was sent in this pass.
+    pub(super) fn top(&self) -> u64 {
+        self.top
+    }
+
+    /// Whether the window, or the room of a receiver, holds back a packet that is staged.
+    pub(super) fn is_held_back(&self, limit: u64) -> bool {
+        self.next(limit).is_none() && self.kept.range(self.cursor..).next().is_some()
+    }
+
+    /// Whether a packet is the last of the stream.
+    pub(super) fn is_last(&self, number: u64) -> bool {
+        self.length.is_some() && number + 1 == self.packets()
+    }
+
+    /// The packets of the block that begins with `first`, if all of them are here.
+    pub(super) fn block(&self, first: u64) -> Option<Vec<&[u8]>> {
+        let end = self.block_end(first);
+        let kept = self.kept.range(first..end);
+        let bodies: Vec<&[u8]> = kept.map(|(_, slot)| &slot.body[..]).collect();
+        (bodies.len() as u64 == end - first).then_some(bodies)
+    }
+
+    /// Where the block that begins with `first` ends.
+    pub(super) fn block_end(&self, first: u64) -> u64 {
+        (first + self.block).min(self.packets())
+    }
+
+    /// Packets that were sent in their turn and not released.
+    pub(super) fn ahead(&self) -> usize {
+        self.ahead
+    }
+
+    /// The most packets that are sent and not acknowledged.
+    pub(super) fn window(&self) -> usize {
+        self.window
+    }
+
+    /// Packets that are kept.
+    pub(super) fn kept(&self) -> usize {
+        self.kept.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn stream(length: Option<u64>) -> Stream {
+        let mut stream = Stream::new(10, 4, 1, length);
+        let mut all = RangeSet::default();
+        all.insert(0..stream.packets());
+        stream.begin(all);
+        stream
+    }
+
+    fn offer_all(stream: &mut Stream, piece: usize) -> u64 {
+        let mut offered = 0;
+        while let Some(range) = stream.wanted() {
+            let len = (range.end - range.start).min(piece as u64);
+            stream.offer(Bytes::from(vec![7; len as usize]));
+            offered += len;
+        }
+        offered
+    }
+
+    #[test]
+    fn bytes_are_cut_into_packets_however_they_are_offered() {
+        for piece in [1, 3, 10, 1000] {
+            let mut stream = stream(Some(35));
+            assert_eq!(offer_all(&mut stream, piece), 35);
+            assert_eq!(stream.kept(), 4);
+            assert_eq!(stream.get(3).map(|slot| slot.body.len()), Some(5));
+            assert!(stream.is_last(3) && !stream.is_last(2));
+        }
+    }
+
+    #[test]
+    fn the_window_closes_and_opens_by_what_is_released() {
+        let mut stream = stream(Some(1000));
+        offer_all(&mut stream, 1000);
+        assert_eq!(stream.kept(), 9, "two windows, and a block");
+        for number in 0..4 {
+            assert_eq!(stream.next(u64::MAX), Some(number));
+            stream.sent(Time::ZERO, number);
+        }
+        assert_eq!((stream.next(u64::MAX), stream.ahead()), (None, 4));
+        stream.release(1);
+        assert_eq!(stream.next(u64::MAX), Some(4));
+        assert_eq!(stream.next(4), None, "a receiver has no room");
+        stream.go_back();
+        assert_eq!(stream.next(u64::MAX), Some(1));
+    }
+
+    #[test]
+    fn a_pass_goes_over_what_is_needed_only() {
+        let mut stream = Stream::new(10, 4, 1, Some(100));
+        let mut needed = RangeSet::default();
+        needed.insert(2..4);
+        needed.insert(8..10);
+        stream.begin(needed);
+        assert_eq!(stream.wanted(), Some(20..40));
+        stream.offer(Bytes::from(vec![0; 20]));
+        assert_eq!(stream.wanted(), Some(80..100));
+        stream.offer(Bytes::from(vec![0; 20]));
+        assert_eq!((stream.wanted(), stream.kept()), (None, 4));
+        assert_eq!(stream.next(u64::MAX), Some(2));
+    }
+
+    #[test]
+    fn an_open_stream_ends_where_its_offers_end() {
+        let mut stream = stream(None);
+        stream.offer(Bytes::from(vec![0; 13]));
+        stream.finish();
+        assert_eq!(
+            (stream.length, stream.kept(), stream.wanted()),
+            (Some(13), 2, None)
+        );
+    }
+
+    #[test]
+    fn repairs_come_first_and_each_once() {
+        let mut stream = stream(Some(100));
+        offer_all(&mut stream, 100);
+        for number in 0..3 {
+            stream.sent(Time::ZERO, number);
+        }
+        stream.repair(0..9, |slot| slot.stamp <= 2);
+        assert_eq!(stream.next(u64::MAX), Some(0));
+        assert_eq!(stream.sent(Time::ZERO, 0), (true, 4));
+        assert_eq!(stream.next(u64::MAX), Some(1));
+        stream.sent(Time::ZERO, 1);
+        assert_eq!(stream.next(u64::MAX), Some(3));
+    }
+}

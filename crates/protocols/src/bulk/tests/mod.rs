@@ -1,0 +1,6 @@
+//! Behaviour of bulk transfers: over the simulated network, a message a transfer, and over a small network of endpoints
+//! where transfers are more than messages.
+
+mod endpoints;
+mod messages;
+mod net;

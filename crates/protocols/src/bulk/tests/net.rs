@@ -1,0 +1,237 @@
+//! A small network of endpoints: every datagram takes a millisecond, or is lost. Users keep what they are told.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use std::vec::Vec;
+
+use bytes::Bytes;
+use groupcast_core::{
+    Destination, Incarnation, MemberId, NodeId, Protocol as _, Rng, Time, TransmitBuf,
+};
+
+use crate::bulk::{
+    Acceptance, Bulk, BulkConfig, Notice, Order, Outcome, Transfer, TransferId, Wanted,
+};
+
+pub(super) fn member(index: usize) -> MemberId {
+    MemberId {
+        node: NodeId(index as u64 + 1),
+        incarnation: Incarnation(index as u64 + 100),
+    }
+}
+
+pub(super) struct Net {
+    pub(super) now: Time,
+    pub(super) endpoints: Vec<Bulk>,
+    /// Who is cut off.
+    pub(super) cut: Vec<bool>,
+    /// Share of datagrams to each endpoint that are lost.
+    pub(super) loss: Vec<f64>,
+    /// What each user was told, but data.
+    pub(super) notices: Vec<Vec<Notice>>,
+    /// The data that each user was given.
+    pub(super) data: Vec<BTreeMap<u64, Bytes>>,
+    /// How each user answers an announcement; `None`: not at all.
+    pub(super) acceptance: Vec<Option<Acceptance>>,
+    /// Whether each user says that it is done with data.
+    pub(super) consumes: Vec<bool>,
+    /// What the sender's user sends.
+    pub(super) stream: Bytes,
+    pub(super) id: Option<TransferId>,
+    /// Bytes that the sender's user was asked for.
+    pub(super) offered: u64,
+    flying: VecDeque<(Time, usize, MemberId, Bytes)>,
+    rng: Rng,
+}
+
+pub(super) fn accepting(order: Order) -> Acceptance {
+    Acceptance {
+        held: Vec::new(),
+        order,
+        name: Bytes::from_static(b"host"),
+    }
+}
+
+pub(super) fn file(length: usize, receivers: Wanted) -> Transfer {
+    Transfer {
+        about: Bytes::from_static(b"a file"),
+        length: Some(length as u64),
+        rewindable: true,
+        receivers,
+        confirm: false,
+    }
+}
+
+impl Net {
+    pub(super) fn new(endpoints: usize, config: &BulkConfig, length: usize) -> Self {
+        let endpoint = |index| {
+            let rng = Rng::new(index as u64);
+            Bulk::new(member(index), config.clone(), rng).expect("the settings fit each other")
+        };
+        Self {
+            now: Time::from_millis(1),
+            endpoints: (0..endpoints).map(endpoint).collect(),
+            cut: std::vec![false; endpoints],
+            loss: std::vec![0.0; endpoints],
+            notices: std::vec![Vec::new(); endpoints],
+            data: std::vec![BTreeMap::new(); endpoints],
+            acceptance: std::vec![Some(accepting(Order::AsTheyCome)); endpoints],
+            consumes: std::vec![true; endpoints],
+            stream: (0..length)
+                .map(|index| (index % 253) as u8)
+                .collect::<Vec<u8>>()
+                .into(),
+            id: None,
+            offered: 0,
+            flying: VecDeque::new(),
+            rng: Rng::new(9),
+        }
+    }
+
+    pub(super) fn send(&mut self, transfer: Transfer) -> TransferId {
+        let id = self.endpoints[0]
+            .send(self.now, transfer)
+            .expect("it can be sent");
+        self.id = Some(id);
+        id
+    }
+
+    pub(super) fn run(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        self.run_until(end, |_| false);
+    }
+
+    /// Runs until `done`, or `within` has passed: then it fails.
+    pub(super) fn must(&mut self, within: Duration, done: impl FnMut(&Self) -> bool) {
+        let end = self.now + within;
+        assert!(
+            self.run_until(end, done),
+            "not within {within:?}: {:?}",
+            self.notices
+        );
+    }
+
+    fn run_until(&mut self, end: Time, mut done: impl FnMut(&Self) -> bool) -> bool {
+        while self.now < end {
+            self.drain();
+            if done(self) {
+                return true;
+            }
+            let timeouts = self.endpoints.iter().filter_map(Bulk::poll_timeout);
+            let flying = self.flying.front().map(|(at, ..)| *at);
+            let next = timeouts.chain(flying).min().unwrap_or(end).min(end);
+            self.now = self.now.max(next);
+            while self.flying.front().is_some_and(|(at, ..)| *at <= self.now) {
+                let (_, to, from, body) = self.flying.pop_front().expect("looked at just now");
+                self.endpoints[to].handle_datagram(self.now, from, body);
+                self.take_notices(to);
+            }
+            for index in 0..self.endpoints.len() {
+                self.endpoints[index].handle_timeout(self.now);
+            }
+        }
+        done(self)
+    }
+
+    fn drain(&mut self) {
+        for index in 0..self.endpoints.len() {
+            self.take_notices(index);
+        }
+        self.offer();
+        let mut buf = TransmitBuf::new(16, 0, 0);
+        for index in 0..self.endpoints.len() {
+            buf.clear();
+            while let Some(transmit) = self.endpoints[index].poll_transmit(self.now, &mut buf) {
+                for body in buf.iter() {
+                    for to in 0..self.endpoints.len() {
+                        let reaches = match transmit.destination {
+                            Destination::Group => to != index,
+                            Destination::Member(member) => self.endpoints[to].local() == member,
+                        };
+                        let lost = self.rng.chance(self.loss[to]);
+                        if reaches && !lost && !self.cut[index] && !self.cut[to] {
+                            let at = self.now + Duration::from_millis(1);
+                            let body = Bytes::copy_from_slice(body);
+                            self.flying.push_back((at, to, member(index), body));
+                        }
+                    }
+                }
+                buf.clear();
+            }
+        }
+    }
+
+    fn offer(&mut self) {
+        let Some(id) = self.id else { return };
+        while let Some(wanted) = self.endpoints[0].wanted(id) {
+            let end = wanted.end.min(self.stream.len() as u64);
+            if wanted.start >= end {
+                return;
+            }
+            let bytes = self.stream.slice(wanted.start as usize..end as usize);
+            self.offered += bytes.len() as u64;
+            self.endpoints[0]
+                .offer(self.now, id, bytes)
+                .expect("it is wanted");
+        }
+    }
+
+    fn take_notices(&mut self, index: usize) {
+        while let Some(notice) = self.endpoints[index].poll_notice() {
+            match &notice {
+                Notice::Announced { id, .. } => {
+                    if let Some(acceptance) = &self.acceptance[index] {
+                        let accepted = self.endpoints[index].accept(self.now, *id, acceptance);
+                        accepted.expect("it was announced just now");
+                    }
+                }
+                Notice::Data { id, offset, bytes } => {
+                    let before = self.data[index].insert(*offset, bytes.clone());
+                    assert_eq!(before, None, "each byte once");
+                    if self.consumes[index] {
+                        self.endpoints[index].consumed(self.now, *id, bytes.len() as u64);
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            self.notices[index].push(notice);
+        }
+    }
+
+    /// Whether the sender has settled everybody.
+    pub(super) fn is_sent(&self) -> bool {
+        self.notices[0]
+            .iter()
+            .any(|notice| matches!(notice, Notice::Sent { .. }))
+    }
+
+    /// What became of each receiver, as the sender was told.
+    pub(super) fn outcomes(&self) -> BTreeMap<MemberId, Outcome> {
+        let settled = self.notices[0].iter().filter_map(|notice| match notice {
+            Notice::Settled {
+                receiver, outcome, ..
+            } => Some((*receiver, outcome.clone())),
+            _ => None,
+        });
+        let mut outcomes = BTreeMap::new();
+        for (receiver, outcome) in settled {
+            let before = outcomes.insert(receiver, outcome);
+            assert_eq!(before, None, "{receiver:?} is settled once");
+        }
+        outcomes
+    }
+
+    /// Whether user `index` was given exactly the stream from `from` on.
+    pub(super) fn has_stream(&self, index: usize, from: usize) -> bool {
+        let mut at = from as u64;
+        for (offset, bytes) in &self.data[index] {
+            let place = at as usize..at as usize + bytes.len();
+            if *offset != at || self.stream.get(place) != Some(&bytes[..]) {
+                return false;
+            }
+            at += bytes.len() as u64;
+        }
+        at == self.stream.len() as u64
+    }
+}

@@ -1,0 +1,287 @@
+//! The words between a bulk endpoint and its user: transfers, notices, outcomes.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::{MemberId, NodeId};
+
+/// A transfer: who sends it, and that member's own count.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TransferId {
+    /// The member that sends it.
+    pub sender: MemberId,
+    /// Its sender's count of transfers, from 1.
+    pub number: u32,
+}
+
+/// What a sender wants to send.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transfer {
+    /// What it is, for the receivers to read before they accept: opaque here. At most
+    /// [`ABOUT_MAX`](super::BulkConfig::ABOUT_MAX) bytes.
+    pub about: Bytes,
+    /// Bytes of the stream; `None`: it ends where [`finish`](super::Bulk::finish) says.
+    pub length: Option<u64>,
+    /// Whether the user can offer bytes again that it has offered before, as a file can. Without, nobody is served after
+    /// the others: who is late or slow is given up.
+    pub rewindable: bool,
+    /// Whom to wait for before the first byte.
+    pub receivers: Wanted,
+    /// Whether a receiver is complete only when its user has [concluded](super::Bulk::conclude).
+    pub confirm: bool,
+}
+
+/// Whom a transfer waits for before it starts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// So many receivers, or as many as registered within `register_within`.
+    Count(usize),
+    /// These nodes; who is absent after `register_within` is [`Outcome::Absent`].
+    Members(Vec<NodeId>),
+    /// Whoever registers within `census` of the first that does; nobody has after `register_within`: nobody is served.
+    Open,
+}
+
+/// How a receiver takes a transfer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Acceptance {
+    /// Ranges of the stream that are here already. What every receiver holds is not sent.
+    pub held: Vec<Range<u64>>,
+    /// In which order data is handed over.
+    pub order: Order,
+    /// What the receiver is called, for the sender's user: opaque here. At most 255 bytes; more are cut.
+    pub name: Bytes,
+}
+
+/// In which order data is handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// As in the stream; what comes early waits in memory.
+    InOrder,
+    /// As it arrives, each byte once: for whoever can put it in its place.
+    AsTheyCome,
+}
+
+/// What the user of an endpoint is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Notice {
+    /// Sender: a receiver takes part.
+    Registered {
+        /// In which transfer.
+        id: TransferId,
+        /// Who.
+        receiver: MemberId,
+        /// What it calls itself.
+        name: Bytes,
+    },
+    /// Sender: the data phase begins, and with it the reservation.
+    Started {
+        /// Which transfer.
+        id: TransferId,
+        /// Receivers that it begins with.
+        receivers: usize,
+    },
+    /// Sender: what became of a receiver. Told once for each that registered or was required.
+    Settled {
+        /// Of which transfer.
+        id: TransferId,
+        /// Who; of one that never came the incarnation is 0.
+        receiver: MemberId,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// Sender: every receiver is settled, and the transfer forgotten.
+    Sent {
+        /// Which.
+        id: TransferId,
+    },
+    /// Receiver: somebody has something to send. Answer with [`accept`](super::Bulk::accept) or
+    /// [`refuse`](super::Bulk::refuse).
+    Announced {
+        /// Which transfer.
+        id: TransferId,
+        /// The sender's description.
+        about: Bytes,
+        /// Bytes of the stream, if the sender knows.
+        length: Option<u64>,
+    },
+    /// Receiver: bytes of the stream. Say [`consumed`](super::Bulk::consumed) when they are done with.
+    Data {
+        /// Of which transfer.
+        id: TransferId,
+        /// Their place in the stream.
+        offset: u64,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// Receiver: every byte was handed over, or was held before.
+    Received {
+        /// Which transfer.
+        id: TransferId,
+        /// Bytes of the stream.
+        length: u64,
+    },
+    /// Receiver: the transfer ends without completing, and is forgotten.
+    Failed {
+        /// Which.
+        id: TransferId,
+        /// Why.
+        failure: Failure,
+    },
+    /// Receiver: the sender knows that all is well, or has gone since; the transfer is forgotten.
+    Ended {
+        /// Which.
+        id: TransferId,
+    },
+}
+
+/// What became of a receiver, as the sender knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It has every byte (and its user said so, if the transfer asks for that).
+    Complete,
+    /// It did not want the transfer.
+    Refused(String),
+    /// Its user gave up: the reason.
+    Failed(String),
+    /// It was not heard any more.
+    Vanished,
+    /// It was slower than the policy allows.
+    Slow,
+    /// It came too late for a transfer that cannot be repeated.
+    Late,
+    /// It never came.
+    Absent,
+    /// The sender's user gave up.
+    Cancelled,
+}
+
+/// Why a transfer ended at a receiver without completing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The sender's user gave up: the reason.
+    Cancelled(String),
+    /// The sender was not heard any more, or does not know this receiver any more.
+    Lost,
+    /// This receiver was too slow, or too late.
+    Dropped,
+    /// This receiver's user gave up.
+    GivenUp,
+}
+
+/// What a transfer is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PhaseKind {
+    /// It waits for receivers.
+    Announcing,
+    /// The receivers of a pass are told of it, and say what they need.
+    Starting,
+    /// Data goes out.
+    Sending,
+    /// Everybody has everything; users have not all said so.
+    Concluding,
+}
+
+/// How far a transfer is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// What it is at.
+    pub phase: PhaseKind,
+    /// Which pass over the stream, from 1; 0 before the first.
+    pub pass: u16,
+    /// Bytes that were offered in this pass or skipped because nobody needs them: a place in the stream.
+    pub position: u64,
+    /// Bytes from the start of the stream that every receiver that is not settled has.
+    pub acknowledged: u64,
+    /// Bytes of the stream, if they are known.
+    pub length: Option<u64>,
+    /// Packets sent, repeated ones included.
+    pub packets: u64,
+    /// Packets sent again.
+    pub repeated: u64,
+    /// Bytes a second that the rate control allows; `None` if only the window does.
+    pub rate: Option<u64>,
+    /// The smoothed round trip; zero before the first.
+    pub round_trip: Duration,
+    /// Each receiver that is not settled.
+    pub receivers: Vec<ReceiverProgress>,
+}
+
+/// How far a receiver is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReceiverProgress {
+    /// Who.
+    pub receiver: MemberId,
+    /// Bytes that it has from the start of the stream without a gap.
+    pub held: u64,
+    /// Whether the others wait for it.
+    pub waited_for: bool,
+    /// Transmissions that it lost of late, in thousandths.
+    pub loss_permille: u16,
+}
+
+/// Why a transfer was not begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The description is too long.
+    #[error("a description of {len} bytes exceeds the limit of {max} bytes")]
+    About {
+        /// Its length in bytes.
+        len: usize,
+        /// The most bytes.
+        max: usize,
+    },
+    /// As many transfers as the endpoint carries are under way.
+    #[error("{max} transfers are under way, and there is room for no more")]
+    Full {
+        /// The most.
+        max: usize,
+    },
+    /// More receivers are wanted than a transfer can have, or none.
+    #[error("a transfer has between 1 and {max} receivers, not {count}")]
+    Receivers {
+        /// How many are wanted.
+        count: usize,
+        /// The most.
+        max: usize,
+    },
+    /// A ring's window must be larger than its number of receivers (001 section 3).
+    #[error(
+        "a ring of {receivers} receivers needs a window of more than {receivers} packets, not {window}"
+    )]
+    Window {
+        /// Receivers wanted.
+        receivers: usize,
+        /// The window.
+        window: u32,
+    },
+}
+
+/// Why bytes were not taken. Nothing changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OfferError {
+    /// There is no such transfer (any more).
+    #[error("there is no such transfer")]
+    Unknown,
+    /// More bytes than are wanted now.
+    #[error("{len} bytes were offered where {wanted} are wanted")]
+    Unwanted {
+        /// Bytes offered.
+        len: usize,
+        /// Bytes wanted.
+        wanted: u64,
+    },
+}
+
+/// There is no such transfer (any more), or it was accepted before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no such transfer, or it was answered before")]
+pub struct UnknownTransfer;

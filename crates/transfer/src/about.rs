@@ -1,0 +1,304 @@
+//! What the announcement of a transfer says of its content, and how the content is laid out in the stream.
+//!
+//! Announcement ([`About`], at most 1 KiB, in the bulk protocol's `about`):
+//!
+//! | field | bytes | meaning |
+//! |---|---|---|
+//! | version | 1 | 1 |
+//! | kind | 1 | 0 files, 1 stream |
+//! | host | varint, n | the sender's name |
+//! | label | varint, n | what is sent, for people |
+//! | *files:* content id | 32 | hash of the manifest |
+//! | manifest, content, chunk, entries | 4, 8, 4, 4 | lengths in bytes; number of entries |
+//!
+//! A stream of files is the manifest, then the content of all files one after the other, cut into chunks of equal size;
+//! each chunk is followed by its BLAKE3 hash (32 bytes). Chunks do not end where files end, so that many small files
+//! have few hashes. The stream of a pipe is laid out by `frames.rs`.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use groupcast_core::wire::{DecodeError, Reader, Writer};
+
+use crate::manifest::{ContentId, Limits};
+
+/// Bytes of a hash behind each chunk.
+pub(crate) const HASH: u64 = 32;
+
+/// What a transfer is, as its announcement says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct About {
+    /// The sender's name, for people.
+    pub(crate) host: String,
+    /// What is sent, for people.
+    pub(crate) label: String,
+    /// Files or a pipe.
+    pub(crate) content: Content,
+}
+
+/// What kind of stream it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Content {
+    /// Files and directories.
+    Files {
+        /// Which.
+        id: ContentId,
+        /// How they lie in the stream.
+        layout: Layout,
+        /// How many entries the manifest has.
+        entries: u32,
+    },
+    /// A pipe of unknown length.
+    Pipe,
+}
+
+impl About {
+    /// The only version so far.
+    const VERSION: u8 = 1;
+    /// The longest host name or label, in bytes.
+    const TEXT_MAX: usize = 255;
+
+    /// Its bytes. Texts that are too long are cut off.
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut bytes = Vec::new();
+        let mut out = Writer::new(&mut bytes);
+        let kind = match self.content {
+            Content::Files { .. } => 0,
+            Content::Pipe => 1,
+        };
+        out.u8(Self::VERSION).u8(kind);
+        for text in [&self.host, &self.label] {
+            let text = &text[..text.floor_char_boundary(Self::TEXT_MAX)];
+            out.varint(text.len() as u64).put(text.as_bytes());
+        }
+        if let Content::Files {
+            id,
+            layout,
+            entries,
+        } = &self.content
+        {
+            out.put(&id.0)
+                .u32(layout.manifest)
+                .u64(layout.content)
+                .u32(layout.chunk)
+                .u32(*entries);
+        }
+        bytes.into()
+    }
+
+    /// Reads what came with an announcement of a stream of `length` bytes.
+    ///
+    /// # Errors
+    /// If it makes no sense, or exceeds `limits`.
+    pub(crate) fn decode(
+        bytes: &[u8],
+        length: Option<u64>,
+        limits: &Limits,
+    ) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let version = reader.u8("version")?;
+        if version != Self::VERSION {
+            return Err(reader.invalid("version", version.into()));
+        }
+        let kind = reader.u8("kind")?;
+        let host = text(&mut reader, "host")?;
+        let label = text(&mut reader, "label")?;
+        let content = match kind {
+            0 => files(&mut reader, length, limits)?,
+            1 => Content::Pipe,
+            other => return Err(reader.invalid("kind", other.into())),
+        };
+        reader.finish()?;
+        Ok(Self {
+            host,
+            label,
+            content,
+        })
+    }
+}
+
+fn files(
+    reader: &mut Reader<'_>,
+    length: Option<u64>,
+    limits: &Limits,
+) -> Result<Content, DecodeError> {
+    let mut id = ContentId([0; 32]);
+    id.0.copy_from_slice(reader.take("content id", 32)?);
+    let manifest = reader.u32("manifest")?;
+    if manifest as usize > limits.manifest_max {
+        return Err(reader.invalid("manifest", manifest.into()));
+    }
+    let content = reader.u64("content")?;
+    let chunk = reader.u32("chunk")?;
+    if !Layout::CHUNKS.contains(&chunk) {
+        return Err(reader.invalid("chunk", chunk.into()));
+    }
+    let layout = Layout {
+        manifest,
+        content,
+        chunk,
+    };
+    if layout.checked_len() != length || length.is_none() {
+        return Err(reader.invalid("content", content));
+    }
+    let entries = reader.u32("entries")?;
+    if entries as usize > limits.entries_max {
+        return Err(reader.invalid("entries", entries.into()));
+    }
+    Ok(Content::Files {
+        id,
+        layout,
+        entries,
+    })
+}
+
+fn text(reader: &mut Reader<'_>, field: &'static str) -> Result<String, DecodeError> {
+    let len = reader.varint(field)?;
+    match usize::try_from(len) {
+        Ok(len) if len <= About::TEXT_MAX => {
+            Ok(String::from_utf8_lossy(reader.take(field, len)?).into_owned())
+        }
+        _ => Err(reader.invalid(field, len)),
+    }
+}
+
+/// Where in a stream of files its parts lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Layout {
+    /// Bytes of the manifest.
+    pub(crate) manifest: u32,
+    /// Bytes of all files.
+    pub(crate) content: u64,
+    /// Bytes of a chunk; the last may be shorter.
+    pub(crate) chunk: u32,
+}
+
+/// A part of the stream that is handled as one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Piece {
+    /// The manifest.
+    Manifest,
+    /// The chunk of this number, with its hash.
+    Chunk(u64),
+}
+
+impl Layout {
+    /// What chunk sizes a receiver takes, in bytes.
+    pub(crate) const CHUNKS: std::ops::RangeInclusive<u32> = 4 << 10..=4 << 20;
+    /// What a sender cuts: large enough that hashing runs at full speed and a write is worth its call, small enough that
+    /// little is lost when a transfer breaks.
+    pub(crate) const CHUNK: u32 = 256 << 10;
+
+    /// How many chunks there are.
+    pub(crate) fn chunks(&self) -> u64 {
+        self.content.div_ceil(u64::from(self.chunk))
+    }
+
+    /// Bytes of the whole stream.
+    pub(crate) fn len(&self) -> u64 {
+        u64::from(self.manifest) + self.content + self.chunks() * HASH
+    }
+
+    /// The same of a layout that may be absurd.
+    fn checked_len(&self) -> Option<u64> {
+        let hashes = self.chunks().checked_mul(HASH)?;
+        u64::from(self.manifest)
+            .checked_add(self.content)?
+            .checked_add(hashes)
+    }
+
+    /// Which bytes of the content chunk `index` holds.
+    pub(crate) fn content_of(&self, index: u64) -> Range<u64> {
+        let start = index * u64::from(self.chunk);
+        start..(start + u64::from(self.chunk)).min(self.content)
+    }
+
+    /// Which bytes of the stream `piece` is.
+    pub(crate) fn range(&self, piece: Piece) -> Range<u64> {
+        let manifest = u64::from(self.manifest);
+        match piece {
+            Piece::Manifest => 0..manifest,
+            Piece::Chunk(index) => {
+                let content = self.content_of(index);
+                let start = manifest + content.start + index * HASH;
+                start..start + (content.end - content.start) + HASH
+            }
+        }
+    }
+
+    /// Which piece the byte at `offset` of the stream belongs to.
+    pub(crate) fn piece_at(&self, offset: u64) -> Piece {
+        match offset.checked_sub(u64::from(self.manifest)) {
+            None => Piece::Manifest,
+            Some(behind) => Piece::Chunk(behind / (u64::from(self.chunk) + HASH)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(manifest: u32, content: u64) -> Layout {
+        Layout {
+            manifest,
+            content,
+            chunk: 4096,
+        }
+    }
+
+    #[test]
+    fn the_pieces_are_the_stream_without_gaps() {
+        for content in [0, 1, 4095, 4096, 4097, 3 * 4096 + 17] {
+            let layout = layout(77, content);
+            let mut end = layout.range(Piece::Manifest).end;
+            for index in 0..layout.chunks() {
+                let range = layout.range(Piece::Chunk(index));
+                assert_eq!(range.start, end);
+                for offset in [range.start, range.end - 1] {
+                    assert_eq!(layout.piece_at(offset), Piece::Chunk(index));
+                }
+                end = range.end;
+            }
+            assert_eq!(end, layout.len());
+            assert_eq!(layout.piece_at(76), Piece::Manifest);
+        }
+    }
+
+    #[test]
+    fn an_announcement_is_read_as_it_was_written_and_nonsense_is_refused() {
+        let limits = Limits::default();
+        let about = About {
+            host: "häuser".repeat(60),
+            label: "image.raw".into(),
+            content: Content::Files {
+                id: ContentId([7; 32]),
+                layout: layout(9, 10_000),
+                entries: 3,
+            },
+        };
+        let bytes = about.encode();
+        assert!(bytes.len() <= 1024);
+        let length = Some(layout(9, 10_000).len());
+        let read = About::decode(&bytes, length, &limits).unwrap();
+        assert_eq!(
+            (read.label, read.content),
+            (about.label.clone(), about.content)
+        );
+        assert!(about.host.starts_with(&read.host));
+        assert!(About::decode(&bytes, Some(10_000), &limits).is_err());
+        assert!(About::decode(&bytes, None, &limits).is_err());
+        for len in 0..bytes.len() {
+            assert!(About::decode(&bytes[..len], length, &limits).is_err());
+        }
+        let absurd = About {
+            content: Content::Files {
+                id: ContentId([7; 32]),
+                layout: layout(9, u64::MAX),
+                entries: 3,
+            },
+            ..about
+        };
+        assert!(About::decode(&absurd.encode(), None, &limits).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! From bytes in any order to whole pieces of a stream of files.
+
+use std::collections::BTreeMap;
+
+use crate::about::{Layout, Piece};
+
+/// The pieces of which a part has arrived. Their number is bounded by the window of the protocol, which gives each byte
+/// once and stops when too much is not consumed.
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    layout: Layout,
+    open: BTreeMap<Piece, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    bytes: Vec<u8>,
+    filled: usize,
+}
+
+impl Assembler {
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            open: BTreeMap::new(),
+        }
+    }
+
+    /// Bytes of the stream from `offset` on arrived; pieces that are whole now are given to `each`.
+    pub(crate) fn add(
+        &mut self,
+        mut offset: u64,
+        mut bytes: &[u8],
+        mut each: impl FnMut(Piece, Vec<u8>),
+    ) {
+        while !bytes.is_empty() && offset < self.layout.len() {
+            let piece = self.layout.piece_at(offset);
+            let range = self.layout.range(piece);
+            let at = (offset - range.start) as usize;
+            let len = (range.end - range.start) as usize;
+            let part;
+            (part, bytes) = bytes.split_at(bytes.len().min(len - at));
+            let open = self.open.entry(piece).or_insert_with(|| Open {
+                bytes: vec![0; len],
+                filled: 0,
+            });
+            open.bytes[at..at + part.len()].copy_from_slice(part);
+            open.filled += part.len();
+            offset += part.len() as u64;
+            if open.filled >= len
+                && let Some(open) = self.open.remove(&piece)
+            {
+                each(piece, open.bytes);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_whole_in_whatever_order_their_bytes_come() {
+        let layout = Layout {
+            manifest: 10,
+            content: 4096 * 2 + 5,
+            chunk: 4096,
+        };
+        let stream: Vec<u8> = (0..layout.len()).map(|at| (at % 251) as u8).collect();
+        let mut offsets: Vec<usize> = (0..stream.len()).step_by(1000).collect();
+        for _ in 0..offsets.len() {
+            offsets.rotate_left(1);
+            let mut assembler = Assembler::new(layout);
+            let mut pieces = BTreeMap::new();
+            for offset in &offsets {
+                let end = (offset + 1000).min(stream.len());
+                assembler.add(*offset as u64, &stream[*offset..end], |piece, bytes| {
+                    pieces.insert(piece, bytes);
+                });
+            }
+            let whole: Vec<u8> = pieces.into_values().flatten().collect();
+            assert!(whole == stream);
+            assert!(assembler.open.is_empty());
+        }
+    }
+}

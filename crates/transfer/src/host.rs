@@ -1,0 +1,195 @@
+//! A bulk endpoint on real sockets: what sender and receiver share.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
+use groupcast_core::seal::Sealer;
+use groupcast_core::{Incarnation, MemberId, Node, NodeId, Rng, Time};
+use groupcast_net::{
+    AesGcmSealer, Endpoint, EndpointConfig, InsecureSealer, Key, KeyError, NetError, Readiness,
+    random_u64,
+};
+use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice};
+use mio::{Token, Waker};
+
+use crate::content::ReadError;
+use crate::spool::SpoolError;
+
+/// The bulk protocols' channel in every datagram; the ring has another.
+const BULK: Channel = Channel(2);
+/// A thread that reads or writes has something.
+const WAKE: Token = Token(0);
+
+/// How a sender or a receiver is on the network.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// What it is called: the name by which senders require it.
+    pub name: String,
+    /// The interface's address. On a loopback address everything stays on this host.
+    pub interface: Ipv4Addr,
+    /// The group's multicast address and port.
+    pub group: SocketAddrV4,
+    /// The key of the group; without, anybody on the network can read and forge everything.
+    pub key: Option<Key>,
+    /// The protocol's settings. A sender's rule its transfers.
+    pub bulk: BulkConfig,
+    /// Whether to cut packets so that a datagram fits the interface's frames.
+    pub fit_packet: bool,
+}
+
+/// Why a sender or a receiver cannot work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransferError {
+    /// The sockets cannot be opened.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// The operating system has no randomness to give.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The settings contradict each other.
+    #[error("the setting {}: {}", .0.field, .0.problem)]
+    Config(#[from] ConfigError),
+    /// The protocol does not take the transfer.
+    #[error(transparent)]
+    Send(#[from] groupcast_protocols::bulk::SendError),
+    /// The target directory cannot be used.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    /// What is sent cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The system refused something else.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl TransferError {
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+}
+
+/// An endpoint with one bulk instance.
+pub(crate) struct Host {
+    endpoint: Endpoint<Bulk>,
+    waker: Arc<Waker>,
+    ready: Vec<(Token, Readiness)>,
+}
+
+impl Host {
+    /// Ports that are tried: another process may take one just before.
+    const ATTEMPTS: usize = 8;
+
+    pub(crate) fn open(link: &Link) -> Result<Self, TransferError> {
+        let local = MemberId {
+            node: NodeId::from_name(&link.name),
+            incarnation: Incarnation(random_u64()?),
+        };
+        let rng = Rng::new(random_u64()?);
+        let mut endpoint = open_endpoint(link, local, &rng)?;
+        let mut bulk = link.bulk.clone();
+        if link.fit_packet {
+            fit(&mut bulk, &endpoint);
+        }
+        let bulk = Bulk::new(local, bulk, rng.fork("bulk"))?;
+        endpoint.node_mut().open(BULK, bulk);
+        let waker =
+            Waker::new(endpoint.registry(), WAKE).map_err(TransferError::system("make a waker"))?;
+        if let Some(warning) = endpoint.receive_buffer().warning() {
+            tracing::warn!("{warning}");
+        }
+        Ok(Self {
+            endpoint,
+            waker: Arc::new(waker),
+            ready: Vec::new(),
+        })
+    }
+
+    /// Wakes the loop, from any thread.
+    pub(crate) fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.endpoint.now()
+    }
+
+    pub(crate) fn bulk(&mut self) -> &mut Bulk {
+        let bulk = self.endpoint.node_mut().instance_mut(BULK);
+        bulk.expect("the instance was opened with the host and stays")
+    }
+
+    pub(crate) fn poll_notice(&mut self) -> Option<Notice> {
+        self.bulk().poll_notice()
+    }
+
+    /// Where `member` was heard.
+    pub(crate) fn address(&self, member: MemberId) -> Option<std::net::SocketAddr> {
+        let mut peers = self.endpoint.node().peers();
+        peers.find(|(peer, _)| *peer == member).map(|(_, at)| at)
+    }
+
+    /// One turn of the loop: sends, waits for at most `patience`, reads.
+    pub(crate) fn turn(&mut self, patience: Duration) -> Result<(), TransferError> {
+        self.endpoint
+            .turn(Some(patience), &mut self.ready)
+            .map_err(TransferError::system("wait for the network"))?;
+        let node = self.endpoint.node_mut();
+        while node.poll_event().is_some() {}
+        while node.poll_transition().is_some() {}
+        Ok(())
+    }
+}
+
+fn open_endpoint(link: &Link, local: MemberId, rng: &Rng) -> Result<Endpoint<Bulk>, TransferError> {
+    let mut attempt = 1;
+    loop {
+        let probe = UdpSocket::bind((link.interface, 0)).and_then(|probe| probe.local_addr());
+        // An address that cannot be bound is explained by the endpoint.
+        let port = probe.map_or(u16::MAX, |address| address.port());
+        let listen = SocketAddrV4::new(link.interface, port);
+        let config = EndpointConfig::multicast(listen, link.group);
+        let sealer: Box<dyn Sealer> = match &link.key {
+            Some(key) => Box::new(AesGcmSealer::new(key, local.incarnation)),
+            None => Box::new(InsecureSealer),
+        };
+        let admission = AdmissionConfig {
+            // Who has restarted is a new peer.
+            peers_max: link.bulk.receivers_max * 2,
+            ..AdmissionConfig::default()
+        };
+        let node = Node::new(
+            NodeConfig {
+                local,
+                reach: config.reach(),
+                admission,
+            },
+            sealer,
+            rng,
+        );
+        match Endpoint::open(config, node) {
+            Err(NetError::InUse { .. }) if attempt < Host::ATTEMPTS => attempt += 1,
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Cuts packets so that a datagram fits the interface's frames, if they are smaller than the settings assume.
+fn fit(bulk: &mut BulkConfig, endpoint: &Endpoint<Bulk>) {
+    let buf = endpoint.node().transmit_buf(1);
+    let framing = buf.headroom() + buf.tailroom();
+    let header = bulk.body_max().saturating_sub(bulk.packet);
+    if let Some(max) = endpoint.datagram_max() {
+        let fitting = max.saturating_sub(framing + header);
+        bulk.packet = bulk.packet.min(fitting).max(1);
+    }
+}

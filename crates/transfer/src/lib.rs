@@ -1,0 +1,40 @@
+//! Files and directory trees to many receivers at once: the distributor above the bulk protocols (001).
+//!
+//! [`send`] and [`receive`] are the two ends; both run their loop on the calling thread until they are done, with one
+//! more thread for the disk. What goes over the network, and how it is made reliable, is the business of
+//! `groupcast_protocols::bulk`; here is what is in the stream and what becomes of it:
+//!
+//! - [`manifest`]: the list of files, which is the identity of a transfer and what makes it safe to place.
+//! - `about.rs`: the announcement, and the layout of the stream: manifest, chunks, hashes. `frames.rs`: that of a pipe.
+//! - `content.rs`, `read_ahead.rs`: reading; a file that changes meanwhile ends the transfer.
+//! - `assemble.rs`, `disk.rs`, `received.rs`: from bytes in any order to verified chunks.
+//! - `spool.rs`, `stage.rs`, `beneath.rs`: what is kept for resuming, the staging tree, the moves into place.
+//! - `host.rs`: the endpoint on real sockets.
+//!
+//! It deliberately leaves to others: options, key files, terminals (the command line). `docs/files.md` is for users.
+
+mod about;
+mod assemble;
+mod beneath;
+mod content;
+mod disk;
+mod frames;
+mod host;
+pub mod manifest;
+mod path_text;
+mod read_ahead;
+mod receive;
+mod received;
+#[cfg(test)]
+mod scratch;
+mod send;
+mod spool;
+mod stage;
+
+pub use self::content::ReadError;
+pub use self::host::{Link, TransferError};
+pub use self::manifest::{Limits, Manifest, Scan, ScanError};
+pub use self::path_text::path_text;
+pub use self::receive::{Described, Output, ReceiveEvent, Received, Receiving, receive};
+pub use self::send::{Audience, Cargo, Report, SendEvent, Sending, send};
+pub use self::spool::SpoolError;

@@ -1,0 +1,296 @@
+//! From paths to a manifest: walks directories, reads metadata, never contents.
+
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{Entry, Kind, Manifest, ManifestError, Timestamp};
+
+/// A manifest, and where its entries were found.
+#[derive(Debug)]
+pub struct Scan {
+    /// What is sent.
+    pub manifest: Manifest,
+    /// The path of each entry on this host.
+    pub sources: Vec<PathBuf>,
+    /// What lies in the trees and is not sent.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Something that is neither a file, a directory nor a symbolic link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Skipped {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is: a socket, a pipe or a device.
+    pub what: &'static str,
+}
+
+/// Why the paths cannot be sent.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScanError {
+    /// Something cannot be read.
+    #[error("cannot read {}: {source}", .path.display())]
+    Io {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A path without a name for the receivers, such as `/`.
+    #[error("{} has no name that receivers could give it: name what is in it", .path.display())]
+    Nameless {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Two paths end in the same name.
+    #[error("{} and {} would both be called `{name}` at the receivers", .one.display(), .other.display())]
+    SameName {
+        /// The name.
+        name: String,
+        /// One of them.
+        one: PathBuf,
+        /// The other.
+        other: PathBuf,
+    },
+    /// A path names something that cannot be sent.
+    #[error("{} is {what}: only files, directories and symbolic links can be sent", .path.display())]
+    Special {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The list is no manifest.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+}
+
+impl Scan {
+    /// Everything at and below `paths`. Each gets its last name at the receivers; one that is a symbolic link stands for
+    /// what it points to, those below are sent as links.
+    ///
+    /// # Errors
+    /// If anything cannot be read, or two paths have the same last name.
+    pub fn of(paths: &[PathBuf]) -> Result<Self, ScanError> {
+        let mut walk = Walk::default();
+        let mut names: Vec<(Vec<u8>, &PathBuf)> = Vec::new();
+        for path in paths {
+            let name = name_of(path)?;
+            if let Some((_, one)) = names.iter().find(|(other, _)| *other == name) {
+                return Err(ScanError::SameName {
+                    name: String::from_utf8_lossy(&name).into_owned(),
+                    one: (*one).clone(),
+                    other: path.clone(),
+                });
+            }
+            let metadata = fs::metadata(path).map_err(failed(path))?;
+            if let Some(what) = special(&metadata) {
+                let path = path.clone();
+                return Err(ScanError::Special { path, what });
+            }
+            walk.add(name.clone(), path.clone(), &metadata)?;
+            names.push((name, path));
+        }
+        walk.finish()
+    }
+}
+
+#[derive(Default)]
+struct Walk {
+    found: Vec<(Entry, PathBuf)>,
+    /// Directories whose content is still to be read.
+    open: Vec<(Vec<u8>, PathBuf)>,
+    skipped: Vec<Skipped>,
+}
+
+impl Walk {
+    /// Adds what is at `source`, and everything below.
+    fn add(
+        &mut self,
+        path: Vec<u8>,
+        source: PathBuf,
+        metadata: &Metadata,
+    ) -> Result<(), ScanError> {
+        self.entry(path, source, metadata)?;
+        while let Some((path, source)) = self.open.pop() {
+            for child in fs::read_dir(&source).map_err(failed(&source))? {
+                let child = child.map_err(failed(&source))?;
+                let below = child.path();
+                let metadata = fs::symlink_metadata(&below).map_err(failed(&below))?;
+                let path = [&path, &b"/"[..], child.file_name().as_bytes()].concat();
+                self.entry(path, below, &metadata)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        path: Vec<u8>,
+        source: PathBuf,
+        metadata: &Metadata,
+    ) -> Result<(), ScanError> {
+        if let Some(what) = special(metadata) {
+            self.skipped.push(Skipped { path: source, what });
+            return Ok(());
+        }
+        let kind = if metadata.is_dir() {
+            self.open.push((path.clone(), source.clone()));
+            Kind::Directory
+        } else if metadata.is_symlink() {
+            let target = fs::read_link(&source).map_err(failed(&source))?;
+            Kind::Link {
+                target: target.into_os_string().into_vec(),
+            }
+        } else {
+            Kind::File {
+                size: metadata.len(),
+                fingerprint: fingerprint(metadata),
+            }
+        };
+        let entry = Entry {
+            path,
+            mode: (metadata.mode() & 0o777) as u16,
+            modified: Timestamp {
+                seconds: metadata.mtime(),
+                nanoseconds: metadata.mtime_nsec() as u32,
+            },
+            kind,
+        };
+        self.found.push((entry, source));
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Scan, ScanError> {
+        self.found.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
+        let (entries, sources) = self.found.into_iter().unzip();
+        Ok(Scan {
+            manifest: Manifest::new(entries)?,
+            sources,
+            skipped: self.skipped,
+        })
+    }
+}
+
+/// What the file system says changes with a file's content.
+pub(crate) fn fingerprint(metadata: &Metadata) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    for field in [
+        metadata.dev(),
+        metadata.ino(),
+        metadata.len(),
+        metadata.mtime().cast_unsigned(),
+        metadata.mtime_nsec().cast_unsigned(),
+        metadata.ctime().cast_unsigned(),
+        metadata.ctime_nsec().cast_unsigned(),
+    ] {
+        hasher.update(&field.to_be_bytes());
+    }
+    let mut first = [0; 8];
+    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    u64::from_be_bytes(first)
+}
+
+/// The name that `path` has at the receivers.
+fn name_of(path: &Path) -> Result<Vec<u8>, ScanError> {
+    let name = |path: &Path| path.file_name().map(|name| name.as_bytes().to_vec());
+    if let Some(name) = name(path) {
+        return Ok(name);
+    }
+    // `.` and `..` have a name, too.
+    let whole = fs::canonicalize(path).map_err(failed(path))?;
+    name(&whole).ok_or_else(|| ScanError::Nameless { path: path.into() })
+}
+
+/// What cannot be sent is, in words.
+fn special(metadata: &Metadata) -> Option<&'static str> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let kind = metadata.file_type();
+    if kind.is_file() || kind.is_dir() || kind.is_symlink() {
+        None
+    } else if kind.is_socket() {
+        Some("a socket")
+    } else if kind.is_fifo() {
+        Some("a pipe")
+    } else {
+        Some("a device")
+    }
+}
+
+fn failed(path: impl AsRef<OsStr>) -> impl FnOnce(io::Error) -> ScanError {
+    let path = PathBuf::from(path.as_ref());
+    move |source| ScanError::Io { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_tree_is_listed_with_its_links_and_without_what_is_no_file() {
+        let scratch = Scratch::new();
+        let tree = scratch.path("tree");
+        fs::create_dir_all(tree.join("empty")).unwrap();
+        fs::write(tree.join("b\n"), "bytes").unwrap();
+        symlink("/nowhere", tree.join("link")).unwrap();
+        symlink(&tree, scratch.path("alias")).unwrap();
+        let _socket = UnixListener::bind(tree.join("socket")).unwrap();
+
+        let scan = Scan::of(&[scratch.path("alias")]).unwrap();
+        let paths: Vec<&[u8]> = scan
+            .manifest
+            .entries()
+            .iter()
+            .map(|e| &e.path[..])
+            .collect();
+        assert_eq!(
+            paths,
+            [&b"alias"[..], b"alias/b\n", b"alias/empty", b"alias/link"]
+        );
+        assert_eq!(scan.manifest.content_len(), 5);
+        assert_eq!(scan.skipped.len(), 1);
+        assert_eq!(scan.skipped[0].what, "a socket");
+        let error = Scan::of(&[tree.join("socket")]).unwrap_err().to_string();
+        assert!(error.contains("a socket"), "{error}");
+    }
+
+    #[test]
+    fn a_fingerprint_changes_with_the_content_even_if_the_size_and_the_time_do_not() {
+        let scratch = Scratch::new();
+        let path = scratch.path("f");
+        fs::write(&path, "one").unwrap();
+        let before = fs::metadata(&path).unwrap();
+        // File systems may keep times as coarse as a clock tick.
+        std::thread::sleep(std::time::Duration::from_millis(12));
+        fs::write(&path, "two").unwrap();
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(before.modified().unwrap()).unwrap();
+        let after = fs::metadata(&path).unwrap();
+        assert_eq!(before.modified().unwrap(), after.modified().unwrap());
+        assert_ne!(fingerprint(&before), fingerprint(&after));
+    }
+
+    #[test]
+    fn paths_are_refused_by_name() {
+        let scratch = Scratch::new();
+        fs::create_dir_all(scratch.path("a/x")).unwrap();
+        fs::create_dir_all(scratch.path("b/x")).unwrap();
+        let same = Scan::of(&[scratch.path("a/x"), scratch.path("b/x")]).unwrap_err();
+        assert!(same.to_string().contains("both be called `x`"), "{same}");
+        let root = Scan::of(&["/".into()]).unwrap_err();
+        assert!(root.to_string().contains("no name"), "{root}");
+        let missing = Scan::of(&[scratch.path("none")]).unwrap_err();
+        assert!(missing.to_string().contains("none"), "{missing}");
+        let dot = Scan::of(&[scratch.path("a/x/..")]).unwrap();
+        assert_eq!(dot.manifest.entries()[0].path, b"a");
+    }
+}

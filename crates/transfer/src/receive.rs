@@ -1,0 +1,529 @@
+//! Receiving: a service that takes any number of transfers into a directory, or pipes to the standard output.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use groupcast_core::Time;
+use groupcast_protocols::bulk::{Acceptance, Failure, Notice, Order, TransferId};
+
+use crate::about::{About, Content, Piece};
+use crate::assemble::Assembler;
+use crate::disk::{Disk, Done, Job, Target};
+use crate::host::{Host, Link, TransferError};
+use crate::manifest::{ContentId, Limits};
+use crate::send::STOPPED;
+use crate::spool::Spool;
+
+/// Where transfers go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Into this directory: files under their names, a pipe as a file called by its label.
+    Directory(PathBuf),
+    /// The first pipe to the standard output; files are refused.
+    Stdout,
+}
+
+/// A receiver to be run.
+#[derive(Clone, Debug)]
+pub struct Receiving {
+    /// Where transfers go.
+    pub output: Output,
+    /// Whether to end with the first transfer that was taken.
+    pub once: bool,
+    /// Over which network.
+    pub link: Link,
+    /// What is taken at most.
+    pub limits: Limits,
+    /// Transfers that broke off and are kept to be resumed. Default 8; the oldest make room.
+    pub partials_max: usize,
+}
+
+/// A transfer, for people and programs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Described {
+    /// Which.
+    pub id: TransferId,
+    /// What its sender calls it.
+    pub label: String,
+    /// What its sender is called.
+    pub sender: String,
+    /// Bytes of its stream, manifest and hashes included; unknown for a pipe.
+    pub length: Option<u64>,
+}
+
+/// Something that a receiver's user may want to see.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReceiveEvent<'a> {
+    /// It is ready for transfers.
+    Listening,
+    /// A transfer is taken.
+    Accepted {
+        /// Which.
+        transfer: &'a Described,
+        /// Bytes of it that are here from an earlier one.
+        held: u64,
+    },
+    /// A transfer is not taken: nothing of it was written.
+    Refused {
+        /// Which.
+        transfer: &'a Described,
+        /// Why.
+        reason: &'a str,
+    },
+    /// About ten times a second for each transfer that moves on.
+    Progress {
+        /// Which.
+        transfer: &'a Described,
+        /// Bytes that are here.
+        received: u64,
+    },
+    /// Everything is verified and in place.
+    Complete {
+        /// Which.
+        transfer: &'a Described,
+        /// Bytes that arrived: what was held before is not among them.
+        received: u64,
+        /// Since it was accepted.
+        took: Duration,
+    },
+    /// It broke off: nothing was put in place.
+    Failed {
+        /// Which.
+        transfer: &'a Described,
+        /// Why.
+        reason: &'a str,
+        /// Whether what has arrived is kept for the next attempt.
+        kept: bool,
+    },
+}
+
+/// How a receiver ended.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Received {
+    /// Transfers that are in place.
+    pub complete: usize,
+    /// Transfers that were taken and broke off.
+    pub failed: usize,
+}
+
+/// Receives until `stop` is set, or the first transfer has ended if only one is wanted. `tell` hears what happens.
+///
+/// # Errors
+/// If the target or the network cannot be used.
+pub fn receive(
+    receiving: Receiving,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(ReceiveEvent<'_>),
+) -> Result<Received, TransferError> {
+    let spool = match &receiving.output {
+        Output::Directory(path) => Some(Arc::new(Spool::open(path)?)),
+        Output::Stdout => None,
+    };
+    let host = Host::open(&receiving.link)?;
+    let mut service = Service {
+        host,
+        spool,
+        receiving,
+        transfers: BTreeMap::new(),
+        placed: VecDeque::new(),
+        totals: Received::default(),
+    };
+    tell(ReceiveEvent::Listening);
+    while !service.is_over() {
+        if stop.load(Ordering::Relaxed) {
+            service.give_up(tell);
+            break;
+        }
+        service.host.turn(Service::PATIENCE)?;
+        service.take_notices(tell);
+        service.take_done(tell);
+    }
+    // The last word to the senders is on its way with the next turn.
+    service.host.turn(Duration::ZERO)?;
+    Ok(service.totals)
+}
+
+struct Service {
+    host: Host,
+    spool: Option<Arc<Spool>>,
+    receiving: Receiving,
+    transfers: BTreeMap<TransferId, Incoming>,
+    /// Manifests of what was put in place last: a sender that did not hear of it may come again.
+    placed: VecDeque<(ContentId, Bytes)>,
+    totals: Received,
+}
+
+/// A transfer that is being received.
+struct Incoming {
+    described: Described,
+    content: Content,
+    assembler: Option<Assembler>,
+    disk: Disk,
+    manifest: Option<Bytes>,
+    since: Instant,
+    held: u64,
+    received: u64,
+    shown: Time,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// What is here already is looked at.
+    Preparing,
+    /// Bytes arrive.
+    Receiving,
+    /// It is over here; its sender does not know yet.
+    Concluded,
+}
+
+impl Service {
+    /// How long a turn may wait: how late a stop request is seen.
+    const PATIENCE: Duration = Duration::from_millis(100);
+    /// Progress is shown this often.
+    const SHOW: Duration = Duration::from_millis(100);
+    /// Manifests that are remembered, and the longest one.
+    const PLACED_MAX: usize = 4;
+    const PLACED_BYTES_MAX: usize = 16 << 20;
+
+    fn is_over(&self) -> bool {
+        let ended = self.totals.complete + self.totals.failed;
+        self.receiving.once && ended > 0 && self.transfers.is_empty()
+    }
+
+    fn take_notices(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
+        while let Some(notice) = self.host.poll_notice() {
+            match notice {
+                Notice::Announced { id, about, length } => self.announced(id, &about, length, tell),
+                Notice::Data { id, offset, bytes } => self.data(id, offset, bytes, tell),
+                Notice::Received { id, .. } => {
+                    if let Some(incoming) = self.transfers.get(&id) {
+                        incoming.disk.ask(Job::Publish);
+                    }
+                }
+                Notice::Failed { id, failure } => self.broke_off(id, &failure, tell),
+                Notice::Ended { id } => {
+                    self.transfers.remove(&id);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn announced(
+        &mut self,
+        id: TransferId,
+        about: &[u8],
+        length: Option<u64>,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
+        let about = match About::decode(about, length, &self.receiving.limits) {
+            Ok(about) => about,
+            Err(error) => {
+                let described = Described {
+                    id,
+                    label: String::new(),
+                    sender: id.sender.to_string(),
+                    length,
+                };
+                return self.refuse(&described, &format!("not understood: {error}"), tell);
+            }
+        };
+        let described = Described {
+            id,
+            label: crate::path_text(about.label.as_bytes()),
+            sender: crate::path_text(about.host.as_bytes()),
+            length,
+        };
+        let is_busy = self.receiving.once
+            && (self.totals.complete + self.totals.failed > 0 || !self.transfers.is_empty());
+        if is_busy {
+            return self.refuse(&described, "this receiver takes one transfer only", tell);
+        }
+        let target = match self.target(&about, id) {
+            Ok(target) => target,
+            Err(reason) => return self.refuse(&described, reason, tell),
+        };
+        match Disk::open(target, self.host.waker()) {
+            Ok(disk) => {
+                let incoming = Incoming::new(described, about.content, disk, self.host.now());
+                self.transfers.insert(id, incoming);
+            }
+            Err(error) => self.refuse(&described, &format!("cannot start a thread: {error}"), tell),
+        }
+    }
+
+    /// Where a transfer goes, or why it is not taken.
+    fn target(&mut self, about: &About, id: TransferId) -> Result<Target, &'static str> {
+        let spool = self.spool.clone();
+        match (about.content, spool) {
+            (Content::Files { .. }, None) => Err("this receiver takes a stream only"),
+            (Content::Pipe, None) if !self.transfers.is_empty() => {
+                Err("this receiver takes one stream at a time")
+            }
+            (Content::Pipe, None) => Ok(Target::PipeToStdout),
+            (Content::Pipe, Some(spool)) => Ok(Target::PipeToFile {
+                temporary: spool.stream(&format!("stream-{}-{}", id.sender, id.number)),
+                name: pipe_name(&about.label).ok_or("a stream needs a plain name")?,
+                spool,
+            }),
+            (
+                Content::Files {
+                    id: content,
+                    layout,
+                    ..
+                },
+                Some(spool),
+            ) => {
+                // A sender that was restarted: what the former transfer has brought is taken over.
+                let former = self.transfers.iter().find_map(|(former, incoming)| {
+                    (incoming.content_id() == Some(content)).then_some(*former)
+                });
+                if let Some(former) = former {
+                    let now = self.host.now();
+                    let reason = "the same content is sent anew";
+                    self.host.bulk().conclude(now, former, Err(reason));
+                    self.transfers.remove(&former);
+                }
+                let mut in_use: Vec<ContentId> = self
+                    .transfers
+                    .values()
+                    .filter_map(Incoming::content_id)
+                    .collect();
+                in_use.push(content);
+                if let Err(error) = spool.trim(self.receiving.partials_max, &in_use) {
+                    tracing::warn!("cannot remove what an old transfer left: {error}");
+                }
+                let placed = self.placed.iter().find(|(id, _)| *id == content);
+                Ok(Target::Files {
+                    placed: placed.map(|(_, manifest)| manifest.clone()),
+                    spool,
+                    id: content,
+                    layout,
+                    limits: self.receiving.limits,
+                })
+            }
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        transfer: &Described,
+        reason: &str,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
+        self.host.bulk().refuse(transfer.id, reason);
+        tell(ReceiveEvent::Refused { transfer, reason });
+    }
+
+    fn data(
+        &mut self,
+        id: TransferId,
+        offset: u64,
+        bytes: Bytes,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
+        let now = self.host.now();
+        let Some(incoming) = self.transfers.get_mut(&id) else {
+            return;
+        };
+        incoming.take(offset, bytes);
+        if now - incoming.shown >= Self::SHOW {
+            incoming.shown = now;
+            tell(ReceiveEvent::Progress {
+                transfer: &incoming.described,
+                received: incoming.held + incoming.received,
+            });
+        }
+    }
+
+    /// What the disks have done.
+    fn take_done(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
+        let now = self.host.now();
+        let ids: Vec<TransferId> = self.transfers.keys().copied().collect();
+        for id in ids {
+            while let Some(done) = self.transfers.get(&id).and_then(|one| one.disk.poll()) {
+                match done {
+                    Done::Prepared(held) => self.prepared(id, held, tell),
+                    Done::Consumed(bytes) => self.host.bulk().consumed(now, id, bytes),
+                    Done::Published => self.published(id, tell),
+                    Done::Failed(reason) => self.failed(id, &reason, tell),
+                }
+            }
+        }
+    }
+
+    fn prepared(
+        &mut self,
+        id: TransferId,
+        held: Vec<Range<u64>>,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
+        let now = self.host.now();
+        let Some(incoming) = self.transfers.get_mut(&id) else {
+            return;
+        };
+        incoming.state = State::Receiving;
+        incoming.held = held.iter().map(|range| range.end - range.start).sum();
+        let acceptance = Acceptance {
+            held,
+            order: match incoming.content {
+                Content::Files { .. } => Order::AsTheyCome,
+                Content::Pipe => Order::InOrder,
+            },
+            name: Bytes::copy_from_slice(self.receiving.link.name.as_bytes()),
+        };
+        match self.host.bulk().accept(now, id, &acceptance) {
+            Ok(()) => tell(ReceiveEvent::Accepted {
+                transfer: &incoming.described,
+                held: incoming.held,
+            }),
+            // Its sender has gone meanwhile.
+            Err(_) => {
+                self.transfers.remove(&id);
+            }
+        }
+    }
+
+    fn published(&mut self, id: TransferId, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
+        let now = self.host.now();
+        self.host.bulk().conclude(now, id, Ok(()));
+        let Some(incoming) = self.transfers.get_mut(&id) else {
+            return;
+        };
+        incoming.state = State::Concluded;
+        self.totals.complete += 1;
+        tell(ReceiveEvent::Complete {
+            transfer: &incoming.described,
+            received: incoming.received,
+            took: incoming.since.elapsed(),
+        });
+        if let (Some(content), Some(manifest)) = (incoming.content_id(), incoming.manifest.take())
+            && manifest.len() <= Self::PLACED_BYTES_MAX
+        {
+            self.placed.retain(|(id, _)| *id != content);
+            self.placed.truncate(Self::PLACED_MAX - 1);
+            self.placed.push_front((content, manifest));
+        }
+    }
+
+    /// This receiver cannot go on with a transfer.
+    fn failed(&mut self, id: TransferId, reason: &str, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
+        let now = self.host.now();
+        let Some(incoming) = self.transfers.get_mut(&id) else {
+            return;
+        };
+        if incoming.state == State::Preparing {
+            self.host.bulk().refuse(id, reason);
+        } else {
+            self.host.bulk().conclude(now, id, Err(reason));
+        }
+        self.totals.failed += 1;
+        tell(ReceiveEvent::Failed {
+            transfer: &incoming.described,
+            reason,
+            kept: incoming.content_id().is_some(),
+        });
+        self.transfers.remove(&id);
+    }
+
+    /// The transfer ended without this receiver's doing.
+    fn broke_off(
+        &mut self,
+        id: TransferId,
+        failure: &Failure,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
+        let Some(incoming) = self.transfers.remove(&id) else {
+            return;
+        };
+        if incoming.state == State::Concluded {
+            return;
+        }
+        // What a sender that was stopped has brought can be resumed; otherwise its content is not there any more.
+        let is_gone = matches!(failure, Failure::Cancelled(reason) if reason != STOPPED);
+        if is_gone {
+            incoming.disk.ask(Job::Discard);
+        }
+        let reason = match failure {
+            Failure::Cancelled(reason) => format!("its sender gave up: {reason}"),
+            Failure::Lost => "its sender is not heard any more".into(),
+            Failure::Dropped => "this receiver was too slow or too late".into(),
+            other => format!("{other:?}"),
+        };
+        self.totals.failed += 1;
+        tell(ReceiveEvent::Failed {
+            transfer: &incoming.described,
+            reason: &reason,
+            kept: incoming.content_id().is_some() && !is_gone,
+        });
+    }
+
+    /// Stops: senders are told.
+    fn give_up(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
+        let ids: Vec<TransferId> = self.transfers.keys().copied().collect();
+        for id in ids {
+            let is_concluded = |one: &Incoming| one.state == State::Concluded;
+            if !self.transfers.get(&id).is_none_or(is_concluded) {
+                self.failed(id, "the receiver was stopped", tell);
+            }
+        }
+    }
+}
+
+impl Incoming {
+    fn new(described: Described, content: Content, disk: Disk, now: Time) -> Self {
+        Self {
+            assembler: match content {
+                Content::Files { layout, .. } => Some(Assembler::new(layout)),
+                Content::Pipe => None,
+            },
+            described,
+            content,
+            disk,
+            manifest: None,
+            since: Instant::now(),
+            held: 0,
+            received: 0,
+            shown: now,
+            state: State::Preparing,
+        }
+    }
+
+    fn content_id(&self) -> Option<ContentId> {
+        match self.content {
+            Content::Files { id, .. } => Some(id),
+            Content::Pipe => None,
+        }
+    }
+
+    /// Bytes arrived: whole pieces go to the disk.
+    fn take(&mut self, offset: u64, bytes: Bytes) {
+        self.received += bytes.len() as u64;
+        let Some(assembler) = &mut self.assembler else {
+            self.disk.ask(Job::Pipe(bytes));
+            return;
+        };
+        let (disk, manifest) = (&self.disk, &mut self.manifest);
+        assembler.add(offset, &bytes, |piece, bytes| match piece {
+            Piece::Manifest => {
+                *manifest = Some(Bytes::copy_from_slice(&bytes));
+                disk.ask(Job::Manifest(bytes));
+            }
+            Piece::Chunk(index) => disk.ask(Job::Chunk(index, bytes)),
+        });
+    }
+}
+
+/// What a pipe's file is called: the last part of its label.
+fn pipe_name(label: &str) -> Option<String> {
+    let name = label.rsplit('/').next().unwrap_or_default();
+    let is_plain = !matches!(name, "" | "." | ".." | ".groupcast") && !name.contains('\0');
+    (is_plain && name.len() <= crate::Manifest::NAME_MAX).then(|| name.to_owned())
+}

@@ -1,0 +1,323 @@
+//! Files on their way in: what an earlier transfer left, what arrives, and the moment when all of it is put in place.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::about::{HASH, Layout, Piece};
+use crate::content::content_id;
+use crate::manifest::{ContentId, Entry, Kind, Limits, Manifest};
+use crate::spool::{Folder, Journal, Spool};
+use crate::stage::Stage;
+
+/// One transfer of files at a receiver. Errors are told to the sender's user, too.
+#[derive(Debug)]
+pub(crate) struct ReceivedFiles {
+    spool: Arc<Spool>,
+    folder: Folder,
+    id: ContentId,
+    layout: Layout,
+    limits: Limits,
+    /// As soon as the manifest is there.
+    writing: Option<Writing>,
+    /// Chunks that came before the manifest.
+    early: Vec<(u64, Vec<u8>)>,
+}
+
+#[derive(Debug)]
+struct Writing {
+    stage: Stage,
+    journal: Journal,
+}
+
+impl ReceivedFiles {
+    pub(crate) fn new(spool: Arc<Spool>, id: ContentId, layout: Layout, limits: Limits) -> Self {
+        Self {
+            folder: spool.folder(&id),
+            spool,
+            id,
+            layout,
+            limits,
+            writing: None,
+            early: Vec::new(),
+        }
+    }
+
+    /// The whole stream, for whoever has it.
+    pub(crate) fn everything(&self) -> Vec<Range<u64>> {
+        let whole = 0..self.layout.len();
+        vec![whole]
+    }
+
+    /// Whether the files of `manifest`, put in place before, are still as they were then, by size and time.
+    pub(crate) fn are_in_place(&self, manifest: &[u8]) -> bool {
+        let Ok(manifest) = Manifest::decode(manifest, &self.limits) else {
+            return false;
+        };
+        manifest
+            .entries()
+            .iter()
+            .all(|entry| self.is_in_place(entry))
+    }
+
+    fn is_in_place(&self, entry: &Entry) -> bool {
+        let path = self
+            .spool
+            .path()
+            .join(std::ffi::OsStr::from_bytes(&entry.path));
+        let Ok(there) = fs::symlink_metadata(&path) else {
+            return false;
+        };
+        match &entry.kind {
+            Kind::Directory => there.is_dir(),
+            Kind::File { size, .. } => {
+                there.is_file()
+                    && there.len() == *size
+                    && there.mtime() == entry.modified.seconds
+                    && there.mtime_nsec() == i64::from(entry.modified.nanoseconds)
+            }
+            Kind::Link { target } => {
+                fs::read_link(&path).is_ok_and(|found| found.as_os_str().as_bytes() == target)
+            }
+        }
+    }
+
+    /// Takes up what an earlier transfer of this content left: the ranges of the stream that are here.
+    pub(crate) fn resume(&mut self, stop: &AtomicBool) -> Result<Vec<Range<u64>>, String> {
+        if self.layout.chunks() > Journal::CHUNKS_MAX {
+            return Err("the content has more chunks than can be kept account of".into());
+        }
+        let Some(manifest) = self.folder.manifest(&self.id, self.layout.manifest) else {
+            self.check_room(0)?;
+            return Ok(Vec::new());
+        };
+        let manifest = self.read_manifest(&manifest)?;
+        let said = self.folder.journal(&self.layout).map_err(kept)?;
+        let tree = self.folder.tree().map_err(kept)?;
+        let mut stage =
+            Stage::new(manifest, self.layout, tree).map_err(|error| error.to_string())?;
+        let mut there = BTreeMap::new();
+        let mut held = vec![self.layout.range(Piece::Manifest)];
+        let mut bytes = 0;
+        for (index, hash) in said {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            if stage.hash_chunk(index) == Some(hash) {
+                let content = self.layout.content_of(index);
+                bytes += content.end - content.start;
+                extend(&mut held, self.layout.range(Piece::Chunk(index)));
+                there.insert(index, hash);
+            }
+        }
+        stage.close();
+        self.check_room(bytes)?;
+        let journal = self.folder.open_journal(&there).map_err(kept)?;
+        self.writing = Some(Writing { stage, journal });
+        Ok(held)
+    }
+
+    /// The manifest arrived: what came before it is written. How many bytes that was.
+    pub(crate) fn begin(&mut self, bytes: &[u8]) -> Result<u64, String> {
+        if content_id(bytes) != self.id {
+            return Err("the list of files is not the one that was announced".into());
+        }
+        let manifest = self.read_manifest(bytes)?;
+        self.folder.begin(bytes).map_err(kept)?;
+        let tree = self.folder.tree().map_err(kept)?;
+        let stage = Stage::new(manifest, self.layout, tree).map_err(|error| error.to_string())?;
+        let journal = self.folder.open_journal(&BTreeMap::new()).map_err(kept)?;
+        self.writing = Some(Writing { stage, journal });
+        let mut written = 0;
+        for (index, chunk) in std::mem::take(&mut self.early) {
+            written += self.write(index, chunk)?;
+        }
+        Ok(written)
+    }
+
+    /// A chunk arrived, its hash included. How many bytes of it are done with.
+    pub(crate) fn write(&mut self, index: u64, chunk: Vec<u8>) -> Result<u64, String> {
+        let Some(writing) = &mut self.writing else {
+            self.early.push((index, chunk));
+            return Ok(0);
+        };
+        let (bytes, hash) = chunk.split_at(chunk.len().saturating_sub(HASH as usize));
+        let found = blake3::hash(bytes);
+        if found.as_bytes()[..] != *hash {
+            return Err(format!(
+                "chunk {index} does not have the hash that came with it"
+            ));
+        }
+        writing
+            .stage
+            .write_chunk(index, bytes)
+            .map_err(|error| error.to_string())?;
+        writing.journal.append(index, &found).map_err(kept)?;
+        Ok(chunk.len() as u64)
+    }
+
+    /// Everything has arrived: puts it in place, and leaves nothing behind.
+    pub(crate) fn publish(&mut self) -> Result<(), String> {
+        let Some(Writing { mut stage, journal }) = self.writing.take() else {
+            return Err("the list of files is missing".into());
+        };
+        drop(journal);
+        let mut target = self.spool.target().map_err(kept)?;
+        stage
+            .publish(&mut target)
+            .map_err(|error| error.to_string())?;
+        self.folder.remove().map_err(kept)
+    }
+
+    /// Removes what has arrived.
+    pub(crate) fn discard(&mut self) -> Result<(), String> {
+        self.writing = None;
+        self.folder.remove().map_err(kept)
+    }
+
+    fn read_manifest(&self, bytes: &[u8]) -> Result<Manifest, String> {
+        let manifest = Manifest::decode(bytes, &self.limits).map_err(|error| error.to_string())?;
+        match manifest.content_len() == self.layout.content {
+            true => Ok(manifest),
+            false => Err("the list of files does not have the announced length".into()),
+        }
+    }
+
+    /// Whether there is room for what is not `there` yet.
+    fn check_room(&self, there: u64) -> Result<(), String> {
+        let need = self.layout.content - there;
+        let free = self.spool.free().map_err(kept)?;
+        match need <= free {
+            true => Ok(()),
+            false => Err(format!(
+                "disk full: {need} bytes are needed in {}, and {free} are free",
+                self.spool.path().display()
+            )),
+        }
+    }
+}
+
+/// Appends `range`, as one with the last if it follows it.
+fn extend(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => ranges.push(range),
+    }
+}
+
+fn kept(error: io::Error) -> String {
+    format!("cannot keep what arrives: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Files;
+    use crate::manifest::Scan;
+    use crate::scratch::Scratch;
+
+    fn sent(scratch: &Scratch) -> Files {
+        fs::create_dir_all(scratch.path("t")).unwrap();
+        let bytes: Vec<u8> = (0..5 * Layout::CHUNK as usize + 9)
+            .map(|at| (at % 253) as u8)
+            .collect();
+        fs::write(scratch.path("t/large"), bytes).unwrap();
+        fs::write(scratch.path("t/small"), "small").unwrap();
+        Files::new(Scan::of(&[scratch.path("t")]).unwrap())
+    }
+
+    fn receiver(scratch: &Scratch, files: &Files) -> ReceivedFiles {
+        let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+        let id = content_id(files.manifest());
+        ReceivedFiles::new(spool, id, files.layout(), Limits::default())
+    }
+
+    fn give(received: &mut ReceivedFiles, files: &mut Files, index: u64) {
+        let chunk = files.read_chunk(index).unwrap();
+        received.write(index, chunk.to_vec()).unwrap();
+    }
+
+    #[test]
+    fn a_broken_transfer_is_resumed_with_what_is_there_and_unchanged() {
+        let scratch = Scratch::new();
+        let mut files = sent(&scratch);
+        let layout = files.layout();
+        let stop = AtomicBool::new(false);
+        {
+            let mut first = receiver(&scratch, &files);
+            assert_eq!(first.resume(&stop), Ok(Vec::new()));
+            give(&mut first, &mut files, 2);
+            assert_eq!(
+                first.begin(files.manifest()),
+                Ok(u64::from(Layout::CHUNK) + HASH)
+            );
+            for index in [0, 1, 4] {
+                give(&mut first, &mut files, index);
+            }
+        }
+        // Somebody damages what is kept of chunk 1.
+        let id = content_id(files.manifest());
+        let staged = scratch
+            .path("out/.groupcast")
+            .join(id.short())
+            .join("tree/t/large");
+        let file = fs::File::options().write(true).open(staged).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"x", u64::from(Layout::CHUNK) + 1)
+            .unwrap();
+
+        let mut second = receiver(&scratch, &files);
+        let range = |index| layout.range(Piece::Chunk(index));
+        let held = second.resume(&stop).unwrap();
+        assert_eq!(
+            held,
+            [0..range(0).end, range(2), range(4)],
+            "all but the damaged one and those that never came"
+        );
+        for index in [1, 3, 5] {
+            give(&mut second, &mut files, index);
+        }
+        second.publish().unwrap();
+        assert!(second.are_in_place(files.manifest()));
+        drop(second);
+        for name in ["t/large", "t/small"] {
+            let arrived = fs::read(scratch.path("out").join(name)).unwrap();
+            assert!(arrived == fs::read(scratch.path(name)).unwrap());
+        }
+        assert!(!scratch.path("out/.groupcast").exists(), "nothing is left");
+        fs::write(scratch.path("out/t/small"), "changed").unwrap();
+        assert!(!receiver(&scratch, &files).are_in_place(files.manifest()));
+    }
+
+    #[test]
+    fn what_is_not_what_was_announced_is_never_written() {
+        let scratch = Scratch::new();
+        let mut files = sent(&scratch);
+        let mut received = receiver(&scratch, &files);
+        assert!(received.begin(b"another").is_err());
+        received.begin(files.manifest()).unwrap();
+        let mut chunk = files.read_chunk(0).unwrap().to_vec();
+        chunk[7] ^= 1;
+        let error = received.write(0, chunk).unwrap_err();
+        assert!(error.contains("hash"), "{error}");
+        assert!(received.write(1, Vec::new()).is_err());
+        received.discard().unwrap();
+        drop(received);
+        assert_eq!(fs::read_dir(scratch.path("out")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_before_it_is_sent() {
+        let scratch = Scratch::new();
+        let files = sent(&scratch);
+        let mut received = receiver(&scratch, &files);
+        received.layout.content = 1 << 60;
+        received.layout.chunk = Layout::CHUNK;
+        let error = received.check_room(0).unwrap_err();
+        assert!(error.contains("disk full"), "{error}");
+    }
+}
