@@ -40,4 +40,5 @@ pub use checker::{Checker, Statistics};
 pub use ndjson::{HistoryError, HistoryWriter};
 pub use outcome::{Ending, Outcome, Together};
 pub use report::{Report, check_files};
+pub use rules::Contract;
 pub use violation::Violation;

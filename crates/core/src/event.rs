@@ -15,6 +15,8 @@ pub enum Event {
     Deliver(Delivery),
     /// A configuration is installed.
     Configuration(Configuration),
+    /// Messages are lost to this member for good. Only protocols that promise to say so, not to prevent it, have gaps.
+    Gap(Gap),
     /// There is room again after a `submit` was refused for want of it.
     Writable,
     /// Another process with this member's name is alive. The one that has run for less time is told, and should stop.
@@ -37,6 +39,19 @@ pub struct Delivery {
     pub place: Option<Place>,
     /// The bytes that were submitted.
     pub payload: Bytes,
+}
+
+/// Consecutive messages of one sender that are not delivered here, now or later (004 3.6: gap up-call).
+///
+/// A member reports a message once, and delivers none that it reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// Whose messages.
+    pub sender: MemberId,
+    /// The number of the first.
+    pub first: u64,
+    /// The number of the last: at least `first`.
+    pub last: u64,
 }
 
 /// A place in the total order, equal at every member that delivers the message there.

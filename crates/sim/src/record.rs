@@ -82,6 +82,12 @@ impl TraceHash {
                     self.absorb(groupcast_core::trace::digest(text.as_bytes()));
                 }
             }
+            Observation::Gap(gap) => {
+                self.absorb(8);
+                self.member(gap.sender);
+                self.absorb(gap.first);
+                self.absorb(gap.last);
+            }
             Observation::Leave => self.absorb(6),
             Observation::Crash => self.absorb(7),
         }
