@@ -2,6 +2,7 @@
 //!
 //! - [`flood`]: bare multicast, for comparison.
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony (002).
+//! - [`srm`]: scalable reliable multicast, with fixed and adaptive timers (004 5.4).
 //!
 //! Every protocol is a value that implements [`groupcast_core::Protocol`]; [`registry`] lists them, and whatever wants
 //! "all protocols" (swarm, fuzzers, conformance tests) goes through it.
@@ -15,3 +16,4 @@ extern crate std;
 pub mod flood;
 pub mod registry;
 pub mod ring;
+pub mod srm;

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use groupcast_core::trace::Inspect;
 use groupcast_core::{MemberId, Ordered, Rng, Time};
 
-use crate::{flood, ring};
+use crate::{flood, ring, srm};
 
 /// A protocol that carries messages in a group.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,13 @@ pub const ORDERED: &[Family] = &[Family {
     name: "ring",
     build: ring::build,
     inspect: ring::inspect,
+}];
+
+/// All protocols without an order across senders, which report what they miss instead of preventing it at any price.
+pub const GAPPED: &[Family] = &[Family {
+    name: "srm",
+    build: srm::build,
+    inspect: srm::inspect,
 }];
 
 /// Bare multicast, which promises nothing: what the others are compared with.
