@@ -3,6 +3,7 @@
 //! - [`flood`]: bare multicast, for comparison.
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony (002).
 //! - [`srm`]: scalable reliable multicast, with fixed and adaptive timers (004 5.4).
+//! - [`windowed`]: a window that all acknowledge, and no view change (004 4.4), for comparison.
 //!
 //! Every protocol is a value that implements [`groupcast_core::Protocol`]; [`registry`] lists them, and whatever wants
 //! "all protocols" (swarm, fuzzers, conformance tests) goes through it.
@@ -17,3 +18,4 @@ pub mod flood;
 pub mod registry;
 pub mod ring;
 pub mod srm;
+pub mod windowed;
