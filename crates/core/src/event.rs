@@ -17,6 +17,14 @@ pub enum Event {
     Configuration(Configuration),
     /// Messages are lost to this member for good. Only protocols that promise to say so, not to prevent it, have gaps.
     Gap(Gap),
+    /// The sender's messages up to this number are stable: nearly certainly all members that will ever have them have
+    /// them, and this one has let go of them. Only if the protocol's settings ask for it.
+    Stable {
+        /// Whose messages.
+        sender: MemberId,
+        /// The number of the last.
+        number: u64,
+    },
     /// There is room again after a `submit` was refused for want of it.
     Writable,
     /// Another process with this member's name is alive. The one that has run for less time is told, and should stop.

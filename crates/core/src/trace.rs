@@ -111,7 +111,7 @@ impl Observation {
             }),
             Event::Gap(gap) => Some(Self::Gap(*gap)),
             Event::Left => Some(Self::Leave),
-            Event::Writable | Event::NameInUse { .. } => None,
+            Event::Stable { .. } | Event::Writable | Event::NameInUse { .. } => None,
         }
     }
 }

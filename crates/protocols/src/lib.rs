@@ -1,6 +1,7 @@
 //! The protocols of groupcast as sans-IO state machines, one folder each.
 //!
 //! - [`flood`]: bare multicast, for comparison.
+//! - [`gossip`]: Bimodal Multicast, Pbcast with all its variants (004).
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony (002).
 //! - [`srm`]: scalable reliable multicast, with fixed and adaptive timers (004 5.4).
 //! - [`windowed`]: a window that all acknowledge, and no view change (004 4.4), for comparison.
@@ -15,6 +16,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod flood;
+pub mod gossip;
 pub mod registry;
 pub mod ring;
 pub mod srm;

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use groupcast_core::trace::Inspect;
 use groupcast_core::{MemberId, Ordered, Rng, Time};
 
-use crate::{flood, ring, srm};
+use crate::{flood, gossip, ring, srm};
 
 /// A protocol that carries messages in a group.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +26,18 @@ pub const ORDERED: &[Family] = &[Family {
 }];
 
 /// All protocols without an order across senders, which report what they miss instead of preventing it at any price.
-pub const GAPPED: &[Family] = &[Family {
-    name: "srm",
-    build: srm::build,
-    inspect: srm::inspect,
-}];
+pub const GAPPED: &[Family] = &[
+    Family {
+        name: "gossip",
+        build: gossip::build,
+        inspect: gossip::inspect,
+    },
+    Family {
+        name: "srm",
+        build: srm::build,
+        inspect: srm::inspect,
+    },
+];
 
 /// Bare multicast, which promises nothing: what the others are compared with.
 pub const FLOOD: Family = Family {
