@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use groupcast_check::Checker;
+use groupcast_check::{Checker, Contract};
 use groupcast_core::trace::{Observation, Observer};
 use groupcast_core::{ConfigId, MemberId, MessageId, Time};
 
@@ -104,12 +104,12 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new() -> Rc<RefCell<Self>> {
+    pub(crate) fn new(contract: Contract) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self {
             now: Time::ZERO,
             hash: TraceHash::new(),
             log: Vec::new(),
-            checker: Checker::new(),
+            checker: Checker::new().under(contract),
         }))
     }
 

@@ -31,8 +31,11 @@ pub struct SrmConfig {
     pub distance_max: Duration,
     /// A request is backed off this many times at most; the interval then stays. Default 5 (ns-2).
     pub request_backoff_max: u32,
+    /// No interval is longer than this, whatever the distance and the back-off. Default 10 s; ns-2 has no such limit
+    /// ([`ns2`](Self::ns2): an hour). Too large: one bad estimate of a distance holds recovery up.
+    pub request_interval_max: Duration,
     /// After this many intervals without a repair a message is given up and reported as a gap. Default 12: with the
-    /// default back-off some 800 distances to the source. At least 2.
+    /// default back-off some 800 distances to the source, and never more than 12 times `request_interval_max`. At least 2.
     pub request_intervals_max: u32,
     /// After a repair, requests for the same message are ignored for this many distances to the requestor. Default 3.
     pub repair_hold: u32,
@@ -83,6 +86,7 @@ impl SrmConfig {
             distance_min: Duration::from_micros(100),
             distance_max: Duration::from_secs(10),
             request_backoff_max: 5,
+            request_interval_max: Duration::from_secs(10),
             request_intervals_max: 12,
             repair_hold: 3,
             requests_max: 4_096,
@@ -102,6 +106,7 @@ impl SrmConfig {
         Self {
             timing: Timing::LogGroup,
             distance_initial: Duration::from_secs(1),
+            request_interval_max: Duration::from_secs(3_600),
             ..Self::lan()
         }
     }
@@ -135,6 +140,9 @@ impl SrmConfig {
         }
         if self.request_backoff_max > 16 {
             return refuse("request_backoff_max", "must be at most 16 doublings");
+        }
+        if self.request_interval_max < self.distance_min {
+            return refuse("request_interval_max", "must not be below distance_min");
         }
         if self.request_intervals_max < 2 {
             return refuse("request_intervals_max", "must be at least 2");

@@ -35,6 +35,8 @@ mod peers;
 mod recovery;
 mod store;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod timing;
 mod wire;
 

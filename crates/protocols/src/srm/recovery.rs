@@ -129,7 +129,7 @@ impl Recovery {
         let wait = self
             .timers
             .request(true, distance, setting.group(), &mut self.rng);
-        let due = now + wait;
+        let due = now + wait.min(setting.config.request_interval_max);
         self.agenda.insert((due, id, Kind::Request));
         let request = Request {
             due,
@@ -179,7 +179,11 @@ impl Recovery {
             .timers
             .request(false, distance, setting.group(), &mut self.rng);
         // A draw of nothing, from C1 = 0, must not become a storm.
-        let wait = wait.saturating_mul(factor).max(setting.config.distance_min);
+        let bounds = (
+            setting.config.distance_min,
+            setting.config.request_interval_max,
+        );
+        let wait = wait.saturating_mul(factor).clamp(bounds.0, bounds.1);
         self.agenda.remove(&(request.due, id, Kind::Request));
         request.due = now + wait;
         request.ignore_until = now + wait / 2;

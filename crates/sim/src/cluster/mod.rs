@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use groupcast_check::Contract;
 use groupcast_core::trace::{Observation, digest};
 use groupcast_core::{MemberId, MessageId, Node, Ordered, Rng, Service, SubmitError, Time};
 
@@ -48,6 +49,8 @@ pub struct ClusterConfig {
     pub keep_payloads: bool,
     /// Events after which the world is taken for one that spins, and ends with a panic. Default: none.
     pub events_max: u64,
+    /// What the checker holds the histories against. Default: one order for all.
+    pub contract: Contract,
     /// What to type to see a failure again; it is part of every panic message. Default: the seed.
     pub replay: String,
 }
@@ -63,6 +66,7 @@ impl ClusterConfig {
             multicast: true,
             keep_payloads: true,
             events_max: u64::MAX,
+            contract: Contract::Ordered,
             replay: format!("run this test again: its seed is {seed}"),
         }
     }
@@ -92,7 +96,7 @@ impl<P: Ordered> Cluster<P> {
     pub fn with_factory(config: ClusterConfig, factory: Factory<P>) -> Self {
         let rng = Rng::new(config.seed);
         let network = Network::new(config.network, config.hosts, rng.fork("network"));
-        let world = World::new(
+        let mut world = World::new(
             config.hosts,
             Medium::Switch(Box::new(network)),
             config.host,
@@ -101,6 +105,7 @@ impl<P: Ordered> Cluster<P> {
             factory,
             rng.fork("world"),
         );
+        world.judge_by(config.contract);
         Self {
             world,
             events_max: config.events_max,

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use groupcast_check::Violation;
+use groupcast_check::{Contract, Violation};
 use groupcast_core::trace::Inspect;
 use groupcast_core::{ConfigurationKind, MemberId, Node, Ordered, Rng, Time};
 
@@ -59,6 +59,8 @@ pub struct ExperimentConfig {
     pub inspect: Inspect,
     /// Whether the checker reads along. It keeps the whole history: memory grows with every message.
     pub judged: bool,
+    /// What the checker holds the histories against. Default: one order for all.
+    pub contract: Contract,
 }
 
 impl ExperimentConfig {
@@ -75,6 +77,7 @@ impl ExperimentConfig {
             measure: MeterConfig::default(),
             inspect,
             judged: false,
+            contract: Contract::Ordered,
         }
     }
 }
@@ -129,6 +132,7 @@ impl<P: Ordered> Experiment<P> {
             rng.fork("world"),
         );
         world.judged = config.judged;
+        world.judge_by(config.contract);
         world.told = Some(VecDeque::new());
         world.measuring = Some(Measuring {
             inspect: config.inspect,

@@ -2,7 +2,8 @@
 //!
 //! A seed decides everything, so the seed of a failure is its replay. Each runs in two phases: at least a minute of
 //! trouble, judged for safety; then everything heals, and within a stated time all who live must be in one
-//! configuration and deliver a message of each, which is judged for liveness.
+//! configuration and deliver a message of each, which is judged for liveness. Of protocols that report what they miss,
+//! configurations are not asked for, and a message that is reported counts as one that is delivered.
 
 mod coverage;
 mod fault;
@@ -16,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use groupcast_core::Ordered;
+use groupcast_check::Contract;
+use groupcast_core::{Ordered, Service};
 
 pub use self::coverage::Coverage;
 pub use self::fault::{Effect, Fault, FaultKind};
@@ -48,6 +50,11 @@ pub struct SwarmConfig {
     pub healed_loss_max: f64,
     /// How long the group then has to come to rest. Default 1 s.
     pub rest: Duration,
+    /// What the histories are held against, and what progress means: one configuration that delivers a message of each,
+    /// or a message of each delivered or reported everywhere. Default: one order for all.
+    pub contract: Contract,
+    /// What messages are promised, each as often as the others. Default: all services, in a mix for rings.
+    pub services: Option<Vec<Service>>,
     /// Events after which a world is taken for one that spins. Default 50 million.
     pub events_max: u64,
 }
@@ -65,6 +72,8 @@ impl Default for SwarmConfig {
             progress_within: Duration::from_secs(30),
             healed_loss_max: 0.02,
             rest: Duration::from_secs(1),
+            contract: Contract::Ordered,
+            services: None,
             events_max: 50_000_000,
         }
     }

@@ -202,7 +202,10 @@ fn random_load(
                 } else {
                     rng.below(hosts as u64) as usize
                 },
-                service: random_service(rng),
+                service: match &config.services {
+                    Some(services) => rng.pick(services).copied().unwrap_or(Service::Reliable),
+                    None => random_service(rng),
+                },
                 len: random_len(rng).min(config.len_max),
             });
         }
