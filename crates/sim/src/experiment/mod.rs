@@ -53,6 +53,9 @@ pub struct ExperimentConfig {
     pub hosts: HostConfig,
     /// Those that are different.
     pub overrides: BTreeMap<usize, HostConfig>,
+    /// How many others, drawn at random, each process knows when all start together; all of them if there are not more.
+    /// No time or traffic is spent on it. Default 0: processes find each other by themselves.
+    pub acquainted: usize,
     /// What is measured, and how finely.
     pub measure: MeterConfig,
     /// Reads the protocol's datagrams.
@@ -74,6 +77,7 @@ impl ExperimentConfig {
             senders_wait: true,
             hosts: HostConfig::free(),
             overrides: BTreeMap::new(),
+            acquainted: 0,
             measure: MeterConfig::default(),
             inspect,
             judged: false,
@@ -97,6 +101,7 @@ pub struct Experiment<P> {
     world: World<P>,
     plans: Agenda<Plan>,
     sources: Sources,
+    acquainted: usize,
     /// What links and hosts did during the warm-up.
     before: (Vec<LinkUse>, Vec<HostUse>),
 }
@@ -149,6 +154,7 @@ impl<P: Ordered> Experiment<P> {
             world,
             plans,
             sources: Sources::new(rng.fork("sources")),
+            acquainted: config.acquainted,
             before: (Vec::new(), Vec::new()),
         }
     }
@@ -217,6 +223,7 @@ impl<P: Ordered> Experiment<P> {
         for host in 0..self.hosts() {
             self.start(host);
         }
+        self.world.acquaint(self.acquainted);
     }
 
     /// A process begins on `host`, unless one is alive there.
