@@ -337,48 +337,56 @@ impl<'a, P: Ordered> Run<'a, P> {
         // Who begins only now is owed nothing of those whom it has not met.
         self.cluster
             .run_for(Self::MEETING.min(limit - self.cluster.now()));
-        let alive: Vec<usize> = self.cluster.alive().collect();
-        let services = self.config.services.as_deref().unwrap_or(&[Service::Fifo]);
         let mut probes = Vec::new();
-        for host in alive {
-            let service = self.rng.pick(services).copied().unwrap_or(Service::Fifo);
-            // A leave that began before the healing may end meanwhile, and a queue may have to drain.
-            while self.cluster.status(host) == Status::Up {
-                match self.cluster.submit(host, service, "probe") {
-                    Ok(id) => {
-                        probes.push(id);
-                        break;
-                    }
-                    Err(_) if self.cluster.now() < limit => {
-                        self.cluster.run_for(Duration::from_millis(50));
-                    }
-                    Err(error) => return Err(format!("host {host} refuses a probe: {error}")),
-                }
-            }
+        for host in self.cluster.alive().collect::<Vec<usize>>() {
+            probes.extend(self.probe_from(host, limit)?.map(|id| (host, id)));
         }
         let hosts = 0..self.scenario.hosts;
-        let mut missing: Vec<(usize, MessageId)> = hosts
-            .flat_map(|host| probes.iter().map(move |id| (host, *id)))
+        let mut missing: Vec<(usize, usize, MessageId)> = hosts
+            .flat_map(|host| probes.iter().map(move |(from, id)| (host, *from, *id)))
             .collect();
-        let left = limit - self.cluster.now();
-        let ended = self.cluster.run_until_observed(
-            |cluster| {
-                missing.retain(|(host, id)| {
-                    cluster.is_alive(*host) && !cluster.has_accounted_for(*host, *id)
-                });
-                missing.is_empty()
-            },
-            left,
-        );
-        match missing.first() {
-            Some((host, id)) if !ended => Err(format!(
-                "{} messages of after the healing are neither delivered nor reported within {:?}, {id:?} at host {host}: {:?}",
-                missing.len(),
-                self.config.progress_within,
-                self.cluster
-            )),
-            _ => Ok(probes),
+        loop {
+            let step = Self::MEETING.min(limit - self.cluster.now());
+            let ended = self.cluster.run_until_observed(
+                |cluster| {
+                    missing.retain(|(host, _, id)| {
+                        cluster.is_alive(*host) && !cluster.has_accounted_for(*host, *id)
+                    });
+                    missing.is_empty()
+                },
+                step,
+            );
+            let Some((host, from, id)) = missing.first().filter(|_| !ended).copied() else {
+                return Ok(probes.into_iter().map(|(_, id)| id).collect());
+            };
+            if self.cluster.now() >= limit {
+                return Err(format!(
+                    "{} messages of after the healing are neither delivered nor reported within {:?}, {id:?} at host {host}: {:?}",
+                    missing.len(),
+                    self.config.progress_within,
+                    self.cluster
+                ));
+            }
+            // Whoever has not heard of a sender's last message learns of it by the next.
+            self.probe_from(from, limit)?;
         }
+    }
+
+    /// A message of `host`, unless its process ends meanwhile.
+    fn probe_from(&mut self, host: usize, limit: Time) -> Result<Option<MessageId>, String> {
+        let services = self.config.services.as_deref().unwrap_or(&[Service::Fifo]);
+        let service = self.rng.pick(services).copied().unwrap_or(Service::Fifo);
+        // A leave that began before the healing may end, and a queue may have to drain.
+        while self.cluster.status(host) == Status::Up {
+            match self.cluster.submit(host, service, "probe") {
+                Ok(id) => return Ok(Some(id)),
+                Err(_) if self.cluster.now() < limit => {
+                    self.cluster.run_for(Duration::from_millis(50));
+                }
+                Err(error) => return Err(format!("host {host} refuses a probe: {error}")),
+            }
+        }
+        Ok(None)
     }
 
     fn first(&self) -> usize {

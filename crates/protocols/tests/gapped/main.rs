@@ -1,0 +1,7 @@
+//! Protocols that report what they miss, gossip above all, held against their promises in the simulator.
+//!
+//! `swarm`: random faults.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod swarm;
