@@ -133,7 +133,8 @@ pub struct GossipConfig {
     /// signs come rarely.
     pub fail_rounds: u32,
     /// The group announces itself to strangers about once in so many rounds, its members taking turns at random, so
-    /// that parts that had lost each other meet again. Default 100. `None`: never.
+    /// that parts that had lost each other meet again. Default 20. `None`: never. A member whose view is full does not
+    /// know how large the group is and stays silent.
     pub announce_every: Option<u32>,
     /// The most bytes of the digest in a gossip message. Default 1,200. What does not fit waits for another round.
     pub digest_max: usize,
@@ -188,7 +189,7 @@ impl GossipConfig {
             view_max: 1024,
             members_per_gossip: 8,
             fail_rounds: 100,
-            announce_every: Some(100),
+            announce_every: Some(20),
             digest_max: 1200,
             message_max: 64_000,
             queue_max: 4 << 20,

@@ -1,8 +1,8 @@
 //! Reading a gossip group's datagrams from outside, for measurements and traces.
 
 use bytes::Bytes;
-use groupcast_core::SocketClass;
 use groupcast_core::trace::{Inspected, Role};
+use groupcast_core::{MessageId, SocketClass};
 
 use super::wire::{Carries, Message};
 
@@ -31,4 +31,17 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
         Err(_) => ("junk", Role::Control),
     };
     Inspected { kind, role }
+}
+
+/// The message that a datagram carries or is about, for transcripts; `None` where it is about many, none, or unreadable.
+pub fn subject(body: &[u8]) -> Option<MessageId> {
+    match Message::decode(&Bytes::copy_from_slice(body)).ok()? {
+        Message::Data { header, .. } => Some(header.id),
+        Message::Request { id, .. }
+        | Message::Special { id, .. }
+        | Message::Info { id, .. }
+        | Message::Mcast { id }
+        | Message::MulticastRequest { id } => Some(id),
+        Message::Gossip(_) | Message::Join { .. } | Message::Leave => None,
+    }
 }

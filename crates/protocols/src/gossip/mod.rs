@@ -70,7 +70,7 @@ use self::buffering::Buffering;
 pub use self::config::{
     ConfigError, Dissemination, GossipConfig, HashConfig, Hierarchy, Place, Variant,
 };
-pub use self::inspect::inspect;
+pub use self::inspect::{inspect, subject};
 use self::members::View;
 use self::outbox::Outbox;
 use self::recovery::Ask;

@@ -205,9 +205,10 @@ impl Gossip {
         // At first in rounds 1, 2 and 4: others may have to admit this member before they can hear it.
         let begins = round <= 4 && round.is_power_of_two() && (zones || !self.met);
         let alone = self.view.len() == 0 && round.is_power_of_two();
+        let sampled = self.view.len() >= self.config.view_max;
         let turn = self.config.announce_every.is_some_and(|every| {
             let rounds = u64::from(every) * (self.view.len() as u64 + 1);
-            self.rng.below(rounds) == 0
+            !sampled && self.rng.below(rounds) == 0
         });
         if begins || alone || turn {
             let about = self.about();

@@ -104,7 +104,7 @@ impl Stream {
     /// knows more, or by time.
     pub(super) fn met_at(number: u64, round: u64, window: u32) -> Self {
         let mut stream = Self::from(number - 1, window);
-        stream.open = Some(round);
+        stream.open = (number > 1).then_some(round);
         stream
     }
 
