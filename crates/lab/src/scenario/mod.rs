@@ -11,6 +11,7 @@
 //! - `measured`, `record`, `summary`, `files`: what comes out.
 
 mod change;
+mod epidemic;
 mod error;
 mod files;
 mod hosts;

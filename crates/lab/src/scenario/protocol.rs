@@ -1,10 +1,14 @@
-//! `[protocol]`: which, and its settings.
+//! `[protocol]`: which, and its settings. Those of gossip and SRM are read in `epidemic`.
 
 use std::time::Duration;
 
+use groupcast_check::Contract;
 use groupcast_core::Service;
+use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::{RingConfig, TokenPriority};
+use groupcast_protocols::srm::SrmConfig;
 
+use super::epidemic;
 use super::error::ScenarioError;
 use super::section::{Entry, Section};
 use super::select::Spot;
@@ -15,6 +19,8 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 #[derive(Clone, Debug)]
 pub(super) struct ProtocolTable {
     pub(super) which: Protocol,
+    /// How many others each host knows from the start.
+    pub(super) acquainted: usize,
     spot: Spot,
 }
 
@@ -22,12 +28,16 @@ pub(super) struct ProtocolTable {
 #[derive(Clone, Debug)]
 pub(super) enum Protocol {
     Ring(Box<RingConfig>),
+    Gossip(Box<GossipConfig>),
+    Srm(Box<SrmConfig>),
     Flood,
 }
 
 #[derive(Clone, Copy)]
 enum Name {
     Ring,
+    Gossip,
+    Srm,
     Flood,
 }
 
@@ -35,15 +45,28 @@ impl ProtocolTable {
     pub(super) fn read(entry: &Entry<'_>) -> Result<Self> {
         let mut section = entry.section("[protocol]")?;
         let entry = section.require("name")?;
-        let name = entry.word(&[("ring", Name::Ring), ("flood", Name::Flood)])?;
+        let name = entry.word(&[
+            ("ring", Name::Ring),
+            ("gossip", Name::Gossip),
+            ("srm", Name::Srm),
+            ("flood", Name::Flood),
+        ])?;
         section.rename(format!("the protocol `{}`", entry.string()?));
         let which = match name {
             Name::Ring => Protocol::Ring(Box::new(ring(&section)?)),
+            Name::Gossip => Protocol::Gossip(Box::new(epidemic::gossip(&section)?)),
+            Name::Srm => Protocol::Srm(Box::new(epidemic::srm(&section)?)),
             Name::Flood => Protocol::Flood,
+        };
+        let acquainted = match name {
+            // A ring finds its members by itself; a flood has none.
+            Name::Ring | Name::Flood => 0,
+            Name::Gossip | Name::Srm => section.or("acquainted", 0, number)? as usize,
         };
         section.finish(|_| None)?;
         Ok(Self {
             which,
+            acquainted,
             spot: Spot::of(&entry),
         })
     }
@@ -63,6 +86,8 @@ impl ProtocolTable {
     pub(super) fn service(&self) -> Service {
         match self.which {
             Protocol::Ring(_) => Service::Agreed,
+            Protocol::Gossip(_) => Service::Fifo,
+            Protocol::Srm(_) => Service::Reliable,
             Protocol::Flood => Service::Unreliable,
         }
     }
@@ -71,18 +96,30 @@ impl ProtocolTable {
     pub(super) fn carries(&self, service: Service) -> bool {
         match self.which {
             Protocol::Ring(_) => true,
+            Protocol::Gossip(_) => service == Service::Fifo,
+            Protocol::Srm(_) => service == Service::Reliable,
             Protocol::Flood => service == Service::Unreliable,
         }
     }
 
     /// Whether its histories are judged unless told otherwise: it promises something.
     pub(super) fn is_judged(&self) -> bool {
-        matches!(self.which, Protocol::Ring(_))
+        !matches!(self.which, Protocol::Flood)
+    }
+
+    /// What its histories are judged by.
+    pub(super) fn contract(&self) -> Contract {
+        match self.which {
+            Protocol::Ring(_) | Protocol::Flood => Contract::Ordered,
+            Protocol::Gossip(_) | Protocol::Srm(_) => Contract::Gapped,
+        }
     }
 
     pub(super) fn name(&self) -> &'static str {
         match self.which {
             Protocol::Ring(_) => "ring",
+            Protocol::Gossip(_) => "gossip",
+            Protocol::Srm(_) => "srm",
             Protocol::Flood => "flood",
         }
     }
@@ -147,6 +184,6 @@ fn ring(section: &Section<'_>) -> Result<RingConfig> {
     }
 }
 
-fn number(entry: &Entry<'_>) -> Result<u32> {
+pub(super) fn number(entry: &Entry<'_>) -> Result<u32> {
     Ok(entry.number_in(0, u64::from(u32::MAX))? as u32)
 }
