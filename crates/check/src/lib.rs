@@ -32,6 +32,7 @@ pub mod ndjson;
 mod outcome;
 mod report;
 mod rules;
+pub mod shape;
 #[cfg(test)]
 mod story;
 mod violation;

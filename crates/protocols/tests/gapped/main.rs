@@ -1,8 +1,9 @@
 //! Protocols that report what they miss, gossip above all, held against their promises in the simulator.
 //!
-//! `swarm`: random faults. `total`: one order on top of gossip.
+//! `shape`: almost all or almost none. `swarm`: random faults. `total`: one order on top of gossip.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod shape;
 mod swarm;
 mod total;
