@@ -125,7 +125,8 @@ pub struct GossipConfig {
     pub zone: u32,
     /// Hierarchical gossip. Default: none, everybody gossips with everybody.
     pub hierarchy: Option<Hierarchy>,
-    /// The most members that this one knows. Default 1024. In a larger group it is a random sample that changes.
+    /// The most members that this one knows. Default 1024. In a larger group it is a random sample that changes; some
+    /// members are then gossiped to more rarely, so take a `sub_gsize` of 2.
     pub view_max: usize,
     /// Members whose signs of life a gossip message carries. Default 8.
     pub members_per_gossip: u32,

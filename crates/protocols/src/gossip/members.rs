@@ -5,6 +5,7 @@
 //! that grow with every round and travel with gossip (004 7.1 asks for such a membership); who gives none for long
 //! has failed and is forgotten until it is heard again.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use groupcast_core::{MemberId, NodeId, Rng};
@@ -27,6 +28,9 @@ pub(super) struct Peer {
 pub(super) struct View {
     local: MemberId,
     peers: Vec<Peer>,
+    /// Of those that were forgotten as failed: how many messages they had sent when they were first heard of. Whoever
+    /// comes back is asked for all since then. At most `max`.
+    failed: BTreeMap<MemberId, u64>,
     max: usize,
     /// Grows with every change of who is in it.
     generation: u64,
@@ -38,13 +42,21 @@ impl View {
         Self {
             local,
             peers: Vec::new(),
+            failed: BTreeMap::new(),
             max,
             generation: 0,
             rng,
         }
     }
 
-    /// `member` gave a sign of life. Returns whether it is new here.
+    /// `member` gave a sign of life. It does not enter the view for that.
+    pub(super) fn refresh(&mut self, member: MemberId, round: u64) {
+        if let Ok(index) = self.find(member) {
+            self.peers[index].heard = round;
+        }
+    }
+
+    /// `member` gave a sign of life, and is in the view from now on. Returns whether it is new there.
     pub(super) fn heard(&mut self, member: MemberId, round: u64) -> bool {
         if member == self.local {
             return false;
@@ -78,7 +90,11 @@ impl View {
         if let Ok(index) = self.find(member) {
             let peer = &mut self.peers[index];
             peer.heartbeat = peer.heartbeat.max(about.heartbeat);
-            let sent = peer.about.map_or(about.sent, |first| first.sent);
+            let before = self.failed.remove(&member);
+            let sent = match peer.about {
+                Some(first) => first.sent,
+                None => before.unwrap_or(about.sent),
+            };
             peer.about = Some(About { sent, ..about });
         }
     }
@@ -105,8 +121,17 @@ impl View {
     /// Forgets who gave no sign of life for more than `rounds`. Returns how many that were.
     pub(super) fn expire(&mut self, round: u64, rounds: u64) -> usize {
         let before = self.peers.len();
-        self.peers
-            .retain(|peer| round.saturating_sub(peer.heard) <= rounds);
+        let (known, max) = (&mut self.failed, self.max);
+        self.peers.retain(|peer| {
+            let lives = round.saturating_sub(peer.heard) <= rounds;
+            if let Some(about) = peer.about.filter(|_| !lives) {
+                if known.len() >= max {
+                    known.pop_first();
+                }
+                known.insert(peer.member, about.sent);
+            }
+            lives
+        });
         let failed = before - self.peers.len();
         self.generation += failed as u64;
         failed

@@ -21,7 +21,7 @@
 //! Service `fifo` with gaps (bimodal): each sender's messages in order, and for every message that does not come an
 //! [`Event::Gap`] in its place, one round after it is stable elsewhere. With high probability almost all members
 //! deliver a message or almost none do (004 3.4, 3.8). A member that joins late begins with the first message of a
-//! sender that it hears of; nothing before is delivered or reported. Membership is approximate: see `members`.
+//! sender that it can get; nothing before is delivered or reported. Membership is approximate: see `members`.
 //!
 //! # Timers
 //! One: the round. Rounds of different members are not synchronised, and their numbers are each member's own.
@@ -32,7 +32,8 @@
 //! `stable_threshold` + 1 rounds, with it about C / n of that besides the short-term buffer.
 //! Requests, forged or not, make a member send at most `limit_retrans` repairs and `limit_retrans_bytes` in a round,
 //! and at most `limit_requests` requests of its own; a digest, whatever it claims, at most `limit_requests` requests.
-//! Each of a request's at most 61 bytes is thus answered by at most one message.
+//! A request, of 25 to 41 bytes, is answered by at most one message. With `multicast_exempt` multicast repairs are not
+//! counted, and only the queue bounds them.
 //!
 //! # Deviations from the paper, and why
 //! - `limit-requests` is the number of requests that are sent; 004 Fig. 5.2 sends one less.
@@ -232,7 +233,8 @@ pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Ordered> {
 
 impl Protocol for Gossip {
     fn handle_datagram(&mut self, _now: Time, from: MemberId, body: Bytes) {
-        if self.life == Life::Left || from == self.local {
+        let gone = matches!(self.life, Life::Parting | Life::Left);
+        if gone || from == self.local {
             return;
         }
         let Ok(message) = Message::decode(&body) else {

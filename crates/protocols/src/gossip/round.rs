@@ -43,6 +43,9 @@ impl Round {
 impl Gossip {
     pub(super) fn begin_round(&mut self) {
         self.round.advance();
+        if !self.remains() {
+            return;
+        }
         self.give_up();
         self.announce();
         self.gossip();
@@ -53,7 +56,6 @@ impl Gossip {
         if self.config.fail_rounds < u32::MAX {
             self.counters.failed += self.view.expire(self.round.number, patience) as u64;
         }
-        self.part();
     }
 
     /// Declares lost what has been missing for too long, and reports it.
@@ -136,7 +138,7 @@ impl Gossip {
                 runs: runs(
                     stream
                         .slots()
-                        .map(|(number, slot)| (number, slot.retransmitted)),
+                        .map(|(number, slot)| (number, bits && slot.retransmitted)),
                     bits,
                     &mut budget,
                 ),
@@ -197,9 +199,6 @@ impl Gossip {
 
     /// Lets others know of this member, where its gossip does not.
     fn announce(&mut self) {
-        if self.life == Life::Parting {
-            return;
-        }
         let round = self.round.number;
         let zones = self.config.hierarchy.is_some() || self.config.variant == Variant::Local;
         // At first in rounds 1, 2 and 4: others may have to admit this member before they can hear it.
@@ -233,8 +232,10 @@ impl Gossip {
 
     /// `from` gave a sign of life.
     pub(super) fn heard(&mut self, from: MemberId) {
-        // In a hierarchy only those are known whose zone is.
-        if self.config.hierarchy.is_none() {
+        // In a hierarchy only those are known whose zone is; in a sample a sender would be in everybody's view.
+        if self.config.hierarchy.is_some() || self.view.len() > 0 {
+            self.view.refresh(from, self.round.number);
+        } else {
             self.view.heard(from, self.round.number);
         }
     }
@@ -253,23 +254,28 @@ impl Gossip {
         new
     }
 
-    /// Goes on with leaving: when its own messages are stable, it says good-bye, and is gone a round later.
-    fn part(&mut self) {
+    /// Goes on with leaving: when its own messages are stable it says good-bye, and is gone a round later. Whether it
+    /// is still a member.
+    fn remains(&mut self) -> bool {
         match self.life {
             Life::Leaving(since) => {
                 let patience = u64::from(self.config.stable_threshold) + 1;
                 let own = self.streams.get(&self.local);
                 let stable = own.is_none_or(Stream::is_idle);
-                if stable || self.round.number - since > patience {
-                    self.outbox.tell_all(&Message::Leave);
-                    self.life = Life::Parting;
+                if !stable && self.round.number - since <= patience {
+                    return true;
                 }
+                self.outbox.tell_all(&Message::Leave);
+                self.life = Life::Parting;
+                false
             }
             Life::Parting => {
                 self.life = Life::Left;
                 self.events.push_back(Event::Left);
+                false
             }
-            Life::Member | Life::Left => {}
+            Life::Member => true,
+            Life::Left => false,
         }
     }
 }

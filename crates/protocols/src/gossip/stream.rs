@@ -84,6 +84,9 @@ pub(super) struct Stream {
     high: u64,
     /// The round since which it is open where this member's part of the stream begins.
     open: Option<u64>,
+    /// The stream was met in its middle and nothing was delivered yet: what is lost before the first delivery was
+    /// before this member's time.
+    fresh: bool,
     window: u64,
 }
 
@@ -96,6 +99,7 @@ impl Stream {
             done: start,
             high: start,
             open: None,
+            fresh: false,
             window: u64::from(window),
         }
     }
@@ -105,6 +109,7 @@ impl Stream {
     pub(super) fn met_at(number: u64, round: u64, window: u32) -> Self {
         let mut stream = Self::from(number - 1, window);
         stream.open = (number > 1).then_some(round);
+        stream.fresh = number > 1;
         stream
     }
 
@@ -167,6 +172,10 @@ impl Stream {
         };
         self.holes.insert(number, hole);
         self.done = number - 1;
+        if self.done == 0 {
+            // Nothing comes before a sender's first message.
+            self.close();
+        }
     }
 
     /// Makes `number` part of the stream, as missing, and gives up what the window has left behind.
@@ -219,22 +228,24 @@ impl Stream {
 
     /// What the user should know next, once.
     pub(super) fn next(&mut self) -> Option<Next> {
-        if self.open.is_some() || self.done == self.high {
-            return None;
-        }
-        let next = self.done + 1;
-        if let Some(hole) = self.holes.get(&next) {
+        while self.open.is_none() && self.done < self.high {
+            let next = self.done + 1;
+            let Some(hole) = self.holes.get(&next).copied() else {
+                let payload = self.slots.get(&next)?.payload.clone()?;
+                self.done = next;
+                self.fresh = false;
+                return Some(Next::Deliver(next, payload));
+            };
             if !hole.lost {
                 return None;
             }
-            let last = hole.last;
             self.holes.remove(&next);
-            self.done = last;
-            return Some(Next::Gap(next, last));
+            self.done = hole.last;
+            if !self.fresh {
+                return Some(Next::Gap(next, hole.last));
+            }
         }
-        let payload = self.slots.get(&next)?.payload.clone()?;
-        self.done = next;
-        Some(Next::Deliver(next, payload))
+        None
     }
 
     /// The missing numbers from `first` to `last`, highest first (004 3.7: most recent first).
@@ -383,6 +394,20 @@ mod tests {
         put(&mut stream, 8, 4);
         assert_eq!(drain(&mut stream), [(8, 8, true)]);
         assert_eq!(put(&mut stream, 7, 4), Inserted::Late);
+    }
+
+    #[test]
+    fn what_is_lost_before_the_first_delivery_of_a_stream_met_in_its_middle_is_no_gap() {
+        let mut stream = Stream::met_at(10, 0, 64);
+        stream.claimed(5, 12, 0);
+        stream.close();
+        put(&mut stream, 7, 0);
+        put(&mut stream, 9, 0);
+        stream.give_up(9, 3);
+        assert_eq!(
+            drain(&mut stream),
+            [(7, 7, true), (8, 8, false), (9, 9, true), (10, 12, false)]
+        );
     }
 
     proptest! {

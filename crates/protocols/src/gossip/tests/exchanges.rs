@@ -147,6 +147,23 @@ fn grb_multicasts_what_another_member_repaired_too() {
 }
 
 #[test]
+fn only_grb_says_in_its_digest_what_it_has_repaired() {
+    for (variant, digest) in [(Variant::Ipmc, "A1..2"), (Variant::Grb, "A1..2 !1")] {
+        let mut script = Script::new("AB", |who| {
+            paper(variant, if who == 'A' { "BB" } else { "" })
+        });
+        script.arrives = alloc::boxed::Box::new(|_, _, what| what != "data A1");
+        script.submit('A', "M1");
+        script.submit('A', "M2");
+        script.round('A');
+        script.said();
+        script.round('A');
+        let said = script.said();
+        assert!(said[0].ends_with(digest), "{variant:?}: {said:?}");
+    }
+}
+
+#[test]
 fn figure_5_8_a_neighbour_that_misses_it_too_asks_for_a_multicast() {
     // A is in one LAN, B and C in another; B and C miss M1.
     let mut script = Script::new("ABC", |who| GossipConfig {

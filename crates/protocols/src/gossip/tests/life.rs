@@ -145,7 +145,7 @@ fn strangers_find_each_other_by_joins_and_who_says_good_bye_is_forgotten() {
         script.round('C');
         script.member('C').poll_timeout().is_some()
     });
-    assert_eq!(rounds.count(), 11);
+    assert_eq!(rounds.count(), 12);
     assert!(script.told('C').last().is_some_and(|it| it == "Left"));
     assert_eq!(script.members[&'A'].view().collect::<Vec<_>>(), [id('B')]);
     assert_eq!(script.told('A'), ["C1"]);

@@ -202,6 +202,9 @@ fn describe(body: &Bytes) -> String {
             for holding in &gossip.digest {
                 for run in holding.runs.iter().rev() {
                     text += &format!(" {}{}..{}", name(holding.origin), run.first, run.last);
+                    for number in &run.flagged {
+                        text += &format!(" !{number}");
+                    }
                 }
                 for gap in holding.gaps.iter().rev() {
                     text += &format!(" -{}{}..{}", name(holding.origin), gap.first, gap.last);
