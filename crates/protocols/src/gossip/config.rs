@@ -144,7 +144,8 @@ pub struct GossipConfig {
     /// Bytes that may wait to be sent, of messages, and as many again of everything else. Default 4 MiB.
     pub queue_max: usize,
     /// Bytes that the messages held may take, with their book-keeping. Default 16 MiB. The oldest make room; where all
-    /// wait for one that is missing, new ones are dropped, as if lost on the way.
+    /// wait for one that is missing, new ones are dropped, as if lost on the way. One message of the member's own may
+    /// exceed it.
     pub buffer_max: usize,
     /// The most senders that a member follows. Default 256. Messages of more are dropped.
     pub senders_max: usize,

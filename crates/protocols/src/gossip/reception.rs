@@ -86,7 +86,8 @@ impl Gossip {
             return Some(Inserted::Duplicate);
         }
         let len = payload.len();
-        if !self.make_room(SLOT_COST + len) {
+        // A message of its own is kept for a while in any case: it is delivered at once, and the next one evicts it.
+        if !self.make_room(SLOT_COST + len) && id.sender != self.local {
             return None;
         }
         let long_term = self

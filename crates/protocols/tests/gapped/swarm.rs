@@ -49,6 +49,8 @@ fn settings(scenario: &Scenario) -> Factory<Gossip> {
         },
         hash: rng.chance(0.4).then_some(hash),
         cyclic: rng.chance(0.5),
+        message_max: 5_000,
+        buffer_max: if rng.chance(0.2) { 20_000 } else { 16 << 20 },
         window_max: if rng.chance(0.2) { 64 } else { 8_192 },
         ..GossipConfig::lan()
     };

@@ -133,6 +133,12 @@ fn the_buffer_is_bounded_whoever_fills_it() {
         assert!(reported(&mut script, "buffered") <= 20_000);
     }
     assert!(script.member('A').counters().overflows > 100);
+    // Own messages are delivered and spread all the same.
+    script.told('A');
+    script.submit('A', "one");
+    script.submit('A', "two");
+    assert_eq!(script.told('A'), ["A1", "A2"]);
+    assert!(reported(&mut script, "buffered") <= 20_000);
     for _ in 0..30 {
         script.round('A');
     }
