@@ -5,7 +5,7 @@
 use super::super::plot::{Axis, Series};
 use super::super::{Data, Plot, Verdict};
 use super::curve::{Curve, brief};
-use super::metric::{BUFFER, BUFFER_LEAST, BUFFER_MOST, DELIVERED, SENT};
+use super::metric::{BUFFER, BUFFER_LEAST, BUFFER_MOST, MISSING_ALL};
 use super::net::Shape;
 use super::setup::{Open, Scheme, Setting};
 use super::{Figure, MEMBERS, POINTS};
@@ -41,7 +41,7 @@ pub const FIG7_6: Figure = Figure {
         }
         plan
     },
-    metrics: &[BUFFER, BUFFER_LEAST, BUFFER_MOST, SENT, DELIVERED],
+    metrics: &[BUFFER, BUFFER_LEAST, BUFFER_MOST, MISSING_ALL],
     looks: &[],
     per_member: None,
     sweep: None,

@@ -29,9 +29,9 @@ const LOSSES: [f64; 2] = [0.001, 0.015];
 const MEMBERS: u32 = 100;
 /// About how many links a message crosses in a tree of depth 4: for the choice of C.
 const LINKS: f64 = 3.4;
-/// When a message is looked at, after it was sent: behind the short-term buffer's three rounds and a fourth that may be
-/// under way, before the ten of stability.
-const LOOK: Duration = Duration::from_millis(600);
+/// When a message is looked at, after it was sent: before the ten rounds of stability, and so late that those who got it
+/// by a repair have it no longer in their short-term buffer, which is three rounds.
+const LOOK: Duration = Duration::from_millis(950);
 /// The program's one protocol on every host.
 const CHANNEL: Channel = Channel(1);
 

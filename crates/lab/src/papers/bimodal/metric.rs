@@ -44,8 +44,6 @@ metrics! {
     RECEIPTS = "receipts", "1/s", |run| run.kinds_received(&["gossip", "session"]);
     /// What the sender sent.
     SENT = "sent", "", Run::sent;
-    /// What the receiver with the fewest delivered.
-    DELIVERED = "delivered by the last", "", Run::delivered_least;
     /// Use of the link that is looked at, away from the sender.
     LINK_OUT = "link out", "%", |run| run.link_use(false) * 100.0;
     /// Use of that link, towards the sender.

@@ -315,11 +315,17 @@ fn fig4_7(data: &Data, verdict: &mut Verdict) {
     );
 }
 
+/// The limit of requests and repairs a round is between what 100 and what 200 messages a second need; see the sweep.
 fn fig4_9_setting(size: u32, rate: f64, drop: f64) -> Setting {
+    let setting = setting(size, Scheme::Pbcast);
     Setting {
         noise: drop,
         rate,
-        ..setting(size, Scheme::Pbcast)
+        open: Open {
+            limit: 40,
+            ..setting.open
+        },
+        ..setting
     }
 }
 

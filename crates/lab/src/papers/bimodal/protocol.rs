@@ -20,6 +20,10 @@ use super::setup::{Scheme, Setting};
 const FRAMING: u32 = 28 + 24 + 1 + 16;
 /// Spanning trees that messages are spread along (004 3.6.1 leaves their number open).
 const TREES: u16 = 16;
+/// Messages that may wait for everybody's acknowledgement, less than come in a sleep (ours; 004 prints no window).
+const WINDOW: u32 = 16;
+/// Messages that may wait at a sender that is held up; the user's next ones are refused.
+const WAITING: usize = 4;
 /// The members that a ring takes at most.
 const RING_MAX: usize = 128;
 
@@ -110,6 +114,7 @@ fn ring(setting: &Setting, net: &Net) -> Result<Built<Box<dyn Ordered>>, RunErro
         token_loss_min: pause,
         token_loss_max: pause * 2,
         fail_to_receive: pause,
+        queue_max: setting.size as usize * WAITING,
         ..lan
     };
     config.validate().map_err(refused)?;
@@ -126,7 +131,12 @@ fn ring(setting: &Setting, net: &Net) -> Result<Built<Box<dyn Ordered>>, RunErro
 }
 
 fn windowed(setting: &Setting) -> Result<Built<Box<dyn Ordered>>, RunError> {
-    let config = WindowedConfig::of(setting.shape.members() as usize);
+    let config = WindowedConfig {
+        window: WINDOW,
+        ack_every: WINDOW / 4,
+        queue_max: setting.size as usize * WAITING,
+        ..WindowedConfig::of(setting.shape.members() as usize)
+    };
     config.validate().map_err(refused)?;
     Ok(Built {
         factory: Arc::new(move |local, rng, now| -> Box<dyn Ordered> {

@@ -22,6 +22,8 @@ use super::setup::Setting;
 
 /// Time to measure distances, and for rings to form, before the sender begins.
 const SETTLING: Duration = Duration::from_secs(10);
+/// The sender sends for so long before it is measured: how a stream begins is not what the figures are about.
+const PRELUDE: Duration = Duration::from_secs(2);
 /// Time for what is still missing after the last message.
 const DRAIN: Duration = Duration::from_secs(10);
 /// The histograms' bins: fine enough for 5 ms links and with a gap of 10 ms in the middle of one; the last holds all from
@@ -81,7 +83,7 @@ impl<P: Ordered> Staged<P> {
         (config.hosts, config.overrides) = hosts(setting, members);
         config.mtu = MTU;
         config.measure = MeterConfig {
-            warm_up: SETTLING,
+            warm_up: SETTLING + PRELUDE,
             bins: BINS,
             ..MeterConfig::default()
         };
@@ -91,7 +93,7 @@ impl<P: Ordered> Staged<P> {
         let start = Time::ZERO + SETTLING;
         let source = SourceConfig {
             start,
-            stop: start + Duration::from_secs_f64(setting.seconds),
+            stop: start + PRELUDE + Duration::from_secs_f64(setting.seconds),
             ..SourceConfig::new(arrivals, built.payload, built.service)
         };
         experiment
@@ -110,7 +112,7 @@ impl<P: Ordered> Staged<P> {
     pub(super) fn finish(mut self, setting: &Setting) -> Result<Run, RunError> {
         let sending = Duration::from_secs_f64(setting.seconds);
         self.experiment
-            .run_to(Time::ZERO + self.begin + sending + DRAIN);
+            .run_to(Time::ZERO + self.begin + PRELUDE + sending + DRAIN);
         let measures = self
             .experiment
             .finish()
@@ -132,6 +134,8 @@ fn hosts(setting: &Setting, members: usize) -> (HostConfig, BTreeMap<usize, Host
         Shape::Switch { .. } => HostConfig {
             data_buffer: BufferLimit::bytes(INPUT_BUFFER),
             token_buffer: BufferLimit::bytes(INPUT_BUFFER),
+            // A sender that is held up holds up its user.
+            offered_max: setting.size as usize,
             ..HostConfig::free()
         },
         _ => HostConfig::free(),
@@ -244,18 +248,6 @@ impl Run {
     pub(super) fn configurations(&self) -> f64 {
         let hosts = self.measures.hosts.iter();
         hosts.map(|host| host.configurations as f64).sum()
-    }
-
-    /// Messages that a member delivered, the least of all receivers.
-    pub(super) fn delivered_least(&self) -> f64 {
-        let receivers = self
-            .measures
-            .hosts
-            .iter()
-            .filter(|host| host.host != self.sender);
-        receivers
-            .map(|host| host.delivered as f64)
-            .fold(f64::NAN, f64::min)
     }
 
     /// Messages that the sender sent.
