@@ -1,4 +1,5 @@
-//! The swarm of the ring: thousands of seeds, each a random group with random faults, judged by the checker.
+//! The swarm: thousands of seeds, each a random group with random faults, judged by the checker. Of the ring, unless
+//! another protocol is named.
 //!
 //! A seed that fails prints the line that runs it again. `--plant` breaks a rule of the ring on purpose, to show that
 //! the swarm finds it.
@@ -8,10 +9,13 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use groupcast_core::Rng;
+use groupcast_check::Contract;
+use groupcast_core::{Ordered, Rng, Service};
+use groupcast_protocols::gossip::{Dissemination, Gossip, GossipConfig, HashConfig, Variant};
 use groupcast_protocols::ring::{Planted, Ring, RingConfig, TokenPriority};
+use groupcast_protocols::srm::{Srm, SrmConfig, Timing};
 use groupcast_sim::swarm::{RangeReport, Scenario, SeedReport, Swarm, SwarmConfig, replay};
 use groupcast_sim::{Factory, Trace, TraceLevel};
 use serde_json::json;
@@ -21,6 +25,7 @@ The swarm: seeded groups with random faults in the simulator, judged by the chec
 
 Usage: swarm --seeds A..B [OPTIONS]
 
+  --protocol NAME      ring, gossip or srm (default: ring)
   --jobs N             threads (default: one a core)
   --plant NAME         break a rule of the ring on purpose
   --list-plants        name the rules that can be broken
@@ -40,8 +45,29 @@ const TRIALS: usize = 300;
 /// Every how many seeds a line of progress is printed.
 const PROGRESS: u64 = 1_000;
 
+/// Whose swarm it is.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Subject {
+    #[default]
+    Ring,
+    Gossip,
+    Srm,
+}
+
+impl Subject {
+    /// What the line that runs a seed again needs to name it.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Ring => "",
+            Self::Gossip => " --protocol gossip",
+            Self::Srm => " --protocol srm",
+        }
+    }
+}
+
 #[derive(Default)]
 struct Options {
+    protocol: Subject,
     seeds: Range<u64>,
     jobs: usize,
     plant: Option<Planted>,
@@ -84,6 +110,14 @@ fn parse(args: &[String]) -> Result<Options, String> {
         let mut value = || args.next().ok_or(format!("{arg} needs a value"));
         match arg.as_str() {
             "--seeds" => options.seeds = seeds(value()?)?,
+            "--protocol" => {
+                options.protocol = match value()?.as_str() {
+                    "ring" => Subject::Ring,
+                    "gossip" => Subject::Gossip,
+                    "srm" => Subject::Srm,
+                    other => return Err(format!("{other} is none of ring, gossip and srm")),
+                };
+            }
             "--jobs" => {
                 let jobs = value()?.parse().ok().filter(|jobs| *jobs > 0);
                 options.jobs = jobs.ok_or("--jobs wants a number above 0")?;
@@ -102,6 +136,9 @@ fn parse(args: &[String]) -> Result<Options, String> {
             other => return Err(format!("{other} is not an option")),
         }
     }
+    if options.plant.is_some() && options.protocol != Subject::Ring {
+        return Err("--plant breaks rules of the ring only".to_owned());
+    }
     if options.seeds.is_empty() {
         return Err("--seeds A..B is missing, with A below B".to_owned());
     }
@@ -119,9 +156,13 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 /// Whether all went as it should.
 fn run(options: &Options) -> bool {
     let plant = options.plant;
-    let swarm = Swarm::new(SwarmConfig::default(), move |scenario| {
-        ring(scenario, plant)
-    });
+    let swarm: Swarm<Box<dyn Ordered>> = match options.protocol {
+        Subject::Ring => Swarm::new(SwarmConfig::default(), move |scenario| {
+            ring(scenario, plant)
+        }),
+        Subject::Gossip => Swarm::new(gapped(&[Service::Fifo]), gossip),
+        Subject::Srm => Swarm::new(gapped(&[Service::Reliable, Service::Fifo]), srm),
+    };
     if let Some(level) = options.trace {
         let scenario = swarm.scenario(options.seeds.start);
         eprint!("{scenario}");
@@ -159,7 +200,7 @@ fn run(options: &Options) -> bool {
 }
 
 /// The ring of a scenario: mostly as it comes, sometimes with pinned windows, the first method, small datagrams.
-fn ring(scenario: &Scenario, plant: Option<Planted>) -> Factory<Ring> {
+fn ring(scenario: &Scenario, plant: Option<Planted>) -> Factory<Box<dyn Ordered>> {
     let mut rng = Rng::new(scenario.seed).fork("ring");
     let mut config = RingConfig::lan();
     config.planted = plant;
@@ -175,12 +216,83 @@ fn ring(scenario: &Scenario, plant: Option<Planted>) -> Factory<Ring> {
         config.body_max = rng.range(256..9_000) as usize;
     }
     Arc::new(move |member, rng, now| {
-        Ring::new(config.clone(), member, rng, now).expect("settings within their ranges")
+        let ring = Ring::new(config.clone(), member, rng, now);
+        Box::new(ring.expect("settings within their ranges"))
+    })
+}
+
+/// Scenarios of protocols that report what they miss: judged by that, and long enough at rest for the last request.
+fn gapped(services: &[Service]) -> SwarmConfig {
+    SwarmConfig {
+        contract: Contract::Gapped,
+        services: Some(services.to_vec()),
+        len_max: 8_000,
+        progress_within: Duration::from_secs(60),
+        rest: Duration::from_secs(60),
+        ..SwarmConfig::default()
+    }
+}
+
+/// The gossip group of a scenario: every variant, with and without hash buffering and trees.
+fn gossip(scenario: &Scenario) -> Factory<Box<dyn Ordered>> {
+    let mut rng = Rng::new(scenario.seed).fork("gossip");
+    let variants = [Variant::Basic, Variant::Ipmc, Variant::Grb, Variant::Local];
+    let hash = HashConfig {
+        bufferers: 1 + rng.below(6) as u32,
+        short_term: rng.below(5) as u32,
+        ask_bufferers: rng.chance(0.5),
+        ..HashConfig::default()
+    };
+    let lan = GossipConfig::lan();
+    let config = GossipConfig {
+        variant: *rng.pick(&variants).unwrap_or(&lan.variant),
+        sub_gsize: 1 + rng.below(2) as u32,
+        stable_threshold: rng.range(3..14) as u32,
+        dissemination: match rng.chance(0.25) {
+            true => Dissemination::Trees {
+                trees: 4,
+                arity: 2,
+                seed: 1,
+            },
+            false => Dissemination::Multicast,
+        },
+        hash: rng.chance(0.4).then_some(hash),
+        cyclic: rng.chance(0.5),
+        window_max: if rng.chance(0.2) { 64 } else { lan.window_max },
+        ..lan
+    };
+    Arc::new(move |member, rng, now| {
+        let gossip = Gossip::new(config.clone(), member, rng, now);
+        Box::new(gossip.expect("settings within their ranges"))
+    })
+}
+
+/// The SRM session of a scenario: every way to set timers, with much and with little kept for repairs.
+fn srm(scenario: &Scenario) -> Factory<Box<dyn Ordered>> {
+    let mut rng = Rng::new(scenario.seed).fork("srm");
+    let timings = [Timing::LogGroup, Timing::SqrtGroup, Timing::Adaptive];
+    let lan = SrmConfig::lan();
+    let config = SrmConfig {
+        timing: *rng.pick(&timings).unwrap_or(&lan.timing),
+        body_max: 9_000,
+        // All requests are given up within the time in which progress is expected.
+        request_interval_max: Duration::from_secs(2),
+        catch_up_max: *rng.pick(&[0, 20]).unwrap_or(&lan.catch_up_max),
+        store_max: if rng.chance(0.5) {
+            20_000
+        } else {
+            lan.store_max
+        },
+        ..lan
+    };
+    Arc::new(move |member, rng, now| {
+        let srm = Srm::new(config.clone(), member, rng, now);
+        Box::new(srm.expect("settings within their ranges"))
     })
 }
 
 fn print_failure(options: &Options, report: &SeedReport) {
-    let again = replay(report.seed);
+    let again = replay(report.seed) + options.protocol.option();
     if options.json {
         println!(
             "{}",
