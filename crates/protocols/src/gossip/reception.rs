@@ -71,10 +71,13 @@ impl Gossip {
     fn store(&mut self, id: MessageId, payload: Bytes) -> Option<Inserted> {
         let round = self.round.number;
         if !self.streams.contains_key(&id.sender) {
+            let window = self.config.window_max;
             let stream = match self.view.sent_before(id.sender) {
-                Some(before) if before < id.number => Stream::from(before, self.config.window_max),
-                _ if id.number == 1 => Stream::from(0, self.config.window_max),
-                _ => Stream::met_at(id.number, round, self.config.window_max),
+                Some(before) if before < id.number => Stream::from(before, window),
+                before => {
+                    let before = before.unwrap_or(id.number - 1);
+                    Stream::met_at(id.number, before, round, window)
+                }
             };
             self.follow(id.sender, stream)?;
         }

@@ -64,7 +64,11 @@ impl Gossip {
                 .last()
                 .map(|lowest| match self.view.sent_before(sender) {
                     Some(before) if before < lowest.first => Stream::from(before, window),
-                    _ => Stream::met_at(lowest.first, round, window),
+                    before => {
+                        let known = holding.runs.first().map_or(0, |run| run.last);
+                        let before = before.unwrap_or(known);
+                        Stream::met_at(lowest.first, before, round, window)
+                    }
                 });
             if stream.is_none_or(|stream| self.follow(sender, stream).is_none()) {
                 return (Vec::new(), Vec::new());

@@ -84,9 +84,9 @@ pub(super) struct Stream {
     high: u64,
     /// The round since which it is open where this member's part of the stream begins.
     open: Option<u64>,
-    /// The stream was met in its middle and nothing was delivered yet: what is lost before the first delivery was
-    /// before this member's time.
-    fresh: bool,
+    /// Until something is delivered: messages up to here were sent before this member had heard of the sender, and are
+    /// no gap if they are lost.
+    before: u64,
     window: u64,
 }
 
@@ -99,17 +99,18 @@ impl Stream {
             done: start,
             high: start,
             open: None,
-            fresh: false,
+            before: 0,
             window: u64::from(window),
         }
     }
 
     /// A stream that this member came across at `number`: what is wanted of those before is settled by a digest that
-    /// knows more, or by time.
-    pub(super) fn met_at(number: u64, round: u64, window: u32) -> Self {
+    /// knows more, or by time. All up to `before` were sent before this member had heard of the sender: it takes what
+    /// it can get of them.
+    pub(super) fn met_at(number: u64, before: u64, round: u64, window: u32) -> Self {
         let mut stream = Self::from(number - 1, window);
         stream.open = (number > 1).then_some(round);
-        stream.fresh = number > 1;
+        stream.before = before;
         stream
     }
 
@@ -233,7 +234,7 @@ impl Stream {
             let Some(hole) = self.holes.get(&next).copied() else {
                 let payload = self.slots.get(&next)?.payload.clone()?;
                 self.done = next;
-                self.fresh = false;
+                self.before = 0;
                 return Some(Next::Deliver(next, payload));
             };
             if !hole.lost {
@@ -241,8 +242,10 @@ impl Stream {
             }
             self.holes.remove(&next);
             self.done = hole.last;
-            if !self.fresh {
-                return Some(Next::Gap(next, hole.last));
+            if hole.last > self.before {
+                let first = next.max(self.before + 1);
+                self.before = 0;
+                return Some(Next::Gap(first, hole.last));
             }
         }
         None
@@ -385,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_stream_met_in_its_middle_begins_where_the_first_digest_says() {
-        let mut stream = Stream::met_at(10, 3, 64);
+        let mut stream = Stream::met_at(10, 9, 3, 64);
         put(&mut stream, 10, 3);
         assert_eq!(drain(&mut stream), []);
         stream.claimed(8, 10, 4);
@@ -398,16 +401,19 @@ mod tests {
 
     #[test]
     fn what_is_lost_before_the_first_delivery_of_a_stream_met_in_its_middle_is_no_gap() {
-        let mut stream = Stream::met_at(10, 0, 64);
-        stream.claimed(5, 12, 0);
-        stream.close();
-        put(&mut stream, 7, 0);
-        put(&mut stream, 9, 0);
-        stream.give_up(9, 3);
-        assert_eq!(
-            drain(&mut stream),
-            [(7, 7, true), (8, 8, false), (9, 9, true), (10, 12, false)]
-        );
+        let met = |arrived: &[u64]| {
+            let mut stream = Stream::met_at(10, 9, 0, 64);
+            stream.claimed(5, 12, 0);
+            stream.close();
+            for number in arrived {
+                put(&mut stream, *number, 0);
+            }
+            stream.give_up(9, 3);
+            drain(&mut stream)
+        };
+        let gaps = [(7, 7, true), (8, 8, false), (9, 9, true), (10, 12, false)];
+        assert_eq!(met(&[7, 9]), gaps);
+        assert_eq!(met(&[12]), [(10, 11, false), (12, 12, true)]);
     }
 
     proptest! {
