@@ -386,7 +386,7 @@ fn gossip_and_srm_repair_what_links_lose_and_keep_their_contract() {
         let out = Directory::new("epidemic");
         let report = run_into(&parse(&lossy(protocol)), 1, Some(&out));
         assert_eq!(report.broken, [], "{protocol}");
-        let kinds = String::from_utf8(out.files()["kinds.csv"].clone()).unwrap();
+        let kinds = String::from_utf8(out.files()["packets.csv"].clone()).unwrap();
         let repairs = kinds.lines().any(|line| line.contains(",repair,"));
         assert!(repairs, "{protocol}\n{kinds}");
     }
