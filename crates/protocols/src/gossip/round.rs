@@ -251,7 +251,23 @@ impl Gossip {
         }
         let new = self.view.heard(from, self.round.number);
         self.view.described(from, about);
+        self.note_sent(from, about.sent);
         new
+    }
+
+    /// A sender says how many messages it has sent: those that nobody's digest named here are missing too, although
+    /// they may be stable everywhere else.
+    fn note_sent(&mut self, sender: MemberId, sent: u64) {
+        if !self.streams.contains_key(&sender)
+            && let Some(before) = self.view.sent_before(sender)
+            && before < sent
+        {
+            // Without room in the table the sender is not followed.
+            let _ = self.follow(sender, Stream::from(before, self.config.window_max));
+        }
+        if let Some(stream) = self.streams.get_mut(&sender) {
+            stream.claimed(sent, sent, self.round.number);
+        }
     }
 
     /// Goes on with leaving: when its own messages are stable it says good-bye, and is gone a round later. Whether it

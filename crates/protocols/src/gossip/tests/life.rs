@@ -119,6 +119,22 @@ fn who_heard_the_sender_before_its_first_message_owes_an_account_of_all() {
 }
 
 #[test]
+fn a_last_message_that_nobody_gossiped_of_is_reported_once_its_sender_is_heard() {
+    let mut script = Script::new("AB", |_| GossipConfig {
+        stable_threshold: 2,
+        ..quiet()
+    });
+    script.round('A');
+    script.arrives = Box::new(|_, _, _| false);
+    script.submit('A', "1");
+    (0..5).for_each(|_| script.round('A'));
+    script.arrives = Box::new(|_, _, _| true);
+    script.round('A');
+    (0..3).for_each(|_| script.round('B'));
+    assert_eq!(script.told('B'), ["gap A1..1"]);
+}
+
+#[test]
 fn strangers_find_each_other_by_joins_and_who_says_good_bye_is_forgotten() {
     let mut script = Script::new("AB", |_| quiet());
     let late = {
