@@ -3,12 +3,12 @@
 //! A figure is a list of points, each measured on the simulator with every seed; a table of them; distributions of
 //! latencies where it draws histograms; and a judge.
 //!
-//! - [`setup`], [`net`], [`protocol`]: what a point is measured with, over which network, by which protocol.
-//! - [`sim`]: one point. [`metric`]: the quantities that tables have columns for.
-//! - [`curve`], [`histogram`]: what can be said of points and of distributions.
-//! - [`perturbed`]: slow members and drops (ch. 4). [`cost`]: digests beside session messages (5.5). [`overhead`]: requests,
-//!   repairs, link use (6.3–6.5). [`latency`]: gaps and latencies (6.6, 6.7, 6.9). [`clusters`], [`router`]: 6.8 and 6.10.
-//!   [`buffers`], [`locations`]: what is buffered, and where (ch. 7). [`transcript`]: exchanges, played by [`exchange`].
+//! - `setup`, `net`, `protocol`: what a point is measured with, over which network, by which protocol.
+//! - `sim`: one point. `metric`: the quantities that tables have columns for.
+//! - `curve`, `histogram`: what can be said of points and of distributions.
+//! - `perturbed`: slow members and drops (ch. 4). `cost`: digests beside session messages (5.5). `overhead`: requests,
+//!   repairs, link use (6.3–6.5). `latency`: gaps and latencies (6.6, 6.7, 6.9). `clusters`, `router`: 6.8 and 6.10.
+//!   `buffers`, `locations`: what is buffered, and where (ch. 7). `transcript`: exchanges, played by `exchange`.
 
 mod buffers;
 mod clusters;
