@@ -17,7 +17,7 @@ use groupcast_sim::swarm::{Scenario, Swarm, SwarmConfig};
 pub fn bulk(options: &'static str) -> Swarm<Messages> {
     let config = SwarmConfig {
         messages: 100,
-        service: Some(Service::Fifo),
+        services: Some(vec![Service::Fifo]),
         configurations: false,
         progress_within: Duration::from_secs(60),
         options,

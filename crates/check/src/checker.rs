@@ -5,7 +5,7 @@ use groupcast_core::trace::{Observation, Observer};
 
 use crate::ledger::Ledger;
 use crate::outcome::Outcome;
-use crate::rules::{At, End, RULES};
+use crate::rules::{At, Contract, End};
 use crate::violation::{Violation, Violations};
 
 /// How many violations a checker keeps unless told.
@@ -20,6 +20,7 @@ const LIMIT: usize = 100;
 pub struct Checker {
     ledger: Ledger,
     found: Violations,
+    contract: Contract,
 }
 
 /// What a checker has seen.
@@ -46,7 +47,14 @@ impl Checker {
         Self {
             ledger: Ledger::default(),
             found: Violations::new(limit),
+            contract: Contract::default(),
         }
+    }
+
+    /// Holds the histories against `contract` instead of [`Contract::Ordered`]. Before the first observation.
+    pub fn under(mut self, contract: Contract) -> Self {
+        self.contract = contract;
+        self
     }
 
     /// Calls `member` by `name` in the texts of violations found from now on.
@@ -58,7 +66,7 @@ impl Checker {
     pub fn observe(&mut self, observer: MemberId, observation: &Observation) {
         let observer = self.ledger.member_ix(observer);
         let step = self.ledger.resolve(observation);
-        for rule in RULES {
+        for rule in self.contract.rules() {
             let at = At::new(*rule, &self.ledger, observer);
             rule.step(&at, &step, &mut self.found);
         }
@@ -73,7 +81,7 @@ impl Checker {
     /// The verdict on a run that ended in `outcome`: every violation, the first ones first. The run may go on after.
     pub fn finish(&self, outcome: &Outcome) -> Vec<Violation> {
         let mut found = self.found.clone();
-        for rule in RULES {
+        for rule in self.contract.rules() {
             if found.is_full() {
                 break;
             }

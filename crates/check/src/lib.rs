@@ -32,6 +32,7 @@ pub mod ndjson;
 mod outcome;
 mod report;
 mod rules;
+pub mod shape;
 #[cfg(test)]
 mod story;
 mod violation;
@@ -40,4 +41,5 @@ pub use checker::{Checker, Statistics};
 pub use ndjson::{HistoryError, HistoryWriter};
 pub use outcome::{Ending, Outcome, Together};
 pub use report::{Report, check_files};
+pub use rules::Contract;
 pub use violation::Violation;

@@ -8,7 +8,7 @@
 //! a submit a1 safe digest=5    (service: agreed; digest: 0)
 //! a deliver a1 1a:7            (service and digest: as submitted before in the story)
 //! a regular 1a abc             a transitional 1a ab
-//! a view GROUP VIEW x,y        a leave        a crash
+//! a view GROUP VIEW x,y        a gap b 3 5        a leave        a crash
 //! a account a1 bc d            (complete at b and c, failed at d; - for nobody)
 //! ```
 
@@ -16,15 +16,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groupcast_core::trace::Observation;
 use groupcast_core::{
-    ConfigId, ConfigurationKind, Incarnation, MemberId, MessageId, NodeId, Place, Service,
+    ConfigId, ConfigurationKind, Gap, Incarnation, MemberId, MessageId, NodeId, Place, Service,
 };
 
-use crate::{Checker, Ending, Outcome, Together, Violation};
+use crate::{Checker, Contract, Ending, Outcome, Together, Violation};
 
 /// A story and how it ends.
 pub(crate) struct Story {
     observations: Vec<(MemberId, Observation)>,
     outcome: Outcome,
+    contract: Contract,
 }
 
 /// Asserts that nothing is wrong with the histories.
@@ -76,7 +77,14 @@ impl Story {
         Self {
             observations,
             outcome,
+            contract: Contract::Ordered,
         }
+    }
+
+    /// Held against the contract with gaps.
+    pub(crate) fn gapped(mut self) -> Self {
+        self.contract = Contract::Gapped;
+        self
     }
 
     pub(crate) fn complete(mut self) -> Self {
@@ -120,7 +128,7 @@ impl Story {
     }
 
     fn judge(&self) -> Vec<Violation> {
-        let mut checker = Checker::new();
+        let mut checker = Checker::new().under(self.contract);
         for (who, observation) in &self.observations {
             checker.observe(*who, observation);
         }
@@ -136,6 +144,11 @@ fn observation(
     match (verb, words) {
         ("start", []) => Observation::Start,
         ("leave", []) => Observation::Leave,
+        ("gap", [sender, first, last]) => Observation::Gap(Gap {
+            sender: member(sender),
+            first: first.parse().unwrap(),
+            last: last.parse().unwrap(),
+        }),
         ("crash", []) => Observation::Crash,
         ("submit", [id, rest @ ..]) => {
             let id = message(id);

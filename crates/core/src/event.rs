@@ -17,6 +17,16 @@ pub enum Event {
     Configuration(Configuration),
     /// It is settled what became of a message of this member's own at every receiver.
     Account(Account),
+    /// Messages are lost to this member for good. Only protocols that promise to say so, not to prevent it, have gaps.
+    Gap(Gap),
+    /// The sender's messages up to this number are stable: nearly certainly all members that will ever have them have
+    /// them, and this one has let go of them. Only if the protocol's settings ask for it.
+    Stable {
+        /// Whose messages.
+        sender: MemberId,
+        /// The number of the last.
+        number: u64,
+    },
     /// There is room again after a `submit` was refused for want of it.
     Writable,
     /// Another process with this member's name is alive. The one that has run for less time is told, and should stop.
@@ -39,6 +49,19 @@ pub struct Delivery {
     pub place: Option<Place>,
     /// The bytes that were submitted.
     pub payload: Bytes,
+}
+
+/// Consecutive messages of one sender that are not delivered here, now or later (004 3.6: gap up-call).
+///
+/// A member reports a message once, and delivers none that it reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// Whose messages.
+    pub sender: MemberId,
+    /// The number of the first.
+    pub first: u64,
+    /// The number of the last: at least `first`.
+    pub last: u64,
 }
 
 /// A place in the total order, equal at every member that delivers the message there.

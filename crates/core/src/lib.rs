@@ -31,7 +31,7 @@ pub mod trace;
 pub mod transmit;
 pub mod wire;
 
-pub use event::{Account, Configuration, ConfigurationKind, Delivery, Event, Place};
+pub use event::{Account, Configuration, ConfigurationKind, Delivery, Event, Gap, Place};
 pub use id::{ConfigId, Incarnation, MemberId, MessageId, NodeId};
 pub use node::Node;
 pub use protocol::{Ordered, Protocol, SubmitError};

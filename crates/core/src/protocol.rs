@@ -39,6 +39,12 @@ pub trait Protocol {
     /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
     fn poll_timeout(&self) -> Option<Time>;
 
+    /// The host knows that `peer` is in the group: from a list of members, or because the simulator says so. Protocols
+    /// that find each other by themselves need not be told.
+    fn meet(&mut self, now: Time, peer: MemberId) {
+        let _ = (now, peer);
+    }
+
     /// Tells `each` of what the protocol counts and holds, by name, for measurements. Bytes or packets that are held
     /// for others are `buffered`; names otherwise are the protocol's own. Nothing by default.
     fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -120,6 +126,10 @@ impl<P: Protocol + ?Sized> Protocol for Box<P> {
 
     fn poll_timeout(&self) -> Option<Time> {
         (**self).poll_timeout()
+    }
+
+    fn meet(&mut self, now: Time, peer: MemberId) {
+        (**self).meet(now, peer);
     }
 
     fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {

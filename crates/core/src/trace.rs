@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use crate::event::{Account, Configuration, ConfigurationKind, Delivery, Event, Place};
+use crate::event::{Account, Configuration, ConfigurationKind, Delivery, Event, Gap, Place};
 use crate::id::{ConfigId, MemberId, MessageId, fnv1a};
 use crate::service::Service;
 use crate::transmit::SocketClass;
@@ -61,6 +61,8 @@ pub enum Observation {
         /// Of its payload.
         digest: u64,
     },
+    /// The member reported messages as lost to it.
+    Gap(Gap),
     /// The member installed a configuration.
     Configuration {
         /// Regular or transitional.
@@ -125,8 +127,9 @@ impl Observation {
                 complete: complete.clone(),
                 failed: failed.clone(),
             }),
+            Event::Gap(gap) => Some(Self::Gap(*gap)),
             Event::Left => Some(Self::Leave),
-            Event::Writable | Event::NameInUse { .. } => None,
+            Event::Stable { .. } | Event::Writable | Event::NameInUse { .. } => None,
         }
     }
 }

@@ -2,7 +2,11 @@
 //!
 //! - [`bulk`]: one stream to many receivers under four policies of acknowledgement (001).
 //! - [`flood`]: bare multicast, for comparison.
+//! - [`gossip`]: Bimodal Multicast, Pbcast with all its variants (004).
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony (002).
+//! - [`srm`]: scalable reliable multicast, with fixed and adaptive timers (004 5.4).
+//! - [`total`]: total order on top of gossip, the inverted stack (004 3.3).
+//! - [`windowed`]: a window that all acknowledge, and no view change (004 4.4), for comparison.
 //!
 //! Every protocol is a value that implements [`groupcast_core::Protocol`]; [`registry`] lists them, and whatever wants
 //! "all protocols" (swarm, fuzzers, conformance tests) goes through it.
@@ -15,5 +19,9 @@ extern crate std;
 
 pub mod bulk;
 pub mod flood;
+pub mod gossip;
 pub mod registry;
 pub mod ring;
+pub mod srm;
+pub mod total;
+pub mod windowed;

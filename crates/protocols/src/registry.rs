@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use groupcast_core::trace::Inspect;
 use groupcast_core::{MemberId, Ordered, Rng, Time};
 
-use crate::{bulk, flood, ring};
+use crate::{bulk, flood, gossip, ring, srm};
 
 /// A protocol that carries messages in a group.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,20 @@ pub const BULK: &[Family] = &[
         name: "bulk-tree",
         build: bulk::build_tree,
         inspect: bulk::inspect,
+    },
+];
+
+/// All protocols without an order across senders, which report what they miss instead of preventing it at any price.
+pub const GAPPED: &[Family] = &[
+    Family {
+        name: "gossip",
+        build: gossip::build,
+        inspect: gossip::inspect,
+    },
+    Family {
+        name: "srm",
+        build: srm::build,
+        inspect: srm::inspect,
     },
 ];
 

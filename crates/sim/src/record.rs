@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use groupcast_check::Checker;
+use groupcast_check::{Checker, Contract};
 use groupcast_core::trace::{Observation, Observer};
 use groupcast_core::{ConfigId, MemberId, MessageId, Time};
 
@@ -93,6 +93,12 @@ impl TraceHash {
                 let all = complete.iter().chain(failed);
                 all.for_each(|member| self.member(*member));
             }
+            Observation::Gap(gap) => {
+                self.absorb(9);
+                self.member(gap.sender);
+                self.absorb(gap.first);
+                self.absorb(gap.last);
+            }
             Observation::Leave => self.absorb(6),
             Observation::Crash => self.absorb(7),
         }
@@ -109,12 +115,12 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new() -> Rc<RefCell<Self>> {
+    pub(crate) fn new(contract: Contract) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self {
             now: Time::ZERO,
             hash: TraceHash::new(),
             log: Vec::new(),
-            checker: Checker::new(),
+            checker: Checker::new().under(contract),
         }))
     }
 

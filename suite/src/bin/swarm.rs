@@ -1,6 +1,7 @@
-//! The swarm: thousands of seeds, each a random group with random faults, judged by the checker.
+//! The swarm: thousands of seeds, each a random group with random faults, judged by the checker. Of the ring, unless
+//! another protocol is named.
 //!
-//! Of the ring unless told otherwise. A seed that fails prints the line that runs it again. `--plant` breaks a rule of the ring on purpose, to show that
+//! A seed that fails prints the line that runs it again. `--plant` breaks a rule of the ring on purpose, to show that
 //! the swarm finds it.
 
 use std::io::Write as _;
@@ -8,10 +9,13 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use groupcast_core::{Ordered, Rng};
+use groupcast_check::Contract;
+use groupcast_core::{Ordered, Rng, Service};
+use groupcast_protocols::gossip::{Dissemination, Gossip, GossipConfig, HashConfig, Variant};
 use groupcast_protocols::ring::{Planted, Ring, RingConfig, TokenPriority};
+use groupcast_protocols::srm::{Srm, SrmConfig, Timing};
 use groupcast_sim::swarm::{RangeReport, Scenario, SeedReport, Swarm, SwarmConfig, replay};
 use groupcast_sim::{Factory, Trace, TraceLevel};
 use groupcast_suite::swarm;
@@ -22,7 +26,7 @@ The swarm: seeded groups with random faults in the simulator, judged by the chec
 
 Usage: swarm --seeds A..B [OPTIONS]
 
-  --protocol NAME      ring (the default) or bulk: each seed another policy and other settings
+  --protocol NAME      ring (the default), bulk, gossip or srm: of all but the ring each seed has other settings
   --jobs N             threads (default: one a core)
   --plant NAME         break a rule of the ring on purpose
   --list-plants        name the rules that can be broken
@@ -42,11 +46,14 @@ const TRIALS: usize = 300;
 /// Every how many seeds a line of progress is printed.
 const PROGRESS: u64 = 1_000;
 
+/// Whose swarm it is.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Protocol {
     #[default]
     Ring,
     Bulk,
+    Gossip,
+    Srm,
 }
 
 impl Protocol {
@@ -55,6 +62,8 @@ impl Protocol {
         match self {
             Self::Ring => "",
             Self::Bulk => "--protocol bulk",
+            Self::Gossip => "--protocol gossip",
+            Self::Srm => "--protocol srm",
         }
     }
 }
@@ -107,7 +116,9 @@ fn parse(args: &[String]) -> Result<Options, String> {
                 options.protocol = match value()?.as_str() {
                     "ring" => Protocol::Ring,
                     "bulk" => Protocol::Bulk,
-                    other => return Err(format!("--protocol wants ring or bulk, not {other}")),
+                    "gossip" => Protocol::Gossip,
+                    "srm" => Protocol::Srm,
+                    other => return Err(format!("{other} is none of ring, bulk, gossip and srm")),
                 };
             }
             "--seeds" => options.seeds = seeds(value()?)?,
@@ -149,6 +160,10 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 /// Whether all went as it should.
 fn run(options: &Options) -> bool {
     let plant = options.plant;
+    let named = |config| SwarmConfig {
+        options: options.protocol.option(),
+        ..config
+    };
     match options.protocol {
         Protocol::Ring => run_swarm(
             options,
@@ -157,6 +172,14 @@ fn run(options: &Options) -> bool {
             }),
         ),
         Protocol::Bulk => run_swarm(options, &swarm::bulk(options.protocol.option())),
+        Protocol::Gossip => {
+            let config = named(gapped(&[Service::Fifo]));
+            run_swarm(options, &Swarm::new(config, gossip))
+        }
+        Protocol::Srm => {
+            let config = named(gapped(&[Service::Reliable, Service::Fifo]));
+            run_swarm(options, &Swarm::new(config, srm))
+        }
     }
 }
 
@@ -198,7 +221,7 @@ fn run_swarm<P: Ordered + 'static>(options: &Options, swarm: &Swarm<P>) -> bool 
 }
 
 /// The ring of a scenario: mostly as it comes, sometimes with pinned windows, the first method, small datagrams.
-fn ring(scenario: &Scenario, plant: Option<Planted>) -> Factory<Ring> {
+fn ring(scenario: &Scenario, plant: Option<Planted>) -> Factory<Box<dyn Ordered>> {
     let mut rng = Rng::new(scenario.seed).fork("ring");
     let mut config = RingConfig::lan();
     config.planted = plant;
@@ -214,7 +237,78 @@ fn ring(scenario: &Scenario, plant: Option<Planted>) -> Factory<Ring> {
         config.body_max = rng.range(256..9_000) as usize;
     }
     Arc::new(move |member, rng, now| {
-        Ring::new(config.clone(), member, rng, now).expect("settings within their ranges")
+        let ring = Ring::new(config.clone(), member, rng, now);
+        Box::new(ring.expect("settings within their ranges"))
+    })
+}
+
+/// Scenarios of protocols that report what they miss: judged by that, and long enough at rest for the last request.
+fn gapped(services: &[Service]) -> SwarmConfig {
+    SwarmConfig {
+        contract: Contract::Gapped,
+        services: Some(services.to_vec()),
+        len_max: 8_000,
+        progress_within: Duration::from_secs(60),
+        rest: Duration::from_secs(60),
+        ..SwarmConfig::default()
+    }
+}
+
+/// The gossip group of a scenario: every variant, with and without hash buffering and trees.
+fn gossip(scenario: &Scenario) -> Factory<Box<dyn Ordered>> {
+    let mut rng = Rng::new(scenario.seed).fork("gossip");
+    let variants = [Variant::Basic, Variant::Ipmc, Variant::Grb, Variant::Local];
+    let hash = HashConfig {
+        bufferers: 1 + rng.below(6) as u32,
+        short_term: rng.below(5) as u32,
+        ask_bufferers: rng.chance(0.5),
+        ..HashConfig::default()
+    };
+    let lan = GossipConfig::lan();
+    let config = GossipConfig {
+        variant: *rng.pick(&variants).unwrap_or(&lan.variant),
+        sub_gsize: 1 + rng.below(2) as u32,
+        stable_threshold: rng.range(3..14) as u32,
+        dissemination: match rng.chance(0.25) {
+            true => Dissemination::Trees {
+                trees: 4,
+                arity: 2,
+                seed: 1,
+            },
+            false => Dissemination::Multicast,
+        },
+        hash: rng.chance(0.4).then_some(hash),
+        cyclic: rng.chance(0.5),
+        window_max: if rng.chance(0.2) { 64 } else { lan.window_max },
+        ..lan
+    };
+    Arc::new(move |member, rng, now| {
+        let gossip = Gossip::new(config.clone(), member, rng, now);
+        Box::new(gossip.expect("settings within their ranges"))
+    })
+}
+
+/// The SRM session of a scenario: every way to set timers, with much and with little kept for repairs.
+fn srm(scenario: &Scenario) -> Factory<Box<dyn Ordered>> {
+    let mut rng = Rng::new(scenario.seed).fork("srm");
+    let timings = [Timing::LogGroup, Timing::SqrtGroup, Timing::Adaptive];
+    let lan = SrmConfig::lan();
+    let config = SrmConfig {
+        timing: *rng.pick(&timings).unwrap_or(&lan.timing),
+        body_max: 9_000,
+        // All requests are given up within the time in which progress is expected.
+        request_interval_max: Duration::from_secs(2),
+        catch_up_max: *rng.pick(&[0, 20]).unwrap_or(&lan.catch_up_max),
+        store_max: if rng.chance(0.5) {
+            20_000
+        } else {
+            lan.store_max
+        },
+        ..lan
+    };
+    Arc::new(move |member, rng, now| {
+        let srm = Srm::new(config.clone(), member, rng, now);
+        Box::new(srm.expect("settings within their ranges"))
     })
 }
 

@@ -16,7 +16,7 @@ pub use frames::frames;
 pub use groups::groups;
 pub use history::history;
 pub use node::node;
-pub use ordered::{bulk, ring};
+pub use ordered::{bulk, gossip, ring, srm};
 
 /// A target: its name, which is also that of its corpus, and its body.
 pub type Target = (&'static str, fn(&[u8]));
@@ -25,10 +25,12 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("bulk", bulk),
     ("frames", frames),
+    ("gossip", gossip),
     ("groups", groups),
     ("history", history),
     ("node", node),
     ("ring", ring),
+    ("srm", srm),
 ];
 
 /// The member number `index` of a script's world.

@@ -1,4 +1,4 @@
-//! An ordering protocol under a network that the script controls: three real members, every datagram delivered, lost,
+//! A protocol of the registry under a network that the script controls: three real members, every datagram delivered, lost,
 //! repeated, held back or damaged by choice, time that goes on or jumps, submissions and leaves at any moment.
 //!
 //! Whatever happens: no panic and bounded answers. As long as no datagram was damaged or invented (which the seal
@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_check::{Checker, Outcome};
+use groupcast_check::{Checker, Contract, Outcome};
 use groupcast_core::trace::{Observation, digest};
 use groupcast_core::{Destination, Ordered, Rng, Service, Time, TransmitBuf};
-use groupcast_protocols::registry::{BULK, Family, ORDERED};
+use groupcast_protocols::registry::{BULK, Family, GAPPED, ORDERED};
 
 use super::{Script, member};
 
@@ -23,22 +23,31 @@ const ANSWERS_MAX: usize = 16_384;
 
 /// Plays `script` to three members of the token ring.
 pub fn ring(script: &[u8]) {
-    let family = ORDERED
-        .iter()
-        .find(|family| family.name == "ring")
-        .expect("the registry lists the ring");
-    ordered(family, script);
+    play(ORDERED, "ring", Contract::Ordered, script);
 }
 
 /// Plays `script` to three members that send each other messages in bulk; its first byte chooses the policy.
 pub fn bulk(script: &[u8]) {
     let (policy, script) = script.split_first().unwrap_or((&0, &[]));
-    ordered(&BULK[usize::from(*policy) % BULK.len()], script);
+    let family = &BULK[usize::from(*policy) % BULK.len()];
+    play(BULK, family.name, Contract::Ordered, script);
 }
 
-fn ordered(family: &Family, script: &[u8]) {
+/// Plays `script` to three members of a gossip group.
+pub fn gossip(script: &[u8]) {
+    play(GAPPED, "gossip", Contract::Gapped, script);
+}
+
+/// Plays `script` to three members of an SRM session.
+pub fn srm(script: &[u8]) {
+    play(GAPPED, "srm", Contract::Gapped, script);
+}
+
+fn play(families: &[Family], name: &str, contract: Contract, script: &[u8]) {
+    let family = families.iter().find(|family| family.name == name);
+    let family = family.expect("the registry lists it");
     let mut script = Script(script);
-    let mut stage = Stage::new(family);
+    let mut stage = Stage::new(family, contract);
     while let Some(step) = script.step() {
         stage.play(step, &mut script);
         stage.settle();
@@ -64,9 +73,9 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(family: &Family) -> Self {
+    fn new(family: &Family, contract: Contract) -> Self {
         let rng = Rng::new(1);
-        let mut checker = Checker::new();
+        let mut checker = Checker::new().under(contract);
         let members = (0..MEMBERS)
             .map(|index| {
                 checker.observe(member(index), &Observation::Start);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use groupcast_core::MemberId;
+use groupcast_core::{MemberId, Service};
 
-use super::{ConfigIx, MemberIx, MessageIx, Moment, SetIx, Spot};
+use super::{ConfigIx, MemberIx, MessageIx, Moment, SetIx, Spot, Stream};
 use crate::outcome::Ending;
 
 /// A member.
@@ -35,6 +35,8 @@ pub(crate) struct Life {
     log: Vec<MessageIx>,
     /// The same as a set, with those that have no place though they are promised: bit `i` for message `i`.
     delivered: Vec<u64>,
+    /// Of each sender, what it accounted for outside of any total order.
+    streams: BTreeMap<MemberIx, Stream>,
 }
 
 /// A member's time in a regular configuration and in the transitional one that closed it.
@@ -70,6 +72,7 @@ impl Life {
             last: None,
             log: Vec::new(),
             delivered: Vec::new(),
+            streams: BTreeMap::new(),
         }
     }
 
@@ -105,6 +108,35 @@ impl Life {
         *heard = number.max(*heard);
         self.delivered[word] |= bit;
         true
+    }
+
+    /// Enters the delivery of a message that has no place but a promise.
+    pub(super) fn deliver_unplaced(&mut self, sender: MemberIx, number: u64, service: Service) {
+        let stream = self.streams.entry(sender).or_default();
+        stream.delivered.insert(number, number);
+        if service >= Service::Fifo {
+            stream.fifo = stream.fifo.max(number);
+        }
+    }
+
+    /// Enters that messages were reported as lost.
+    pub(super) fn report(&mut self, sender: MemberIx, first: u64, last: u64) {
+        if first <= last {
+            let stream = self.streams.entry(sender).or_default();
+            stream.reported.insert(first, last);
+        }
+    }
+
+    /// What it accounted for of `sender` outside of any total order.
+    pub(crate) fn stream(&self, sender: MemberIx) -> Option<&Stream> {
+        self.streams.get(&sender)
+    }
+
+    /// The same for every sender.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = (MemberIx, &Stream)> {
+        self.streams
+            .iter()
+            .map(|(sender, stream)| (*sender, stream))
     }
 
     pub(super) fn install_regular(&mut self, config: ConfigIx, counter: u64) {

@@ -6,6 +6,7 @@
 
 mod describe;
 mod life;
+mod stream;
 mod views;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, Place, Se
 
 pub(crate) use describe::call_kind;
 pub(crate) use life::Life;
+pub(crate) use stream::Stream;
 pub(crate) use views::{GroupIx, Moment, ViewIx, Views};
 
 use crate::outcome::Ending;
@@ -157,6 +159,12 @@ pub(crate) enum Step<'a> {
         name: &'a str,
         members: &'a [String],
     },
+    /// Of `sender`, all numbers from `first` to `last`.
+    Gap {
+        sender: MemberIx,
+        first: u64,
+        last: u64,
+    },
     Leave,
     Crash,
 }
@@ -233,6 +241,11 @@ impl Ledger {
                     members,
                 }
             }
+            Observation::Gap(gap) => Step::Gap {
+                sender: self.member_ix(gap.sender),
+                first: gap.first,
+                last: gap.last,
+            },
             Observation::Leave => Step::Leave,
             Observation::Crash => Step::Crash,
         }
@@ -298,6 +311,11 @@ impl Ledger {
                     .unwrap_or_else(|| self.views.insert(group, name, members, observer, moment));
                 self.views.enter(group, observer, view);
             }
+            Step::Gap {
+                sender,
+                first,
+                last,
+            } => life.report(sender, first, last),
             Step::Leave => life.ended = Some(Ending::Left),
             Step::Crash => life.ended = Some(Ending::Crashed),
         }
@@ -312,6 +330,7 @@ impl Ledger {
         let Some(spot) = sighting.spot else {
             if sighting.service != Service::Unreliable {
                 life.receive(ix, message.sender, message.id.number);
+                life.deliver_unplaced(message.sender, message.id.number, sighting.service);
             }
             return;
         };

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use groupcast_core::trace::Observation;
 use groupcast_core::{
-    ConfigId, ConfigurationKind, Incarnation, MemberId, MessageId, NodeId, Place, Service,
+    ConfigId, ConfigurationKind, Gap, Incarnation, MemberId, MessageId, NodeId, Place, Service,
 };
 use serde::Deserialize;
 
@@ -48,6 +48,11 @@ pub(super) enum Line<'a> {
         group: String,
         view: String,
         members: Vec<String>,
+    },
+    Gap {
+        sender: MemberText,
+        first: u64,
+        last: u64,
     },
     Leave,
     Crash,
@@ -135,6 +140,16 @@ impl Line<'_> {
                 view,
                 members,
             },
+            Self::Gap {
+                sender,
+                first,
+                last,
+            } if first <= last => Observation::Gap(Gap {
+                sender: sender.0,
+                first,
+                last,
+            }),
+            Self::Gap { .. } => return Err("\"first\" is above \"last\"".to_owned()),
             Self::Leave => Observation::Leave,
             Self::Crash => Observation::Crash,
         })

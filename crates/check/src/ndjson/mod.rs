@@ -25,7 +25,7 @@ mod tests {
     const EVERYTHING: &str =
         "a start; a regular 1a ab; a submit a1 safe digest=5; a deliver a1 1a:65536;
         a deliver b9 - digest=7; a transitional 1a a; a view chat\"\\ü 1-a x,y;
-        a account a1 b c; a leave";
+        a account a1 b c; a gap b 10 12; a leave";
 
     fn everything() -> (MemberId, Vec<Observation>) {
         let story = Story::of(EVERYTHING);
@@ -72,6 +72,7 @@ mod tests {
 {"event":"configuration","kind":"transitional","config":"1-0000000000000061.0000000000006100","members":["0000000000000061.0000000000006100"]}
 {"event":"view","group":"chat\"\\ü","view":"1-a","members":["x","y"]}
 {"event":"account","sender":"0000000000000061.0000000000006100","number":1,"complete":["0000000000000062.0000000000006200"],"failed":["0000000000000063.0000000000006300"]}
+{"event":"gap","sender":"0000000000000062.0000000000006200","first":10,"last":12}
 {"event":"leave"}
 "#;
         assert_eq!(text, expected);

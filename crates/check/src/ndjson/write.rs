@@ -166,6 +166,13 @@ pub fn write_line(line: &mut String, observation: &Observation) {
             push_list(line, members, |line, member| push_text(line, member));
             line.push_str("]}");
         }
+        Observation::Gap(gap) => push(
+            line,
+            format_args!(
+                r#"{{"event":"gap","sender":"{}","first":{},"last":{}}}"#,
+                gap.sender, gap.first, gap.last
+            ),
+        ),
         Observation::Leave => line.push_str(r#"{"event":"leave"}"#),
         Observation::Crash => line.push_str(r#"{"event":"crash"}"#),
     }

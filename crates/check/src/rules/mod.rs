@@ -9,6 +9,7 @@ mod agreed;
 mod causality;
 mod configurations;
 mod fifo;
+mod gaps;
 mod group_views;
 mod integrity;
 mod life;
@@ -21,8 +22,8 @@ use crate::ledger::{Ledger, Life, MemberIx, Step};
 use crate::outcome::{Ending, Outcome};
 use crate::violation::{Violation, Violations};
 
-/// All rules, in the order in which they look.
-pub(crate) static RULES: &[&dyn Rule] = &[
+/// The rules of messages in a total order, in the order in which they look.
+static ORDERED: &[&dyn Rule] = &[
     &life::Rule,
     &configurations::Rule,
     &integrity::Rule,
@@ -36,6 +37,29 @@ pub(crate) static RULES: &[&dyn Rule] = &[
     &group_views::Rule,
     &liveness::Rule,
 ];
+
+/// The rules of messages outside of one, of which a member reports those that it lost.
+static GAPPED: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &gaps::Rule];
+
+/// Which promises histories are held against.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Contract {
+    /// One total order in configurations, after Extended Virtual Synchrony: the ring.
+    #[default]
+    Ordered,
+    /// No order across senders; what a member misses it reports: FIFO with gaps (gossip), reliable as long as somebody
+    /// can answer (SRM).
+    Gapped,
+}
+
+impl Contract {
+    pub(crate) fn rules(self) -> &'static [&'static dyn Rule] {
+        match self {
+            Self::Ordered => ORDERED,
+            Self::Gapped => GAPPED,
+        }
+    }
+}
 
 /// A promise.
 pub(crate) trait Rule: Sync {

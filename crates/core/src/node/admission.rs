@@ -185,7 +185,10 @@ impl Admission {
             .is_some_and(|pending| hello.echo == Some(pending.nonce));
         let admitted = proved.then(|| {
             self.pending.remove(&sender);
-            self.admit(now, from, prefix, hello.node)
+            let incarnation = sender;
+            let node = hello.node;
+            let member = MemberId { node, incarnation };
+            self.admit(now, from, member, prefix.counter.saturating_add(1))
         });
         if let Some(nonce) = hello.challenge {
             self.challenge(now, from, sender, Some(nonce));
@@ -193,8 +196,9 @@ impl Admission {
         admitted
     }
 
-    fn admit(&mut self, now: Time, address: SocketAddr, prefix: Prefix, node: NodeId) -> Admitted {
-        if let Some(peer) = self.peers.get_mut(&prefix.sender) {
+    /// Lets `member` in at `address`; datagrams count from number `first` on.
+    fn admit(&mut self, now: Time, address: SocketAddr, member: MemberId, first: u64) -> Admitted {
+        if let Some(peer) = self.peers.get_mut(&member.incarnation) {
             peer.address = address;
             return Admitted { evicted: None };
         }
@@ -209,17 +213,22 @@ impl Admission {
         if let Some(evicted) = evicted {
             self.peers.remove(&evicted);
         }
-        let replay = ReplayWindow::starting_at(prefix.counter.saturating_add(1));
         self.peers.insert(
-            prefix.sender,
+            member.incarnation,
             Peer {
-                node,
+                node: member.node,
                 address,
-                replay,
+                replay: ReplayWindow::starting_at(first),
                 heard: now,
             },
         );
         Admitted { evicted }
+    }
+
+    /// Admits a peer on the host's word: no proof, and whatever it sends first is the first that counts.
+    pub(super) fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) -> Admitted {
+        self.pending.remove(&member.incarnation);
+        self.admit(now, address, member, 0)
     }
 
     /// Answers a challenge (`echo`) and challenges in turn, where the sender is not admitted from this address.

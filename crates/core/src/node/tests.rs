@@ -295,3 +295,18 @@ fn no_counter_is_used_twice_whatever_it_is_used_for() {
     });
     assert!(counters.is_sorted_by(|one, next| next - one == 1));
 }
+
+#[test]
+fn a_trusted_peer_is_heard_and_reached_without_a_handshake() {
+    let mut nodes = Nodes((0..2).map(|index| node(index, 1)).collect());
+    for (index, other) in [(0, 1), (1, 0)] {
+        let member = nodes.0[other].local();
+        nodes.0[index].trust(Time::ZERO, member, address(other));
+    }
+    let first = nodes.seal(0, nodes.member(1), "at once");
+    assert_eq!(first.route, Route::Unicast(address(1)));
+    assert_eq!(nodes.deliver(1, &first), Ok(()));
+    assert_eq!(nodes.deliver(1, &first), Err(Rejected::Replayed));
+    assert_eq!(courier(&mut nodes.0[1]).inbox.len(), 1);
+    assert!(nodes.sent(1).is_none(), "nothing is asked");
+}

@@ -11,10 +11,11 @@
 //! - [`plot`]: what to draw, and SVG and PNG of it.
 //! - [`record`]: a run as it is kept: data, verdict, and the commit, host and seeds that they came from.
 //! - [`kept`]: the runs kept in docs/lab, and their index.
-//! - [`calc`]: rows in closed form.
+//! - [`calc`]: rows in closed form. [`ring`]: 002's figures. [`bimodal`]: 004's.
 //!
 //! Adding a row: implement [`Reproduction`] in the folder of its paper, name it in [`registry`].
 
+pub mod bimodal;
 pub mod calc;
 pub mod context;
 pub mod data;

@@ -1,6 +1,6 @@
 //! Which rows can be run, and by what. One line a row.
 
-use super::{Reproduction, Row, calc, lan, ring, rows};
+use super::{Reproduction, Row, bimodal, calc, lan, ring, rows};
 
 /// The row called `id`.
 pub fn row(id: &str) -> Option<&'static Row> {
@@ -32,6 +32,32 @@ pub fn reproduction(id: &str) -> Option<&'static dyn Reproduction> {
         "lan-fig21" => &lan::FIG21,
         "lan-table3" => &lan::TABLE3,
         "lan-small" => &lan::SMALL,
+        "pb-fig3.1" => &bimodal::FIG3_1,
+        "pb-fig5.5" => &bimodal::FIG5_5,
+        "pb-fig5.8" => &bimodal::FIG5_8,
+        "pb-fig7.1" => &bimodal::FIG7_1,
+        "pb-fig4.3" => &bimodal::FIG4_3,
+        "pb-fig4.5" => &bimodal::FIG4_5,
+        "pb-fig4.7" => &bimodal::FIG4_7,
+        "pb-fig4.9" => &bimodal::FIG4_9,
+        "pb-cost" => &bimodal::COST,
+        "pb-fig6.1" => &bimodal::FIG6_1,
+        "pb-fig6.2" => &bimodal::FIG6_2,
+        "pb-fig6.4" => &bimodal::FIG6_4,
+        "pb-fig6.5" => &bimodal::FIG6_5,
+        "pb-fig6.6" => &bimodal::FIG6_6,
+        "pb-fig6.7" => &bimodal::FIG6_7,
+        "pb-fig6.8" => &bimodal::FIG6_8,
+        "pb-fig6.9" => &bimodal::FIG6_9,
+        "pb-fig6.11" => &bimodal::FIG6_11,
+        "pb-fig6.14" => &bimodal::FIG6_14,
+        "pb-fig6.16" => &bimodal::FIG6_16,
+        "pb-fig6.17" => &bimodal::FIG6_17,
+        "pb-fig7.6" => &bimodal::FIG7_6,
+        "pb-fig7.8" => &bimodal::FIG7_8,
+        "pb-fig7.9" => &bimodal::FIG7_9,
+        "pb-fig7.10" => &bimodal::FIG7_10,
+        "pb-fig7.11" => &bimodal::Locations,
         "ring-fig1" => &ring::FIG1,
         "ring-fig2" => &ring::FIG2,
         "ring-fig3" => &ring::FIG3,

@@ -12,6 +12,7 @@
 
 mod bulk;
 mod change;
+mod epidemic;
 mod error;
 mod files;
 mod hosts;

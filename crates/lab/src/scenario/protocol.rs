@@ -1,15 +1,18 @@
-//! `[protocol]`: which, and its settings.
+//! `[protocol]`: which, and its settings. Those of gossip and SRM are read in `epidemic`.
 
 use std::time::Duration;
 
+use groupcast_check::Contract;
 use groupcast_core::Service;
 use groupcast_protocols::bulk::MessagesConfig;
+use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::{RingConfig, TokenPriority};
+use groupcast_protocols::srm::SrmConfig;
 
-use super::bulk;
 use super::error::ScenarioError;
 use super::section::{Entry, Section};
 use super::select::Spot;
+use super::{bulk, epidemic};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -17,6 +20,8 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 #[derive(Clone, Debug)]
 pub(super) struct ProtocolTable {
     pub(super) which: Protocol,
+    /// How many others each host knows from the start.
+    pub(super) acquainted: usize,
     spot: Spot,
 }
 
@@ -25,6 +30,8 @@ pub(super) struct ProtocolTable {
 pub(super) enum Protocol {
     Ring(Box<RingConfig>),
     Bulk(Box<MessagesConfig>),
+    Gossip(Box<GossipConfig>),
+    Srm(Box<SrmConfig>),
     Flood,
 }
 
@@ -32,6 +39,8 @@ pub(super) enum Protocol {
 enum Name {
     Ring,
     Bulk,
+    Gossip,
+    Srm,
     Flood,
 }
 
@@ -42,17 +51,27 @@ impl ProtocolTable {
         let name = entry.word(&[
             ("ring", Name::Ring),
             ("bulk", Name::Bulk),
+            ("gossip", Name::Gossip),
+            ("srm", Name::Srm),
             ("flood", Name::Flood),
         ])?;
         section.rename(format!("the protocol `{}`", entry.string()?));
         let which = match name {
             Name::Ring => Protocol::Ring(Box::new(ring(&section)?)),
             Name::Bulk => Protocol::Bulk(Box::new(bulk::read(&section)?)),
+            Name::Gossip => Protocol::Gossip(Box::new(epidemic::gossip(&section)?)),
+            Name::Srm => Protocol::Srm(Box::new(epidemic::srm(&section)?)),
             Name::Flood => Protocol::Flood,
+        };
+        let acquainted = match name {
+            // A ring finds its members by itself, a transfer its receivers; a flood has none.
+            Name::Ring | Name::Bulk | Name::Flood => 0,
+            Name::Gossip | Name::Srm => section.or("acquainted", 0, number)? as usize,
         };
         section.finish(|_| None)?;
         Ok(Self {
             which,
+            acquainted,
             spot: Spot::of(&entry),
         })
     }
@@ -73,6 +92,8 @@ impl ProtocolTable {
         match self.which {
             Protocol::Ring(_) => Service::Agreed,
             Protocol::Bulk(_) => Service::Fifo,
+            Protocol::Gossip(_) => Service::Fifo,
+            Protocol::Srm(_) => Service::Reliable,
             Protocol::Flood => Service::Unreliable,
         }
     }
@@ -82,19 +103,31 @@ impl ProtocolTable {
         match self.which {
             Protocol::Ring(_) => true,
             Protocol::Bulk(_) => matches!(service, Service::Reliable | Service::Fifo),
+            Protocol::Gossip(_) => service == Service::Fifo,
+            Protocol::Srm(_) => service == Service::Reliable,
             Protocol::Flood => service == Service::Unreliable,
         }
     }
 
     /// Whether its histories are judged unless told otherwise: it promises something.
     pub(super) fn is_judged(&self) -> bool {
-        matches!(self.which, Protocol::Ring(_) | Protocol::Bulk(_))
+        !matches!(self.which, Protocol::Flood)
+    }
+
+    /// What its histories are judged by.
+    pub(super) fn contract(&self) -> Contract {
+        match self.which {
+            Protocol::Ring(_) | Protocol::Bulk(_) | Protocol::Flood => Contract::Ordered,
+            Protocol::Gossip(_) | Protocol::Srm(_) => Contract::Gapped,
+        }
     }
 
     pub(super) fn name(&self) -> &'static str {
         match self.which {
             Protocol::Ring(_) => "ring",
             Protocol::Bulk(_) => "bulk",
+            Protocol::Gossip(_) => "gossip",
+            Protocol::Srm(_) => "srm",
             Protocol::Flood => "flood",
         }
     }
@@ -159,6 +192,6 @@ fn ring(section: &Section<'_>) -> Result<RingConfig> {
     }
 }
 
-fn number(entry: &Entry<'_>) -> Result<u32> {
+pub(super) fn number(entry: &Entry<'_>) -> Result<u32> {
     Ok(entry.number_in(0, u64::from(u32::MAX))? as u32)
 }

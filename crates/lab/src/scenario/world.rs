@@ -9,7 +9,9 @@ use groupcast_core::trace::Inspect;
 use groupcast_core::{MemberId, Ordered, Rng, Time};
 use groupcast_protocols::bulk::{self, Messages};
 use groupcast_protocols::flood::{self, Flood};
+use groupcast_protocols::gossip::{self, Gossip};
 use groupcast_protocols::ring::{self, Ring};
+use groupcast_protocols::srm::{self, Srm};
 use groupcast_sim::experiment::{Change, Experiment, ExperimentConfig};
 use groupcast_sim::fabric::Multicast;
 use groupcast_sim::link::pcap::Pcap;
@@ -63,6 +65,18 @@ pub(super) fn run(
             let config = config.as_ref().clone();
             run.simulate(plan, bulk::inspect, move |member, rng, _| {
                 Messages::new(member, config.clone(), rng).expect("checked when it was read")
+            })
+        }
+        Protocol::Gossip(config) => {
+            let config = config.as_ref().clone();
+            run.simulate(plan, gossip::inspect, move |member, rng, now| {
+                Gossip::new(config.clone(), member, rng, now).expect("checked when it was read")
+            })
+        }
+        Protocol::Srm(config) => {
+            let config = config.as_ref().clone();
+            run.simulate(plan, srm::inspect, move |member, rng, now| {
+                Srm::new(config.clone(), member, rng, now).expect("checked when it was read")
             })
         }
         Protocol::Ring(config) => {
@@ -168,6 +182,8 @@ impl Run<'_> {
                 ..MeterConfig::default()
             },
             judged: scenario.judged,
+            contract: scenario.protocol.contract(),
+            acquainted: scenario.protocol.acquainted,
             ..ExperimentConfig::new(plan.topology.clone(), inspect, self.seed)
         }
     }

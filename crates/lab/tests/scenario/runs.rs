@@ -355,3 +355,49 @@ fn every_example_is_right_and_every_column_documented() {
         assert!(document.contains(&format!("`{name}`")), "{name}");
     }
 }
+
+/// Losses on every link; `protocol` is a `[protocol]` table.
+fn lossy(protocol: &str) -> String {
+    format!(
+        r#"
+duration = "12 s"
+[network]
+kind = "star"
+size = 7
+link = {{ bandwidth = "10 Mb/s", delay = "2 ms", loss = "3 %" }}
+{protocol}
+[[source]]
+hosts = 1
+rate = "50/s"
+size = 200
+start = "2 s"
+stop = "8 s"
+"#
+    )
+}
+
+#[test]
+fn gossip_and_srm_repair_what_links_lose_and_keep_their_contract() {
+    for protocol in [
+        "[protocol]\nname = \"gossip\"\nvariant = \"local\"\nacquainted = 3\nsub_gsize = 2",
+        "[protocol]\nname = \"gossip\"\npreset = \"paper\"\nbufferers = 3\nacquainted = 9\ntrees = 4\narity = 2",
+        "[protocol]\nname = \"srm\"\npreset = \"ns2\"\ntiming = \"sqrt-group\"\nacquainted = 9",
+    ] {
+        let out = Directory::new("epidemic");
+        let report = run_into(&parse(&lossy(protocol)), 1, Some(&out));
+        assert_eq!(report.broken, [], "{protocol}");
+        let kinds = String::from_utf8(out.files()["packets.csv"].clone()).unwrap();
+        let repairs = kinds.lines().any(|line| line.contains(",repair,"));
+        assert!(repairs, "{protocol}\n{kinds}");
+    }
+}
+
+#[test]
+fn a_setting_of_gossip_that_cannot_work_is_named_at_its_place() {
+    let text = lossy("[protocol]\nname = \"gossip\"\nthreshold = 0");
+    let Err(error) = Scenario::parse(Path::new("s.toml"), &text, &[]) else {
+        panic!("it is accepted");
+    };
+    assert!(error.to_string().contains("threshold"), "{error}");
+    assert!(error.place().is_some());
+}

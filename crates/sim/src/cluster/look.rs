@@ -4,7 +4,7 @@ use groupcast_check::Violation;
 use groupcast_core::node::NodeCounters;
 use groupcast_core::trace::Observation;
 use groupcast_core::{
-    Configuration, ConfigurationKind, Delivery, MemberId, MessageId, Node, Ordered,
+    Configuration, ConfigurationKind, Delivery, Gap, MemberId, MessageId, Node, Ordered,
 };
 
 use super::Cluster;
@@ -47,6 +47,18 @@ impl<P: Ordered> Cluster<P> {
         self.deliveries(host)
             .iter()
             .any(|delivery| delivery.id == id)
+    }
+
+    /// What the process of `host` reported as lost.
+    pub fn gaps(&self, host: usize) -> &[Gap] {
+        &self.world.hosts[host].seen.gaps
+    }
+
+    /// Whether the process of `host` delivered the message or reported it as lost.
+    pub fn has_accounted_for(&self, host: usize, id: MessageId) -> bool {
+        let is_lost =
+            |gap: &Gap| gap.sender == id.sender && (gap.first..=gap.last).contains(&id.number);
+        self.has_delivered(host, id) || self.gaps(host).iter().any(is_lost)
     }
 
     /// The configurations that the process of `host` installed, transitional ones too.

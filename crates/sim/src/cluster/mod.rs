@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use groupcast_check::Contract;
 use groupcast_core::trace::{Observation, digest};
 use groupcast_core::{MemberId, MessageId, Node, Ordered, Rng, Service, SubmitError, Time};
 
@@ -50,6 +51,8 @@ pub struct ClusterConfig {
     pub keep_payloads: bool,
     /// Events after which the world is taken for one that spins, and ends with a panic. Default: none.
     pub events_max: u64,
+    /// What the checker holds the histories against. Default: one order for all.
+    pub contract: Contract,
     /// What to type to see a failure again; it is part of every panic message. Default: the seed.
     pub replay: String,
 }
@@ -66,6 +69,7 @@ impl ClusterConfig {
             configurations: true,
             keep_payloads: true,
             events_max: u64::MAX,
+            contract: Contract::Ordered,
             replay: format!("run this test again: its seed is {seed}"),
         }
     }
@@ -105,6 +109,7 @@ impl<P: Ordered> Cluster<P> {
             rng.fork("world"),
         );
         world.configurations = config.configurations;
+        world.judge_by(config.contract);
         Self {
             world,
             events_max: config.events_max,

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use groupcast_check::Violation;
+use groupcast_check::{Contract, Violation};
 use groupcast_core::trace::Inspect;
 use groupcast_core::{ConfigurationKind, MemberId, Node, Ordered, Rng, Time};
 
@@ -53,12 +53,17 @@ pub struct ExperimentConfig {
     pub hosts: HostConfig,
     /// Those that are different.
     pub overrides: BTreeMap<usize, HostConfig>,
+    /// How many others, drawn at random, each process knows when all start together; all of them if there are not more.
+    /// No time or traffic is spent on it. Default 0: processes find each other by themselves.
+    pub acquainted: usize,
     /// What is measured, and how finely.
     pub measure: MeterConfig,
     /// Reads the protocol's datagrams.
     pub inspect: Inspect,
     /// Whether the checker reads along. It keeps the whole history: memory grows with every message.
     pub judged: bool,
+    /// What the checker holds the histories against. Default: one order for all.
+    pub contract: Contract,
 }
 
 impl ExperimentConfig {
@@ -72,9 +77,11 @@ impl ExperimentConfig {
             senders_wait: true,
             hosts: HostConfig::free(),
             overrides: BTreeMap::new(),
+            acquainted: 0,
             measure: MeterConfig::default(),
             inspect,
             judged: false,
+            contract: Contract::Ordered,
         }
     }
 }
@@ -94,6 +101,7 @@ pub struct Experiment<P> {
     world: World<P>,
     plans: Agenda<Plan>,
     sources: Sources,
+    acquainted: usize,
     /// What links and hosts did during the warm-up.
     before: (Vec<LinkUse>, Vec<HostUse>),
 }
@@ -129,6 +137,7 @@ impl<P: Ordered> Experiment<P> {
             rng.fork("world"),
         );
         world.judged = config.judged;
+        world.judge_by(config.contract);
         world.told = Some(VecDeque::new());
         world.measuring = Some(Measuring {
             inspect: config.inspect,
@@ -145,6 +154,7 @@ impl<P: Ordered> Experiment<P> {
             world,
             plans,
             sources: Sources::new(rng.fork("sources")),
+            acquainted: config.acquainted,
             before: (Vec::new(), Vec::new()),
         }
     }
@@ -213,6 +223,7 @@ impl<P: Ordered> Experiment<P> {
         for host in 0..self.hosts() {
             self.start(host);
         }
+        self.world.acquaint(self.acquainted);
     }
 
     /// A process begins on `host`, unless one is alive there.

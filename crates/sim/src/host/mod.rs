@@ -15,7 +15,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::{Configuration, Delivery, MemberId, Node, Rng, Service, SocketClass, Time};
+use groupcast_core::{
+    Configuration, Delivery, Gap, MemberId, Node, Rng, Service, SocketClass, Time,
+};
 
 use self::config::HostConfig;
 pub(crate) use self::machine::Machine;
@@ -60,6 +62,7 @@ pub(crate) struct Received {
 pub(crate) struct Seen {
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) configurations: Vec<Configuration>,
+    pub(crate) gaps: Vec<Gap>,
     pub(crate) name_in_use: bool,
 }
 

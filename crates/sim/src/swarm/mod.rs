@@ -2,7 +2,8 @@
 //!
 //! A seed decides everything, so the seed of a failure is its replay. Each runs in two phases: at least a minute of
 //! trouble, judged for safety; then everything heals, and within a stated time all who live must be in one
-//! configuration and deliver a message of each, which is judged for liveness.
+//! configuration and deliver a message of each, which is judged for liveness. Of protocols that report what they miss,
+//! configurations are not asked for, and a message that is reported counts as one that is delivered.
 
 mod coverage;
 mod fault;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use groupcast_check::Contract;
 use groupcast_core::{Ordered, Service};
 
 pub use self::coverage::Coverage;
@@ -38,8 +40,6 @@ pub struct SwarmConfig {
     pub messages: usize,
     /// The longest of them in bytes. Default 100,000.
     pub len_max: usize,
-    /// What all of them are promised; `None`: any service at random. Default `None`.
-    pub service: Option<Service>,
     /// Whether the protocol has configurations: progress is then to be in one together. Without, it is that a message
     /// of each reaches all. Default true.
     pub configurations: bool,
@@ -53,6 +53,11 @@ pub struct SwarmConfig {
     pub healed_loss_max: f64,
     /// How long the group then has to come to rest. Default 1 s.
     pub rest: Duration,
+    /// What the histories are held against, and what progress means: one configuration that delivers a message of each,
+    /// or a message of each delivered or reported everywhere. Default: one order for all.
+    pub contract: Contract,
+    /// What messages are promised, each as often as the others. Default: all services, in a mix for rings.
+    pub services: Option<Vec<Service>>,
     /// Events after which a world is taken for one that spins. Default 50 million.
     pub events_max: u64,
     /// What the line that runs a seed again says beside the seed, such as `--protocol bulk`. Default nothing.
@@ -67,13 +72,14 @@ impl Default for SwarmConfig {
             duration: Duration::from_secs(60),
             messages: 500,
             len_max: 100_000,
-            service: None,
             configurations: true,
             faults_min: 3,
             faults_max: 6,
             progress_within: Duration::from_secs(30),
             healed_loss_max: 0.02,
             rest: Duration::from_secs(1),
+            contract: Contract::Ordered,
+            services: None,
             events_max: 50_000_000,
             options: "",
         }

@@ -202,7 +202,7 @@ fn random_load(
                 } else {
                     rng.below(hosts as u64) as usize
                 },
-                service: random_service(rng, config.service),
+                service: random_service(rng, config.services.as_deref()),
                 len: random_len(rng).min(config.len_max),
             });
         }
@@ -211,17 +211,18 @@ fn random_load(
     load
 }
 
-/// The draw is made even if it is settled, so that all else stays the same.
-fn random_service(rng: &mut Rng, settled: Option<Service>) -> Service {
-    let random = match rng.below(20) {
+fn random_service(rng: &mut Rng, services: Option<&[Service]>) -> Service {
+    if let Some(services) = services {
+        return rng.pick(services).copied().unwrap_or(Service::Reliable);
+    }
+    match rng.below(20) {
         0 => Service::Unreliable,
         1 => Service::Reliable,
         2..4 => Service::Fifo,
         4..6 => Service::Causal,
         6..13 => Service::Agreed,
         _ => Service::Safe,
-    };
-    settled.unwrap_or(random)
+    }
 }
 
 /// Mostly small, some of a few datagrams, a few of many.

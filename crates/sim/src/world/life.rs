@@ -70,6 +70,41 @@ impl<P: Ordered> World<P> {
         local
     }
 
+    /// Every process that is alive knows `count` others of them, drawn at random: as if each had been given a
+    /// list of members.
+    pub(crate) fn acquaint(&mut self, count: usize) {
+        let alive: Vec<(usize, MemberId)> = self
+            .hosts
+            .iter()
+            .enumerate()
+            .filter_map(|(index, host)| {
+                let node = host.node.as_ref().filter(|_| host.is_alive())?;
+                Some((index, node.local()))
+            })
+            .collect();
+        let now = self.agenda.now();
+        let mut rng = self.rng.fork("acquaintances");
+        let mut others = alive.clone();
+        for (index, member) in alive {
+            // One more: the process itself may be among them.
+            let known = (count + 1).min(others.len());
+            for place in 0..known {
+                let drawn = rng.range(place as u64..others.len() as u64) as usize;
+                others.swap(place, drawn);
+            }
+            let host = &mut self.hosts[index];
+            let local = host.clock.local(now);
+            let Some(node) = &mut host.node else { continue };
+            let drawn = others[..known].iter().filter(|(_, peer)| *peer != member);
+            for (other, peer) in drawn.take(count) {
+                node.trust(local, *peer, host::address(*other));
+                if let Some(instance) = node.instance_mut(CHANNEL) {
+                    instance.meet(local, *peer);
+                }
+            }
+        }
+    }
+
     /// Bounds that do not keep hosts of one world apart, however many they are.
     fn admission(&self) -> AdmissionConfig {
         let least = AdmissionConfig::default();

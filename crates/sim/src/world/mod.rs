@@ -23,6 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use groupcast_check::Contract;
 use groupcast_core::node::Channel;
 use groupcast_core::trace::Transition;
 use groupcast_core::{
@@ -182,7 +183,7 @@ impl<P: Ordered> World<P> {
         let mut world = Self {
             medium,
             hosts: (0..hosts).map(|_| Host::new(Rc::clone(&config))).collect(),
-            record: Record::new(),
+            record: Record::new(Contract::default()),
             transitions: Vec::new(),
             trace: None,
             agenda: Agenda::new(),
@@ -207,6 +208,11 @@ impl<P: Ordered> World<P> {
         };
         world.join_machine(&config);
         world
+    }
+
+    /// The checker holds what happens against `contract`. Before anything does.
+    pub(crate) fn judge_by(&mut self, contract: Contract) {
+        self.record = Record::new(contract);
     }
 
     /// A host is like this from now on. Its process, if one runs, goes on.

@@ -398,6 +398,7 @@ impl<P: Ordered> World<P> {
                     }),
                     None => host.seen.configurations.push(configuration),
                 },
+                Event::Gap(gap) if self.told.is_none() => host.seen.gaps.push(gap),
                 Event::Writable => host.submit_blocked = false,
                 Event::NameInUse { .. } => host.seen.name_in_use = true,
                 Event::Left => host.status = Status::Left,

@@ -9,7 +9,7 @@ mod costs;
 mod epidemic;
 mod fairness;
 mod hash;
-mod loss;
+pub(super) mod loss;
 mod site;
 
 pub use bimodal::Bimodal;

@@ -1,0 +1,295 @@
+//! Whom a member knows: its view, who in it is alive, and whom it gossips with.
+//!
+//! A view is what this member heard of itself: joins, gossip, anything. It need not be the same at any two members,
+//! nor whole: a view that is full replaces a random member, so that it stays a sample. Signs of life are heartbeats
+//! that grow with every round and travel with gossip (004 7.1 asks for such a membership); who gives none for long
+//! has failed and is forgotten until it is heard again.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use groupcast_core::{MemberId, NodeId, Rng};
+
+use super::wire::About;
+
+/// What is known of a member.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    pub(super) member: MemberId,
+    heartbeat: u64,
+    /// The round in which it last gave a sign of life.
+    heard: u64,
+    /// What it said of itself when it was first heard to.
+    about: Option<About>,
+}
+
+/// The members that this one knows, itself excluded, in ascending order.
+#[derive(Debug)]
+pub(super) struct View {
+    local: MemberId,
+    peers: Vec<Peer>,
+    /// Of those that were forgotten as failed: how many messages they had sent when they were first heard of. Whoever
+    /// comes back is asked for all since then. At most `max`.
+    failed: BTreeMap<MemberId, u64>,
+    max: usize,
+    /// Grows with every change of who is in it.
+    generation: u64,
+    rng: Rng,
+}
+
+impl View {
+    pub(super) fn new(local: MemberId, max: usize, rng: Rng) -> Self {
+        Self {
+            local,
+            peers: Vec::new(),
+            failed: BTreeMap::new(),
+            max,
+            generation: 0,
+            rng,
+        }
+    }
+
+    /// `member` gave a sign of life. It does not enter the view for that.
+    pub(super) fn refresh(&mut self, member: MemberId, round: u64) {
+        if let Ok(index) = self.find(member) {
+            self.peers[index].heard = round;
+        }
+    }
+
+    /// `member` gave a sign of life, and is in the view from now on. Returns whether it is new there.
+    pub(super) fn heard(&mut self, member: MemberId, round: u64) -> bool {
+        if member == self.local {
+            return false;
+        }
+        match self.find(member) {
+            Ok(index) => {
+                self.peers[index].heard = round;
+                false
+            }
+            Err(mut index) => {
+                if self.peers.len() >= self.max {
+                    let victim = self.rng.below(self.peers.len() as u64) as usize;
+                    self.peers.remove(victim);
+                    index -= usize::from(victim < index);
+                }
+                let peer = Peer {
+                    member,
+                    heartbeat: 0,
+                    heard: round,
+                    about: None,
+                };
+                self.peers.insert(index, peer);
+                self.generation += 1;
+                true
+            }
+        }
+    }
+
+    /// `member`, heard just now, said this of itself.
+    pub(super) fn described(&mut self, member: MemberId, about: About) {
+        if let Ok(index) = self.find(member) {
+            let peer = &mut self.peers[index];
+            peer.heartbeat = peer.heartbeat.max(about.heartbeat);
+            let before = self.failed.remove(&member);
+            let sent = match peer.about {
+                Some(first) => first.sent,
+                None => before.unwrap_or(about.sent),
+            };
+            peer.about = Some(About { sent, ..about });
+        }
+    }
+
+    /// Somebody says that `member`'s heart has beaten so often.
+    pub(super) fn beat(&mut self, member: MemberId, heartbeat: u64, round: u64) {
+        if let Ok(index) = self.find(member) {
+            let peer = &mut self.peers[index];
+            if heartbeat > peer.heartbeat {
+                peer.heartbeat = heartbeat;
+                peer.heard = round;
+            }
+        }
+    }
+
+    /// Forgets `member`.
+    pub(super) fn remove(&mut self, member: MemberId) {
+        if let Ok(index) = self.find(member) {
+            self.peers.remove(index);
+            self.generation += 1;
+        }
+    }
+
+    /// Forgets who gave no sign of life for more than `rounds`. Returns how many that were.
+    pub(super) fn expire(&mut self, round: u64, rounds: u64) -> usize {
+        let before = self.peers.len();
+        let (known, max) = (&mut self.failed, self.max);
+        self.peers.retain(|peer| {
+            let lives = round.saturating_sub(peer.heard) <= rounds;
+            if let Some(about) = peer.about.filter(|_| !lives) {
+                if known.len() >= max {
+                    known.pop_first();
+                }
+                known.insert(peer.member, about.sent);
+            }
+            lives
+        });
+        let failed = before - self.peers.len();
+        self.generation += failed as u64;
+        failed
+    }
+
+    /// Rounds without a sign of life after which a member has failed: `least`, but long enough that a living one is
+    /// taken for dead with a probability of e^-16 a span, if gossip carries `signs` others' signs of life.
+    pub(super) fn patience(&self, least: u32, signs: u32) -> u64 {
+        // A view that is full is a sample: what others say is mostly of members that are not in it.
+        let signs = if self.peers.len() >= self.max {
+            0
+        } else {
+            signs
+        };
+        let needed = 16 * self.peers.len() as u64 / (u64::from(signs) + 1);
+        needed.max(u64::from(least))
+    }
+
+    /// At most `count` different members drawn at random among those that `eligible` admits.
+    pub(super) fn draw(
+        &mut self,
+        count: usize,
+        mut eligible: impl FnMut(&Peer) -> bool,
+    ) -> Vec<MemberId> {
+        let mut drawn: Vec<MemberId> = Vec::with_capacity(count.min(self.peers.len()));
+        // Mostly everybody is eligible: a few tries are cheaper than a list.
+        for _ in 0..count * 4 {
+            if drawn.len() == count {
+                return drawn;
+            }
+            if let Some(peer) = self.rng.pick(&self.peers)
+                && !drawn.contains(&peer.member)
+                && eligible(peer)
+            {
+                drawn.push(peer.member);
+            }
+        }
+        let mut rest: Vec<MemberId> = self
+            .peers
+            .iter()
+            .filter(|peer| !drawn.contains(&peer.member) && eligible(peer))
+            .map(|peer| peer.member)
+            .collect();
+        while drawn.len() < count && !rest.is_empty() {
+            let index = self.rng.below(rest.len() as u64) as usize;
+            drawn.push(rest.swap_remove(index));
+        }
+        drawn
+    }
+
+    /// Signs of life of at most `count` members.
+    pub(super) fn signs(&mut self, count: u32) -> Vec<(MemberId, u64)> {
+        let drawn = self.draw(count as usize, |peer| peer.heartbeat > 0);
+        drawn
+            .into_iter()
+            .filter_map(|member| Some((member, self.peers[self.find(member).ok()?].heartbeat)))
+            .collect()
+    }
+
+    /// The member called `node`, in its latest life.
+    pub(super) fn named(&self, node: NodeId) -> Option<MemberId> {
+        let at = self.peers.partition_point(|peer| peer.member.node <= node);
+        let peer = self.peers[..at].last()?;
+        (peer.member.node == node).then_some(peer.member)
+    }
+
+    /// How many messages `member` had sent when it was first heard of, if it said so.
+    pub(super) fn sent_before(&self, member: MemberId) -> Option<u64> {
+        let peer = &self.peers[self.find(member).ok()?];
+        peer.about.map(|about| about.sent)
+    }
+
+    /// All members, in ascending order.
+    pub(super) fn members(&self) -> impl Iterator<Item = MemberId> {
+        self.peers.iter().map(|peer| peer.member)
+    }
+
+    /// How many there are, without this one.
+    pub(super) fn len(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Grows with every change of who is in it.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn find(&self, member: MemberId) -> Result<usize, usize> {
+        self.peers.binary_search_by_key(&member, |peer| peer.member)
+    }
+}
+
+impl Peer {
+    /// Whether it is in `zone`, as far as is known.
+    pub(super) fn is_in(&self, zone: u32) -> bool {
+        self.about.is_some_and(|about| about.zone == zone)
+    }
+
+    /// Whether nothing says that it is not in `zone`.
+    pub(super) fn may_be_in(&self, zone: u32) -> bool {
+        self.about.is_none_or(|about| about.zone == zone)
+    }
+
+    /// Whether it is a link of another zone than `zone`.
+    pub(super) fn is_link_beyond(&self, zone: u32) -> bool {
+        self.about
+            .is_some_and(|about| about.zone != zone && about.link)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::Incarnation;
+
+    use super::*;
+
+    fn member(node: u64) -> MemberId {
+        MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        }
+    }
+
+    fn view(max: usize, members: u64) -> View {
+        let mut view = View::new(member(0), max, Rng::new(1));
+        for node in 0..=members {
+            view.heard(member(node), 0);
+        }
+        view
+    }
+
+    #[test]
+    fn a_view_is_bounded_sorted_and_without_oneself() {
+        let view = view(16, 500);
+        let members: Vec<_> = view.members().collect();
+        assert_eq!(members.len(), 16);
+        assert!(members.is_sorted() && !members.contains(&member(0)));
+    }
+
+    #[test]
+    fn draws_are_different_members_and_as_many_as_there_are() {
+        let mut view = view(64, 20);
+        let mut drawn = view.draw(30, |_| true);
+        drawn.sort();
+        assert_eq!(drawn, (1..=20).map(member).collect::<Vec<_>>());
+        let odd = view.draw(5, |peer| peer.member.node.0 % 2 == 1);
+        assert!(odd.len() == 5 && odd.iter().all(|member| member.node.0 % 2 == 1));
+    }
+
+    #[test]
+    fn who_gives_no_sign_of_life_is_forgotten_and_hearsay_counts_if_it_is_new() {
+        let mut view = view(64, 3);
+        view.beat(member(1), 5, 90);
+        view.beat(member(1), 5, 95);
+        view.heard(member(2), 80);
+        assert_eq!(view.expire(101, 100), 1);
+        assert_eq!(view.expire(185, 100), 1);
+        assert_eq!(view.members().collect::<Vec<_>>(), [member(1)]);
+        assert_eq!(view.expire(191, 100), 1);
+    }
+}

@@ -1,0 +1,368 @@
+//! Bimodal Multicast: Pbcast with all its variants (004), for thousands of receivers and steady throughput.
+//!
+//! Sources: Özkasap, *Scalability, throughput stability and efficient buffering in reliable multicast protocols* (004):
+//! chapter 3 (the protocol), 5.2 and 5.3 (its parameters and variants), 7 (hash buffering).
+//!
+//! ```text
+//!   submit --> first phase: multicast, or along a spanning tree --> delivered in the sender's order
+//!
+//!   every round, at every member on its own:
+//!      gossiper                        partner
+//!         |-- gossip: round, digest ----->|   what I hold
+//!         |<---- request: round, number --|   what I miss of it, most recent first
+//!         |-- repair --------------------->|   if it is still that round, within the limits
+//! ```
+//!
+//! Files: `stream` is what a member knows of one sender's messages; `reception` is the first phase and delivery; `round`
+//! is what happens every round; `recovery` answers gossip and requests; `buffering` says who keeps what; `members` is the
+//! view; `tree` the spanning trees; `outbox` what waits to be sent; `wire` the format; `inspect` reads it from outside.
+//!
+//! # Guarantees
+//! Service `fifo` with gaps (bimodal): each sender's messages in order, and for every message that does not come an
+//! [`Event::Gap`] in its place, one round after it is stable elsewhere. With high probability almost all members
+//! deliver a message or almost none do (004 3.4, 3.8). A member that joins late begins with the first message of a
+//! sender that it can get; nothing before is delivered or reported. Membership is approximate: see `members`.
+//!
+//! # Timers
+//! One: the round. Rounds of different members are not synchronised, and their numbers are each member's own.
+//!
+//! # What a member holds and sends, at most
+//! Memory: `buffer_max` for messages; `senders_max` streams, each with at most `window_max` missing numbers; a view of
+//! `view_max`; two queues of `queue_max`. Without hash buffering a member keeps what all senders sent in
+//! `stable_threshold` + 1 rounds, with it about C / n of that besides the short-term buffer.
+//! Requests, forged or not, make a member send at most `limit_retrans` repairs and `limit_retrans_bytes` in a round,
+//! and at most `limit_requests` requests of its own; a digest, whatever it claims, at most `limit_requests` requests.
+//! A request, of 25 to 41 bytes, is answered by at most one message. With `multicast_exempt` multicast repairs are not
+//! counted, and only the queue bounds them.
+//!
+//! # Deviations from the paper, and why
+//! - `limit-requests` is the number of requests that are sent; 004 Fig. 5.2 sends one less.
+//! - Multicast repairs count against `limit-retrans` unless `multicast_exempt` (004 Fig. 5.4 lets them pass).
+//! - A multicast request of 004 7.4 is refused if the message was multicast in this or the last round, whatever
+//!   `cyclic` says: all who share a gap ask within a round.
+//! - A digest is bounded in bytes; senders take turns to be in it.
+//! - The bit of 004 5.3.2 says that the gossiper itself repaired the message; the prose and Fig. 5.7 differ.
+
+mod buffering;
+mod config;
+mod inspect;
+mod members;
+mod outbox;
+mod reception;
+mod recovery;
+mod round;
+mod status;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod wire;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use groupcast_core::{
+    Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SubmitError, Time, Transmit,
+    TransmitBuf,
+};
+
+use self::buffering::Buffering;
+pub use self::config::{
+    ConfigError, Dissemination, GossipConfig, HashConfig, Hierarchy, Place, Variant,
+};
+pub use self::inspect::{inspect, subject};
+use self::members::View;
+use self::outbox::Outbox;
+use self::recovery::Ask;
+use self::round::Round;
+pub use self::status::GossipCounters;
+use self::stream::Stream;
+use self::tree::Trees;
+use self::wire::{About, DATA_HEADER, Message};
+
+/// A member of a gossip group.
+///
+/// Drain order as for [`Protocol`].
+///
+/// ```
+/// use bytes::Bytes;
+/// use groupcast_core::{Event, Incarnation, MemberId, NodeId, Ordered, Protocol, Rng, Service, Time};
+/// use groupcast_protocols::gossip::{Gossip, GossipConfig};
+///
+/// let local = MemberId { node: NodeId::from_name("a"), incarnation: Incarnation(1) };
+/// let mut member = Gossip::new(GossipConfig::lan(), local, Rng::new(1), Time::ZERO)?;
+/// member.submit(Time::ZERO, Service::Fifo, Bytes::from_static(b"hello")).expect("the queue is empty");
+/// assert!(matches!(member.poll_event(), Some(Event::Deliver(_))));
+/// # Ok::<(), groupcast_protocols::gossip::ConfigError>(())
+/// ```
+#[derive(Debug)]
+pub struct Gossip {
+    config: GossipConfig,
+    local: MemberId,
+    rng: Rng,
+    round: Round,
+    view: View,
+    /// Whether the host said who is in the group: then nobody need be looked for.
+    met: bool,
+    trees: Option<Trees>,
+    buffering: Option<Buffering>,
+    streams: BTreeMap<MemberId, Stream>,
+    held: Held,
+    /// Messages accepted so far: the number of the last one.
+    submitted: u64,
+    /// A submit was refused since the queue last had room.
+    refused: bool,
+    /// New messages.
+    sending: Outbox,
+    /// All else.
+    outbox: Outbox,
+    events: VecDeque<Event>,
+    life: Life,
+    counters: GossipCounters,
+}
+
+/// How far a member has come with leaving.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Life {
+    Member,
+    /// Since this round, until its messages are stable.
+    Leaving(u64),
+    /// It has said good-bye.
+    Parting,
+    Left,
+}
+
+/// What the message buffer holds, over all senders.
+#[derive(Clone, Copy, Default, Debug)]
+struct Held {
+    /// Bytes, with what entries are taken to cost.
+    cost: usize,
+    /// Bytes of payloads.
+    bytes: usize,
+    /// Payloads.
+    messages: usize,
+    /// Payloads that stay until they are stable.
+    long_term: usize,
+    /// The most of these at any time.
+    long_term_max: usize,
+}
+
+impl Gossip {
+    /// A member that begins at `now`; an error if the settings cannot work.
+    pub fn new(
+        config: GossipConfig,
+        local: MemberId,
+        rng: Rng,
+        now: Time,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let mut rng = rng.fork("gossip");
+        let step = config.step_interval.as_nanos() as u64;
+        let first = config
+            .first_round
+            .unwrap_or_else(|| core::time::Duration::from_nanos(rng.below(step)));
+        let (trees, copies) = match config.dissemination {
+            Dissemination::Multicast => (None, 1),
+            Dissemination::Trees { trees, arity, seed } => {
+                (Some(Trees::new(trees, arity, seed)), usize::from(arity) + 1)
+            }
+        };
+        // `submit` keeps the queue; a message's copies for its neighbours always fit.
+        let sending = config.queue_max + copies * (config.message_max + DATA_HEADER + 64);
+        Ok(Self {
+            local,
+            round: Round::new(now + first),
+            view: View::new(local, config.view_max, rng.fork("view")),
+            met: false,
+            trees,
+            buffering: config.hash.clone().map(Buffering::new),
+            streams: BTreeMap::from([(local, Stream::from(0, config.window_max))]),
+            held: Held::default(),
+            submitted: 0,
+            refused: false,
+            sending: Outbox::new(sending),
+            outbox: Outbox::new(config.queue_max.max(config.message_max + DATA_HEADER)),
+            events: VecDeque::new(),
+            life: Life::Member,
+            counters: GossipCounters::default(),
+            rng,
+            config,
+        })
+    }
+
+    /// The members that this one knows, itself excluded, in ascending order. Approximate.
+    pub fn view(&self) -> impl Iterator<Item = MemberId> {
+        self.view.members()
+    }
+
+    /// The number of the current round.
+    pub fn round(&self) -> u64 {
+        self.round.number
+    }
+
+    /// Whether the bytes of a message are kept here.
+    pub fn holds(&self, id: MessageId) -> bool {
+        let slot = self
+            .streams
+            .get(&id.sender)
+            .and_then(|stream| stream.slot(id.number));
+        slot.is_some_and(|slot| slot.payload.is_some())
+    }
+
+    /// What was counted since the start.
+    pub fn counters(&self) -> GossipCounters {
+        self.counters
+    }
+
+    fn about(&self) -> About {
+        About {
+            heartbeat: self.round.number,
+            zone: self.config.zone,
+            link: self.config.hierarchy.is_some_and(|level| level.link),
+            sent: self.submitted,
+        }
+    }
+}
+
+/// A member for the registry.
+pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Ordered> {
+    let member = Gossip::new(GossipConfig::lan(), local, rng, now);
+    Box::new(member.expect("the preset is valid: a test says so"))
+}
+
+impl Protocol for Gossip {
+    fn handle_datagram(&mut self, _now: Time, from: MemberId, body: Bytes) {
+        let gone = matches!(self.life, Life::Parting | Life::Left);
+        if gone || from == self.local {
+            return;
+        }
+        let Ok(message) = Message::decode(&body) else {
+            self.counters.junk += 1;
+            return;
+        };
+        match message {
+            Message::Data { header, payload } => self.handle_data(from, header, payload),
+            Message::Gossip(gossip) => self.handle_gossip(from, &gossip),
+            Message::Request { round, id } => self.serve(from, id, Ask::Round(round)),
+            Message::Special { requestor, id } => self.serve(requestor, id, Ask::Special),
+            Message::Info { gossiper, id } => self.handle_info(gossiper, id),
+            Message::Mcast { id } => self.serve(from, id, Ask::Mcast),
+            Message::MulticastRequest { id } if id.sender == self.local => {
+                self.serve(from, id, Ask::Multicast);
+            }
+            Message::MulticastRequest { .. } => self.counters.refused_absent += 1,
+            Message::Join { about, answer } => self.handle_join(from, about, answer),
+            Message::Leave => self.view.remove(from),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.life != Life::Left && self.round.due <= now {
+            // Rounds that a pause has swallowed are not made up for.
+            let step = self.config.step_interval;
+            let next = self.round.due + step;
+            self.round.due = if next > now { next } else { now + step };
+            self.begin_round();
+        }
+    }
+
+    fn poll_transmit(&mut self, _now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        let transmit = self.sending.poll(buf).or_else(|| self.outbox.poll(buf));
+        if self.refused && self.sending.bytes() <= self.config.queue_max / 2 {
+            self.refused = false;
+            self.events.push_back(Event::Writable);
+        }
+        transmit
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        (self.life != Life::Left).then_some(self.round.due)
+    }
+
+    fn meet(&mut self, _now: Time, peer: MemberId) {
+        self.met = true;
+        self.view.heard(peer, self.round.number);
+    }
+
+    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let held = &self.held;
+        let waiting: usize = self.streams.values().map(Stream::waiting).sum();
+        let counters = &self.counters;
+        let queued = self.sending.bytes() + self.outbox.bytes();
+        for (name, value) in [
+            ("buffered", held.bytes as u64),
+            ("messages", held.messages as u64),
+            ("long-term", held.long_term as u64),
+            ("long-term max", held.long_term_max as u64),
+            ("short-term", (held.messages - held.long_term) as u64),
+            ("waiting", waiting as u64),
+            ("queued", queued as u64),
+            ("dropped", self.outbox.dropped + self.sending.dropped),
+            ("view", self.view.len() as u64),
+            ("senders", self.streams.len() as u64),
+            ("requests", counters.requests),
+            ("repairs", counters.repairs),
+            ("multicast repairs", counters.multicast_repairs),
+            ("refused round", counters.refused_round),
+            ("refused limit", counters.refused_limit),
+            ("refused cyclic", counters.refused_cyclic),
+            ("refused absent", counters.refused_absent),
+            ("gaps", counters.gaps),
+            ("duplicates", counters.duplicates),
+            ("late", counters.late),
+            ("overflows", counters.overflows),
+            ("junk", counters.junk),
+            ("failed", counters.failed),
+        ] {
+            each(name, value);
+        }
+    }
+}
+
+impl Ordered for Gossip {
+    fn submit(
+        &mut self,
+        _now: Time,
+        service: Service,
+        payload: Bytes,
+    ) -> Result<MessageId, SubmitError> {
+        let len = payload.len();
+        if self.life != Life::Member {
+            return Err(SubmitError::Leaving);
+        }
+        if service != Service::Fifo {
+            return Err(SubmitError::Unsupported { service });
+        }
+        if len > self.config.message_max {
+            let max = self.config.message_max;
+            return Err(SubmitError::TooLarge { len, max });
+        }
+        let queued = self.sending.bytes();
+        if queued + len > self.config.queue_max {
+            self.refused = true;
+            return Err(SubmitError::Full { queued });
+        }
+        self.submitted += 1;
+        let id = MessageId {
+            sender: self.local,
+            number: self.submitted,
+        };
+        self.disseminate(id, payload);
+        Ok(id)
+    }
+
+    fn leave(&mut self, _now: Time) {
+        if self.life == Life::Member {
+            self.life = Life::Leaving(self.round.number);
+        }
+    }
+
+    fn local(&self) -> MemberId {
+        self.local
+    }
+}

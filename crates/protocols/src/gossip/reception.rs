@@ -1,0 +1,197 @@
+//! The first phase (004 3.6.1), the message buffer, and delivery in each sender's order.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use groupcast_core::{Delivery, Destination, Event, Gap, MemberId, MessageId, Service};
+
+use super::Gossip;
+use super::stream::{Inserted, Next, SLOT_COST, Slot, Stream};
+use super::wire::{Carries, DataHeader, NO_TREE};
+
+impl Gossip {
+    /// Spreads a new message of this member's own, and delivers it here.
+    pub(super) fn disseminate(&mut self, id: MessageId, payload: Bytes) {
+        let mut header = DataHeader {
+            carries: Carries::Data,
+            tree: NO_TREE,
+            id,
+        };
+        match &mut self.trees {
+            None => self
+                .sending
+                .data(Destination::Group, header, payload.clone()),
+            Some(trees) => {
+                // 004 3.6.1: a randomly selected spanning tree; its identifier travels along.
+                header.tree = self.rng.below(trees.len()) as u16;
+                for neighbour in trees.neighbours(header.tree, self.local, &self.view) {
+                    let to = Destination::Member(*neighbour);
+                    self.sending.data(to, header, payload.clone());
+                }
+            }
+        }
+        self.store(id, payload);
+        self.deliver(id.sender);
+    }
+
+    /// A message arrived, for the first time or again.
+    pub(super) fn handle_data(&mut self, from: MemberId, header: DataHeader, payload: Bytes) {
+        self.heard(from);
+        if payload.len() > self.config.message_max || header.id.sender == self.local {
+            self.counters.junk += 1;
+            return;
+        }
+        match self.store(header.id, payload.clone()) {
+            Some(Inserted::New) => {
+                if header.carries == Carries::Data && header.tree != NO_TREE {
+                    self.forward(from, header, &payload);
+                }
+                self.deliver(header.id.sender);
+            }
+            Some(Inserted::Duplicate) => self.counters.duplicates += 1,
+            Some(Inserted::Late) => self.counters.late += 1,
+            None => self.counters.overflows += 1,
+        }
+    }
+
+    /// Passes a message on along its tree.
+    fn forward(&mut self, from: MemberId, header: DataHeader, payload: &Bytes) {
+        let Some(trees) = &mut self.trees else {
+            return;
+        };
+        for neighbour in trees.neighbours(header.tree, self.local, &self.view) {
+            if *neighbour != from && *neighbour != header.id.sender {
+                let to = Destination::Member(*neighbour);
+                self.outbox.data(to, header, payload.clone());
+            }
+        }
+    }
+
+    /// Puts a message into the buffer; `None` if there is no room for it or for its sender.
+    fn store(&mut self, id: MessageId, payload: Bytes) -> Option<Inserted> {
+        let round = self.round.number;
+        if !self.streams.contains_key(&id.sender) {
+            let window = self.config.window_max;
+            let stream = match self.view.sent_before(id.sender) {
+                Some(before) if before < id.number => Stream::from(before, window),
+                before => {
+                    let before = before.unwrap_or(id.number - 1);
+                    Stream::met_at(id.number, before, round, window)
+                }
+            };
+            self.follow(id.sender, stream)?;
+        }
+        let stream = self.streams.get_mut(&id.sender)?;
+        if let Some(slot) = stream.slot_mut(id.number) {
+            if self.config.duplicate_resets {
+                slot.born = round;
+            }
+            return Some(Inserted::Duplicate);
+        }
+        let len = payload.len();
+        // A message of its own is kept for a while in any case: it is delivered at once, and the next one evicts it.
+        if !self.make_room(SLOT_COST + len) && id.sender != self.local {
+            return None;
+        }
+        let long_term = self
+            .buffering
+            .as_ref()
+            .is_none_or(|rule| rule.is_bufferer(id, self.local, &self.view));
+        let stream = self.streams.get_mut(&id.sender)?;
+        let inserted = stream.insert(id.number, round, || Slot::new(payload, round, long_term));
+        if inserted == Inserted::New {
+            let held = &mut self.held;
+            held.cost += SLOT_COST + len;
+            held.bytes += len;
+            held.messages += 1;
+            held.long_term += usize::from(long_term);
+            held.long_term_max = held.long_term_max.max(held.long_term);
+        }
+        Some(inserted)
+    }
+
+    /// Begins to follow a sender, if there is room in the table.
+    pub(super) fn follow(&mut self, sender: MemberId, stream: Stream) -> Option<()> {
+        if self.streams.len() >= self.config.senders_max {
+            let mut known = self.streams.iter().filter(|(sender, stream)| {
+                **sender != self.local
+                    && stream.is_idle()
+                    && self.view.sent_before(**sender).is_none()
+            });
+            let gone = known.next().map(|(sender, _)| *sender)?;
+            self.streams.remove(&gone);
+        }
+        self.streams.insert(sender, stream);
+        Some(())
+    }
+
+    /// Makes room for `cost` bytes in the buffer: the oldest delivered messages go. False if there are none.
+    fn make_room(&mut self, cost: usize) -> bool {
+        while self.held.cost + cost > self.config.buffer_max {
+            let evicted = self.streams.values_mut().find_map(Stream::evict);
+            let Some(mut slot) = evicted else {
+                return false;
+            };
+            self.held.discard(&mut slot);
+        }
+        true
+    }
+
+    /// Tells the user what comes next of a sender: messages in order, gaps in their place.
+    pub(super) fn deliver(&mut self, sender: MemberId) {
+        let Some(stream) = self.streams.get_mut(&sender) else {
+            return;
+        };
+        let mut delivered: Vec<u64> = Vec::new();
+        let short_term = self.config.hash.as_ref().map(|hash| hash.short_term);
+        while let Some(next) = stream.next() {
+            match next {
+                Next::Deliver(number, payload) => {
+                    if short_term == Some(0) {
+                        delivered.push(number);
+                    }
+                    self.events.push_back(Event::Deliver(Delivery {
+                        id: MessageId { sender, number },
+                        service: Service::Fifo,
+                        place: None,
+                        payload,
+                    }));
+                }
+                Next::Gap(first, last) => {
+                    self.counters.gaps += last - first + 1;
+                    self.events.push_back(Event::Gap(Gap {
+                        sender,
+                        first,
+                        last,
+                    }));
+                }
+            }
+        }
+        // Without a short-term buffer only bufferers keep what was delivered (004 7.2).
+        for number in delivered {
+            if let Some(slot) = stream.slot_mut(number)
+                && !slot.long_term
+            {
+                self.held.release(slot);
+            }
+        }
+    }
+}
+
+impl super::Held {
+    /// Lets go of a payload; who the message was stays known.
+    pub(super) fn release(&mut self, slot: &mut Slot) {
+        if let Some(payload) = slot.payload.take() {
+            self.cost -= payload.len();
+            self.bytes -= payload.len();
+            self.messages -= 1;
+            self.long_term -= usize::from(slot.long_term);
+        }
+    }
+
+    /// An entry is forgotten.
+    pub(super) fn discard(&mut self, slot: &mut Slot) {
+        self.release(slot);
+        self.cost -= SLOT_COST;
+    }
+}

@@ -1,0 +1,245 @@
+//! The two-phase anti-entropy protocol (004 3.6.2): who misses something asks, who has it answers, within limits.
+
+use alloc::vec::Vec;
+
+use groupcast_core::{Destination, MemberId, MessageId};
+
+use super::Gossip;
+use super::config::Variant;
+use super::stream::Stream;
+use super::wire::{self, Carries, DataHeader, Holding, Message, NO_TREE};
+
+/// In which way a message was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ask {
+    /// A solicitation: the answer to gossip of this round.
+    Round(u64),
+    /// On behalf of another (004 Fig. 7.3): no round test.
+    Special,
+    /// By a neighbour of who misses it (004 Fig. 5.9): a multicast or nothing.
+    Mcast,
+    /// By one of two who share a gap (004 7.4): a multicast at once.
+    Multicast,
+}
+
+impl Gossip {
+    /// Somebody says what it holds: asks for what is missing here.
+    pub(super) fn handle_gossip(&mut self, from: MemberId, gossip: &wire::Gossip) {
+        self.described(from, gossip.about);
+        for (member, heartbeat) in &gossip.alive {
+            self.view.beat(*member, *heartbeat, self.round.number);
+        }
+        let limit = self.config.limit_requests;
+        for holding in &gossip.digest {
+            let left = limit.saturating_sub(self.round.requests) as usize;
+            let (missing, shared) = self.compare(from, holding, left);
+            for id in missing {
+                self.request(from, gossip.round, id);
+            }
+            for id in shared {
+                if self.round.requests < limit && id.sender != self.local {
+                    self.count_request();
+                    self.outbox
+                        .tell(id.sender, &Message::MulticastRequest { id });
+                }
+            }
+            self.deliver(holding.origin);
+        }
+    }
+
+    /// Takes in what somebody holds of one sender. Returns what is missing here of it, and what is missing at both,
+    /// at most `left` each, most recent first.
+    fn compare(
+        &mut self,
+        from: MemberId,
+        holding: &Holding,
+        left: usize,
+    ) -> (Vec<MessageId>, Vec<MessageId>) {
+        let sender = holding.origin;
+        let round = self.round.number;
+        if !self.streams.contains_key(&sender) {
+            let window = self.config.window_max;
+            let stream = holding
+                .runs
+                .last()
+                .map(|lowest| match self.view.sent_before(sender) {
+                    Some(before) if before < lowest.first => Stream::from(before, window),
+                    before => {
+                        let known = holding.runs.first().map_or(0, |run| run.last);
+                        let before = before.unwrap_or(known);
+                        Stream::met_at(lowest.first, before, round, window)
+                    }
+                });
+            if stream.is_none_or(|stream| self.follow(sender, stream).is_none()) {
+                return (Vec::new(), Vec::new());
+            }
+        }
+        let Some(stream) = self.streams.get_mut(&sender) else {
+            return (Vec::new(), Vec::new());
+        };
+        let begins = stream.first();
+        for run in &holding.runs {
+            if sender != self.local {
+                stream.claimed(run.first, run.last, round);
+            }
+            for number in &run.flagged {
+                if let Some(slot) = stream.slot_mut(*number) {
+                    slot.flagged = slot.flagged.saturating_add(1);
+                }
+            }
+        }
+        // The source holds all that is recent; who reaches further back than this member was there before.
+        if from == sender || stream.first() < begins {
+            stream.close();
+        }
+        let gaps: &[wire::Run] = match &self.config.hash {
+            Some(hash) if hash.gaps => &holding.gaps,
+            _ => &[],
+        };
+        let [missing, shared] = [&holding.runs[..], gaps].map(|runs| {
+            let numbers = runs
+                .iter()
+                .flat_map(|run| stream.missing(run.first, run.last));
+            let ids = numbers.map(|number| MessageId { sender, number });
+            ids.take(left).collect::<Vec<_>>()
+        });
+        (missing, shared)
+    }
+
+    /// Asks `gossiper` for a message in its round, or whoever should have it.
+    fn request(&mut self, gossiper: MemberId, round: u64, id: MessageId) {
+        if self.round.requests >= self.config.limit_requests {
+            return;
+        }
+        self.count_request();
+        if let Some(bufferer) = self.bufferer_instead_of(gossiper, id) {
+            let requestor = self.local;
+            self.outbox
+                .tell(bufferer, &Message::Special { requestor, id });
+            return;
+        }
+        self.outbox.tell(gossiper, &Message::Request { round, id });
+        if self.config.variant == Variant::Local {
+            let zone = self.config.zone;
+            let neighbours = self
+                .view
+                .draw(1, |peer| peer.is_in(zone) && peer.member != gossiper);
+            for neighbour in neighbours {
+                self.outbox.tell(neighbour, &Message::Info { gossiper, id });
+            }
+        }
+    }
+
+    /// Whom to ask at once because the gossiper is no bufferer, where that is wanted (004 Fig. 7.1).
+    fn bufferer_instead_of(&mut self, gossiper: MemberId, id: MessageId) -> Option<MemberId> {
+        let rule = self.buffering.as_ref()?;
+        if !rule.config.ask_bufferers || rule.is_bufferer(id, gossiper, &self.view) {
+            return None;
+        }
+        let bufferers = rule.bufferers(id, &self.view, self.local);
+        self.rng.pick(&bufferers).copied()
+    }
+
+    fn count_request(&mut self) {
+        self.round.requests += 1;
+        self.counters.requests += 1;
+    }
+
+    /// A neighbour misses a message that `gossiper` has (004 Fig. 5.9, PT_PBCAST_INFO).
+    pub(super) fn handle_info(&mut self, gossiper: MemberId, id: MessageId) {
+        let stream = self.streams.get(&id.sender);
+        let lacks = stream.is_none_or(|stream| stream.lacks(id.number));
+        let may = self.round.requests < self.config.limit_requests && gossiper != self.local;
+        if lacks && may {
+            self.count_request();
+            self.outbox.tell(gossiper, &Message::Mcast { id });
+        }
+    }
+
+    /// Somebody asks for a message, to be sent to `to` or to all.
+    pub(super) fn serve(&mut self, to: MemberId, id: MessageId, ask: Ask) {
+        let round = self.round.number;
+        let config = &self.config;
+        let slot = self
+            .streams
+            .get_mut(&id.sender)
+            .and_then(|stream| stream.slot_mut(id.number));
+        let Some((slot, payload)) = slot.and_then(|slot| {
+            let payload = slot.payload.clone()?;
+            Some((slot, payload))
+        }) else {
+            return self.pass_on(to, id, ask);
+        };
+        if config.multicasts() {
+            slot.requests += 1;
+        }
+        // 004 Fig. 5.4 and Fig. 5.7.
+        let asked_often = config.multicasts() && slot.requests >= config.threshold;
+        let repaired_often = config.flags() && slot.retransmitted && slot.flagged >= 1;
+        let multicast = ask == Ask::Multicast || asked_often || repaired_often;
+        if !multicast && ask == Ask::Mcast {
+            return;
+        }
+        if !multicast && matches!(ask, Ask::Round(of) if of != round) {
+            // 004 3.7, soft-failure detection.
+            self.counters.refused_round += 1;
+            return;
+        }
+        let in_flight = slot.multicast.is_some_and(|at| at + 1 >= round);
+        let sent = slot
+            .sent
+            .iter()
+            .any(|(who, at)| *who == to && at + 1 >= round);
+        let again = in_flight || (sent && !multicast);
+        if again && (config.cyclic || ask == Ask::Multicast) {
+            self.counters.refused_cyclic += 1;
+            return;
+        }
+        let full = self.round.repairs >= config.limit_retrans
+            || self.round.repair_bytes + payload.len() > config.limit_retrans_bytes;
+        if full && !(multicast && config.multicast_exempt) {
+            self.counters.refused_limit += 1;
+            return;
+        }
+        self.round.repairs += 1;
+        self.round.repair_bytes += payload.len();
+        let (carries, destination) = if multicast {
+            slot.requests = 0;
+            slot.retransmitted = false;
+            slot.flagged = 0;
+            slot.multicast = Some(round);
+            self.counters.multicast_repairs += 1;
+            (Carries::MulticastRepair, Destination::Group)
+        } else {
+            slot.retransmitted = true;
+            slot.sent.retain(|(_, at)| at + 1 >= round);
+            slot.sent.push((to, round));
+            self.counters.repairs += 1;
+            (Carries::Repair, Destination::Member(to))
+        };
+        let header = DataHeader {
+            carries,
+            tree: NO_TREE,
+            id,
+        };
+        self.outbox.data(destination, header, payload);
+    }
+
+    /// A message that is not kept here is asked of somebody who should keep it, for `to` (004 Fig. 7.3).
+    fn pass_on(&mut self, to: MemberId, id: MessageId, ask: Ask) {
+        self.counters.refused_absent += 1;
+        let Some(rule) = &self.buffering else {
+            return;
+        };
+        if !matches!(ask, Ask::Round(_)) || self.round.requests >= self.config.limit_requests {
+            return;
+        }
+        let bufferers = rule.bufferers(id, &self.view, to);
+        if let Some(bufferer) = self.rng.pick(&bufferers).copied() {
+            self.count_request();
+            let requestor = to;
+            self.outbox
+                .tell(bufferer, &Message::Special { requestor, id });
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! What happens in every round (004 Fig. 5.2, timer interrupt; Fig. 5.3): gossip, age, give up, discard.
+
+use alloc::vec::Vec;
+
+use groupcast_core::{Destination, Event, MemberId, Time};
+
+use super::stream::Stream;
+use super::wire::{self, About, HOLDING_LEN, HOLDING_RUNS_MAX, Holding, Message, Run};
+use super::{Gossip, Life, Variant};
+
+/// The round that a member is in. Every member counts its own (004 3.7).
+#[derive(Debug)]
+pub(super) struct Round {
+    pub(super) number: u64,
+    /// When the next one begins.
+    pub(super) due: Time,
+    /// Requests sent in this one.
+    pub(super) requests: u32,
+    /// Repairs sent in this one, and their bytes.
+    pub(super) repairs: u32,
+    pub(super) repair_bytes: usize,
+}
+
+impl Round {
+    pub(super) fn new(due: Time) -> Self {
+        Self {
+            number: 0,
+            due,
+            requests: 0,
+            repairs: 0,
+            repair_bytes: 0,
+        }
+    }
+
+    fn advance(&mut self) {
+        *self = Self {
+            number: self.number + 1,
+            ..Self::new(self.due)
+        };
+    }
+}
+
+impl Gossip {
+    pub(super) fn begin_round(&mut self) {
+        self.round.advance();
+        if !self.remains() {
+            return;
+        }
+        self.give_up();
+        self.announce();
+        self.gossip();
+        self.discard();
+        let patience = self
+            .view
+            .patience(self.config.fail_rounds, self.config.members_per_gossip);
+        if self.config.fail_rounds < u32::MAX {
+            self.counters.failed += self.view.expire(self.round.number, patience) as u64;
+        }
+    }
+
+    /// Declares lost what has been missing for too long, and reports it.
+    fn give_up(&mut self) {
+        let round = self.round.number;
+        let threshold = u64::from(self.config.stable_threshold);
+        let mut changed: Vec<MemberId> = Vec::new();
+        for (sender, stream) in &mut self.streams {
+            if stream.open().is_some_and(|since| round - since > threshold) {
+                stream.close();
+            }
+            stream.give_up(round, threshold);
+            if stream.waits() {
+                changed.push(*sender);
+            }
+        }
+        for sender in changed {
+            self.deliver(sender);
+        }
+    }
+
+    /// Sends the digest to this round's partners.
+    fn gossip(&mut self) {
+        let partners = self.partners();
+        if partners.is_empty() {
+            return;
+        }
+        let gossip = Message::Gossip(wire::Gossip {
+            round: self.round.number,
+            about: self.about(),
+            alive: self.view.signs(self.config.members_per_gossip),
+            digest: self.digest(),
+        });
+        let bytes = gossip.encode();
+        for partner in partners {
+            self.outbox
+                .control(Destination::Member(partner), bytes.clone());
+        }
+    }
+
+    /// Whom to gossip with in this round.
+    fn partners(&mut self) -> Vec<MemberId> {
+        let index = (self.round.number - 1) as usize;
+        if let Some(listed) = self.config.partners.get(index) {
+            let named = listed.iter().filter_map(|node| self.view.named(*node));
+            return named.collect();
+        }
+        let count = self.config.sub_gsize as usize;
+        let Some(hierarchy) = self.config.hierarchy else {
+            return self.view.draw(count, |_| true);
+        };
+        // 004 3.7: mostly within the LAN; those with links also over the WAN.
+        let zone = self.config.zone;
+        let mut partners = self.view.draw(count, |peer| peer.may_be_in(zone));
+        let due = self
+            .round
+            .number
+            .is_multiple_of(u64::from(hierarchy.remote_every));
+        if hierarchy.link && due {
+            partners.extend(self.view.draw(1, |peer| peer.is_link_beyond(zone)));
+        }
+        partners
+    }
+
+    /// What this member holds, most recent first, as far as `digest_max` goes; senders take turns to be first.
+    fn digest(&self) -> Vec<Holding> {
+        let bits = self.config.flags();
+        let gaps = self.config.hash.as_ref().is_some_and(|hash| hash.gaps);
+        let turn = self.round.number as usize % self.streams.len().max(1);
+        let streams = self.streams.iter().cycle().skip(turn);
+        let mut budget = self.config.digest_max;
+        let mut digest = Vec::new();
+        for (origin, stream) in streams.take(self.streams.len()) {
+            if budget <= HOLDING_LEN {
+                break;
+            }
+            budget -= HOLDING_LEN;
+            let mut holding = Holding {
+                origin: *origin,
+                runs: runs(
+                    stream
+                        .slots()
+                        .map(|(number, slot)| (number, bits && slot.retransmitted)),
+                    bits,
+                    &mut budget,
+                ),
+                gaps: Vec::new(),
+            };
+            if gaps {
+                let holes = stream.holes().map(|(first, last)| Run {
+                    first,
+                    last,
+                    flagged: Vec::new(),
+                });
+                holding.gaps = within(holes, false, &mut budget);
+            }
+            if holding.runs.is_empty() && holding.gaps.is_empty() {
+                budget += HOLDING_LEN;
+            } else {
+                digest.push(holding);
+            }
+        }
+        digest
+    }
+
+    /// Forgets what is stable: what was gossiped about for more than `stable_threshold` rounds (004 Fig. 5.3).
+    fn discard(&mut self) {
+        let round = self.round.number;
+        let threshold = u64::from(self.config.stable_threshold);
+        let short_term = self
+            .config
+            .hash
+            .as_ref()
+            .map_or(u64::MAX, |hash| u64::from(hash.short_term));
+        let held = &mut self.held;
+        for (sender, stream) in &mut self.streams {
+            let mut stable = 0;
+            stream.retain(|number, delivered, slot| {
+                let age = round - slot.born;
+                if !delivered {
+                    return true;
+                }
+                if age > threshold {
+                    held.discard(slot);
+                    stable = stable.max(number);
+                    return false;
+                }
+                if age >= short_term && !slot.long_term {
+                    held.release(slot);
+                }
+                true
+            });
+            if stable > 0 && self.config.stability_notices {
+                self.events.push_back(Event::Stable {
+                    sender: *sender,
+                    number: stable,
+                });
+            }
+        }
+    }
+
+    /// Lets others know of this member, where its gossip does not.
+    fn announce(&mut self) {
+        let round = self.round.number;
+        let zones = self.config.hierarchy.is_some() || self.config.variant == Variant::Local;
+        // At first in rounds 1, 2 and 4: others may have to admit this member before they can hear it.
+        let begins = round <= 4 && round.is_power_of_two() && (zones || !self.met);
+        let alone = self.view.len() == 0 && round.is_power_of_two();
+        let sampled = self.view.len() >= self.config.view_max;
+        let turn = self.config.announce_every.is_some_and(|every| {
+            let rounds = u64::from(every) * (self.view.len() as u64 + 1);
+            !sampled && self.rng.below(rounds) == 0
+        });
+        if begins || alone || turn {
+            let about = self.about();
+            self.outbox.tell_all(&Message::Join {
+                about,
+                answer: true,
+            });
+        }
+    }
+
+    /// A member announced itself.
+    pub(super) fn handle_join(&mut self, from: MemberId, about: About, answer: bool) {
+        let new = self.described(from, about);
+        // Who began together with the joiner announces itself anyway.
+        let settled = self.round.number > 4;
+        if new && answer && settled && self.life == Life::Member {
+            let about = self.about();
+            let answer = false;
+            self.outbox.tell(from, &Message::Join { about, answer });
+        }
+    }
+
+    /// `from` gave a sign of life.
+    pub(super) fn heard(&mut self, from: MemberId) {
+        // In a hierarchy only those are known whose zone is; in a sample a sender would be in everybody's view.
+        if self.config.hierarchy.is_some() || self.view.len() > 0 {
+            self.view.refresh(from, self.round.number);
+        } else {
+            self.view.heard(from, self.round.number);
+        }
+    }
+
+    /// `from` said what it is. Returns whether it is new here.
+    pub(super) fn described(&mut self, from: MemberId, about: About) -> bool {
+        if let Some(hierarchy) = self.config.hierarchy
+            && about.zone != self.config.zone
+            && !(hierarchy.link && about.link)
+        {
+            self.view.remove(from);
+            return false;
+        }
+        let new = self.view.heard(from, self.round.number);
+        self.view.described(from, about);
+        self.note_sent(from, about.sent);
+        new
+    }
+
+    /// A sender says how many messages it has sent: those that nobody's digest named here are missing too, although
+    /// they may be stable everywhere else.
+    fn note_sent(&mut self, sender: MemberId, sent: u64) {
+        if !self.streams.contains_key(&sender)
+            && let Some(before) = self.view.sent_before(sender)
+            && before < sent
+        {
+            // Without room in the table the sender is not followed.
+            let _ = self.follow(sender, Stream::from(before, self.config.window_max));
+        }
+        if let Some(stream) = self.streams.get_mut(&sender) {
+            stream.claimed(sent, sent, self.round.number);
+        }
+    }
+
+    /// Goes on with leaving: when its own messages are stable it says good-bye, and is gone a round later. Whether it
+    /// is still a member.
+    fn remains(&mut self) -> bool {
+        match self.life {
+            Life::Leaving(since) => {
+                let patience = u64::from(self.config.stable_threshold) + 1;
+                let own = self.streams.get(&self.local);
+                let stable = own.is_none_or(Stream::is_idle);
+                if !stable && self.round.number - since <= patience {
+                    return true;
+                }
+                self.outbox.tell_all(&Message::Leave);
+                self.life = Life::Parting;
+                false
+            }
+            Life::Parting => {
+                self.life = Life::Left;
+                self.events.push_back(Event::Left);
+                false
+            }
+            Life::Member => true,
+            Life::Left => false,
+        }
+    }
+}
+
+/// Numbers, highest first, as runs within `budget` bytes.
+fn runs(numbers: impl Iterator<Item = (u64, bool)>, bits: bool, budget: &mut usize) -> Vec<Run> {
+    let mut numbers = numbers.peekable();
+    let runs = core::iter::from_fn(|| {
+        let (last, flagged) = numbers.next()?;
+        let mut run = Run {
+            first: last,
+            last,
+            flagged: flagged.then_some(last).into_iter().collect(),
+        };
+        while let Some((number, flagged)) = numbers.next_if(|(number, _)| number + 1 == run.first) {
+            run.first = number;
+            if flagged {
+                run.flagged.push(number);
+            }
+        }
+        Some(run)
+    });
+    within(runs, bits, budget)
+}
+
+/// As many runs as `budget` bytes take.
+fn within(runs: impl Iterator<Item = Run>, bits: bool, budget: &mut usize) -> Vec<Run> {
+    runs.take(HOLDING_RUNS_MAX)
+        .map_while(|run| {
+            let len = wire::run_len(run.first, run.last, bits);
+            *budget = budget.checked_sub(len)?;
+            Some(run)
+        })
+        .collect()
+}

@@ -1,0 +1,163 @@
+//! What a flood of forged requests, digests and messages can make a member keep and send: no more than its settings say.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use groupcast_core::{Incarnation, MemberId, MessageId, NodeId, Protocol};
+
+use super::super::wire::{
+    About, Carries, DataHeader, Gossip as Digest, Holding, Message, NO_TREE, Run,
+};
+use super::super::{GossipConfig, HashConfig};
+use super::script::{Script, id, message};
+
+fn stranger(number: u64) -> MemberId {
+    MemberId {
+        node: NodeId(1 << 40 | number),
+        incarnation: Incarnation(number),
+    }
+}
+
+fn digest(origin: MemberId, first: u64, last: u64) -> Message {
+    let run = Run {
+        first,
+        last,
+        flagged: Vec::new(),
+    };
+    Message::Gossip(Digest {
+        round: 1,
+        about: About {
+            heartbeat: 1,
+            zone: 0,
+            link: false,
+            sent: 0,
+        },
+        alive: Vec::new(),
+        digest: alloc::vec![Holding {
+            origin,
+            runs: alloc::vec![run.clone()],
+            gaps: alloc::vec![run],
+        }],
+    })
+}
+
+fn data(id: MessageId, len: usize) -> Message {
+    Message::Data {
+        header: DataHeader {
+            carries: Carries::Data,
+            tree: NO_TREE,
+            id,
+        },
+        payload: Bytes::from(alloc::vec![0; len]),
+    }
+}
+
+fn reported(script: &mut Script, name: &str) -> u64 {
+    let mut found = None;
+    script.member('A').report(&mut |what, value| {
+        if what == name {
+            found = Some(value);
+        }
+    });
+    found.expect("a name of the report")
+}
+
+#[test]
+fn forged_requests_are_answered_within_the_limits_of_a_round() {
+    let mut script = Script::new("AB", |_| GossipConfig {
+        limit_retrans: 20,
+        limit_retrans_bytes: 200,
+        cyclic: false,
+        ..GossipConfig::lan()
+    });
+    for _ in 0..50 {
+        script.submit('A', "0123456789abcdef0123");
+    }
+    script.round('A');
+    for round in 0..5 {
+        for number in 1..=50 {
+            let id = message('A', number);
+            let requestor = super::script::id('B');
+            script.forge('B', 'A', &Message::Request { round: 1, id });
+            script.forge('B', 'A', &Message::Special { requestor, id });
+            script.forge('B', 'A', &Message::Mcast { id });
+            script.forge('B', 'A', &Message::MulticastRequest { id });
+        }
+        let sent = script.member('A').counters();
+        let repairs = sent.repairs + sent.multicast_repairs;
+        // Ten messages of twenty bytes are the two hundred that a round allows.
+        assert_eq!(repairs, 10 * (round + 1));
+        script.round('A');
+    }
+}
+
+#[test]
+fn forged_digests_cost_a_bounded_number_of_requests_and_move_nothing_far() {
+    let mut script = Script::new("AB", |_| GossipConfig {
+        limit_requests: 20,
+        window_max: 256,
+        senders_max: 8,
+        hash: Some(HashConfig::default()),
+        ..GossipConfig::lan()
+    });
+    script.round('A');
+    for number in 0..1000 {
+        script.forge('B', 'A', &digest(stranger(number), 1, u64::MAX));
+        script.forge('B', 'A', &digest(stranger(number), u64::MAX - 5, u64::MAX));
+    }
+    assert_eq!(script.member('A').counters().requests, 20);
+    assert_eq!(reported(&mut script, "senders"), 8);
+    for _ in 0..20 {
+        script.round('A');
+    }
+    // Seven strangers, each believed by a window at most.
+    assert!(script.member('A').counters().gaps <= 7 * (256 + 6));
+}
+
+#[test]
+fn the_buffer_is_bounded_whoever_fills_it() {
+    let mut script = Script::new("AB", |_| GossipConfig {
+        message_max: 1000,
+        buffer_max: 20_000,
+        senders_max: 64,
+        ..GossipConfig::lan()
+    });
+    for number in 1..200 {
+        script.forge('B', 'A', &data(message('B', number), 1000));
+        assert!(reported(&mut script, "buffered") <= 20_000);
+    }
+    assert_eq!(script.told('A').len(), 199);
+    // Messages that all wait for one that never comes: the first fill the buffer, the others are dropped.
+    for number in 400..600 {
+        script.forge('B', 'A', &data(message('B', number), 1000));
+        assert!(reported(&mut script, "buffered") <= 20_000);
+    }
+    assert!(script.member('A').counters().overflows > 100);
+    // Own messages are delivered and spread all the same.
+    script.told('A');
+    script.submit('A', "one");
+    script.submit('A', "two");
+    assert_eq!(script.told('A'), ["A1", "A2"]);
+    assert!(reported(&mut script, "buffered") <= 20_000);
+    for _ in 0..30 {
+        script.round('A');
+    }
+    assert_eq!(script.told('A')[0], "gap B200..399");
+    assert_eq!(reported(&mut script, "buffered"), 0);
+}
+
+#[test]
+fn junk_and_messages_in_this_members_own_name_are_dropped() {
+    let mut script = Script::new("AB", |_| GossipConfig::lan());
+    script.submit('A', "mine");
+    script.forge('B', 'A', &data(message('A', 2), 10));
+    script.forge('B', 'A', &digest(id('A'), 1, 9));
+    let now = groupcast_core::Time::ZERO;
+    for junk in [&[][..], &[99], &[4, 1], &[1, 0, 0]] {
+        let body = Bytes::copy_from_slice(junk);
+        script.member('A').handle_datagram(now, id('B'), body);
+    }
+    assert_eq!(script.member('A').counters().junk, 5);
+    assert_eq!(script.member('A').counters().requests, 0);
+    assert_eq!(script.told('A'), ["A1"]);
+}

@@ -1,0 +1,575 @@
+//! SRM, scalable reliable multicast, with fixed and adaptive timers (004 5.4).
+//!
+//! Sources: 004 5.4 and the settings of ch. 6; Floyd, Jacobson, Liu, McCanne, Zhang, *A reliable multicast framework for
+//! light-weight sessions and application level framing* (IEEE/ACM ToN 1997); ns-2's `srm.tcl` and `srm-adaptive.tcl`
+//! for constants that those leave open.
+//!
+//! A source multicasts its messages once, each in one datagram. A receiver that misses one, by a gap in the numbers or
+//! because a session message or a request tells of it, multicasts a request after a random time that grows with its
+//! distance from the source; whoever has the message multicasts a repair after a random time that grows with its
+//! distance from the requestor. Who hears another's request or repair first keeps silent. Periodic session messages say
+//! what exists and measure distances.
+//!
+//! Files: `timing` has the timer parameters; `recovery` the requests and repairs in waiting; `peers` distances;
+//! `stream` what is missing of one source; `store` what can be answered, by a buffer or by the application ([`Archive`]);
+//! `wire` is the format; `inspect` reads it from outside.
+//!
+//! # Guarantees
+//! `reliable`: delivered as it arrives; `fifo`: after all earlier messages of its source were delivered or given up.
+//! Both hold as long as somebody can still answer: a message for which nobody does, in `request_intervals_max`
+//! intervals, is reported as a [gap](groupcast_core::Event::Gap), once, and not delivered later. There is no
+//! membership; who comes late asks for the last `catch_up_max` messages of each source that it hears.
+//!
+//! # Timers
+//! One for the session messages, one for each message that is missing, one for each repair in waiting.
+//!
+//! # Deviations from the paper, and why
+//! - Floyd et al. and ns-2 ask for ever; here a message is given up and said to be, so that memory is bounded.
+//! - Session messages carry numbers instead of times of day (see `wire`), and when the group is large, only some of the
+//!   members and sources each time, by turns: else they would grow with the group.
+//! - There is no limit to a sender's rate: 004 measures without one.
+
+mod config;
+mod inspect;
+mod peers;
+mod recovery;
+mod store;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod timing;
+mod wire;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::ops::Bound;
+use core::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::{
+    Delivery, Destination, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service,
+    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
+};
+
+pub use self::config::{ConfigError, SrmConfig};
+pub use self::inspect::inspect;
+use self::peers::Peers;
+use self::recovery::{Due, Recovery, Setting};
+pub use self::store::Archive;
+use self::store::Store;
+use self::stream::Stream;
+pub use self::timing::{Parameters, Timing};
+use self::wire::{Message, Session};
+
+/// A member of an SRM session: sends, receives, and answers for others.
+///
+/// ```
+/// use bytes::Bytes;
+/// use groupcast_core::{Incarnation, MemberId, NodeId, Ordered, Rng, Service, Time};
+/// use groupcast_protocols::srm::{Srm, SrmConfig};
+///
+/// let local = MemberId { node: NodeId::from_name("a"), incarnation: Incarnation(1) };
+/// let mut srm = Srm::new(SrmConfig::lan(), local, Rng::new(1), Time::ZERO)?;
+/// srm.submit(Time::ZERO, Service::Reliable, Bytes::from_static(b"hello")).expect("the queue is empty");
+/// # Ok::<(), groupcast_protocols::srm::ConfigError>(())
+/// ```
+#[derive(Debug)]
+pub struct Srm {
+    config: SrmConfig,
+    local: MemberId,
+    rng: Rng,
+    peers: Peers,
+    streams: BTreeMap<MemberId, Stream>,
+    recovery: Recovery,
+    store: Store,
+    /// Own messages so far, and those that were sent.
+    submitted: u64,
+    sent: u64,
+    /// Own messages that wait to be sent, and their payload bytes.
+    queue: VecDeque<(u64, Service, Bytes)>,
+    queued: usize,
+    refused: bool,
+    /// Session messages and requests that wait to be sent.
+    control: VecDeque<Vec<u8>>,
+    /// Repairs that wait to be sent: header and payload.
+    repairs: VecDeque<(Vec<u8>, Bytes)>,
+    session_due: Time,
+    /// Whose state was the last in the session message before.
+    stated: Option<MemberId>,
+    events: VecDeque<Event>,
+    stage: Stage,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Member,
+    /// What was accepted is still to be sent.
+    Leaving,
+    Left,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Counters {
+    junk: u64,
+    sources_refused: u64,
+    duplicates: u64,
+    requests_sent: u64,
+    requests_heard: u64,
+    repairs_sent: u64,
+    repairs_heard: u64,
+    sessions_sent: u64,
+    given_up: u64,
+}
+
+/// A member with the settings that tests use, for the registry: [`SrmConfig::lan`].
+pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Ordered> {
+    let srm = Srm::new(SrmConfig::lan(), local, rng, now);
+    Box::new(srm.expect("the preset is valid; a test holds it"))
+}
+
+impl Srm {
+    /// Requests and repairs that wait for [`Protocol::poll_transmit`]; timers that come due wait until there is room.
+    const OUTBOX_MAX: usize = 1_024;
+
+    /// A member that is part of the session at once: there is nobody to ask.
+    pub fn new(
+        config: SrmConfig,
+        local: MemberId,
+        rng: Rng,
+        now: Time,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let mut sessions = rng.fork("sessions");
+        // Members that begin together do not speak together.
+        let session_due = now + sessions.duration(Duration::ZERO, config.session_interval);
+        Ok(Self {
+            recovery: Recovery::new(&config, rng.fork("recovery")),
+            store: Store::new(config.store_max),
+            config,
+            local,
+            rng: sessions,
+            peers: Peers::default(),
+            streams: BTreeMap::new(),
+            submitted: 0,
+            sent: 0,
+            queue: VecDeque::new(),
+            queued: 0,
+            refused: false,
+            control: VecDeque::new(),
+            repairs: VecDeque::new(),
+            session_due,
+            stated: None,
+            events: VecDeque::new(),
+            stage: Stage::Member,
+            counters: Counters::default(),
+        })
+    }
+
+    /// The same, with an application that can make messages again. With `store_max` 0 nothing is buffered for repairs.
+    pub fn with_archive(
+        config: SrmConfig,
+        local: MemberId,
+        rng: Rng,
+        now: Time,
+        archive: Box<dyn Archive + Send>,
+    ) -> Result<Self, ConfigError> {
+        let mut srm = Self::new(config, local, rng, now)?;
+        srm.store.archive = Some(archive);
+        Ok(srm)
+    }
+
+    /// The timer parameters of now.
+    pub fn parameters(&self) -> Parameters {
+        self.recovery.timers.parameters(self.group())
+    }
+
+    /// How many members there are, this one included: as configured, or as many as are heard.
+    pub fn group(&self) -> u32 {
+        self.config.group.unwrap_or_else(|| self.peers.group())
+    }
+
+    /// How far away `member` is taken to be.
+    pub fn distance(&self, member: MemberId) -> Duration {
+        self.peers.distance(&self.config, member)
+    }
+
+    /// The source itself has messages up to `high`, of which `number`, if it is one, is here.
+    fn follow(&mut self, now: Time, source: MemberId, high: u64, number: Option<u64>) {
+        if !self.streams.contains_key(&source) && !self.make_room(now) {
+            self.counters.sources_refused += 1;
+            return;
+        }
+        let config = &self.config;
+        let stream = self.streams.entry(source).or_insert_with(|| {
+            let begun = number.map_or(high, |number| number - 1);
+            Stream::new(source, begun.saturating_sub(config.catch_up_max), now)
+        });
+        stream.heard = now;
+        let oldest = high.saturating_sub(config.window_max);
+        if oldest > stream.floor() {
+            stream.give_up_to(oldest, &mut self.events);
+            self.recovery.forget_to(source, oldest);
+        }
+        stream.extend(high);
+    }
+
+    /// Whether there is room for one more source, perhaps because one is silent for long.
+    fn make_room(&mut self, now: Time) -> bool {
+        if self.streams.len() < self.config.sources_max {
+            return true;
+        }
+        let longest = self.streams.iter().min_by_key(|(_, stream)| stream.heard);
+        let silent = longest
+            .filter(|(_, stream)| now - stream.heard >= self.config.source_timeout)
+            .map(|(source, _)| *source);
+        if let Some(source) = silent {
+            self.streams.remove(&source);
+            self.recovery.forget_to(source, u64::MAX);
+        }
+        silent.is_some()
+    }
+
+    /// Somebody other than the source says that its message `high` exists.
+    fn hear_of(&mut self, source: MemberId, high: u64) {
+        if let Some(stream) = self.streams.get_mut(&source) {
+            // Only the source itself can make a member give up what is old.
+            let window = self.config.window_max;
+            stream.extend(high.min(stream.floor().saturating_add(window)));
+        }
+    }
+
+    /// Asks for whatever is known to be missing of `source` and is not asked for yet.
+    fn ask_for_missing(&mut self, now: Time, source: MemberId) {
+        let Some(stream) = self.streams.get_mut(&source) else {
+            return;
+        };
+        let setting = Setting {
+            config: &self.config,
+            peers: &self.peers,
+        };
+        stream.asked = stream.asked.max(stream.floor());
+        while stream.asked < stream.high() && self.recovery.room(&self.config) > 0 {
+            stream.asked += 1;
+            let id = MessageId {
+                sender: source,
+                number: stream.asked,
+            };
+            if stream.lacks(id.number) {
+                self.recovery.miss(now, id, &setting);
+            }
+        }
+    }
+
+    /// A message came, from its source or as a repair.
+    fn receive(&mut self, now: Time, id: MessageId, service: Service, payload: Bytes) {
+        let Some(stream) = self.streams.get_mut(&id.sender) else {
+            return;
+        };
+        let beyond = id.number > stream.floor().saturating_add(self.config.window_max);
+        if beyond || !stream.receive(id.number, service, payload.clone(), &mut self.events) {
+            self.counters.duplicates += 1;
+            return;
+        }
+        let setting = Setting {
+            config: &self.config,
+            peers: &self.peers,
+        };
+        self.recovery.found(now, id, &setting);
+        self.store.keep(id, service, payload);
+        self.ask_for_missing(now, id.sender);
+    }
+
+    fn hear_request(&mut self, now: Time, from: MemberId, id: MessageId, distance: Duration) {
+        self.counters.requests_heard += 1;
+        let has = if id.sender == self.local {
+            id.number <= self.sent
+        } else {
+            self.hear_of(id.sender, id.number);
+            self.ask_for_missing(now, id.sender);
+            let stream = self.streams.get(&id.sender);
+            stream.is_some_and(|stream| id.number <= stream.high() && !stream.lacks(id.number))
+        };
+        let setting = Setting {
+            config: &self.config,
+            peers: &self.peers,
+        };
+        let missing = self.recovery.hear_request(now, id, distance, &setting);
+        if !missing && has && self.store.may_have(id) {
+            self.recovery.prepare(now, id, from, &setting);
+        }
+    }
+
+    fn hear_session(&mut self, now: Time, from: MemberId, session: &Session) {
+        self.peers
+            .hear(&self.config, now, self.local, from, session);
+        self.follow(now, from, session.highest, None);
+        self.ask_for_missing(now, from);
+        for (source, highest) in &session.states {
+            self.hear_of(*source, *highest);
+            self.ask_for_missing(now, *source);
+        }
+    }
+
+    /// Sends a session message: what there is, and whom this member hears.
+    fn send_session(&mut self, now: Time) {
+        self.peers.forget_silent(&self.config, now);
+        let room = self.config.session_bytes_max;
+        let (states, echoes) = wire::session_room(room, self.streams.len(), self.peers.len());
+        let session = Session {
+            number: self.peers.begin_session(now),
+            highest: self.sent,
+            states: self.states(states),
+            echoes: self.peers.echoes(now, echoes),
+        };
+        self.control.push_back(session.encode());
+        self.counters.sessions_sent += 1;
+    }
+
+    /// The highest numbers of `count` sources, those after the last that was told of.
+    fn states(&mut self, count: usize) -> Vec<(MemberId, u64)> {
+        let after = self.stated.map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = self.streams.range((after, Bound::Unbounded));
+        let chosen = rest.chain(&self.streams).take(count);
+        let states: Vec<(MemberId, u64)> = chosen
+            .map(|(source, stream)| (*source, stream.high()))
+            .collect();
+        self.stated = states.last().map(|(source, _)| *source).or(self.stated);
+        states
+    }
+
+    fn act(&mut self, due: Due) {
+        match due {
+            Due::Request(id, distance) => {
+                self.control.push_back(wire::request(id, distance));
+                self.counters.requests_sent += 1;
+            }
+            Due::GiveUp(id) => {
+                self.counters.given_up += 1;
+                if let Some(stream) = self.streams.get_mut(&id.sender) {
+                    stream.give_up(id.number, &mut self.events);
+                }
+            }
+            Due::Repair(id, distance) => {
+                if let Some((service, payload)) = self.store.fetch(id)
+                    && payload.len() <= self.config.message_max()
+                {
+                    let header = wire::repair_header(id, service, distance);
+                    self.repairs.push_back((header, payload));
+                    self.counters.repairs_sent += 1;
+                }
+            }
+        }
+    }
+
+    fn outbox_is_full(&self) -> bool {
+        self.control.len() + self.repairs.len() >= Self::OUTBOX_MAX
+    }
+
+    /// Says so if there is room again, or if the leave is complete: nothing is left to be sent.
+    fn settle(&mut self, now: Time) {
+        if self.refused && self.queued <= self.config.queue_max / 2 {
+            self.refused = false;
+            self.events.push_back(Event::Writable);
+        }
+        if self.stage == Stage::Leaving && self.queue.is_empty() {
+            if self.submitted > 0 && self.session_due != Time::MAX {
+                // The others learn of the last message by this.
+                self.session_due = Time::MAX;
+                self.send_session(now);
+            } else if self.control.is_empty() {
+                self.stage = Stage::Left;
+                self.events.push_back(Event::Left);
+            }
+        }
+    }
+
+    fn has_left(&self) -> bool {
+        self.stage == Stage::Left
+    }
+}
+
+impl Protocol for Srm {
+    fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
+        if self.has_left() || from == self.local {
+            return;
+        }
+        match Message::decode(&body) {
+            Ok(Message::Data {
+                service,
+                number,
+                payload,
+            }) => {
+                self.follow(now, from, number, Some(number));
+                let id = MessageId {
+                    sender: from,
+                    number,
+                };
+                self.receive(now, id, service, payload);
+            }
+            Ok(Message::Repair {
+                id,
+                service,
+                distance,
+                payload,
+            }) => {
+                self.counters.repairs_heard += 1;
+                let setting = Setting {
+                    config: &self.config,
+                    peers: &self.peers,
+                };
+                self.recovery.hear_repair(now, id, distance, &setting);
+                if id.sender != self.local {
+                    self.receive(now, id, service, payload);
+                }
+            }
+            Ok(Message::Request { id, distance }) => self.hear_request(now, from, id, distance),
+            Ok(Message::Session(session)) => self.hear_session(now, from, &session),
+            Err(_) => self.counters.junk += 1,
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.has_left() {
+            return;
+        }
+        while !self.outbox_is_full() {
+            let setting = Setting {
+                config: &self.config,
+                peers: &self.peers,
+            };
+            let Some(due) = self.recovery.pop_due(now, &setting) else {
+                break;
+            };
+            self.act(due);
+        }
+        if self.session_due <= now {
+            self.send_session(now);
+            let interval = self.config.session_interval;
+            // ns-2: a tenth more or less, so that members do not fall into step.
+            self.session_due = now + self.rng.duration(interval * 9 / 10, interval * 11 / 10);
+            let sources: Vec<MemberId> = self.streams.keys().copied().collect();
+            for source in sources {
+                self.ask_for_missing(now, source);
+            }
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        self.settle(now);
+        let mut class = SocketClass::Token;
+        while let Some(bytes) = self.control.front()
+            && buf.accepts(bytes.len())
+        {
+            buf.push(&[bytes]);
+            self.control.pop_front();
+        }
+        if buf.is_empty() {
+            class = SocketClass::Data;
+            while let Some((header, payload)) = self.repairs.front()
+                && buf.accepts(header.len() + payload.len())
+            {
+                buf.push(&[header, payload]);
+                self.repairs.pop_front();
+            }
+        }
+        if buf.is_empty() {
+            while let Some((number, service, payload)) = self.queue.front() {
+                let header = wire::data_header(*service, *number);
+                if !buf.accepts(header.len() + payload.len()) {
+                    break;
+                }
+                buf.push(&[&header, payload]);
+                self.sent = *number;
+                self.queued -= payload.len();
+                self.queue.pop_front();
+            }
+        }
+        (!buf.is_empty()).then_some(Transmit {
+            destination: Destination::Group,
+            class,
+        })
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        if self.has_left() {
+            return None;
+        }
+        let session = Some(self.session_due).filter(|due| *due != Time::MAX);
+        [self.recovery.next(), session].into_iter().flatten().min()
+    }
+
+    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let counters = &self.counters;
+        each("buffered", self.store.payload_bytes() as u64);
+        each("buffered_messages", self.store.len() as u64);
+        each("queued", self.queued as u64);
+        each("members", u64::from(self.group()));
+        each("requests_sent", counters.requests_sent);
+        each("requests_heard", counters.requests_heard);
+        each("repairs_sent", counters.repairs_sent);
+        each("repairs_heard", counters.repairs_heard);
+        each("sessions_sent", counters.sessions_sent);
+        each("duplicates", counters.duplicates);
+        each("given_up", counters.given_up);
+        each("sources_refused", counters.sources_refused);
+        each("junk", counters.junk);
+    }
+}
+
+impl Ordered for Srm {
+    /// Accepts a `reliable` or `fifo` message, delivers it here and sends it as soon as it is polled for.
+    fn submit(
+        &mut self,
+        _now: Time,
+        service: Service,
+        payload: Bytes,
+    ) -> Result<MessageId, SubmitError> {
+        let (len, max) = (payload.len(), self.config.message_max());
+        if self.stage != Stage::Member {
+            return Err(SubmitError::Leaving);
+        }
+        if !matches!(service, Service::Reliable | Service::Fifo) {
+            return Err(SubmitError::Unsupported { service });
+        }
+        if len > max {
+            return Err(SubmitError::TooLarge { len, max });
+        }
+        if self.queued + len > self.config.queue_max && !self.queue.is_empty() {
+            self.refused = true;
+            let queued = self.queued;
+            return Err(SubmitError::Full { queued });
+        }
+        self.submitted += 1;
+        let number = self.submitted;
+        let id = MessageId {
+            sender: self.local,
+            number,
+        };
+        self.queued += len;
+        self.queue.push_back((number, service, payload.clone()));
+        self.store.keep(id, service, payload.clone());
+        self.events.push_back(Event::Deliver(Delivery {
+            id,
+            service,
+            place: None,
+            payload,
+        }));
+        Ok(id)
+    }
+
+    fn leave(&mut self, _now: Time) {
+        if self.stage == Stage::Member {
+            self.stage = Stage::Leaving;
+        }
+    }
+
+    fn local(&self) -> MemberId {
+        self.local
+    }
+}

@@ -1,0 +1,512 @@
+//! A windowed group with positive acknowledgements, for comparison: FIFO, reliable, and as fast as its slowest member.
+//!
+//! Source: 004 4.4, which measures Ensemble's virtually synchronous multicast beside Pbcast and puts its fall down to
+//! "flow control and windowed acknowledgement": a sender keeps what not all members have acknowledged, and waits when
+//! that is a window full. This is that mechanism by itself, after Hayden, *The Ensemble System* (1998), ch. 3 (layers
+//! `mnak` and `mflow`): no more than a window of a sender's messages is outstanding, receivers acknowledge every few
+//! messages, ask for what they miss, and get it from the sender.
+//!
+//! # Guarantees
+//! `reliable` and `fifo` alike: every member delivers every message, each sender's in order, outside of any total order.
+//!
+//! # What it deliberately lacks
+//! A view change. The group is the first `group` members that find each other; 004 sets failure time-outs above every
+//! pause, so that a run with a view change is void, and what remains of virtual synchrony is the waiting. A member that
+//! crashes or leaves stops every sender after one window.
+//!
+//! # Timers
+//! See `Timer`.
+
+mod config;
+mod inspect;
+mod sender;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::mech::timers::{TimerKey, Timers};
+use groupcast_core::mech::window::{Insert, SeqWindow};
+use groupcast_core::{
+    ConfigId, Configuration, ConfigurationKind, Delivery, Destination, Event, MemberId, MessageId,
+    Ordered, Protocol, Rng, Service, SocketClass, SubmitError, Time, Transmit, TransmitBuf,
+};
+
+pub use self::config::{ConfigError, WindowedConfig};
+pub use self::inspect::inspect;
+use self::sender::Sender;
+use self::wire::Message;
+
+/// A member of a windowed group.
+#[derive(Debug)]
+pub struct Windowed {
+    config: WindowedConfig,
+    local: MemberId,
+    /// The others that are found, and whether they have found all.
+    others: BTreeMap<MemberId, bool>,
+    installed: bool,
+    sender: Sender,
+    receivers: BTreeMap<MemberId, Receiver>,
+    /// Others to whom something is owed.
+    unacknowledged: BTreeSet<MemberId>,
+    refused: bool,
+    timers: Timers<Timer>,
+    outbox: VecDeque<(Destination, SocketClass, Vec<u8>, Bytes)>,
+    events: VecDeque<Event>,
+    stage: Stage,
+    counters: Counters,
+}
+
+/// What a member has of one sender.
+#[derive(Debug)]
+struct Receiver {
+    window: SeqWindow<(Service, Bytes)>,
+    /// All up to here are delivered.
+    delivered: u64,
+    /// The highest number seen.
+    seen: u64,
+    /// Messages since the last acknowledgement.
+    owed: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Member,
+    Leaving,
+    Left,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Counters {
+    acks: u64,
+    naks: u64,
+    repairs: u64,
+    duplicates: u64,
+    junk: u64,
+}
+
+/// The group's timers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Timer {
+    /// When to say hello again.
+    Hello,
+    /// When to acknowledge what few messages have come.
+    Ack,
+    /// When to ask again for what is missing.
+    Nak,
+    /// When to send the oldest message again.
+    Retransmit,
+    /// When to leave without the last acknowledgements.
+    Leave,
+}
+
+impl TimerKey for Timer {
+    const ALL: &'static [Self] = &[
+        Self::Hello,
+        Self::Ack,
+        Self::Nak,
+        Self::Retransmit,
+        Self::Leave,
+    ];
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl Windowed {
+    /// Missing numbers that one acknowledgement names.
+    const MISSING_MAX: usize = 128;
+
+    /// A member that begins to look for the others.
+    pub fn new(
+        config: WindowedConfig,
+        local: MemberId,
+        mut rng: Rng,
+        now: Time,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let mut timers = Timers::default();
+        timers.set(
+            Timer::Hello,
+            now + rng.duration(Duration::ZERO, config.hello_interval),
+        );
+        let mut windowed = Self {
+            config,
+            local,
+            others: BTreeMap::new(),
+            installed: false,
+            sender: Sender::default(),
+            receivers: BTreeMap::new(),
+            unacknowledged: BTreeSet::new(),
+            refused: false,
+            timers,
+            outbox: VecDeque::new(),
+            events: VecDeque::new(),
+            stage: Stage::Member,
+            counters: Counters::default(),
+        };
+        windowed.install();
+        Ok(windowed)
+    }
+
+    /// Whether all members are found.
+    pub fn is_complete(&self) -> bool {
+        self.installed
+    }
+
+    /// How many own messages not all members have acknowledged.
+    pub fn outstanding(&self) -> usize {
+        self.sender.outstanding()
+    }
+
+    fn hear_hello(&mut self, now: Time, from: MemberId, complete: bool) {
+        let is_full = self.others.len() + 1 >= self.config.group;
+        if is_full && !self.others.contains_key(&from) {
+            return;
+        }
+        self.others.insert(from, complete);
+        self.install();
+        if !complete && self.timers.due(Timer::Hello).is_none() {
+            self.timers
+                .set(Timer::Hello, now + self.config.hello_interval);
+        }
+    }
+
+    fn install(&mut self) {
+        if self.installed || self.others.len() + 1 < self.config.group {
+            return;
+        }
+        self.installed = true;
+        self.sender.install(self.others.keys().copied());
+        let capacity = 2 * self.config.window as usize;
+        let receiver = |member: &MemberId| {
+            let receiver = Receiver {
+                window: SeqWindow::new(0, capacity),
+                delivered: 0,
+                seen: 0,
+                owed: 0,
+            };
+            (*member, receiver)
+        };
+        self.receivers = self.others.keys().map(receiver).collect();
+        let mut members: Vec<MemberId> = self.others.keys().copied().collect();
+        members.push(self.local);
+        members.sort_unstable();
+        let representative = members[0];
+        self.events.push_back(Event::Configuration(Configuration {
+            kind: ConfigurationKind::Regular,
+            id: ConfigId {
+                counter: 1,
+                representative,
+            },
+            members,
+            left: Vec::new(),
+        }));
+    }
+
+    fn say_hello(&mut self, now: Time) {
+        let hello = wire::hello(self.installed);
+        self.send(Destination::Group, SocketClass::Token, hello, Bytes::new());
+        let all_complete = self.installed && self.others.values().all(|complete| *complete);
+        if !all_complete {
+            self.timers
+                .set(Timer::Hello, now + self.config.hello_interval);
+        }
+    }
+
+    /// Appends a control datagram or a repair.
+    fn send(
+        &mut self,
+        destination: Destination,
+        class: SocketClass,
+        header: Vec<u8>,
+        payload: Bytes,
+    ) {
+        // What does not fit is asked for, or acknowledged, again.
+        if self.outbox.len() < 2 * self.config.window as usize + self.config.group {
+            self.outbox.push_back((destination, class, header, payload));
+        }
+    }
+
+    fn receive(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        number: u64,
+        service: Service,
+        payload: Bytes,
+    ) {
+        let Some(receiver) = self.receivers.get_mut(&from) else {
+            return;
+        };
+        match receiver.window.insert(number, (service, payload)) {
+            Insert::New => {}
+            Insert::Duplicate => self.counters.duplicates += 1,
+            // The sender keeps to its window, so nothing honest is so far ahead.
+            Insert::Beyond => return,
+        }
+        receiver.seen = receiver.seen.max(number);
+        receiver.owed += 1;
+        while let Some((service, payload)) = receiver.window.get(receiver.delivered + 1) {
+            receiver.delivered += 1;
+            self.events.push_back(Event::Deliver(Delivery {
+                id: MessageId {
+                    sender: from,
+                    number: receiver.delivered,
+                },
+                service: *service,
+                place: None,
+                payload: payload.clone(),
+            }));
+        }
+        receiver.window.discard_to(receiver.delivered);
+        let (owed, gap) = (receiver.owed, receiver.seen > receiver.delivered);
+        if gap && self.timers.due(Timer::Nak).is_none() {
+            self.timers.set(Timer::Nak, now + self.config.nak_interval);
+            self.acknowledge(from, true);
+        } else if owed >= self.config.ack_every {
+            self.acknowledge(from, false);
+        } else {
+            self.unacknowledged.insert(from);
+            if self.timers.due(Timer::Ack).is_none() {
+                self.timers.set(Timer::Ack, now + self.config.ack_delay);
+            }
+        }
+    }
+
+    /// Tells a sender what is delivered of its messages; `ask`: and what is missing.
+    fn acknowledge(&mut self, sender: MemberId, ask: bool) {
+        let Some(receiver) = self.receivers.get_mut(&sender) else {
+            return;
+        };
+        receiver.owed = 0;
+        let missing = receiver.window.missing(receiver.seen);
+        let most = if ask { Self::MISSING_MAX } else { 0 };
+        let missing: Vec<u64> = missing.take(most).collect();
+        let bytes = wire::ack(receiver.delivered, receiver.seen, &missing);
+        self.unacknowledged.remove(&sender);
+        self.counters.acks += 1;
+        self.counters.naks += missing.len() as u64;
+        let to = Destination::Member(sender);
+        self.send(to, SocketClass::Token, bytes, Bytes::new());
+    }
+
+    fn ask_again(&mut self, now: Time) {
+        let lacking = self
+            .receivers
+            .iter()
+            .filter(|(_, receiver)| receiver.seen > receiver.delivered);
+        let lacking: Vec<MemberId> = lacking.map(|(sender, _)| *sender).collect();
+        if !lacking.is_empty() {
+            self.timers.set(Timer::Nak, now + self.config.nak_interval);
+        }
+        for sender in lacking {
+            self.acknowledge(sender, true);
+        }
+    }
+
+    fn hear_ack(&mut self, now: Time, from: MemberId, delivered: u64, missing: &[u64]) {
+        if self.sender.acknowledge(from, delivered) {
+            self.await_progress(now);
+        }
+        for number in missing.iter().take(Self::MISSING_MAX) {
+            self.repair(from, *number);
+        }
+    }
+
+    fn repair(&mut self, to: MemberId, number: u64) {
+        if let Some((service, payload)) = self.sender.get(number) {
+            let header = wire::data_header(true, service, number);
+            self.counters.repairs += 1;
+            self.send(Destination::Member(to), SocketClass::Data, header, payload);
+        }
+    }
+
+    /// From now on something must move, or the oldest message is sent again.
+    fn await_progress(&mut self, now: Time) {
+        match self.sender.outstanding() {
+            0 => self.timers.cancel(Timer::Retransmit),
+            _ => {
+                let due = now + self.config.retransmit_after;
+                self.timers.set(Timer::Retransmit, due);
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Time, timer: Timer) {
+        match timer {
+            Timer::Hello => self.say_hello(now),
+            Timer::Ack => {
+                while let Some(sender) = self.unacknowledged.pop_first() {
+                    self.acknowledge(sender, false);
+                }
+            }
+            Timer::Nak => self.ask_again(now),
+            Timer::Retransmit => {
+                for (member, number) in self.sender.behind() {
+                    self.repair(member, number);
+                }
+                self.await_progress(now);
+            }
+            Timer::Leave => self.finish_leave(),
+        }
+    }
+
+    fn finish_leave(&mut self) {
+        self.stage = Stage::Left;
+        self.timers.cancel_all();
+        self.events.push_back(Event::Left);
+    }
+}
+
+impl Protocol for Windowed {
+    fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
+        if self.stage == Stage::Left || from == self.local {
+            return;
+        }
+        match Message::decode(&body) {
+            Ok(Message::Hello { complete }) => self.hear_hello(now, from, complete),
+            Ok(Message::Data {
+                service,
+                number,
+                payload,
+                ..
+            }) => self.receive(now, from, number, service, payload),
+            Ok(Message::Ack {
+                delivered, missing, ..
+            }) => self.hear_ack(now, from, delivered, &missing),
+            Err(_) => self.counters.junk += 1,
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some(timer) = self.timers.pop_due(now) {
+            self.expire(now, timer);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        if let Some((destination, class, ..)) = self.outbox.front() {
+            let transmit = Transmit {
+                destination: *destination,
+                class: *class,
+            };
+            while let Some((destination, class, header, payload)) = self.outbox.front()
+                && *destination == transmit.destination
+                && *class == transmit.class
+                && buf.accepts(header.len() + payload.len())
+            {
+                buf.push(&[header, payload]);
+                self.outbox.pop_front();
+            }
+            return Some(transmit);
+        }
+        while self.installed && self.stage != Stage::Left {
+            let Some((number, service, payload)) = self.sender.next(self.config.window) else {
+                break;
+            };
+            let header = wire::data_header(false, service, number);
+            if !buf.accepts(header.len() + payload.len()) {
+                break;
+            }
+            buf.push(&[&header, &payload]);
+            self.sender.advance();
+            if self.timers.due(Timer::Retransmit).is_none() {
+                self.await_progress(now);
+            }
+        }
+        if self.refused && self.sender.queued() <= self.config.queue_max / 2 {
+            self.refused = false;
+            self.events.push_back(Event::Writable);
+        }
+        let is_idle = self.sender.outstanding() == 0 && !self.sender.is_waiting();
+        if self.stage == Stage::Leaving && is_idle {
+            self.finish_leave();
+        }
+        (!buf.is_empty()).then_some(Transmit {
+            destination: Destination::Group,
+            class: SocketClass::Data,
+        })
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("buffered", self.sender.buffered() as u64);
+        each("outstanding", self.sender.outstanding() as u64);
+        each("queued", self.sender.queued() as u64);
+        each("acknowledgements", self.counters.acks);
+        each("requests", self.counters.naks);
+        each("repairs", self.counters.repairs);
+        each("duplicates", self.counters.duplicates);
+        each("junk", self.counters.junk);
+    }
+}
+
+impl Ordered for Windowed {
+    /// Accepts a `reliable` or `fifo` message. It is delivered here at once, and sent when the window has room.
+    fn submit(
+        &mut self,
+        _now: Time,
+        service: Service,
+        payload: Bytes,
+    ) -> Result<MessageId, SubmitError> {
+        let (len, max) = (payload.len(), self.config.message_max());
+        if self.stage != Stage::Member {
+            return Err(SubmitError::Leaving);
+        }
+        if !matches!(service, Service::Reliable | Service::Fifo) {
+            return Err(SubmitError::Unsupported { service });
+        }
+        if len > max {
+            return Err(SubmitError::TooLarge { len, max });
+        }
+        let queued = self.sender.queued();
+        if queued + len > self.config.queue_max && self.sender.is_waiting() {
+            self.refused = true;
+            return Err(SubmitError::Full { queued });
+        }
+        let number = self.sender.submit(service, payload.clone());
+        let id = MessageId {
+            sender: self.local,
+            number,
+        };
+        self.events.push_back(Event::Deliver(Delivery {
+            id,
+            service,
+            place: None,
+            payload,
+        }));
+        Ok(id)
+    }
+
+    fn leave(&mut self, now: Time) {
+        if self.stage == Stage::Member {
+            self.stage = Stage::Leaving;
+            self.timers
+                .set(Timer::Leave, now + self.config.leave_timeout);
+        }
+    }
+
+    fn local(&self) -> MemberId {
+        self.local
+    }
+}
+
+/// A member of a group of two, for tests and fuzzing of the format.
+pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Ordered> {
+    let windowed = Windowed::new(WindowedConfig::default(), local, rng, now);
+    Box::new(windowed.expect("the defaults are valid; a test holds it"))
+}
