@@ -3,12 +3,12 @@
 //! A figure is a list of points, each measured on the simulator, and a judge. The time of a message is from its offer
 //! until the sender knows that every receiver has it, buffer reservation included (001 section 4).
 //!
-//! - [`setup`]: systems, their parameters, and what 001 does not print.
-//! - [`sim`]: one point on the simulator.
-//! - [`compare`]: raw UDP and TCP, which 001 compares its protocols with.
-//! - [`points`]: what can be said of many points.
-//! - [`judge`]: what each figure concluded, as arithmetic.
-//! - [`plan`]: which points a figure has. [`draw`]: what to draw of them.
+//! - `setup`: systems, their parameters, and what 001 does not print.
+//! - `sim`: one point on the simulator.
+//! - `compare`: raw UDP and TCP, which 001 compares its protocols with.
+//! - `points`: what can be said of many points.
+//! - `judge`: what each figure concluded, as arithmetic.
+//! - `plan`: which points a figure has. `draw`: what to draw of them.
 //!
 //! What does not come out, and why:
 //! - Fig. 8, 11, 14: the growth from 1 to 30 receivers is 001's in milliseconds, but 001's times hold 13 to 20 ms more for
