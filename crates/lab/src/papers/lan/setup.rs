@@ -109,7 +109,7 @@ impl Duplex {
 
 impl Open {
     /// What the figures are measured with. 4 ns a byte is what memory of such machines copies at. With twice the preset's
-    /// costs ACK's 426,502 B take about 4 ms more to 30 receivers than to one, as in Fig. 8; nothing else is fitted.
+    /// costs ACK's 426,502 B take about 4 ms more to 30 receivers than to one, as in Fig. 8.
     pub(super) const DEFAULT: Self = Self {
         copy: 4,
         send_buffer: 64,
