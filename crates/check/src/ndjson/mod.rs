@@ -157,7 +157,7 @@ mod tests {
             what("\"seq\":65536", "\"seq\":null"),
             "h.ndjson:4: \"config\" and \"seq\" belong together: give both, or null for both"
         );
-        assert!(what("\"leave\"", "\"sleep\"").starts_with("h.ndjson:9: unknown variant `sleep`"));
+        assert!(what("\"leave\"", "\"sleep\"").starts_with("h.ndjson:10: unknown variant `sleep`"));
         assert_eq!(
             what("\"schema\":1", "\"schema\":2"),
             "h.ndjson:1: schema 2 is not known to this version, which reads schema 1"
