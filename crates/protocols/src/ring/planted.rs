@@ -38,12 +38,12 @@ pub enum Planted {
 
 impl Planted {
     /// Those that the swarm finds within 2,000 seeds: all but [`NoObligations`](Self::NoObligations), which needs a cut
-    /// in one instant and has a scenario of its own.
-    pub const ALL: [Self; 13] = [
+    /// in one instant and has a scenario of its own, and [`NoFreeze`](Self::NoFreeze), which needs a packet on its way
+    /// between two moments of a recovery and has a seed of its own.
+    pub const ALL: [Self; 12] = [
         Self::SafeAfterOneRound,
         Self::SafeIsAgreed,
         Self::DeliverPastGap,
-        Self::NoFreeze,
         Self::NoRewind,
         Self::DeliverAllAfterGap,
         Self::OwnSafeBorder,
@@ -85,8 +85,10 @@ impl FromStr for Planted {
     type Err = UnknownPlanted;
 
     fn from_str(word: &str) -> Result<Self, UnknownPlanted> {
+        let rare = [Self::NoFreeze, Self::NoObligations];
         Self::ALL
             .into_iter()
+            .chain(rare)
             .find(|planted| planted.name() == word)
             .ok_or(UnknownPlanted)
     }
