@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use groupcast_core::{Rng, Service};
 use groupcast_protocols::bulk::{
-    BulkConfig, Messages, MessagesConfig, NakRule, Policy, RateControl, Repair, SlowPolicy, Wanted,
+    BulkConfig, Messages, MessagesConfig, NakRule, Policy, RateControl, Repair, SlowPolicy,
 };
 use groupcast_sim::Factory;
 use groupcast_sim::swarm::{Scenario, Swarm, SwarmConfig};
@@ -30,9 +30,6 @@ pub fn bulk(options: &'static str) -> Swarm<Messages> {
 fn endpoints(scenario: &Scenario) -> Factory<Messages> {
     let settings = MessagesConfig {
         bulk: settings(scenario),
-        receivers: Wanted::Open,
-        // A leave that gives messages up breaks self-delivery; here it may take as long as they do.
-        leave_within: Duration::from_secs(120),
         ..MessagesConfig::default()
     };
     Arc::new(move |member, rng, _| {
