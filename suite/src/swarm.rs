@@ -89,7 +89,7 @@ fn settings(scenario: &Scenario) -> BulkConfig {
             NakRule::Unicast
         },
         suppression: pick(&mut rng, 0.3).then(|| Duration::from_millis(rng.range(1..50))),
-        census: Duration::from_millis(rng.range(50..300)),
+        census: Duration::from_millis(rng.range(200..400)),
         rto_max: Duration::from_millis(500),
         vanish_after: Duration::from_secs(rng.range(2..5)),
         ..BulkConfig::lan()

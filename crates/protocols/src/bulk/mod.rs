@@ -93,7 +93,7 @@ pub struct Bulk {
     receivers: BTreeMap<TransferId, Receiver>,
     /// Transfers of others that are over here, and are not offered again.
     past: VecDeque<TransferId>,
-    /// Whom it has heard of late.
+    /// Whom it knows.
     others: Others,
     /// Which transfer sends next, when several do.
     turn: u32,
@@ -112,7 +112,7 @@ macro_rules! context {
             now: $now,
             local: $bulk.local,
             config: &$bulk.config,
-            others: &$bulk.others,
+            others: &mut $bulk.others,
             rng: &mut $bulk.rng,
             outbox: &mut $bulk.outbox,
             notices: &mut $bulk.notices,

@@ -59,7 +59,7 @@ pub(super) struct Context<'a> {
     pub(super) now: Time,
     pub(super) local: MemberId,
     pub(super) config: &'a BulkConfig,
-    pub(super) others: &'a Others,
+    pub(super) others: &'a mut Others,
     pub(super) rng: &'a mut Rng,
     pub(super) outbox: &'a mut Outbox,
     pub(super) notices: &'a mut VecDeque<Notice>,

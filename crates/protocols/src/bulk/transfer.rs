@@ -43,9 +43,10 @@ pub enum Wanted {
     Members(Vec<NodeId>),
     /// Whoever registers within `census` of the first that does; nobody has after `register_within`: nobody is served.
     Open,
-    /// As [`Open`](Self::Open), and besides everybody who was heard within `vanish_after`, for whom it waits at most that
-    /// long: an announcement that is lost costs a member that is there nothing but time. Who has heard nobody for so long
-    /// (before anybody was ever heard: for `register_within`) waits for the `census` only.
+    /// As [`Open`](Self::Open), and besides everybody who is known, because anything was heard of it: an announcement that
+    /// is lost costs a member that is there nothing but time. Who does not answer within `vanish_after` is gone, and not
+    /// known any more. Who knows nobody waits for the `census` only; who has never heard anybody, for `register_within`
+    /// from its first transfer on.
     Present,
 }
 

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use groupcast_core::{Incarnation, MemberId, Time};
+use groupcast_core::{Incarnation, MemberId};
 
 use super::super::outbox::Context;
 use super::super::receiver::Life;
@@ -19,38 +19,32 @@ impl Sender {
                 known.into_iter().any(|member| member.node == *node)
             }),
             Wanted::Open => false,
-            Wanted::Present => self.counted && self.silent_until(context).is_none(),
+            Wanted::Present => self.counted && !self.is_anybody_silent(context),
         }
     }
 
-    /// When the last of those who were heard of late, and have not answered, is to be given up.
-    fn silent_until(&self, context: &Context<'_>) -> Option<Time> {
-        let answered = |member: &MemberId| {
-            self.peers.contains_key(member) || self.settled.contains_key(member)
-        };
-        let silence = context.config.vanish_after;
-        let present = context.others.present(context.now, silence);
-        let silent = present.filter(|(member, _)| !answered(member));
-        // Who is heard, but does not hear, holds up nobody for longer.
-        let limit = self.announced + silence;
-        let until = silent.map(|(_, until)| until.min(limit)).max();
-        until.filter(|until| *until > context.now)
+    /// Whether somebody who is known has not answered yet.
+    fn is_anybody_silent(&self, context: &Context<'_>) -> bool {
+        let answered =
+            |member| self.peers.contains_key(member) || self.settled.contains_key(member);
+        !context.others.known().all(answered)
     }
 
-    /// The time to register is over: begins, unless somebody is to be waited for who was heard of late, or nobody is there
-    /// yet.
+    /// The time to register is over: begins, unless somebody is to be waited for who is known, or nobody ever was.
     pub(super) fn begin_with_present(&mut self, context: &mut Context<'_>) -> Life {
         let config = context.config;
-        let waits = if self.peers.is_empty() && self.settled.is_empty() {
-            let alone = context
-                .others
-                .alone_from(config.vanish_after, config.register_within);
-            let limit = self.announced + config.register_within;
-            Some(alone.min(limit)).filter(|until| *until > context.now)
+        self.counted = !self.peers.is_empty() || !self.settled.is_empty();
+        let until = if self.is_anybody_silent(context) {
+            Some(self.announced + config.vanish_after)
+        } else if self.counted {
+            None
         } else {
-            self.counted = true;
-            self.silent_until(context)
+            context.others.lonely_until(config.register_within)
         };
+        let waits = until.filter(|until| *until > context.now);
+        if waits.is_none() && until.is_some() {
+            context.others.forget_silent(self.announced);
+        }
         match waits {
             Some(until) => {
                 self.timers.set(Timer::Begin, until);
