@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use groupcast_core::{Rng, Service};
 use groupcast_protocols::bulk::{
-    BulkConfig, Messages, MessagesConfig, NakRule, Policy, RateControl, Repair, SlowPolicy, Wanted,
+    BulkConfig, Messages, MessagesConfig, NakRule, Policy, RateControl, Repair, SlowPolicy,
 };
 use groupcast_sim::Factory;
 use groupcast_sim::swarm::{Scenario, Swarm, SwarmConfig};
@@ -30,9 +30,6 @@ pub fn bulk(options: &'static str) -> Swarm<Messages> {
 fn endpoints(scenario: &Scenario) -> Factory<Messages> {
     let settings = MessagesConfig {
         bulk: settings(scenario),
-        receivers: Wanted::Open,
-        // A leave that gives messages up breaks self-delivery; here it may take as long as they do.
-        leave_within: Duration::from_secs(120),
         ..MessagesConfig::default()
     };
     Arc::new(move |member, rng, _| {
@@ -92,7 +89,7 @@ fn settings(scenario: &Scenario) -> BulkConfig {
             NakRule::Unicast
         },
         suppression: pick(&mut rng, 0.3).then(|| Duration::from_millis(rng.range(1..50))),
-        census: Duration::from_millis(rng.range(50..300)),
+        census: Duration::from_millis(rng.range(200..400)),
         rto_max: Duration::from_millis(500),
         vanish_after: Duration::from_secs(rng.range(2..5)),
         ..BulkConfig::lan()

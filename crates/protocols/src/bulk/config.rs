@@ -118,7 +118,7 @@ pub struct BulkConfig {
     pub announce_interval: Duration,
     /// How long required receivers may take to register. Default 30 s.
     pub register_within: Duration,
-    /// How long a transfer to whoever is there waits for receivers. Default 1 s.
+    /// How long a transfer to whoever is there waits for receivers. Default 1 s. At least four `announce_interval`s.
     pub census: Duration,
     /// The shortest time-out after which a sender asks again. Default 10 ms. Too small: pauses cause repeats.
     pub rto_min: Duration,
@@ -245,6 +245,12 @@ impl BulkConfig {
         }
         if self.announce_interval.is_zero() || self.nak_interval.is_zero() {
             return refuse("announce_interval", "intervals must be above 0");
+        }
+        if self.census < self.announce_interval * 4 {
+            return refuse(
+                "census",
+                "must be at least four announce_intervals, or a lost announcement leaves out who is there",
+            );
         }
         if self.rto_min.is_zero()
             || self.rto_initial < self.rto_min

@@ -33,7 +33,8 @@ pub struct MessagesConfig {
     pub message_max: usize,
     /// Bytes of messages that may wait for their turn; a single longer one is taken when nothing waits. Default 64 MiB.
     pub queue_max: usize,
-    /// A leave waits this long for messages that were submitted before; then they are given up. Default 10 s.
+    /// A leave waits this long for messages that were submitted before; then they are given up: delivered here, and accounted
+    /// for with whoever has them by then. Default 10 s.
     pub leave_within: Duration,
 }
 
@@ -41,7 +42,7 @@ impl Default for MessagesConfig {
     fn default() -> Self {
         Self {
             bulk: BulkConfig::default(),
-            receivers: Wanted::Open,
+            receivers: Wanted::Present,
             message_max: 64 << 20,
             queue_max: 64 << 20,
             leave_within: Duration::from_secs(10),
@@ -101,7 +102,7 @@ impl Messages {
         let receivers = match &config.receivers {
             Wanted::Count(count) => *count,
             Wanted::Members(nodes) => nodes.len(),
-            Wanted::Open => 1,
+            Wanted::Open | Wanted::Present => 1,
         };
         let ring = config.bulk.policy == Policy::Ring;
         if receivers < 1
@@ -151,10 +152,25 @@ impl Messages {
             self.refused = false;
             self.events.push_back(Event::Writable);
         }
-        let over = self.queue.is_empty() || self.leaving.is_some_and(|limit| limit <= now);
-        if self.leaving.is_some() && over && !self.left {
+        if self.leaving.is_some_and(|limit| limit <= now) {
+            self.give_up(now);
+        }
+        if self.leaving.is_some() && self.queue.is_empty() && !self.left {
             self.left = true;
             self.events.push_back(Event::Left);
+        }
+    }
+
+    /// Has waited long enough for the messages that are left.
+    fn give_up(&mut self, now: Time) {
+        if let Some(sending) = &self.sending {
+            self.bulk.cancel(now, sending.id, "its sender leaves");
+            while let Some(notice) = self.bulk.poll_notice() {
+                self.handle_notice(now, notice);
+            }
+        }
+        while !self.queue.is_empty() {
+            self.account(Vec::new(), Vec::new());
         }
     }
 
@@ -208,7 +224,11 @@ impl Messages {
                     }
                 }
             }
-            Notice::Sent { .. } => self.account(),
+            Notice::Sent { .. } => {
+                if let Some(sending) = self.sending.take() {
+                    self.account(sending.complete, sending.failed);
+                }
+            }
             Notice::Announced { id, about, length } => {
                 let number = (!self.left)
                     .then(|| self.welcome(id, &about, length))
@@ -279,9 +299,9 @@ impl Messages {
         }));
     }
 
-    /// Every receiver of the message on its way is settled.
-    fn account(&mut self) {
-        let (Some(sending), Some(message)) = (self.sending.take(), self.queue.pop_front()) else {
+    /// Every receiver of the first message of the queue is settled.
+    fn account(&mut self, complete: Vec<MemberId>, failed: Vec<MemberId>) {
+        let Some(message) = self.queue.pop_front() else {
             return;
         };
         self.queued -= message.payload.len();
@@ -291,8 +311,8 @@ impl Messages {
         };
         self.events.push_back(Event::Account(Account {
             id,
-            complete: sending.complete,
-            failed: sending.failed,
+            complete,
+            failed,
         }));
         self.events.push_back(Event::Deliver(Delivery {
             id,

@@ -47,6 +47,7 @@ mod config;
 mod counters;
 mod inspect;
 mod messages;
+mod others;
 mod outbox;
 mod parity;
 mod ranges;
@@ -68,6 +69,7 @@ pub use self::config::{BulkConfig, ConfigError, NakRule, Policy, RateControl, Re
 pub use self::counters::Counters;
 pub use self::inspect::inspect;
 pub use self::messages::{Messages, MessagesConfig, build_ack, build_nak, build_ring, build_tree};
+use self::others::Others;
 use self::outbox::{Context, Outbox};
 use self::receiver::{Life, Receiver};
 use self::sender::Sender;
@@ -91,6 +93,8 @@ pub struct Bulk {
     receivers: BTreeMap<TransferId, Receiver>,
     /// Transfers of others that are over here, and are not offered again.
     past: VecDeque<TransferId>,
+    /// Whom it knows.
+    others: Others,
     /// Which transfer sends next, when several do.
     turn: u32,
     outbox: Outbox,
@@ -108,6 +112,7 @@ macro_rules! context {
             now: $now,
             local: $bulk.local,
             config: &$bulk.config,
+            others: &mut $bulk.others,
             rng: &mut $bulk.rng,
             outbox: &mut $bulk.outbox,
             notices: &mut $bulk.notices,
@@ -134,6 +139,7 @@ impl Bulk {
             senders: BTreeMap::new(),
             receivers: BTreeMap::new(),
             past: VecDeque::new(),
+            others: Others::default(),
             turn: 0,
             outbox: Outbox::default(),
             notices: VecDeque::new(),
@@ -149,6 +155,7 @@ impl Bulk {
     /// Nothing is begun then.
     pub fn send(&mut self, now: Time, transfer: Transfer) -> Result<TransferId, SendError> {
         self.check(&transfer)?;
+        self.others.begin(now);
         self.begun += 1;
         let number = self.begun;
         let id = TransferId {
@@ -173,7 +180,7 @@ impl Bulk {
         let count = match &transfer.receivers {
             Wanted::Count(count) => *count,
             Wanted::Members(nodes) => nodes.len(),
-            Wanted::Open => return Ok(()),
+            Wanted::Open | Wanted::Present => return Ok(()),
         };
         let max = self.config.receivers_max;
         if count == 0 || count > max {
@@ -389,6 +396,10 @@ impl Protocol for Bulk {
             self.counters.junk += 1;
             return;
         };
+        if from != self.local {
+            let (most, silence) = (self.config.receivers_max, self.config.vanish_after);
+            self.others.hear(now, from, most, silence);
+        }
         let id = TransferId {
             sender: from,
             number,

@@ -7,6 +7,7 @@ use groupcast_core::{Destination, MemberId, Rng, SocketClass, Time, Transmit, Tr
 
 use super::config::BulkConfig;
 use super::counters::Counters;
+use super::others::Others;
 use super::transfer::Notice;
 use super::wire::Message;
 
@@ -58,6 +59,7 @@ pub(super) struct Context<'a> {
     pub(super) now: Time,
     pub(super) local: MemberId,
     pub(super) config: &'a BulkConfig,
+    pub(super) others: &'a mut Others,
     pub(super) rng: &'a mut Rng,
     pub(super) outbox: &'a mut Outbox,
     pub(super) notices: &'a mut VecDeque<Notice>,

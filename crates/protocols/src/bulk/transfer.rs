@@ -43,6 +43,11 @@ pub enum Wanted {
     Members(Vec<NodeId>),
     /// Whoever registers within `census` of the first that does; nobody has after `register_within`: nobody is served.
     Open,
+    /// As [`Open`](Self::Open), and besides everybody who is known, because anything was heard of it: an announcement that
+    /// is lost costs a member that is there nothing but time. Who does not answer within `vanish_after` is gone, and not
+    /// known any more. Who knows nobody waits for the `census` only; who has never heard anybody, for `register_within`
+    /// from its first transfer on.
+    Present,
 }
 
 /// How a receiver takes a transfer.

@@ -294,9 +294,10 @@ impl<'a, P: Ordered> Run<'a, P> {
                     }
                     return Ok(None);
                 }
-                // A leave that began before the healing is not over yet.
+                // A leave that began before the healing is not over yet. The others' probes until then are to be delivered
+                // too: they must not fill queues.
                 Err(SubmitError::Leaving) => {
-                    self.cluster.run_for(Duration::from_millis(50));
+                    self.cluster.run_for(Duration::from_millis(500));
                     return Ok(None);
                 }
                 Err(error) => return Err(format!("host {host} refuses a probe: {error}")),

@@ -153,6 +153,7 @@ impl Sender {
             self.settle(context, from, Outcome::Failed(reason.clone()));
             return;
         }
+        self.look_for_loss(context, from, report);
         let moved = self.read_report(context, from, report);
         if report.purpose == Purpose::Ready && report.pass == self.pass {
             self.read_ready(from, report);
@@ -171,9 +172,30 @@ impl Sender {
         }
     }
 
+    /// Who has lost what it had cannot be served by this pass, which may have moved on: the next one serves it.
+    pub(super) fn look_for_loss(
+        &mut self,
+        context: &mut Context<'_>,
+        from: MemberId,
+        report: &Report,
+    ) {
+        let peer = self.peers.get_mut(&from).filter(|_| !report.aggregate);
+        let Some(peer) = peer.filter(|peer| peer.has_begun_anew(report)) else {
+            return;
+        };
+        if !self.transfer.rewindable {
+            self.drop_receiver(context, from, Outcome::Late);
+            return;
+        }
+        peer.begin_anew(context.now, report, self.stream.last_stamp());
+        // Unless it has yet to say what it needs in this pass.
+        peer.gates &= self.phase == PhaseKind::Starting && !peer.ready;
+    }
+
     /// Whether it says that anybody has more than before.
     fn read_report(&mut self, context: &mut Context<'_>, from: MemberId, report: &Report) -> bool {
         let mut moved = false;
+        let stamp = self.stream.last_stamp();
         if report.aggregate {
             // The first of a chain speaks for all of it (001 section 3).
             let Policy::Tree { height } = context.config.policy else {
@@ -189,13 +211,13 @@ impl Sender {
             let chain = at..(at + height).min(self.order.len());
             for member in &self.order[chain] {
                 if let Some(peer) = self.peers.get_mut(member) {
-                    moved |= peer.has(report.next);
+                    moved |= peer.has(report.next, stamp);
                     peer.limit = peer.limit.max(report.limit);
                 }
             }
         }
         if let Some(peer) = self.peers.get_mut(&from) {
-            moved |= peer.read(context.now, report);
+            moved |= peer.read(context.now, report, stamp);
         }
         moved
     }

@@ -10,6 +10,7 @@
 //! is demoted because it holds the others back, listens, and is served what it still misses by the next pass.
 
 mod flow;
+mod muster;
 mod peer;
 mod repair;
 mod stream;
@@ -21,7 +22,7 @@ use core::ops::Range;
 use bytes::Bytes;
 use groupcast_core::mech::estimate::Estimate;
 use groupcast_core::mech::timers::{TimerKey, Timers};
-use groupcast_core::{Destination, Incarnation, MemberId, Time};
+use groupcast_core::{Destination, MemberId, Time};
 
 use self::peer::Peer;
 use self::repair::Parities;
@@ -43,6 +44,9 @@ pub(super) struct Sender {
     id: TransferId,
     transfer: Transfer,
     phase: PhaseKind,
+    /// When it was first announced, and whether whoever is there has had the time to register.
+    announced: Time,
+    counted: bool,
     /// Receivers that are not settled, and who is.
     peers: BTreeMap<MemberId, Peer>,
     settled: BTreeMap<MemberId, bool>,
@@ -99,10 +103,16 @@ impl Sender {
         let config = context.config;
         let mut timers = Timers::default();
         timers.set(Timer::Announce, context.now);
-        timers.set(Timer::Begin, context.now + config.register_within);
+        let patience = match transfer.receivers {
+            Wanted::Present => config.census,
+            Wanted::Count(_) | Wanted::Members(_) | Wanted::Open => config.register_within,
+        };
+        timers.set(Timer::Begin, context.now + patience);
         Self {
             id,
             phase: PhaseKind::Announcing,
+            announced: context.now,
+            counted: false,
             peers: BTreeMap::new(),
             settled: BTreeMap::new(),
             pass: 0,
@@ -175,9 +185,14 @@ impl Sender {
             // A node has one life at a time: the one before is over.
             self.settle(context, former, Outcome::Vanished);
         }
+        self.look_for_loss(context, from, report);
+        if self.settled.contains_key(&from) {
+            return;
+        }
         let late = self.phase != PhaseKind::Announcing;
+        let stamp = self.stream.last_stamp();
         if let Some(peer) = self.peers.get_mut(&from) {
-            peer.read(context.now, report);
+            peer.read(context.now, report, stamp);
             if late && self.order.contains(&from) {
                 // It has missed that the pass has begun.
                 self.send_roster(context);
@@ -195,7 +210,7 @@ impl Sender {
             return;
         }
         let mut peer = Peer::new(context.now);
-        peer.read(context.now, report);
+        peer.read(context.now, report, stamp);
         self.peers.insert(from, peer);
         context.notify(Notice::Registered {
             id: self.id,
@@ -218,43 +233,11 @@ impl Sender {
                 };
             }
         }
-        if !late && self.transfer.receivers == Wanted::Open && self.peers.len() == 1 {
+        let open = matches!(self.transfer.receivers, Wanted::Open | Wanted::Present);
+        if !late && open && self.peers.len() == 1 {
             self.timers
                 .set(Timer::Begin, context.now + context.config.census);
         }
-    }
-
-    /// Whether everybody that is wanted is there.
-    fn is_complete(&self) -> bool {
-        match &self.transfer.receivers {
-            Wanted::Count(count) => self.peers.len() >= *count,
-            Wanted::Members(nodes) => nodes.iter().all(|node| {
-                let known = self.peers.keys().chain(self.settled.keys());
-                known.into_iter().any(|member| member.node == *node)
-            }),
-            Wanted::Open => false,
-        }
-    }
-
-    /// The user does not want to wait any longer.
-    pub(super) fn begin(&mut self, context: &mut Context<'_>) -> Life {
-        if self.phase != PhaseKind::Announcing {
-            return Life::Goes;
-        }
-        if let Wanted::Members(nodes) = &self.transfer.receivers {
-            let here = |node: &_| {
-                let mut known = self.peers.keys().chain(self.settled.keys());
-                known.any(|member| member.node == *node)
-            };
-            let absent: Vec<_> = nodes.iter().filter(|node| !here(node)).copied().collect();
-            for node in absent {
-                let incarnation = Incarnation(0);
-                self.settle(context, MemberId { node, incarnation }, Outcome::Absent);
-            }
-        }
-        self.timers.cancel(Timer::Begin);
-        self.begin_pass(context);
-        self.advance(context)
     }
 
     /// Takes every step that is due after something has changed.
@@ -268,7 +251,7 @@ impl Sender {
             }
             let steps = match self.phase {
                 PhaseKind::Announcing => {
-                    let complete = self.is_complete();
+                    let complete = self.is_complete(context);
                     if complete {
                         self.timers.cancel(Timer::Begin);
                         self.begin_pass(context);
@@ -491,6 +474,9 @@ impl Sender {
                 Timer::Announce => {
                     self.announce(context);
                     Life::Goes
+                }
+                Timer::Begin if self.transfer.receivers == Wanted::Present => {
+                    self.begin_with_present(context)
                 }
                 Timer::Begin => self.begin(context),
                 Timer::Retransmit => self.ask_again(context),

@@ -17,6 +17,8 @@ pub(super) struct Peer {
     pub(super) ready: bool,
     /// It has all below this packet, and takes those below the limit.
     pub(super) next: u64,
+    /// The last stamp given when that was learnt.
+    learnt_at: u64,
     pub(super) limit: u64,
     /// What it misses, as it said when it registered or a pass began.
     pub(super) needs: RangeSet,
@@ -41,6 +43,7 @@ impl Peer {
             gates: false,
             ready: false,
             next: 0,
+            learnt_at: 0,
             limit: 0,
             needs: RangeSet::default(),
             holds: false,
@@ -54,21 +57,42 @@ impl Peer {
         }
     }
 
-    /// Takes in what it says of itself; whether it has more than before.
-    pub(super) fn read(&mut self, now: Time, report: &Report) -> bool {
+    /// Takes in what it says of itself, while `stamp` is the last stamp given; whether it has more than before.
+    pub(super) fn read(&mut self, now: Time, report: &Report, stamp: u64) -> bool {
         self.heard = now;
         self.concluded |= report.status == Status::Concluded;
         self.holds |= matches!(report.status, Status::Holding | Status::Concluded);
         self.limit = self.limit.max(report.limit);
         self.count(report);
-        self.has(report.next)
+        self.has(report.next, stamp)
     }
 
-    /// It has all below `next`; whether that is more than before.
-    pub(super) fn has(&mut self, next: u64) -> bool {
+    /// It has all below `next`, as is learnt while `stamp` is the last stamp given; whether that is more than before.
+    pub(super) fn has(&mut self, next: u64, stamp: u64) -> bool {
         let more = next > self.next;
-        self.next = self.next.max(next);
+        if more {
+            self.next = next;
+            self.learnt_at = stamp;
+        }
         more
+    }
+
+    /// Whether it knows of later transmissions than when it had more: it has lost what it had, as a receiver does that took
+    /// the sender for gone and met it again.
+    pub(super) fn has_begun_anew(&self, report: &Report) -> bool {
+        report.next < self.next && report.seen > self.learnt_at
+    }
+
+    /// It has lost what it had: nothing but `report` is known of it.
+    pub(super) fn begin_anew(&mut self, now: Time, report: &Report, stamp: u64) {
+        let (gates, ready) = (self.gates, self.ready);
+        *self = Self {
+            gates,
+            ready,
+            ..Self::new(now)
+        };
+        self.read(now, report, stamp);
+        self.learnt_at = stamp;
     }
 
     /// Takes in what it says it needs of a stream of `packets` packets (`known` or a guess); up to where it told all.

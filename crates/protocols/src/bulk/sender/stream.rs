@@ -272,6 +272,11 @@ impl Stream {
         self.stamp
     }
 
+    /// The last stamp given.
+    pub(super) fn last_stamp(&self) -> u64 {
+        self.stamp
+    }
+
     /// When `stamp` was given, if that is not too long ago.
     pub(super) fn time_of(&self, stamp: u64) -> Option<Time> {
         let back = usize::try_from(self.stamp.checked_sub(stamp)?).ok()?;

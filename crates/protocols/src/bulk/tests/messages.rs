@@ -262,3 +262,44 @@ fn messages_of_several_senders_cross() {
     cluster.must("all delivered", delivered, Duration::from_secs(30));
     cluster.check();
 }
+
+#[test]
+fn receivers_that_took_the_sender_for_gone_are_served_when_it_is_back() {
+    for policy in POLICIES {
+        let config = BulkConfig {
+            policy,
+            rto_max: Duration::from_millis(200),
+            vanish_after: Duration::from_secs(1),
+            ..BulkConfig::lan()
+        };
+        let mut cluster = cluster(4, 19, config);
+        let id = cluster
+            .submit(0, Service::Fifo, payload(5_000_000))
+            .expect("there is room");
+        cluster.run_for(Duration::from_millis(70));
+        cluster.pause(0);
+        cluster.run_for(Duration::from_secs(3));
+        cluster.resume(0);
+        let delivered =
+            |cluster: &Cluster<Messages>| (0..4).all(|host| cluster.has_delivered(host, id));
+        cluster.must("delivered", delivered, Duration::from_secs(20));
+        cluster.check();
+    }
+}
+
+#[test]
+fn a_leave_delivers_and_accounts_for_what_it_gives_up() {
+    let mut cluster = cluster(2, 23, BulkConfig::lan());
+    cluster.crash(1);
+    for _ in 0..3 {
+        let submitted = cluster.submit(0, Service::Fifo, payload(1_000));
+        submitted.expect("there is room");
+    }
+    cluster.leave(0);
+    cluster.run_for(Duration::from_secs(9));
+    assert!(cluster.is_alive(0) && cluster.deliveries(0).is_empty());
+    cluster.run_for(Duration::from_secs(2));
+    assert!(!cluster.is_alive(0));
+    assert_eq!(cluster.deliveries(0).len(), 3);
+    cluster.check();
+}
