@@ -245,6 +245,7 @@ impl Testbed {
         let namespace = self.identity.switch();
         run("ip", &["netns", "add", &namespace], "")?;
         quieten(&namespace)?;
+        forward_only(&namespace)?;
         let mut script = String::new();
         for part in 0..=self.hosts {
             script.push_str(&format!(
@@ -316,5 +317,13 @@ impl Drop for Testbed {
 fn quieten(namespace: &str) -> Result<(), TestbedError> {
     let script = "for scope in all default; do \
                   [ ! -e /proc/sys/net/ipv6 ] || echo 1 > /proc/sys/net/ipv6/conf/$scope/disable_ipv6; done";
+    run("ip", &["netns", "exec", namespace, "sh", "-c", script], "").map(|_| ())
+}
+
+/// A switch has no firewall: where the kernel's bridges ask `iptables` for leave to forward, this one does not, which
+/// would cost a sixth of the processors at 1 Gb/s.
+fn forward_only(namespace: &str) -> Result<(), TestbedError> {
+    let script = "for table in arp ip ip6; do f=/proc/sys/net/bridge/bridge-nf-call-${table}tables; \
+                  [ ! -e $f ] || echo 0 > $f; done";
     run("ip", &["netns", "exec", namespace, "sh", "-c", script], "").map(|_| ())
 }

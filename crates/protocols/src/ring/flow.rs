@@ -1,10 +1,13 @@
 //! Windows that tune themselves, and what the time-outs adapt to.
 //!
-//! The personal window grows by a few packets a visit while it is what limits a visit, few packets have to be sent again and
-//! rotations are short. It shrinks by an eighth when rotations are so long that larger bursts would only add latency, and
-//! halves when more than an eighth of a rotation's packets are retransmissions, but no more often than a change takes to
-//! show; a ring that breaks halves it too. The global window, the same at all members, is what a receiver's socket
-//! buffer takes. (A share of one's own window would let a member with a small one starve.)
+//! The personal window grows while it is what limits a visit, few packets have to be sent again and rotations are short.
+//! A rotation is long enough when each member's visit takes many times as long as passing the token: larger bursts
+//! would wait in the queues of senders and switches. Near that length only those grow that have less than a fair share:
+//! where wires are the limit, unequal windows leave some of them idle, since a member's own packets do not cross the wire
+//! that leads to it. Above it the window shrinks by an eighth; it halves when more than an eighth of a rotation's packets are
+//! retransmissions. Neither happens more often than a change takes to show; a ring that breaks halves it too. The global
+//! window, the same at all members, is what a receiver's socket buffer takes. (A share of one's own window would let a
+//! member with a small one starve.)
 //!
 //! Post-token packets are three quarters of the personal window (002 III-A.1: acceleration): as many members then send at
 //! a time as keep the links busy; if all sent after the token, all would send at a time, into the buffers of one switch.
@@ -18,7 +21,7 @@ use groupcast_core::mech::estimate::{Estimate, Shortest};
 use super::config::RingConfig;
 use super::ordering::Limits;
 
-/// Least packets a visit.
+/// Least packets a visit, however long rotations are, unless the ring broke.
 const PERSONAL_MIN: u32 = 16;
 /// Least packets a visit after tokens were lost.
 const PERSONAL_LEAST: u32 = 2;
@@ -29,7 +32,9 @@ const PERSONAL_MAX: u32 = 376;
 const GROWTH: u32 = 4;
 /// Most packets of all members a rotation.
 const GLOBAL_MAX: u32 = 1024;
-/// A rotation that takes longer than this is not made longer.
+/// A rotation is long when it takes this for each member: many times what waking up for the token and passing it take.
+const VISIT_LONG: Duration = Duration::from_micros(800);
+/// A rotation of any number of members is long when it takes this.
 const ROTATION_LONG: Duration = Duration::from_millis(8);
 /// Visits that it takes until a smaller window shows in the mean rotation.
 const SETTLING: u32 = 8;
@@ -81,16 +86,17 @@ impl Flow {
         new.saturating_sub(u64::from(accelerated))
     }
 
-    /// A visit took place: `limited` by the window; the last rotation sent `fcc` packets, `retransmissions` of them
-    /// again.
-    pub(super) fn adapt(&mut self, limited: bool, fcc: u32, retransmissions: u32) {
+    /// A visit took place: `limited` by the window; the last rotation of `members` sent `fcc` packets,
+    /// `retransmissions` of them again.
+    pub(super) fn adapt(&mut self, limited: bool, members: u32, fcc: u32, retransmissions: u32) {
         if self.pinned_personal.is_some() {
             return;
         }
         self.visits_since_change = self.visits_since_change.saturating_add(1);
         let lossy = retransmissions * 8 > fcc && retransmissions > 4;
-        let slow = self.rotation.mean() > ROTATION_LONG;
-        if lossy || slow {
+        let long = VISIT_LONG.saturating_mul(members).min(ROTATION_LONG);
+        let rotation = self.rotation.mean();
+        if lossy || rotation > long && self.personal > PERSONAL_MIN {
             if self.visits_since_change >= SETTLING {
                 let least = self.personal.min(PERSONAL_MIN);
                 let less = self.personal / if lossy { 2 } else { 8 };
@@ -98,7 +104,12 @@ impl Flow {
                 self.visits_since_change = 0;
             }
         } else if limited {
-            self.personal = (self.personal + GROWTH).min(PERSONAL_MAX);
+            let growth = if rotation * 4 < long * 3 {
+                GROWTH
+            } else {
+                u32::from(self.personal * members < fcc)
+            };
+            self.personal = (self.personal + growth).min(PERSONAL_MAX);
         }
     }
 

@@ -234,6 +234,7 @@ impl Ring {
         self.counters.visits += 1;
         self.flow.adapt(
             visit.limited && !self.queue.is_empty(),
+            ring.members.len() as u32,
             fcc,
             retransmissions,
         );

@@ -218,8 +218,9 @@ impl Ring {
             // From now on others may install the ring and rely on this member to deliver (Totem's obligation set).
             self.obligations = self.obligations.union(recovery.bound);
         }
+        let members = recovery.ring.members.len() as u32;
         self.flow
-            .adapt(visit.limited && backlog > 0, fcc, retransmissions);
+            .adapt(visit.limited && backlog > 0, members, fcc, retransmissions);
         let deaf = recovery
             .ring
             .cannot_receive(now, &token, self.config.fail_to_receive);
