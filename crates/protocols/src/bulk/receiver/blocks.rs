@@ -1,6 +1,7 @@
 //! Blocks that miss packets: what is here of them, data and parity, until it is enough to restore the rest.
 
 use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -21,7 +22,10 @@ pub(super) struct Blocks {
 #[derive(Debug, Default)]
 struct Block {
     data: BTreeMap<u64, Bytes>,
+    /// Of Reed–Solomon, by index.
     parity: BTreeMap<u16, Bytes>,
+    /// The sum of all packets.
+    sum: Option<Bytes>,
 }
 
 impl Blocks {
@@ -56,12 +60,16 @@ impl Blocks {
 
     /// Keeps parity packet `index` of the block that begins with `first` and has `count` packets.
     pub(super) fn keep_parity(&mut self, first: u64, index: u16, body: Bytes) {
+        let known = index == parity::XOR || u64::from(index) < self.size;
         let fits = first.is_multiple_of(self.size) && body.len() == parity::shard_len(self.packet);
-        if fits
-            && u64::from(index) < self.size
+        if known
+            && fits
             && let Some(block) = self.block(first)
         {
-            block.parity.insert(index, body);
+            match index {
+                parity::XOR => block.sum = Some(body),
+                index => _ = block.parity.insert(index, body),
+            }
         }
     }
 
@@ -81,7 +89,14 @@ impl Blocks {
 
     /// The packets of the block that begins with `first` and has `count` packets which can be restored now.
     pub(super) fn restore(&self, first: u64, count: usize) -> Option<Vec<(u64, Bytes)>> {
-        let Block { data, parity } = self.kept.get(&first)?;
+        let Block { data, parity, sum } = self.kept.get(&first)?;
+        if let Some(sum) = sum
+            && data.len() + 1 == count
+        {
+            let missing = (first..).find(|number| !data.contains_key(number))?;
+            let others = data.values().chain([sum]).map(|body| &body[..]);
+            return Some(vec![(missing, parity::xor(others, self.packet))]);
+        }
         if data.len() + parity.len() < count || data.len() >= count {
             return None;
         }
@@ -100,7 +115,7 @@ impl Blocks {
         )
     }
 
-    /// The blocks that have parity: their first packets, and how much.
+    /// The blocks that have parity for several losses: their first packets, and how much.
     pub(super) fn parities(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
         let blocks = self.kept.iter();
         blocks.filter_map(|(first, block)| {
@@ -116,7 +131,8 @@ impl Blocks {
 
     /// Bytes of parity that are kept: data belongs to the user's share.
     pub(super) fn buffered(&self) -> u64 {
-        let parity = self.kept.values().map(|block| block.parity.len());
+        let of_block = |block: &Block| block.parity.len() + usize::from(block.sum.is_some());
+        let parity = self.kept.values().map(of_block);
         (parity.sum::<usize>() * self.packet) as u64
     }
 }

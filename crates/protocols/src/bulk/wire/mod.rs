@@ -6,7 +6,7 @@
 //! | kind | from | after kind and number |
 //! |---|---|---|
 //! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again; index (2): 0; stamp (8); packet number (8); bytes of the stream |
-//! | 8 parity | sender | as data: index of the parity packet; number of the first packet of its block; parity |
+//! | 8 parity | sender | as data: index of the parity packet, or 65535 for the sum of the block; number of the first packet of its block; parity |
 //! | 2 announce | sender | policy (1), its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); description |
 //! | 3 start | sender | pass (2), flags (1): 1 answer, 2 data comes from the start; receivers in all (2), first (2), count (2), members (16 each) |
 //! | 4 report | receiver | see [`Report`] |
@@ -107,7 +107,7 @@ impl Message {
                 writer.put(&data.header.encode()).put(&data.body);
             }
             Self::Announce(announce) => {
-                handshake::put_announce(writer.u8(2).u32(transfer), announce)
+                handshake::put_announce(writer.u8(2).u32(transfer), announce);
             }
             Self::Start(start) => handshake::put_start(writer.u8(3).u32(transfer), start),
             Self::Report(report) => report::put_report(writer.u8(4).u32(transfer), report),
