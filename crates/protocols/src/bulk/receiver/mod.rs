@@ -203,6 +203,7 @@ impl Receiver {
             && let State::Registering(store) = core::mem::replace(&mut self.state, State::Announced)
         {
             self.state = State::Receiving(store);
+            context.notify(Notice::Enrolled { id: self.id });
         }
         if start.answer {
             self.report(context, Purpose::Ready, false);
