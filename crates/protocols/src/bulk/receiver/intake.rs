@@ -68,7 +68,7 @@ impl Receiver {
         let before = store.next();
         let end = header.number + blocks.size();
         let end = store.packets().unwrap_or(u64::MAX).min(end);
-        if (header.number..end).any(|number| !store.has(number)) {
+        if !store.has_all(header.number..end) {
             // Parity comes when all of its block was sent.
             self.top = self.top.max(end);
             blocks.keep_parity(header.number, index, body);
@@ -101,7 +101,7 @@ impl Receiver {
                 any = true;
             }
         }
-        let complete = (first..first + count).all(|number| store.has(number));
+        let complete = store.has_all(first..first + count);
         blocks.forget(store.next(), complete.then_some(first));
         any
     }
