@@ -238,23 +238,17 @@ impl Sender {
     /// Has `count` more parity packets of a block sent; false if there are not as many.
     fn demand(&mut self, first: u64, count: usize) -> bool {
         let known = self.parities.blocks.get(&first);
-        let made = match known.is_none_or(|block| block.parity.is_empty()) {
-            true => match self.whole_block(first) {
-                Some(bodies) => parity::encode(bodies.into_iter(), self.packet),
-                None => return false,
-            },
-            false => Vec::new(),
+        let (made, sent) = known.map_or((0, 0), |block| (block.parity.len(), block.sent.len()));
+        let end = sent + count;
+        let Some(bodies) = self.whole_block(first).filter(|all| end <= all.len()) else {
+            return false;
         };
+        let more = parity::encode(&bodies, made..end.max(made), self.packet);
         let block = self.parities.blocks.entry(first).or_default();
-        if block.parity.is_empty() {
-            block.parity = made;
-        }
+        block.parity.extend(more);
         if let Some((_, None)) = block.sum {
             // Somebody misses more than it restores.
             block.sum = None;
-        }
-        if block.sent.len() + count > block.parity.len() {
-            return false;
         }
         block.due = block.due.max(count);
         true
@@ -271,8 +265,9 @@ impl Sender {
         }
         let worst = self.gating().map(|peer| peer.loss).fold(0.0, f64::max);
         if worst >= PROACTIVE_MIN {
-            let count = (self.stream.block_end(first) - first) as f64 * worst;
-            self.demand(first, count as usize);
+            // So many are lost, and of the parity the same share.
+            let lost = (self.stream.block_end(first) - first) as f64 * worst;
+            self.demand(first, (lost / (1.0 - worst).max(0.5)) as usize);
         }
     }
 }

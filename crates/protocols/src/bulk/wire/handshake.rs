@@ -53,6 +53,9 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         return Err(reader.invalid("packet size", u64::from(packet)));
     }
     let block = reader.u16("block")?;
+    if block > BulkConfig::BLOCK_MAX {
+        return Err(reader.invalid("block", u64::from(block)));
+    }
     let length = reader.varint("length")?.checked_sub(1);
     if length.is_some_and(|length| length > NUMBER_MAX) {
         return Err(reader.invalid("length", NUMBER_MAX));
