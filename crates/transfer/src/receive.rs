@@ -352,10 +352,20 @@ impl Service {
                 match done {
                     Done::Prepared(held) => self.prepared(id, held, tell),
                     Done::Consumed(bytes) => self.host.bulk().consumed(now, id, bytes),
+                    Done::Written(chunk) => self.written(now, id, chunk),
                     Done::Published => self.published(id, tell),
                     Done::Failed(reason) => self.failed(id, &reason, tell),
                 }
             }
+        }
+    }
+
+    /// A chunk is written: its memory is used again.
+    fn written(&mut self, now: Time, id: TransferId, chunk: Vec<u8>) {
+        self.host.bulk().consumed(now, id, chunk.len() as u64);
+        let incoming = self.transfers.get_mut(&id);
+        if let Some(assembler) = incoming.and_then(|one| one.assembler.as_mut()) {
+            assembler.recycle(chunk);
         }
     }
 
