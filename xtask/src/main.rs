@@ -27,7 +27,8 @@ Usage: cargo xtask TASK [OPTIONS]
   arrows               check which crate names which, and that core and protocols stay no_std
   swarm --seeds A..B [--jobs N] [...]
                        run the simulator's swarm over seeds; options go through to it
-  soak [...]           run the long live test; options go through to it
+  soak [WHAT] [...]    run the long live tests, or one of failover, exclusion, forged, transfer, files, small-files
+                       and shares; options go through (files: --rounds N --seed N)
   bench [...]          measure the ring with 3, 5 and 8 hosts, sealed and in clear; options go through
                        to `groupcast bench ring`
   fuzz [TARGET [--seconds N] [...]]

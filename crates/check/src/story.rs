@@ -9,6 +9,7 @@
 //! a deliver a1 1a:7            (service and digest: as submitted before in the story)
 //! a regular 1a abc             a transitional 1a ab
 //! a view GROUP VIEW x,y        a gap b 3 5        a leave        a crash
+//! b enrolled a1                (a will account for b)
 //! a account a1 bc d            (complete at b and c, failed at d; - for nobody)
 //! ```
 
@@ -191,6 +192,7 @@ fn observation(
             view: (*view).to_owned(),
             members: members.split(',').map(str::to_owned).collect(),
         },
+        ("enrolled", [id]) => Observation::Enrolled { id: message(id) },
         ("account", [id, complete, failed]) => {
             let list = |members: &&str| letters(members.trim_start_matches('-'));
             Observation::Account {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use groupcast_core::Service;
 use groupcast_lab::Link;
+use groupcast_lab::bench::bulk::report::BulkReport;
+use groupcast_lab::bench::bulk::{self, BulkOptions};
 use groupcast_lab::bench::report::{Rate, RingReport};
 use groupcast_lab::bench::ring::{self, RingOptions, Windows};
 use groupcast_lab::bench::{BenchError, WORKER, work};
@@ -28,6 +30,8 @@ pub(crate) struct Args {
 enum What {
     /// The ring: every host sends and receives, beside the raw multicast limit of the same network
     Ring(Ring),
+    /// A file to many receivers, beside the raw multicast limit of the same network, TCP and other distributors
+    Bulk(Bulk),
     /// What this machine charges for system calls, packets and bytes, as the simulator takes it
     Calibrate {
         /// Print the result as one JSON object
@@ -76,6 +80,60 @@ struct Ring {
 }
 
 #[derive(clap::Args)]
+struct Bulk {
+    /// Receivers, each on a host of its own
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..HOSTS_MAX as i64))]
+    receivers: u8,
+    /// Bytes of the file
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = clap::value_parser!(u64).range(1..=bulk::SIZE_MAX))]
+    size: u64,
+    /// Percent of the frames that reach a receiver and are lost, at random
+    #[arg(long, value_name = "PCT", default_value = "0", value_parser = permille)]
+    loss: u16,
+    /// The wires: none (as fast as the processors copy), 100mbit or 1gbit
+    #[arg(long, value_name = "LINK", default_value_t = Link::Unlimited)]
+    link: Link,
+    /// Whether groupcast has a key; the others never have one
+    #[arg(long, value_enum, default_value_t = Encrypt::On)]
+    encrypt: Encrypt,
+    /// groupcast's protocol, as `groupcast send` takes it
+    #[arg(long, value_name = "P", default_value = "auto", value_parser = ["auto", "ack", "nak", "ring", "tree"])]
+    protocol: String,
+    /// Beside whom, or none. tcp is built in; the others are Debian packages, which are named if they are missing
+    #[arg(
+        long,
+        value_name = "PEER,...",
+        value_delimiter = ',',
+        default_value = "tcp",
+        value_enum
+    )]
+    peers: Vec<PeerName>,
+    /// Runs of everything; medians are printed
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]
+    runs: u8,
+    /// After so many seconds an attempt has failed
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    limit: u32,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum PeerName {
+    /// Nobody
+    None,
+    /// TCP to each receiver: one after the other, and to all at once
+    Tcp,
+    /// UFTP
+    Uftp,
+    /// udpcast
+    Udpcast,
+    /// NORM
+    Norm,
+}
+
+#[derive(clap::Args)]
 struct Truth {
     /// Measurements of each load; their median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
@@ -110,6 +168,13 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         What::Ring(ring) => {
             let report = ring.measure().map_err(|error| explain(&error))?;
             print(&report, ring.json).map_err(Failure::failed)?;
+        }
+        What::Bulk(bulk) => {
+            let report = bulk.measure().map_err(|error| explain(&error))?;
+            print(&report, bulk.json).map_err(Failure::failed)?;
+            if !report.is_complete() {
+                return Ok(ExitCode::FAILURE);
+            }
         }
         What::Calibrate { json } => {
             let calibration = executable()
@@ -147,6 +212,30 @@ impl Ring {
             windows: Windows::default(),
         };
         ring::run(&options, &executable)
+    }
+}
+
+impl Bulk {
+    fn measure(&self) -> Result<BulkReport, BenchError> {
+        let peer = |name: &PeerName| match name {
+            PeerName::None => None,
+            PeerName::Tcp => Some(bulk::Peer::Tcp),
+            PeerName::Uftp => Some(bulk::Peer::Uftp),
+            PeerName::Udpcast => Some(bulk::Peer::Udpcast),
+            PeerName::Norm => Some(bulk::Peer::Norm),
+        };
+        let options = BulkOptions {
+            receivers: usize::from(self.receivers),
+            size: self.size,
+            loss_permille: self.loss,
+            link: self.link,
+            encrypt: self.encrypt == Encrypt::On,
+            protocol: self.protocol.clone(),
+            peers: self.peers.iter().filter_map(peer).collect(),
+            runs: usize::from(self.runs),
+            limit: Duration::from_secs(self.limit.into()),
+        };
+        bulk::run(&options, &executable()?)
     }
 }
 
@@ -189,6 +278,14 @@ fn explain(error: &BenchError) -> Failure {
     }
 }
 
+/// A share in percent, as so many of 1,000.
+fn permille(text: &str) -> Result<u16, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if (0.0..=90.0).contains(&percent) => Ok((percent * 10.0).round() as u16),
+        _ => Err("must be a number of percent from 0 to 90".to_owned()),
+    }
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let wrong = "must be a number of seconds from 0.1 to 3600";
     match text.parse() {
@@ -219,6 +316,10 @@ mod tests {
         assert!(parse("ring --mode library").is_ok());
         assert!(parse("truth --runs 3 --duration 1 --json").is_ok());
         assert!(parse("calibrate --json").is_ok());
+        assert!(
+            parse("bulk --receivers 7 --size 1000 --loss 0.5 --peers tcp,uftp --runs 3").is_ok()
+        );
+        assert!(parse("bulk --peers none --protocol ring --limit 10 --json").is_ok());
         for line in [
             "ring --mode kernel",
             "ring --hosts 1",
@@ -230,7 +331,11 @@ mod tests {
             "ring --encrypt maybe",
             "truth --runs 0",
             "calibrate 3",
-            "bulk",
+            "bulk --receivers 64",
+            "bulk --size 0",
+            "bulk --loss 95",
+            "bulk --peers rsync",
+            "bulk --protocol total",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -15,6 +15,12 @@ pub enum Event {
     Deliver(Delivery),
     /// A configuration is installed.
     Configuration(Configuration),
+    /// The sender of a message counts this member among its receivers: it will account for it. Only protocols that account
+    /// for their receivers tell it; maybe more than once a message.
+    Enrolled {
+        /// Which message.
+        id: MessageId,
+    },
     /// It is settled what became of a message of this member's own at every receiver.
     Account(Account),
     /// Messages are lost to this member for good. Only protocols that promise to say so, not to prevent it, have gaps.
@@ -96,7 +102,7 @@ pub struct Configuration {
     pub left: Vec<MemberId>,
 }
 
-/// What became of a message at every receiver that took part or was required. Only protocols that account for their
+/// What became of a message at every receiver that took part ([`Event::Enrolled`]) or was required. Only protocols that account for their
 /// receivers tell it (bulk), at the sender, once a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {

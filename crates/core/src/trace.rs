@@ -72,6 +72,11 @@ pub enum Observation {
         /// In ascending order.
         members: Vec<MemberId>,
     },
+    /// The member learned that it is one of the receivers that a message's sender will account for.
+    Enrolled {
+        /// Which.
+        id: MessageId,
+    },
     /// The member learned what became of a message of its own at every receiver.
     Account {
         /// Which.
@@ -118,6 +123,7 @@ impl Observation {
                 id: *id,
                 members: members.clone(),
             }),
+            Event::Enrolled { id } => Some(Self::Enrolled { id: *id }),
             Event::Account(Account {
                 id,
                 complete,

@@ -93,6 +93,10 @@ impl TraceHash {
                 let all = complete.iter().chain(failed);
                 all.for_each(|member| self.member(*member));
             }
+            Observation::Enrolled { id } => {
+                self.absorb(10);
+                self.message(*id);
+            }
             Observation::Gap(gap) => {
                 self.absorb(9);
                 self.member(gap.sender);

@@ -10,6 +10,8 @@ use crate::about::{Layout, Piece};
 pub(crate) struct Assembler {
     layout: Layout,
     open: BTreeMap<Piece, Open>,
+    /// Memory of pieces that were written, to be filled again: fresh memory costs a page fault every 4 KiB.
+    spare: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -19,10 +21,21 @@ struct Open {
 }
 
 impl Assembler {
+    /// Spare pieces that are kept.
+    const SPARE_MAX: usize = 8;
+
     pub(crate) fn new(layout: Layout) -> Self {
         Self {
             layout,
             open: BTreeMap::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// The memory of a piece that is done with.
+    pub(crate) fn recycle(&mut self, bytes: Vec<u8>) {
+        if self.spare.len() < Self::SPARE_MAX {
+            self.spare.push(bytes);
         }
     }
 
@@ -40,9 +53,12 @@ impl Assembler {
             let len = (range.end - range.start) as usize;
             let part;
             (part, bytes) = bytes.split_at(bytes.len().min(len - at));
-            let open = self.open.entry(piece).or_insert_with(|| Open {
-                bytes: vec![0; len],
-                filled: 0,
+            let spare = &mut self.spare;
+            let open = self.open.entry(piece).or_insert_with(|| {
+                // What is in it is overwritten: a piece is whole when each of its bytes has come.
+                let mut bytes = spare.pop().unwrap_or_default();
+                bytes.resize(len, 0);
+                Open { bytes, filled: 0 }
             });
             open.bytes[at..at + part.len()].copy_from_slice(part);
             open.filled += part.len();
@@ -75,9 +91,14 @@ mod tests {
             let mut pieces = BTreeMap::new();
             for offset in &offsets {
                 let end = (offset + 1000).min(stream.len());
+                let mut done = Vec::new();
                 assembler.add(*offset as u64, &stream[*offset..end], |piece, bytes| {
-                    pieces.insert(piece, bytes);
+                    done.push((piece, bytes));
                 });
+                for (piece, bytes) in done {
+                    pieces.insert(piece, bytes.clone());
+                    assembler.recycle(bytes);
+                }
             }
             let whole: Vec<u8> = pieces.into_values().flatten().collect();
             assert!(whole == stream);

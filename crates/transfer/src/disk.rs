@@ -44,6 +44,8 @@ pub(crate) enum Done {
     Prepared(Vec<Range<u64>>),
     /// So many bytes that it was given are done with.
     Consumed(u64),
+    /// This chunk is written.
+    Written(Vec<u8>),
     /// Everything is in place.
     Published,
     /// It cannot go on: why. Nothing was put in place.
@@ -190,8 +192,9 @@ impl Worker {
                     self.tell.tell(Done::Consumed(bytes.len() as u64 + written));
                 }
                 Job::Chunk(index, bytes) => {
-                    let written = files.write(index, bytes)?;
-                    self.tell.tell(Done::Consumed(written));
+                    if let Some(chunk) = files.write(index, bytes)? {
+                        self.tell.tell(Done::Written(chunk));
+                    }
                 }
                 Job::Publish => {
                     files.publish()?;

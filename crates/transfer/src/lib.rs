@@ -11,6 +11,9 @@
 //! - `spool.rs`, `stage.rs`, `beneath.rs`: what is kept for resuming, the staging tree, the moves into place.
 //! - `host.rs`: the endpoint on real sockets.
 //!
+//! A program that distributes files needs nothing else: the settings of the protocol ([`bulk::BulkConfig`]), outcomes and
+//! keys are re-exported. `examples/distribute.rs` is one.
+//!
 //! It deliberately leaves to others: options, key files, terminals (the command line). `docs/files.md` is for users.
 
 mod about;
@@ -30,6 +33,9 @@ mod scratch;
 mod send;
 mod spool;
 mod stage;
+
+pub use groupcast_net::{Key, KeyError};
+pub use groupcast_protocols::bulk;
 
 pub use self::content::ReadError;
 pub use self::host::{Link, TransferError};

@@ -352,10 +352,20 @@ impl Service {
                 match done {
                     Done::Prepared(held) => self.prepared(id, held, tell),
                     Done::Consumed(bytes) => self.host.bulk().consumed(now, id, bytes),
+                    Done::Written(chunk) => self.written(now, id, chunk),
                     Done::Published => self.published(id, tell),
                     Done::Failed(reason) => self.failed(id, &reason, tell),
                 }
             }
+        }
+    }
+
+    /// A chunk is written: its memory is used again.
+    fn written(&mut self, now: Time, id: TransferId, chunk: Vec<u8>) {
+        self.host.bulk().consumed(now, id, chunk.len() as u64);
+        let incoming = self.transfers.get_mut(&id);
+        if let Some(assembler) = incoming.and_then(|one| one.assembler.as_mut()) {
+            assembler.recycle(chunk);
         }
     }
 
@@ -428,7 +438,7 @@ impl Service {
         tell(ReceiveEvent::Failed {
             transfer: &incoming.described,
             reason,
-            kept: incoming.content_id().is_some(),
+            kept: is_kept(self.spool.as_deref(), incoming),
         });
         self.transfers.remove(&id);
     }
@@ -454,14 +464,17 @@ impl Service {
         let reason = match failure {
             Failure::Cancelled(reason) => format!("its sender gave up: {reason}"),
             Failure::Lost => "its sender is not heard any more".into(),
-            Failure::Dropped => "this receiver was too slow or too late".into(),
+            Failure::Dropped => {
+                "its sender gave this receiver up: too slow, too late, or another one has its name"
+                    .into()
+            }
             other => format!("{other:?}"),
         };
         self.totals.failed += 1;
         tell(ReceiveEvent::Failed {
             transfer: &incoming.described,
             reason: &reason,
-            kept: incoming.content_id().is_some() && !is_gone,
+            kept: !is_gone && is_kept(self.spool.as_deref(), &incoming),
         });
     }
 
@@ -519,6 +532,12 @@ impl Incoming {
             Piece::Chunk(index) => disk.ask(Job::Chunk(index, bytes)),
         });
     }
+}
+
+/// Whether something of a transfer is there for the next attempt.
+fn is_kept(spool: Option<&Spool>, incoming: &Incoming) -> bool {
+    let folder = spool.zip(incoming.content_id());
+    folder.is_some_and(|(spool, content)| spool.folder(&content).is_there())
 }
 
 /// What a pipe's file is called: the last part of its label.

@@ -135,16 +135,18 @@ impl ReceivedFiles {
         self.writing = Some(Writing { stage, journal });
         let mut written = 0;
         for (index, chunk) in std::mem::take(&mut self.early) {
-            written += self.write(index, chunk)?;
+            written += self
+                .write(index, chunk)?
+                .map_or(0, |chunk| chunk.len() as u64);
         }
         Ok(written)
     }
 
-    /// A chunk arrived, its hash included. How many bytes of it are done with.
-    pub(crate) fn write(&mut self, index: u64, chunk: Vec<u8>) -> Result<u64, String> {
+    /// A chunk arrived, its hash included. It is given back when it is done with; before the manifest is here, it is kept.
+    pub(crate) fn write(&mut self, index: u64, chunk: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
         let Some(writing) = &mut self.writing else {
             self.early.push((index, chunk));
-            return Ok(0);
+            return Ok(None);
         };
         let (bytes, hash) = chunk.split_at(chunk.len().saturating_sub(HASH as usize));
         let found = blake3::hash(bytes);
@@ -158,7 +160,7 @@ impl ReceivedFiles {
             .write_chunk(index, bytes)
             .map_err(|error| error.to_string())?;
         writing.journal.append(index, &found).map_err(kept)?;
-        Ok(chunk.len() as u64)
+        Ok(Some(chunk))
     }
 
     /// Everything has arrived: puts it in place, and leaves nothing behind.

@@ -157,8 +157,9 @@ struct Sender {
     settled: Vec<(MemberId, String, Outcome)>,
     begun: Option<Instant>,
     shown: Time,
-    /// What was known just before the transfer was forgotten.
-    last: Option<Progress>,
+    /// Bytes of the stream: all of them, or those that were read so far.
+    length: Option<u64>,
+    read: u64,
     report: Option<Report>,
     stopped: bool,
     failure: Option<TransferError>,
@@ -206,12 +207,13 @@ impl Sender {
                 Wanted::Members(ids.collect())
             }
         };
+        let length = match content {
+            Content::Files { layout, .. } => Some(layout.len()),
+            Content::Pipe => None,
+        };
         let transfer = Transfer {
             about: about.encode(),
-            length: match content {
-                Content::Files { layout, .. } => Some(layout.len()),
-                Content::Pipe => None,
-            },
+            length,
             rewindable: matches!(source, Source::Files(_)),
             receivers,
             confirm: true,
@@ -228,7 +230,8 @@ impl Sender {
             settled: Vec::new(),
             begun: None,
             shown: now,
-            last: None,
+            length,
+            read: 0,
             report: None,
             stopped: false,
             failure: None,
@@ -285,11 +288,10 @@ impl Sender {
     }
 
     fn conclude(&mut self) -> Report {
-        let last = self.last.take();
         let counters = self.host.bulk().counters();
         Report {
             receivers: by_name(std::mem::take(&mut self.settled)),
-            bytes: last.map_or(0, |last| last.length.unwrap_or(last.position)),
+            bytes: self.length.unwrap_or(self.read),
             packets: counters.packets_sent,
             repeated: counters.packets_repeated,
             took: self.begun.map(|begun| begun.elapsed()).unwrap_or_default(),
@@ -320,9 +322,11 @@ impl Sender {
                     bytes.truncate(usize::try_from(room).unwrap_or(usize::MAX));
                     offered += bytes.len();
                     // The transfer may end with any offer; its notices say so.
+                    let len = bytes.len() as u64;
                     if self.host.bulk().offer(now, self.id, bytes).is_err() {
                         break;
                     }
+                    self.read += len;
                 }
                 Supply::Wait => break,
                 Supply::End => {
@@ -355,7 +359,6 @@ impl Sender {
                 names: &names,
             });
         }
-        self.last = Some(progress);
     }
 }
 

@@ -172,6 +172,11 @@ impl Folder {
         fs::write(self.path.join("manifest"), manifest)
     }
 
+    /// Whether anything is kept.
+    pub(crate) fn is_there(&self) -> bool {
+        self.path.exists()
+    }
+
     /// The staging tree.
     pub(crate) fn tree(&self) -> io::Result<Root> {
         let path = self.path.join("tree");

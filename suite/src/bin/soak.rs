@@ -1,7 +1,7 @@
 //! The long live runs: what takes minutes, beside the live tests that take seconds.
 //!
-//! `cargo xtask soak [failover|exclusion|forged|transfer|all] [options]`, as root. Prints a table, and last one line of
-//! JSON; exit 1 if anything is not as promised.
+//! `cargo xtask soak [failover|exclusion|forged|transfer|files|small-files|shares|all] [options]`, as root. Prints a table,
+//! and last one line of JSON; exit 1 if anything is not as promised.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,6 +9,9 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use groupcast_lab::Testbed;
 use groupcast_suite::live::failover::{self, Fault, median_and_max};
+use groupcast_suite::live::files::faults::{Plan, Soak};
+use groupcast_suite::live::files::shares::{self, Shared};
+use groupcast_suite::live::files::small;
 use groupcast_suite::live::forged::{self, Attack};
 use groupcast_suite::live::{Outcome, exclusion, transfer};
 use serde_json::{Value, json};
@@ -17,6 +20,10 @@ use serde_json::{Value, json};
 const FAILOVER_MEDIAN: Duration = Duration::from_millis(400);
 /// All of them must be below this.
 const FAILOVER_WORST: Duration = Duration::from_secs(1);
+/// Small files may take so many times as long as one file of the same size.
+const SMALL_FILES_MAX: f64 = 2.0;
+/// No flow may get more than this many times its fair share of a link, nor less than the share divided by it.
+const UNFAIRNESS_MAX: f64 = 2.0;
 
 /// Long live runs of groupcast in network namespaces.
 #[derive(Parser)]
@@ -37,6 +44,18 @@ struct Options {
     /// Altered datagrams a second
     #[arg(long, default_value_t = 15_000)]
     rate: u64,
+    /// Transfers of files to interrupt
+    #[arg(long, default_value_t = 200)]
+    rounds: u64,
+    /// What is sent, and what happens to it: the first round's seed; each further round's is one more
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Small files to send
+    #[arg(long, default_value_t = 100_000)]
+    files: usize,
+    /// How long the shares of a link are counted, in seconds
+    #[arg(long, default_value_t = 20.0)]
+    seconds: f64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -49,6 +68,12 @@ enum What {
     Forged,
     /// A text through 3 and 5 hosts at 0, 1, 5 and 20 % loss
     Transfer,
+    /// Transfers of files with processes killed and networks cut: resumed, all is complete
+    Files,
+    /// Many small files beside one of the same size
+    SmallFiles,
+    /// Two transfers and a TCP flow on one link
+    Shares,
     /// All of it
     All,
 }
@@ -57,13 +82,28 @@ enum What {
 type Run = fn(&Options) -> Outcome<Value>;
 
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [shares::TCP, direction, address] =
+        &words.iter().map(String::as_str).collect::<Vec<_>>()[..]
+    {
+        return match shares::tcp_end(direction, address) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let options = Options::parse();
     if let Err(reason) = Testbed::available() {
         eprintln!("cannot soak: {reason}");
         return ExitCode::FAILURE;
     }
-    let runs: [(What, &str, Run); 4] = [
+    let runs: [(What, &str, Run); 7] = [
         (What::Transfer, "transfer", run_transfer),
+        (What::Files, "files", run_files),
+        (What::SmallFiles, "small_files", run_small_files),
+        (What::Shares, "shares", run_shares),
         (What::Failover, "failover", run_failover),
         (What::Forged, "forged", run_forged),
         (What::Exclusion, "exclusion", run_exclusion),
@@ -171,4 +211,111 @@ fn run_exclusion(options: &Options) -> Outcome<Value> {
         "exclusions": report.exclusions,
         "unexplained": report.unexplained,
     }))
+}
+
+fn run_files(options: &Options) -> Outcome<Value> {
+    let mut soak = Soak::new()?;
+    let (mut times, mut sends, mut hits, mut kept) = (Vec::new(), 0, 0, 0);
+    for seed in options.seed..options.seed + options.rounds {
+        let plan = Plan::of(seed);
+        let faults: Vec<String> = plan
+            .faults
+            .iter()
+            .map(|(at, fault)| format!("{:.2} s {fault}", at.as_secs_f64()))
+            .collect();
+        print!(
+            "seed {seed}: {:.1} MB at {} Mb/s, {} of 1,000 lost: {}",
+            plan.bytes as f64 * 1e-6,
+            plan.rate.map_or("auto".into(), |rate| rate.to_string()),
+            plan.loss,
+            faults.join(", ")
+        );
+        let round = soak.round(&plan, seed).map_err(|error| {
+            println!();
+            format!("{error}; again: --seed {seed} --rounds 1")
+        })?;
+        println!(
+            ": {} hit, {} sends, {:.1} s",
+            round.hits,
+            round.sends,
+            round.took.as_secs_f64()
+        );
+        times.push(round.took);
+        sends += round.sends;
+        hits += round.hits;
+        kept += round.kept;
+    }
+    soak.end()?;
+    let (median, worst) = median_and_max(&times);
+    println!(
+        "{} rounds, {hits} faults in time, {sends} transfers: all complete and identical; median {:.1} s, worst {:.1} s",
+        options.rounds,
+        median.as_secs_f64(),
+        worst.as_secs_f64()
+    );
+    Ok(json!({
+        "rounds": options.rounds,
+        "seed": options.seed,
+        "faults": hits,
+        "transfers": sends,
+        "cleared_later": kept,
+        "median_s": median.as_secs_f64(),
+        "worst_s": worst.as_secs_f64(),
+    }))
+}
+
+fn run_small_files(options: &Options) -> Outcome<Value> {
+    let measured = small::compare(options.files, options.seed)?;
+    let (small, large) = (measured.small.as_secs_f64(), measured.large.as_secs_f64());
+    let ratio = measured.ratio();
+    println!(
+        "{} files, {:.0} MB: {small:.2} s; one file: {large:.2} s; ratio {ratio:.2}",
+        measured.files,
+        measured.bytes as f64 * 1e-6
+    );
+    match ratio <= SMALL_FILES_MAX {
+        true => Ok(json!({
+            "files": measured.files,
+            "bytes": measured.bytes,
+            "small_s": small,
+            "large_s": large,
+            "ratio": ratio,
+        })),
+        false => Err(format!("{ratio:.2} times as long as one file").into()),
+    }
+}
+
+fn run_shares(options: &Options) -> Outcome<Value> {
+    let length = Duration::from_secs_f64(options.seconds);
+    let mut rows = Vec::new();
+    let mut worst: f64 = 1.0;
+    println!(
+        "{:<7} {:>10} {:>10} {:>10} {:>11}",
+        "link", "transfer 1", "transfer 2", "TCP", "unfairness"
+    );
+    for shared in [Shared::Port, Shared::Sender] {
+        let shares = shares::measure(shared, length)?;
+        let [first, second] = shares.transfers;
+        let unfairness = shares.unfairness();
+        println!(
+            "{:<7} {first:>10.1} {second:>10.1} {:>10.1} {unfairness:>11.2}",
+            shared.name(),
+            shares.tcp
+        );
+        rows.push(json!({
+            "link": shared.name(),
+            "transfers_mbps": shares.transfers,
+            "tcp_mbps": shares.tcp,
+            "unfairness": unfairness,
+        }));
+        worst = worst.max(unfairness);
+    }
+    match worst <= UNFAIRNESS_MAX {
+        true => Ok(rows.into()),
+        false => Err(format!(
+            "a share is {worst:.1} times off what is fair: {}",
+            Value::from(rows)
+        )
+        .into()),
+    }
 }

@@ -6,6 +6,7 @@
 //! - [`eavesdrop`], [`pcap`]: what an eavesdropper has; [`forged`]: what becomes of it in an adversary's hands
 //!   (`src/bin/adversary.rs`).
 //! - [`transfer`]: a text through a lossy network; [`exclusion`]: all members flood.
+//! - [`files`]: files to many hosts, interrupted, many and small, beside other flows.
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
 //!
 //! The tests are in `tests/live_*.rs`, one behaviour a file. They are ignored unless asked for (`cargo xtask test` asks
@@ -15,6 +16,7 @@ pub mod cluster;
 pub mod eavesdrop;
 pub mod exclusion;
 pub mod failover;
+pub mod files;
 pub mod forged;
 pub mod judge;
 pub mod pcap;

@@ -9,7 +9,7 @@ mod life;
 mod stream;
 mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, Place, Service};
@@ -104,6 +104,8 @@ pub(crate) struct Account {
     pub(crate) by: MemberIx,
     /// Who has all of it.
     pub(crate) complete: Box<[MemberId]>,
+    /// Who does not, or may not.
+    pub(crate) failed: Box<[MemberId]>,
 }
 
 /// What is known about a regular configuration.
@@ -148,6 +150,9 @@ pub(crate) enum Step<'a> {
         config: ConfigIx,
         set: SetIx,
     },
+    Enrolled {
+        message: MessageIx,
+    },
     Account {
         message: MessageIx,
         complete: &'a [MemberId],
@@ -182,6 +187,8 @@ pub(crate) struct Ledger {
     transitions: BTreeMap<(ConfigIx, ConfigIx), Transition>,
     views: Views,
     accounts: BTreeMap<MessageIx, Account>,
+    /// Of each message, who said that its sender counts it among the receivers.
+    enrolled: BTreeMap<MessageIx, BTreeSet<MemberIx>>,
     deliveries: u64,
 }
 
@@ -218,6 +225,9 @@ impl Ledger {
                 kind: *kind,
                 config: self.config_ix(*id),
                 set: self.set_ix(members),
+            },
+            Observation::Enrolled { id } => Step::Enrolled {
+                message: self.message_ix(*id),
             },
             Observation::Account {
                 id,
@@ -289,12 +299,18 @@ impl Ledger {
                 self.enter_delivery(observer, message, sighting);
             }
             Step::Install { kind, config, set } => self.enter_install(observer, kind, config, set),
+            Step::Enrolled { message } => {
+                self.enrolled.entry(message).or_default().insert(observer);
+            }
             Step::Account {
-                message, complete, ..
+                message,
+                complete,
+                failed,
             } => {
                 let account = Account {
                     by: observer,
                     complete: complete.into(),
+                    failed: failed.into(),
                 };
                 let number = self.messages[message.get()].id.number;
                 life.accounted = life.accounted.max(number);
@@ -488,6 +504,12 @@ impl Ledger {
         self.accounts
             .iter()
             .map(|(message, account)| (*message, account))
+    }
+
+    /// Who said that the sender of `message` counts it among the receivers.
+    pub(crate) fn enrolled(&self, message: MessageIx) -> impl Iterator<Item = MemberId> {
+        let members = self.enrolled.get(&message).into_iter().flatten();
+        members.map(|member| self.life(*member).id)
     }
 
     pub(crate) fn views(&self) -> &Views {

@@ -38,6 +38,10 @@ pub(super) enum Line<'a> {
         config: ConfigText,
         members: Vec<MemberText>,
     },
+    Enrolled {
+        sender: MemberText,
+        number: u64,
+    },
     Account {
         sender: MemberText,
         number: u64,
@@ -120,6 +124,9 @@ impl Line<'_> {
                 },
                 id: config.0,
                 members: members_of(members),
+            },
+            Self::Enrolled { sender, number } => Observation::Enrolled {
+                id: message(sender, number),
             },
             Self::Account {
                 sender,

@@ -25,7 +25,7 @@ mod tests {
     const EVERYTHING: &str =
         "a start; a regular 1a ab; a submit a1 safe digest=5; a deliver a1 1a:65536;
         a deliver b9 - digest=7; a transitional 1a a; a view chat\"\\ü 1-a x,y;
-        a account a1 b c; a gap b 10 12; a leave";
+        a enrolled b9; a account a1 b c; a gap b 10 12; a leave";
 
     fn everything() -> (MemberId, Vec<Observation>) {
         let story = Story::of(EVERYTHING);
@@ -71,6 +71,7 @@ mod tests {
 {"event":"deliver","sender":"0000000000000062.0000000000006200","number":9,"service":"unreliable","config":null,"seq":null,"digest":"0000000000000007"}
 {"event":"configuration","kind":"transitional","config":"1-0000000000000061.0000000000006100","members":["0000000000000061.0000000000006100"]}
 {"event":"view","group":"chat\"\\ü","view":"1-a","members":["x","y"]}
+{"event":"enrolled","sender":"0000000000000062.0000000000006200","number":9}
 {"event":"account","sender":"0000000000000061.0000000000006100","number":1,"complete":["0000000000000062.0000000000006200"],"failed":["0000000000000063.0000000000006300"]}
 {"event":"gap","sender":"0000000000000062.0000000000006200","first":10,"last":12}
 {"event":"leave"}
@@ -157,7 +158,7 @@ mod tests {
             what("\"seq\":65536", "\"seq\":null"),
             "h.ndjson:4: \"config\" and \"seq\" belong together: give both, or null for both"
         );
-        assert!(what("\"leave\"", "\"sleep\"").starts_with("h.ndjson:10: unknown variant `sleep`"));
+        assert!(what("\"leave\"", "\"sleep\"").starts_with("h.ndjson:11: unknown variant `sleep`"));
         assert_eq!(
             what("\"schema\":1", "\"schema\":2"),
             "h.ndjson:1: schema 2 is not known to this version, which reads schema 1"

@@ -136,6 +136,13 @@ pub fn write_line(line: &mut String, observation: &Observation) {
             push_list(line, members, push_member);
             line.push_str("]}");
         }
+        Observation::Enrolled { id } => push(
+            line,
+            format_args!(
+                r#"{{"event":"enrolled","sender":"{}","number":{}}}"#,
+                id.sender, id.number
+            ),
+        ),
         Observation::Account {
             id,
             complete,

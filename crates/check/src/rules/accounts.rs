@@ -3,10 +3,10 @@
 //! - A member accounts for messages of its own that it submitted, each once, in the order of their numbers and without a
 //!   gap. Nobody is in an account twice, nor its sender.
 //! - Who is complete in an account has delivered the message (that the bytes are those that were submitted is integrity).
+//! - Nobody is left out: who was told that the sender counts it among the receivers of a message is in its account.
 //!
-//! Who delivered a message may be in its account as failed, where its last word was lost; or not at all, where the sender
-//! never heard of it: what is multicast can be had by listening. Whom a sender heard of no history shows, so that it
-//! leaves nobody out is for the protocol's own tests.
+//! Who delivered a message may be in its account as failed, where its last word was lost; or not at all, where it was
+//! never told that the sender heard of it: what is multicast can be had by listening.
 //!
 //! DESIGN section 13, "bulk: bytes identical, every receiver accounted for".
 
@@ -52,6 +52,17 @@ impl super::Rule for Rule {
         for (message, account) in end.ledger.accounts() {
             for receiver in &account.complete {
                 check_complete(end, message, account, *receiver, found);
+            }
+            let named: BTreeSet<&MemberId> =
+                account.complete.iter().chain(&account.failed).collect();
+            for receiver in end.ledger.enrolled(message) {
+                if !named.contains(&receiver) {
+                    end.report(found, account.by, || {
+                        let message = end.ledger.call_message(message);
+                        let receiver = end.ledger.call_id(receiver);
+                        format!("leaves {receiver}, which it told that it is a receiver, out of its account of {message}")
+                    });
+                }
             }
         }
     }
@@ -114,6 +125,20 @@ mod tests {
         reject_complete(RULE, &format!("{SENT}; a account a1 bc -"));
         reject(RULE, &format!("{SENT}; c crash; a account a1 bc -"));
         accept(&format!("{SENT}; a account a1 bcd -"));
+    }
+
+    #[test]
+    fn nobody_is_left_out_who_was_told_that_it_is_a_receiver() {
+        let enrolled = format!("{SENT}; c enrolled a1");
+        accept(&format!("{enrolled}; a account a1 b c"));
+        accept(&format!(
+            "{enrolled}; b enrolled a1; c enrolled a1; a account a1 b c"
+        ));
+        // Its sender died before it could account for anybody.
+        accept(&format!("{enrolled}; a crash"));
+        reject(RULE, &format!("{enrolled}; a account a1 b -"));
+        reject(RULE, &format!("{enrolled}; c crash; a account a1 b -"));
+        reject(RULE, &format!("{SENT}; a account a1 b -; c enrolled a1"));
     }
 
     #[test]

@@ -107,6 +107,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Failure::usage(format!("the setting {} {}", error.field, error.problem))
     })?;
     let (cargo, label) = cargo(&args.paths)?;
+    let is_pipe = matches!(cargo, Cargo::Pipe(_));
     let sending = Sending {
         cargo,
         label,
@@ -135,7 +136,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     if args.json {
         lines::report(&report);
     }
-    judge(&report, expected, args.json)
+    judge(&report, expected, is_pipe, args.json)
 }
 
 impl Args {
@@ -216,7 +217,12 @@ fn cargo(paths: &[PathBuf]) -> Result<(Cargo, String), Failure> {
 }
 
 /// What the report means for whoever started the transfer.
-fn judge(report: &Report, expected: Option<usize>, json: bool) -> Result<ExitCode, Failure> {
+fn judge(
+    report: &Report,
+    expected: Option<usize>,
+    is_pipe: bool,
+    json: bool,
+) -> Result<ExitCode, Failure> {
     let bad: Vec<String> = report
         .receivers
         .iter()
@@ -229,7 +235,10 @@ fn judge(report: &Report, expected: Option<usize>, json: bool) -> Result<ExitCod
             "stopped: {good} receivers are complete, {} are not",
             bad.len()
         ))
-        .help("the same command resumes with what the receivers have"));
+        .help(match is_pipe {
+            true => "a pipe cannot be resumed",
+            false => "the same command resumes with what the receivers have",
+        }));
     }
     if report.receivers.is_empty() {
         return Err(Failure::failed("nobody received anything").help(
@@ -250,9 +259,13 @@ fn judge(report: &Report, expected: Option<usize>, json: bool) -> Result<ExitCod
         if missing > 0 {
             message.push_str(&format!("\n  {missing} never came"));
         }
-        return Err(Failure::some_receivers(message).help(
-            "the same command goes on with what they have; those that are complete say so at once",
-        ));
+        let failure = Failure::some_receivers(message);
+        return Err(match is_pipe {
+            true => failure,
+            false => failure.help(
+                "the same command goes on with what they have; those that are complete say so at once",
+            ),
+        });
     }
     if !json {
         let seconds = report.took.as_secs_f64();

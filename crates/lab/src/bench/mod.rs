@@ -7,7 +7,9 @@
 //! - [`raw`]: the raw multicast limit.
 //! - [`ring`]: `groupcast bench ring`; `parts` starts its processes, [`clients`] and [`library`] are what they do,
 //!   [`tally`] and [`order`] what they note, [`report`] the result.
+//! - [`bulk`]: `groupcast bench bulk`, files to many receivers beside others who carry them.
 
+pub mod bulk;
 pub mod clients;
 pub mod clock;
 pub mod library;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::bulk::tcp;
 use super::clients::{Publish, Subscribe};
 use super::library::Member;
 use super::{BenchError, raw};
@@ -26,6 +27,10 @@ pub enum Assignment {
     Member(Member),
     /// Measure what the network costs.
     Probe(Probe),
+    /// Send a file by TCP.
+    TcpSend(tcp::Send),
+    /// Receive a file by TCP.
+    TcpReceive(tcp::Receive),
 }
 
 /// Does what `assignment` (JSON) says. The result goes to standard output.
@@ -37,5 +42,7 @@ pub fn work(assignment: &str) -> Result<(), BenchError> {
         Assignment::Subscribe(part) => part.run(),
         Assignment::Member(part) => part.run(),
         Assignment::Probe(part) => part.run(),
+        Assignment::TcpSend(part) => part.run(),
+        Assignment::TcpReceive(part) => part.run(),
     }
 }

@@ -3,6 +3,7 @@
 
 use core::time::Duration;
 
+use super::cauchy::SIDE;
 use super::wire::DATA_HEADER;
 
 /// Who acknowledges what, and when (001 section 3).
@@ -92,7 +93,7 @@ pub struct BulkConfig {
     pub reserve: bool,
     /// Packets of a block for forward error correction: where several receivers lose different packets, parity is sent
     /// that repairs one at each; where they lose much, before they ask. Default 64. `None`: lost packets are repeated.
-    /// With selective repeat only; at most 1024. No parity is sent where the window is smaller than two blocks.
+    /// With selective repeat only; at most 128. No parity is sent where the window is smaller than two blocks.
     pub block: Option<u16>,
     /// What bounds the speed besides the window. Default: adaptive.
     pub rate: RateControl,
@@ -146,6 +147,9 @@ impl BulkConfig {
     pub const ABOUT_MAX: usize = 1024;
     /// The most bytes of a packet.
     pub const PACKET_MAX: usize = 65_000;
+
+    /// The most packets of a block: what the code for parity takes.
+    pub const BLOCK_MAX: u16 = SIDE as u16;
 
     /// Settings for files on a LAN: the documented defaults.
     pub fn lan() -> Self {
@@ -230,8 +234,8 @@ impl BulkConfig {
                     "go-back-N repeats everything: parity needs selective repeat",
                 );
             }
-            if !(1..=1024).contains(&block) {
-                return refuse("block", "must be between 1 and 1024 packets");
+            if !(1..=Self::BLOCK_MAX).contains(&block) {
+                return refuse("block", "must be between 1 and 128 packets");
             }
         }
         if self.buffer_max < 2 * self.packet {

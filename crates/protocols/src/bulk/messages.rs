@@ -251,6 +251,14 @@ impl Messages {
                     incoming.payload.extend_from_slice(&bytes);
                 }
             }
+            Notice::Enrolled { id } => {
+                if let Some(incoming) = self.incoming.get(&id).filter(|_| !self.left) {
+                    let number = incoming.number;
+                    let sender = id.sender;
+                    let id = MessageId { sender, number };
+                    self.events.push_back(Event::Enrolled { id });
+                }
+            }
             Notice::Received { id, .. } => self.deliver(id),
             Notice::Failed { id, .. } | Notice::Ended { id } => {
                 self.incoming.remove(&id);

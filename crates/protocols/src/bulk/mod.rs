@@ -43,6 +43,7 @@
 //! - A timed-out sender asks everybody, also under the ring and the tree: chains with a dead member do not stall.
 //! - There is no timer for each packet: one for the window, set whenever the sender can do nothing but wait.
 
+mod cauchy;
 mod config;
 mod counters;
 mod inspect;

@@ -19,7 +19,16 @@ impl RangeSet {
         if start >= end {
             return;
         }
-        // Whatever overlaps or touches becomes one range. The usual case, the next number, looks at one entry.
+        // The usual case, the number after the last one, moves an end.
+        if let Some(mut last) = self.ranges.last_entry()
+            && *last.key() <= start
+            && *last.get() >= start
+        {
+            let last_end = last.get_mut();
+            *last_end = end.max(*last_end);
+            return;
+        }
+        // Whatever overlaps or touches becomes one range.
         while let Some((&other_start, &other_end)) = self.ranges.range(..=end).next_back() {
             if other_end < start {
                 break;

@@ -114,6 +114,11 @@ pub enum Notice {
         /// Bytes of the stream, if the sender knows.
         length: Option<u64>,
     },
+    /// Receiver: the sender counts this receiver in, and will settle what becomes of it. Bytes may have come before.
+    Enrolled {
+        /// In which transfer.
+        id: TransferId,
+    },
     /// Receiver: bytes of the stream. Say [`consumed`](super::Bulk::consumed) when they are done with.
     Data {
         /// Of which transfer.

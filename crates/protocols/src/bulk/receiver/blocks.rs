@@ -1,6 +1,7 @@
 //! Blocks that miss packets: what is here of them, data and parity, until it is enough to restore the rest.
 
 use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -20,8 +21,13 @@ pub(super) struct Blocks {
 
 #[derive(Debug, Default)]
 struct Block {
-    data: BTreeMap<u64, Bytes>,
+    /// By their place in the block, and how many of them are here.
+    data: Vec<Option<Bytes>>,
+    held: usize,
+    /// Of Reed–Solomon, by index.
     parity: BTreeMap<u16, Bytes>,
+    /// The sum of all packets.
+    sum: Option<Bytes>,
 }
 
 impl Blocks {
@@ -49,19 +55,27 @@ impl Blocks {
 
     /// Keeps a packet for as long as its block misses others.
     pub(super) fn keep(&mut self, number: u64, body: Bytes) {
+        let size = self.size as usize;
+        let at = (number % self.size) as usize;
         if let Some(block) = self.block(number) {
-            block.data.insert(number, body);
+            block.data.resize(size, None);
+            let before = block.data[at].replace(body);
+            block.held += usize::from(before.is_none());
         }
     }
 
     /// Keeps parity packet `index` of the block that begins with `first` and has `count` packets.
     pub(super) fn keep_parity(&mut self, first: u64, index: u16, body: Bytes) {
-        let fits = first.is_multiple_of(self.size) && body.len() == parity::shard_len(self.packet);
-        if fits
-            && u64::from(index) < self.size
+        let known = index == parity::XOR || u64::from(index) < self.size;
+        let fits = first.is_multiple_of(self.size) && body.len() == self.packet;
+        if known
+            && fits
             && let Some(block) = self.block(first)
         {
-            block.parity.insert(index, body);
+            match index {
+                parity::XOR => block.sum = Some(body),
+                index => _ = block.parity.insert(index, body),
+            }
         }
     }
 
@@ -81,13 +95,21 @@ impl Blocks {
 
     /// The packets of the block that begins with `first` and has `count` packets which can be restored now.
     pub(super) fn restore(&self, first: u64, count: usize) -> Option<Vec<(u64, Bytes)>> {
-        let Block { data, parity } = self.kept.get(&first)?;
-        if data.len() + parity.len() < count || data.len() >= count {
+        let block = self.kept.get(&first)?;
+        let (held, parity) = (block.held, &block.parity);
+        let data = block.data.iter().enumerate();
+        let mut data = data.filter_map(|(at, body)| Some((at, body.as_deref()?)));
+        if let Some(sum) = &block.sum
+            && held + 1 == count
+        {
+            let is_missing = |at: &usize| block.data.get(*at).is_none_or(Option::is_none);
+            let missing = first + (0..count).find(is_missing)? as u64;
+            let others = data.by_ref().map(|(_, body)| body).chain([&sum[..]]);
+            return Some(vec![(missing, parity::xor(others, self.packet))]);
+        }
+        if held + parity.len() < count || held >= count {
             return None;
         }
-        let data = data
-            .iter()
-            .map(|(number, body)| ((number - first) as usize, &body[..]));
         let extra = parity
             .iter()
             .map(|(index, body)| (usize::from(*index), &body[..]));
@@ -100,7 +122,7 @@ impl Blocks {
         )
     }
 
-    /// The blocks that have parity: their first packets, and how much.
+    /// The blocks that have parity for several losses: their first packets, and how much.
     pub(super) fn parities(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
         let blocks = self.kept.iter();
         blocks.filter_map(|(first, block)| {
@@ -116,7 +138,8 @@ impl Blocks {
 
     /// Bytes of parity that are kept: data belongs to the user's share.
     pub(super) fn buffered(&self) -> u64 {
-        let parity = self.kept.values().map(|block| block.parity.len());
+        let of_block = |block: &Block| block.parity.len() + usize::from(block.sum.is_some());
+        let parity = self.kept.values().map(of_block);
         (parity.sum::<usize>() * self.packet) as u64
     }
 }

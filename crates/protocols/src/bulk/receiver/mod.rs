@@ -1,5 +1,5 @@
-//! A receiver of one transfer: what it takes, what it says, and when it gives up. Who acknowledges what is the policy's,
-//! in [`duty`].
+//! A receiver of one transfer: from its announcement to its end. What it takes is in [`intake`], what it says in
+//! [`reporting`]; who acknowledges what is the policy's, in [`duty`].
 //!
 //! ```text
 //!  announced ─ accept ─▶ Registering ─ named in a Start ─▶ Receiving ─ finish ─▶ forgotten
@@ -11,28 +11,24 @@
 
 mod blocks;
 mod duty;
+mod intake;
+mod reporting;
 mod store;
 
 use alloc::string::String;
-use alloc::vec::Vec;
-use core::ops::Range;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::Time;
 use groupcast_core::mech::timers::{TimerKey, Timers};
-use groupcast_core::{MemberId, Time};
 
 use self::blocks::Blocks;
 use self::duty::Place;
-use self::store::{Store, Taken};
-use super::config::{BulkConfig, Policy};
+use self::store::Store;
+use super::config::Policy;
 use super::outbox::Context;
-use super::ranges::RangeSet;
 use super::transfer::{Acceptance, Failure, Notice, TransferId};
-use super::wire::{
-    Announce, Data, DataHeader, Finish, Message, NAME_MAX, Poll, Purpose, REASON_MAX, Report,
-    Start, Status,
-};
+use super::wire::{Announce, Finish, Message, NAME_MAX, Poll, Purpose, REASON_MAX, Start};
 
 /// One transfer at a receiver.
 #[derive(Debug)]
@@ -190,119 +186,6 @@ impl Receiver {
         Life::Goes
     }
 
-    fn handle_data(&mut self, context: &mut Context<'_>, data: Data) {
-        let Some(store) = self.state.store_mut() else {
-            return;
-        };
-        if matches!(self.concluded, Some(Err(_))) {
-            if data.header.answer {
-                self.report(context, Purpose::Acknowledge, true);
-            }
-            return;
-        }
-        let Data { header, body } = data;
-        context.counters.packets_received += 1;
-        self.received += 1;
-        if header.stamp > self.seen {
-            self.seen = header.stamp;
-            self.seen_at = context.now;
-        }
-        if let Some(index) = header.parity {
-            self.handle_parity(context, header, index, body);
-            return;
-        }
-        let before = store.next();
-        let kept = self.blocks.as_ref().map(|_| body.clone());
-        let taken = store.take(header.number, header.last, self.announce.go_back, body);
-        let possible = store
-            .packets()
-            .is_none_or(|packets| header.number < packets);
-        if possible {
-            self.top = self.top.max(header.number + 1);
-        }
-        match taken {
-            Taken::New => {}
-            Taken::Duplicate => context.counters.duplicates += 1,
-            Taken::Refused => context.counters.refused += 1,
-        }
-        if let (Taken::New, Some(blocks), Some(body)) = (taken, &mut self.blocks, kept) {
-            blocks.keep(header.number, body);
-        }
-        if taken == Taken::New {
-            self.restore(context, header.number);
-        }
-        self.fulfil(context, taken == Taken::New, before, header.answer);
-        self.hand_over(context);
-        self.ask_for_missing(context);
-    }
-
-    fn handle_parity(
-        &mut self,
-        context: &mut Context<'_>,
-        header: DataHeader,
-        index: u16,
-        body: Bytes,
-    ) {
-        let (Some(store), Some(blocks)) = (self.state.store(), &mut self.blocks) else {
-            return;
-        };
-        let before = store.next();
-        let end = header.number + blocks.size();
-        let end = store.packets().unwrap_or(u64::MAX).min(end);
-        if (header.number..end).any(|number| !store.has(number)) {
-            // Parity comes when all of its block was sent.
-            self.top = self.top.max(end);
-            blocks.keep_parity(header.number, index, body);
-        }
-        let restored = self.restore(context, header.number);
-        self.fulfil(context, restored, before, header.answer);
-        self.hand_over(context);
-        self.ask_for_missing(context);
-    }
-
-    /// Restores what is missing of the block that `number` is in, if that can be done now; whether it was.
-    fn restore(&mut self, context: &mut Context<'_>, number: u64) -> bool {
-        let (Some(store), Some(blocks)) = (self.state.store_mut(), &mut self.blocks) else {
-            return false;
-        };
-        let first = number - number % blocks.size();
-        let packets = store.packets().unwrap_or(u64::MAX);
-        let count = packets.saturating_sub(first).min(blocks.size());
-        let mut any = false;
-        for (number, mut body) in blocks.restore(first, count as usize).unwrap_or_default() {
-            // Where the length is not known yet, blocks with parity are of full packets.
-            body.truncate(
-                store
-                    .len_of(number)
-                    .unwrap_or(self.announce.packet as usize),
-            );
-            let last = packets == number + 1;
-            if store.take(number, last, false, body) == Taken::New {
-                context.counters.packets_restored += 1;
-                any = true;
-            }
-        }
-        let complete = (first..first + count).all(|number| store.has(number));
-        blocks.forget(store.next(), complete.then_some(first));
-        any
-    }
-
-    /// Gives the user what is there, and says when that was all.
-    fn hand_over(&mut self, context: &mut Context<'_>) {
-        let id = self.id;
-        let Some(store) = self.state.store_mut() else {
-            return;
-        };
-        while let Some((offset, bytes)) = store.pop() {
-            context.notify(Notice::Data { id, offset, bytes });
-        }
-        if store.is_complete() && !self.told_received {
-            self.told_received = true;
-            let length = store.length().unwrap_or(0);
-            context.notify(Notice::Received { id, length });
-        }
-    }
-
     fn handle_start(&mut self, context: &mut Context<'_>, start: &Start) {
         if start.pass < self.pass || self.state.store().is_none() {
             return;
@@ -320,6 +203,7 @@ impl Receiver {
             && let State::Registering(store) = core::mem::replace(&mut self.state, State::Announced)
         {
             self.state = State::Receiving(store);
+            context.notify(Notice::Enrolled { id: self.id });
         }
         if start.answer {
             self.report(context, Purpose::Ready, false);
@@ -371,20 +255,6 @@ impl Receiver {
         Life::Ends
     }
 
-    /// The user is done with `bytes`.
-    pub(super) fn consumed(&mut self, context: &mut Context<'_>, bytes: u64) {
-        let Some(store) = self.state.store_mut() else {
-            return;
-        };
-        store.consumed(bytes);
-        let quarter = (store.buffer() / 4).max(1);
-        let opens = store.limit(self.top) >= self.told_limit + quarter;
-        // The sender may be held up by what it was told: it learns of the room without having to ask.
-        if opens && self.told_limit < self.top + quarter && !store.is_complete() {
-            self.tell_of_room(context);
-        }
-    }
-
     /// The user concludes.
     pub(super) fn conclude(&mut self, context: &mut Context<'_>, result: Result<(), &str>) {
         let complete = self.state.store().is_some_and(Store::is_complete);
@@ -396,32 +266,6 @@ impl Receiver {
             Some(result.map_err(|reason| reason[..reason.floor_char_boundary(REASON_MAX)].into()));
         if fails || self.announce.confirm {
             self.report(context, Purpose::Acknowledge, false);
-        }
-    }
-
-    /// Another receiver reports: from behind in the chain, or to all.
-    pub(super) fn hear(&mut self, context: &mut Context<'_>, from: MemberId, report: &Report) {
-        if report.aggregate {
-            self.handle_chain(context, from, report);
-        } else {
-            self.overhear(context, report);
-        }
-    }
-
-    /// A NAK of another receiver: who misses nothing more behaves as if it had sent it (001 section 3).
-    fn overhear(&mut self, context: &mut Context<'_>, report: &Report) {
-        let asks = report.purpose == Purpose::Nak && self.timers.due(Timer::Nak).is_some();
-        let Some(store) = self.state.store().filter(|_| asks) else {
-            return;
-        };
-        let covered = store.missing(self.top).all(|gap| {
-            let covers = |other: &Range<u64>| other.start <= gap.start && gap.end <= other.end;
-            report.missing.iter().any(covers)
-        });
-        if covered {
-            self.timers.cancel(Timer::Nak);
-            self.asked = Some((context.now, self.seen));
-            context.counters.naks_suppressed += 1;
         }
     }
 
@@ -465,135 +309,6 @@ impl Receiver {
         Life::Ends
     }
 
-    /// Sets out to ask for what is missing, if anything is and it was not just asked for.
-    fn ask_for_missing(&mut self, context: &mut Context<'_>) {
-        let Some(store) = self.state.store() else {
-            return;
-        };
-        if store.next() >= self.top {
-            self.timers.cancel(Timer::Nak);
-            return;
-        }
-        if self.timers.due(Timer::Nak).is_some() || !matches!(self.state, State::Receiving(_)) {
-            return;
-        }
-        let earliest = self.asked.map_or(context.now, |(asked, _)| {
-            asked + context.config.nak_interval
-        });
-        let delay = self.announce.nak_delay_us.map_or(Duration::ZERO, |most| {
-            context
-                .rng
-                .duration(Duration::ZERO, Duration::from_micros(most))
-        });
-        let due = earliest.max(context.now) + delay;
-        if due > context.now {
-            self.timers.set(Timer::Nak, due);
-        } else {
-            self.send_nak(context);
-        }
-    }
-
-    fn send_nak(&mut self, context: &mut Context<'_>) {
-        let Some(store) = self.state.store() else {
-            return;
-        };
-        // Without anything new since it last asked, it is for the sender to ask.
-        let news = self.asked.is_none_or(|(_, seen)| self.seen > seen);
-        if news && store.next() < self.top && !matches!(self.concluded, Some(Err(_))) {
-            self.report(context, Purpose::Nak, false);
-        }
-    }
-
-    /// Reports to the sender: as a NAK if something is missing.
-    fn report_state(&mut self, context: &mut Context<'_>, answers: bool) {
-        let missing = self
-            .state
-            .store()
-            .is_some_and(|store| store.next() < self.top);
-        let purpose = if missing {
-            Purpose::Nak
-        } else {
-            Purpose::Acknowledge
-        };
-        self.report(context, purpose, answers);
-    }
-
-    fn report(&mut self, context: &mut Context<'_>, purpose: Purpose, answers: bool) {
-        let Some(report) = self.state_of_things(context, purpose, answers) else {
-            return;
-        };
-        let meets = self.announce.meet && purpose == Purpose::Register;
-        let asks_all = self.announce.nak_delay_us.is_some() && purpose == Purpose::Nak && !answers;
-        let message = Message::Report(report);
-        if meets || asks_all {
-            context.outbox.multicast(self.id.number, &message);
-        } else {
-            let sender = self.id.sender;
-            context.outbox.unicast(sender, self.id.number, &message);
-        }
-    }
-
-    /// A report of this moment; counts it, and remembers what it tells.
-    fn state_of_things(
-        &mut self,
-        context: &mut Context<'_>,
-        purpose: Purpose,
-        answers: bool,
-    ) -> Option<Report> {
-        let store = self.state.store()?;
-        match purpose {
-            Purpose::Nak => {
-                context.counters.naks_sent += 1;
-                self.asked = Some((context.now, self.seen));
-                self.timers.cancel(Timer::Nak);
-            }
-            Purpose::Acknowledge => context.counters.reports_sent += 1,
-            Purpose::Register | Purpose::Ready => {}
-        }
-        let whole = matches!(purpose, Purpose::Register | Purpose::Ready);
-        let below = if whole {
-            store.packets().unwrap_or_else(|| store.end())
-        } else {
-            self.top
-        };
-        let trimmed = (!whole).then_some(self.blocks.as_ref()).flatten();
-        let (missing, told) = match trimmed.and_then(|blocks| trim(store, blocks, below)) {
-            Some(missing) => list(missing.iter(), below),
-            None => list(store.missing(below), below),
-        };
-        let limit = store.limit(self.top);
-        self.told_limit = limit;
-        Some(Report {
-            sender: self.id.sender.incarnation,
-            purpose,
-            answers,
-            aggregate: false,
-            pass: self.pass,
-            status: self.status(),
-            next: store.next(),
-            limit,
-            seen: self.seen,
-            received: self.received,
-            delay_us: (context.now - self.seen_at).as_micros() as u64,
-            told,
-            missing,
-            name: if purpose == Purpose::Register {
-                self.name.clone()
-            } else {
-                Bytes::new()
-            },
-        })
-    }
-
-    fn status(&self) -> Status {
-        match &self.concluded {
-            Some(Ok(())) => Status::Concluded,
-            Some(Err(reason)) => Status::Failed(reason.clone()),
-            None if self.state.store().is_some_and(Store::is_complete) => Status::Holding,
-            None => Status::Receiving,
-        }
-    }
-
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()
     }
@@ -613,46 +328,4 @@ impl Receiver {
     fn policy(&self) -> Policy {
         self.announce.policy
     }
-}
-
-/// What is missing below `below`, less what the parity that is here will restore once the rest is; `None` if there is no
-/// parity.
-fn trim(store: &Store, blocks: &Blocks, below: u64) -> Option<RangeSet> {
-    let mut parities = blocks.parities().peekable();
-    parities.peek()?;
-    let mut missing = RangeSet::default();
-    for gap in store.missing(below) {
-        missing.insert(gap);
-    }
-    for (first, parity) in parities {
-        let block = first..(first + blocks.size()).min(below).max(first);
-        for number in block
-            .rev()
-            .filter(|number| !store.has(*number))
-            .take(parity)
-        {
-            missing.remove(number..number + 1);
-        }
-    }
-    Some(missing)
-}
-
-/// As many of the `gaps` below `below` as fit into a control message, and up to where they tell all.
-fn list(gaps: impl Iterator<Item = Range<u64>>, below: u64) -> (Vec<Range<u64>>, u64) {
-    let room = BulkConfig::CONTROL_MAX - 80 - REASON_MAX;
-    let (mut used, mut at) = (0, 0);
-    let mut listed = Vec::new();
-    for gap in gaps {
-        used += varint_len(gap.start - at) + varint_len(gap.end - gap.start);
-        if used > room {
-            return (listed, at);
-        }
-        at = gap.end;
-        listed.push(gap);
-    }
-    (listed, below)
-}
-
-fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
 }

@@ -185,6 +185,12 @@ impl Store {
         self.held.contains(number)
     }
 
+    /// Whether all packets of a range are held.
+    pub(super) fn has_all(&self, range: Range<u64>) -> bool {
+        let held = self.held.range_with(range.start);
+        range.is_empty() || held.is_some_and(|held| held.end >= range.end)
+    }
+
     /// The lowest packet that is missing.
     pub(super) fn next(&self) -> u64 {
         self.next

@@ -68,7 +68,7 @@ impl Sender {
         limit: u64,
     ) {
         let stamp = self.stream.stamp(context.now);
-        self.parities.sent(first, stamp);
+        self.parities.sent(first, index, stamp);
         let header = DataHeader {
             transfer: self.id.number,
             answer: self.has_nothing_to_send(limit),

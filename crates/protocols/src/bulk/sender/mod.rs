@@ -11,6 +11,7 @@
 
 mod flow;
 mod muster;
+mod pass;
 mod peer;
 mod repair;
 mod stream;
@@ -27,16 +28,14 @@ use groupcast_core::{Destination, MemberId, Time};
 use self::peer::Peer;
 use self::repair::Parities;
 use self::stream::Stream;
-use super::config::{BulkConfig, NakRule, Policy, Repair};
 use super::outbox::Context;
-use super::ranges::RangeSet;
 use super::rate::Rate;
 use super::receiver::Life;
 use super::transfer::{
     Notice, OfferError, Outcome, PhaseKind, Progress, ReceiverProgress, Transfer, TransferId,
     Wanted,
 };
-use super::wire::{Announce, Finish, Message, Purpose, Report, Start};
+use super::wire::{Finish, Message, Purpose};
 
 /// One transfer at its sender.
 #[derive(Debug)]
@@ -172,74 +171,6 @@ impl Sender {
         self.advance(context)
     }
 
-    fn has_room(&self, config: &BulkConfig) -> bool {
-        self.peers.len() + self.settled.len() < config.receivers_max
-    }
-
-    fn handle_register(&mut self, context: &mut Context<'_>, from: MemberId, report: &Report) {
-        let former = self
-            .peers
-            .keys()
-            .find(|peer| peer.node == from.node && peer.incarnation != from.incarnation);
-        if let Some(former) = former.copied() {
-            // A node has one life at a time: the one before is over.
-            self.settle(context, former, Outcome::Vanished);
-        }
-        self.look_for_loss(context, from, report);
-        if self.settled.contains_key(&from) {
-            return;
-        }
-        let late = self.phase != PhaseKind::Announcing;
-        let stamp = self.stream.last_stamp();
-        if let Some(peer) = self.peers.get_mut(&from) {
-            peer.read(context.now, report, stamp);
-            if late && self.order.contains(&from) {
-                // It has missed that the pass has begun.
-                self.send_roster(context);
-            }
-            return;
-        }
-        // 001 section 3: a ring needs more buffers than receivers.
-        let ring_is_full = context.config.policy == Policy::Ring
-            && self.peers.len() + 1 >= context.config.window as usize;
-        if ring_is_full || !self.has_room(context.config) {
-            let full = Finish::Cancelled("the sender takes no more receivers".into());
-            context
-                .outbox
-                .unicast(from, self.id.number, &Message::Finish(full));
-            return;
-        }
-        let mut peer = Peer::new(context.now);
-        peer.read(context.now, report, stamp);
-        self.peers.insert(from, peer);
-        context.notify(Notice::Registered {
-            id: self.id,
-            receiver: from,
-            name: report.name.clone(),
-        });
-        if late && !self.transfer.rewindable {
-            self.drop_receiver(context, from, Outcome::Late);
-            return;
-        }
-        let packets = self.stream.packets();
-        let known = self.stream.length.is_some();
-        if let Some(peer) = self.peers.get_mut(&from) {
-            let told = peer.read_needs(report, packets, known);
-            if !late {
-                self.told = if self.peers.len() == 1 {
-                    told
-                } else {
-                    self.told.min(told)
-                };
-            }
-        }
-        let open = matches!(self.transfer.receivers, Wanted::Open | Wanted::Present);
-        if !late && open && self.peers.len() == 1 {
-            self.timers
-                .set(Timer::Begin, context.now + context.config.census);
-        }
-    }
-
     /// Takes every step that is due after something has changed.
     fn advance(&mut self, context: &mut Context<'_>) -> Life {
         loop {
@@ -279,123 +210,6 @@ impl Sender {
                 return Life::Goes;
             }
         }
-    }
-
-    /// Whether the pass is over: then it takes the next step.
-    fn release_or_end_pass(&mut self, context: &mut Context<'_>) -> bool {
-        let end = self.stream.pass_end();
-        let lowest = self.gating().map(|peer| peer.next).min();
-        if let Some(base) = lowest.filter(|base| *base < end) {
-            if base > self.base {
-                self.base = base;
-                self.stream.release(base);
-                let size = self.block.map_or(1, u64::from);
-                self.parities.release(base - base % size);
-            }
-            return false;
-        }
-        self.stream.release(u64::MAX >> 4);
-        if self.peers.values().any(|peer| self.misses(peer)) {
-            self.begin_pass(context);
-        } else {
-            self.set_phase(PhaseKind::Concluding);
-            self.ask_after(context);
-        }
-        true
-    }
-
-    fn misses(&self, peer: &Peer) -> bool {
-        peer.next < self.stream.packets()
-    }
-
-    /// The receivers that move the window.
-    fn gating(&self) -> impl Iterator<Item = &Peer> {
-        self.peers.values().filter(|peer| peer.gates)
-    }
-
-    /// A pass begins for everybody that misses something: they are told, in an order that stays.
-    fn begin_pass(&mut self, context: &mut Context<'_>) {
-        let packets = self.stream.packets();
-        self.pass = self.pass.saturating_add(1);
-        let first = self.pass == 1;
-        self.order.clear();
-        for (member, peer) in &mut self.peers {
-            peer.gates = false;
-            if first || peer.next < packets {
-                peer.begin_pass(context.now);
-                self.order.push(*member);
-            }
-        }
-        if !first {
-            self.told = packets;
-        }
-        self.set_phase(PhaseKind::Starting);
-        if self.order.is_empty() {
-            return;
-        }
-        if first {
-            context.notify(Notice::Started {
-                id: self.id,
-                receivers: self.order.len(),
-            });
-        }
-        self.send_roster(context);
-        if self.asks_to_be_ready(context.config) {
-            self.ask_after(context);
-        } else {
-            for peer in self.peers.values_mut() {
-                peer.ready = true;
-            }
-        }
-    }
-
-    /// 001 section 4: receivers say that they have room before the first data. In later passes they say what they need.
-    fn asks_to_be_ready(&self, config: &BulkConfig) -> bool {
-        config.reserve || self.pass > 1
-    }
-
-    /// Tells the receivers of a pass who they are: pages that overlap by two, so that everybody finds its neighbours.
-    fn send_roster(&self, context: &mut Context<'_>) {
-        const PAGE: usize = BulkConfig::CONTROL_MAX / 16 - 2;
-        let mut first = 0;
-        loop {
-            let end = (first + PAGE).min(self.order.len());
-            let start = Start {
-                pass: self.pass,
-                answer: self.asks_to_be_ready(context.config) && self.phase == PhaseKind::Starting,
-                receivers: self.order.len() as u16,
-                first: first as u16,
-                members: self.order[first..end].to_vec(),
-            };
-            context
-                .outbox
-                .multicast(self.id.number, &Message::Start(start));
-            if end == self.order.len() {
-                return;
-            }
-            first = end - 2;
-        }
-    }
-
-    fn begin_sending(&mut self) {
-        let mut needed = RangeSet::default();
-        let packets = self.stream.packets();
-        for member in &self.order {
-            if let Some(peer) = self.peers.get(member) {
-                for gap in peer.needs.iter() {
-                    needed.insert(gap);
-                }
-            }
-        }
-        // What somebody could not tell for want of room is for the next pass.
-        needed.remove(self.told..u64::MAX);
-        if needed.is_empty() && packets > 0 {
-            needed.insert(0..1);
-        }
-        self.base = needed.next_from(0).map_or(0, |range| range.start);
-        self.stream.begin(needed);
-        self.parities.clear();
-        self.set_phase(PhaseKind::Sending);
     }
 
     fn set_phase(&mut self, phase: PhaseKind) {
@@ -487,35 +301,6 @@ impl Sender {
             }
         }
         Life::Goes
-    }
-
-    fn announce(&mut self, context: &mut Context<'_>) {
-        let config = context.config;
-        let announcing = self.phase == PhaseKind::Announcing;
-        if !announcing && !self.transfer.rewindable {
-            return;
-        }
-        let multicast_naks = match config.nak {
-            NakRule::Unicast => None,
-            NakRule::Multicast { delay_max } => Some((delay_max.as_micros() as u64).max(1)),
-        };
-        let announce = Announce {
-            policy: config.policy,
-            go_back: config.repair == Repair::GoBackN,
-            meet: multicast_naks.is_some() || matches!(config.policy, Policy::Tree { .. }),
-            confirm: self.transfer.confirm,
-            packet: config.packet as u32,
-            block: config.block.unwrap_or(0),
-            length: self.transfer.length,
-            nak_delay_us: multicast_naks,
-            about: self.transfer.about.clone(),
-        };
-        context
-            .outbox
-            .multicast(self.id.number, &Message::Announce(announce));
-        let times = if announcing { 1 } else { 4 };
-        let again = context.now + config.announce_interval * times;
-        self.timers.set(Timer::Announce, again);
     }
 
     pub(super) fn wanted(&self) -> Option<Range<u64>> {

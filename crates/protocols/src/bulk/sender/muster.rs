@@ -1,15 +1,120 @@
-//! Whom a sender waits for before the first byte: those whom the transfer names or counts, or whoever is there.
+//! Whom a sender serves: it announces, receivers register, and it waits before the first byte for those whom the transfer
+//! names or counts, or for whoever is there.
 
 use alloc::vec::Vec;
 
 use groupcast_core::{Incarnation, MemberId};
 
+use super::super::config::{BulkConfig, NakRule, Policy, Repair};
 use super::super::outbox::Context;
 use super::super::receiver::Life;
-use super::super::transfer::{Outcome, PhaseKind, Wanted};
-use super::{Sender, Timer};
+use super::super::transfer::{Notice, Outcome, PhaseKind, Wanted};
+use super::super::wire::{Announce, Finish, Message, Report};
+use super::{Peer, Sender, Timer};
 
 impl Sender {
+    pub(super) fn has_room(&self, config: &BulkConfig) -> bool {
+        self.peers.len() + self.settled.len() < config.receivers_max
+    }
+
+    pub(super) fn handle_register(
+        &mut self,
+        context: &mut Context<'_>,
+        from: MemberId,
+        report: &Report,
+    ) {
+        let former = self
+            .peers
+            .keys()
+            .find(|peer| peer.node == from.node && peer.incarnation != from.incarnation);
+        if let Some(former) = former.copied() {
+            // A node has one life at a time: the one before is over.
+            self.settle(context, former, Outcome::Vanished);
+        }
+        self.look_for_loss(context, from, report);
+        if self.settled.contains_key(&from) {
+            return;
+        }
+        let late = self.phase != PhaseKind::Announcing;
+        let stamp = self.stream.last_stamp();
+        if let Some(peer) = self.peers.get_mut(&from) {
+            peer.read(context.now, report, stamp);
+            if late && self.order.contains(&from) {
+                // It has missed that the pass has begun.
+                self.send_roster(context);
+            }
+            return;
+        }
+        // 001 section 3: a ring needs more buffers than receivers.
+        let ring_is_full = context.config.policy == Policy::Ring
+            && self.peers.len() + 1 >= context.config.window as usize;
+        if ring_is_full || !self.has_room(context.config) {
+            let full = Finish::Cancelled("the sender takes no more receivers".into());
+            context
+                .outbox
+                .unicast(from, self.id.number, &Message::Finish(full));
+            return;
+        }
+        let mut peer = Peer::new(context.now);
+        peer.read(context.now, report, stamp);
+        self.peers.insert(from, peer);
+        context.notify(Notice::Registered {
+            id: self.id,
+            receiver: from,
+            name: report.name.clone(),
+        });
+        if late && !self.transfer.rewindable {
+            self.drop_receiver(context, from, Outcome::Late);
+            return;
+        }
+        let packets = self.stream.packets();
+        let known = self.stream.length.is_some();
+        if let Some(peer) = self.peers.get_mut(&from) {
+            let told = peer.read_needs(report, packets, known);
+            if !late {
+                self.told = if self.peers.len() == 1 {
+                    told
+                } else {
+                    self.told.min(told)
+                };
+            }
+        }
+        let open = matches!(self.transfer.receivers, Wanted::Open | Wanted::Present);
+        if !late && open && self.peers.len() == 1 {
+            self.timers
+                .set(Timer::Begin, context.now + context.config.census);
+        }
+    }
+
+    pub(super) fn announce(&mut self, context: &mut Context<'_>) {
+        let config = context.config;
+        let announcing = self.phase == PhaseKind::Announcing;
+        if !announcing && !self.transfer.rewindable {
+            return;
+        }
+        let multicast_naks = match config.nak {
+            NakRule::Unicast => None,
+            NakRule::Multicast { delay_max } => Some((delay_max.as_micros() as u64).max(1)),
+        };
+        let announce = Announce {
+            policy: config.policy,
+            go_back: config.repair == Repair::GoBackN,
+            meet: multicast_naks.is_some() || matches!(config.policy, Policy::Tree { .. }),
+            confirm: self.transfer.confirm,
+            packet: config.packet as u32,
+            block: config.block.unwrap_or(0),
+            length: self.transfer.length,
+            nak_delay_us: multicast_naks,
+            about: self.transfer.about.clone(),
+        };
+        context
+            .outbox
+            .multicast(self.id.number, &Message::Announce(announce));
+        let times = if announcing { 1 } else { 4 };
+        let again = context.now + config.announce_interval * times;
+        self.timers.set(Timer::Announce, again);
+    }
+
     /// Whether everybody that is wanted is there.
     pub(super) fn is_complete(&self, context: &Context<'_>) -> bool {
         match &self.transfer.receivers {

@@ -2,7 +2,8 @@
 //!
 //! A parity packet restores one packet of its block at every receiver, whichever each misses. So where several receivers
 //! lose different packets, a block gets as many parity packets as the receiver that misses most of it, once all of it
-//! was sent; and where they lose much, as many as are to be expected before anybody has asked.
+//! was sent; and where they lose much, as many as are to be expected before anybody has asked. As long as one is enough,
+//! it is the block's sum.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -31,11 +32,33 @@ pub(super) struct Parities {
 
 #[derive(Debug, Default)]
 struct Block {
+    /// Of Reed–Solomon.
     parity: Vec<Bytes>,
-    /// Stamps of the parity packets that were sent, by index.
+    /// Stamps of those that were sent, by index.
     sent: Vec<u64>,
     /// How many more are to be sent.
     due: usize,
+    /// The sum of all packets, and its stamp once it was sent.
+    sum: Option<(Bytes, Option<u64>)>,
+}
+
+impl Block {
+    /// The next of its packets to be sent.
+    fn next(&self) -> Option<(u16, &Bytes)> {
+        match &self.sum {
+            Some((body, None)) => Some((parity::XOR, body)),
+            _ if self.due > 0 => {
+                let index = self.sent.len();
+                Some((index as u16, self.parity.get(index)?))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether nothing was asked of it yet.
+    fn is_untouched(&self) -> bool {
+        self.sent.is_empty() && self.due == 0 && self.sum.is_none()
+    }
 }
 
 impl Parities {
@@ -50,22 +73,29 @@ impl Parities {
 
     /// The first block with parity to be sent, and the packet.
     pub(super) fn next(&self) -> Option<(u64, u16, Bytes)> {
-        let (first, block) = self.blocks.iter().find(|(_, block)| block.due > 0)?;
-        let body = block.parity.get(block.sent.len())?;
-        Some((*first, block.sent.len() as u16, body.clone()))
+        self.blocks.iter().find_map(|(first, block)| {
+            let (index, body) = block.next()?;
+            Some((*first, index, body.clone()))
+        })
     }
 
     /// It was sent.
-    pub(super) fn sent(&mut self, first: u64, stamp: u64) {
-        if let Some(block) = self.blocks.get_mut(&first) {
+    pub(super) fn sent(&mut self, first: u64, index: u16, stamp: u64) {
+        let Some(block) = self.blocks.get_mut(&first) else {
+            return;
+        };
+        if index != parity::XOR {
             block.sent.push(stamp);
             block.due -= 1;
+        } else if let Some((_, sent)) = &mut block.sum {
+            *sent = Some(stamp);
         }
     }
 
     /// Parity packets that are kept.
     pub(super) fn kept(&self) -> usize {
-        self.blocks.values().map(|block| block.parity.len()).sum()
+        let of_block = |block: &Block| block.parity.len() + usize::from(block.sum.is_some());
+        self.blocks.values().map(of_block).sum()
     }
 }
 
@@ -164,32 +194,61 @@ impl Sender {
         }
         let block = self.parities.blocks.entry(first).or_default();
         let margin = if report.answers { 0 } else { REORDERED_MAX };
-        let coming = |stamp: &&u64| **stamp + margin > report.seen;
-        let unseen = block.sent.iter().filter(coming).count();
-        if !self.demand(first, lost.saturating_sub(unseen)) {
+        let coming = |stamp: &u64| *stamp + margin > report.seen;
+        let unseen = block.sent.iter().copied().filter(coming).count();
+        if lost <= unseen {
+            return;
+        }
+        if lost == 1 {
+            // The sum does for whoever misses nothing else.
+            let sum_comes = match &block.sum {
+                Some((_, sent)) => sent.as_ref().is_none_or(coming),
+                None => false,
+            };
+            if sum_comes || block.is_untouched() && self.sum_up(first) {
+                return;
+            }
+        }
+        if !self.demand(first, lost - unseen) {
             for gap in gaps {
                 self.repeat(context, report, gap);
             }
         }
     }
 
+    /// Has the sum of a block sent; false if that cannot be.
+    fn sum_up(&mut self, first: u64) -> bool {
+        let Some(bodies) = self.whole_block(first) else {
+            return false;
+        };
+        let sum = parity::xor(bodies.into_iter(), self.packet);
+        let block = self.parities.blocks.entry(first).or_default();
+        block.sum = Some((sum, None));
+        true
+    }
+
+    /// The packets of a block, if parity can be made of them.
+    fn whole_block(&self, first: u64) -> Option<Vec<&[u8]>> {
+        let packets = self.stream.block_end(first) - first;
+        // Who does not know yet where the stream ends does not know how many packets this block has.
+        let is_known = self.transfer.length.is_some() || packets >= self.block.map_or(1, u64::from);
+        is_known.then(|| self.stream.block(first)).flatten()
+    }
+
     /// Has `count` more parity packets of a block sent; false if there are not as many.
     fn demand(&mut self, first: u64, count: usize) -> bool {
-        let packet = self.packet;
-        let packets = self.stream.block_end(first) - first;
-        if self.transfer.length.is_none() && packets < self.block.map_or(1, u64::from) {
-            // Who does not know yet where the stream ends does not know how many packets this block has.
+        let known = self.parities.blocks.get(&first);
+        let (made, sent) = known.map_or((0, 0), |block| (block.parity.len(), block.sent.len()));
+        let end = sent + count;
+        let Some(bodies) = self.whole_block(first).filter(|all| end <= all.len()) else {
             return false;
-        }
+        };
+        let more = parity::encode(&bodies, made..end.max(made), self.packet);
         let block = self.parities.blocks.entry(first).or_default();
-        if block.parity.is_empty() {
-            let Some(bodies) = self.stream.block(first) else {
-                return false;
-            };
-            block.parity = parity::encode(bodies.into_iter(), packet);
-        }
-        if block.sent.len() + count > block.parity.len() {
-            return false;
+        block.parity.extend(more);
+        if let Some((_, None)) = block.sum {
+            // Somebody misses more than it restores.
+            block.sum = None;
         }
         block.due = block.due.max(count);
         true
@@ -206,8 +265,9 @@ impl Sender {
         }
         let worst = self.gating().map(|peer| peer.loss).fold(0.0, f64::max);
         if worst >= PROACTIVE_MIN {
-            let count = (self.stream.block_end(first) - first) as f64 * worst;
-            self.demand(first, count as usize);
+            // So many are lost, and of the parity the same share.
+            let lost = (self.stream.block_end(first) - first) as f64 * worst;
+            self.demand(first, (lost / (1.0 - worst).max(0.5)) as usize);
         }
     }
 }

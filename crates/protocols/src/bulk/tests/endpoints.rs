@@ -44,6 +44,21 @@ fn what_every_receiver_holds_is_not_sent() {
 }
 
 #[test]
+fn a_receiver_is_told_once_that_it_is_counted_in_if_it_is() {
+    let mut net = Net::new(3, &config(), 10_000);
+    net.acceptance[2] = None;
+    let id = net.send(file(10_000, Wanted::Count(1)));
+    net.must(Duration::from_secs(2), Net::is_sent);
+    let enrolled = |index: usize| {
+        let notices = net.notices[index].iter();
+        notices
+            .filter(|notice| **notice == Notice::Enrolled { id })
+            .count()
+    };
+    assert_eq!([enrolled(1), enrolled(2)], [1, 0]);
+}
+
+#[test]
 fn who_holds_everything_is_complete_at_once() {
     let mut net = Net::new(2, &config(), 10_500);
     net.acceptance[1] = Some(Acceptance {

@@ -4,3 +4,4 @@
 mod endpoints;
 mod messages;
 mod net;
+mod parity;

@@ -1,5 +1,6 @@
 //! A small network of endpoints: every datagram takes a millisecond, or is lost. Users keep what they are told.
 
+use std::boxed::Box;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use std::vec::Vec;
@@ -20,6 +21,9 @@ pub(super) fn member(index: usize) -> MemberId {
     }
 }
 
+/// Says of a datagram that leaves now, for this endpoint, whether it is lost.
+pub(super) type Loses = Box<dyn FnMut(Time, usize, &Bytes) -> bool>;
+
 pub(super) struct Net {
     pub(super) now: Time,
     pub(super) endpoints: Vec<Bulk>,
@@ -27,6 +31,8 @@ pub(super) struct Net {
     pub(super) cut: Vec<bool>,
     /// Share of datagrams to each endpoint that are lost.
     pub(super) loss: Vec<f64>,
+    /// Whether a datagram to an endpoint is lost, beside those that are lost at random.
+    pub(super) loses: Option<Loses>,
     /// What each user was told, but data.
     pub(super) notices: Vec<Vec<Notice>>,
     /// The data that each user was given.
@@ -73,6 +79,7 @@ impl Net {
             endpoints: (0..endpoints).map(endpoint).collect(),
             cut: std::vec![false; endpoints],
             loss: std::vec![0.0; endpoints],
+            loses: None,
             notices: std::vec![Vec::new(); endpoints],
             data: std::vec![BTreeMap::new(); endpoints],
             acceptance: std::vec![Some(accepting(Order::AsTheyCome)); endpoints],
@@ -152,6 +159,10 @@ impl Net {
                         if reaches && !lost && !self.cut[index] && !self.cut[to] {
                             let at = self.now + Duration::from_millis(1);
                             let body = Bytes::copy_from_slice(body);
+                            let chosen = self.loses.as_mut();
+                            if chosen.is_some_and(|loses| loses(self.now, to, &body)) {
+                                continue;
+                            }
                             self.flying.push_back((at, to, member(index), body));
                         }
                     }

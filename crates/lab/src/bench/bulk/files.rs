@@ -1,0 +1,171 @@
+//! The file that is sent, and a directory for each receiver: in memory where there is room, removed at the end.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read as _, Write as _};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use groupcast_core::Rng;
+
+use crate::bench::BenchError;
+use crate::testbed::Testbed;
+
+/// The file's name.
+const NAME: &str = "payload.bin";
+/// Bytes that are compared at a time.
+const BLOCK: usize = 1 << 20;
+
+/// One file and the places where it arrives.
+#[derive(Debug)]
+pub(super) struct Files {
+    folder: PathBuf,
+    source: PathBuf,
+    size: u64,
+}
+
+impl Files {
+    /// Makes a file of `size` bytes that cannot be compressed.
+    pub(super) fn new(bed: &Testbed, size: u64) -> Result<Self, BenchError> {
+        let need = size.saturating_mul(bed.hosts() as u64 + 1);
+        let memory = Path::new("/dev/shm");
+        let parent = match room(memory) {
+            Some(room) if room > need => memory,
+            _ => bed.directory(),
+        };
+        let folder = parent.join(format!("gc-bulk-{}", std::process::id()));
+        let files = Self {
+            source: folder.join(NAME),
+            folder,
+            size,
+        };
+        fs::create_dir_all(&files.folder)
+            .and_then(|()| files.fill())
+            .map_err(BenchError::io("make the file to be sent"))?;
+        Ok(files)
+    }
+
+    fn fill(&self) -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(BLOCK, File::create(&self.source)?);
+        let mut rng = Rng::new(self.size);
+        let mut left = self.size;
+        while left > 0 {
+            let bytes = rng.next_u64().to_be_bytes();
+            let part = left.min(8) as usize;
+            out.write_all(&bytes[..part])?;
+            left -= part as u64;
+        }
+        out.flush()
+    }
+
+    /// The file that is sent.
+    pub(super) fn source(&self) -> &Path {
+        &self.source
+    }
+
+    /// What it is called, where contestants keep names.
+    pub(super) fn name(&self) -> &'static str {
+        NAME
+    }
+
+    /// An empty directory for the receiver on `host`.
+    pub(super) fn clear(&self, host: usize) -> Result<PathBuf, BenchError> {
+        let directory = self.directory(host);
+        match fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => fs::create_dir_all(&directory),
+        }
+        .map_err(BenchError::io("make a receiver's directory"))?;
+        Ok(directory)
+    }
+
+    /// Where the receiver on `host` puts what it receives.
+    pub(super) fn directory(&self, host: usize) -> PathBuf {
+        self.folder.join(format!("host-{host}"))
+    }
+
+    /// What is wrong with the file `name` at any of `hosts`, and whether it is there but another; `None` if nothing is.
+    pub(super) fn differs(
+        &self,
+        hosts: RangeInclusive<usize>,
+        name: &str,
+    ) -> Result<Option<(String, bool)>, BenchError> {
+        for host in hosts {
+            let path = self.directory(host).join(name);
+            let Ok(arrived) = fs::metadata(&path) else {
+                return Ok(Some((format!("host {host} has no file"), false)));
+            };
+            if arrived.len() != self.size {
+                let len = arrived.len();
+                return Ok(Some((format!("host {host} has {len} bytes only"), true)));
+            }
+            if !self
+                .is_same(&path)
+                .map_err(BenchError::io("compare what arrived"))?
+            {
+                let problem = format!("host {host} has another file than was sent");
+                return Ok(Some((problem, true)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_same(&self, path: &Path) -> io::Result<bool> {
+        let (mut sent, mut arrived) = (File::open(&self.source)?, File::open(path)?);
+        let (mut expected, mut found) = (vec![0; BLOCK], vec![0; BLOCK]);
+        let mut left = self.size;
+        while left > 0 {
+            let part = left.min(BLOCK as u64) as usize;
+            sent.read_exact(&mut expected[..part])?;
+            arrived.read_exact(&mut found[..part])?;
+            if expected[..part] != found[..part] {
+                return Ok(false);
+            }
+            left -= part as u64;
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // Nothing can be reported from here.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Bytes that are free in `directory`.
+fn room(directory: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(directory).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_arrived_is_compared_with_what_was_sent() {
+        let folder = std::env::temp_dir().join(format!("gc-files-test-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let files = Files {
+            source: folder.join(NAME),
+            folder,
+            size: BLOCK as u64 + 9,
+        };
+        files.fill().unwrap();
+        let place = files.clear(2).unwrap().join("x");
+        let problem = |files: &Files| files.differs(2..=2, "x").unwrap();
+        assert_eq!(problem(&files).map(|(_, differs)| differs), Some(false));
+        fs::copy(files.source(), &place).unwrap();
+        assert_eq!(problem(&files), None);
+        let mut bytes = fs::read(&place).unwrap();
+        bytes[BLOCK + 3] ^= 1;
+        fs::write(&place, &bytes).unwrap();
+        assert_eq!(problem(&files).map(|(_, differs)| differs), Some(true));
+        fs::write(&place, &bytes[..7]).unwrap();
+        assert_eq!(problem(&files).map(|(_, differs)| differs), Some(true));
+        let folder = files.folder.clone();
+        drop(files);
+        assert!(!folder.exists());
+    }
+}

@@ -1,0 +1,138 @@
+//! Data and parity on their way in: what is taken, what is restored, and what the user is given.
+
+use bytes::Bytes;
+
+use super::super::outbox::Context;
+use super::super::transfer::Notice;
+use super::super::wire::{Data, DataHeader, Purpose};
+use super::Receiver;
+use super::store::Taken;
+
+impl Receiver {
+    pub(super) fn handle_data(&mut self, context: &mut Context<'_>, data: Data) {
+        let Some(store) = self.state.store_mut() else {
+            return;
+        };
+        if matches!(self.concluded, Some(Err(_))) {
+            if data.header.answer {
+                self.report(context, Purpose::Acknowledge, true);
+            }
+            return;
+        }
+        let Data { header, body } = data;
+        context.counters.packets_received += 1;
+        self.received += 1;
+        if header.stamp > self.seen {
+            self.seen = header.stamp;
+            self.seen_at = context.now;
+        }
+        if let Some(index) = header.parity {
+            self.handle_parity(context, header, index, body);
+            return;
+        }
+        let before = store.next();
+        let kept = self.blocks.as_ref().map(|_| body.clone());
+        let taken = store.take(header.number, header.last, self.announce.go_back, body);
+        let possible = store
+            .packets()
+            .is_none_or(|packets| header.number < packets);
+        if possible {
+            self.top = self.top.max(header.number + 1);
+        }
+        match taken {
+            Taken::New => {}
+            Taken::Duplicate => context.counters.duplicates += 1,
+            Taken::Refused => context.counters.refused += 1,
+        }
+        if let (Taken::New, Some(blocks), Some(body)) = (taken, &mut self.blocks, kept) {
+            blocks.keep(header.number, body);
+        }
+        if taken == Taken::New {
+            self.restore(context, header.number);
+        }
+        self.fulfil(context, taken == Taken::New, before, header.answer);
+        self.hand_over(context);
+        self.ask_for_missing(context);
+    }
+
+    pub(super) fn handle_parity(
+        &mut self,
+        context: &mut Context<'_>,
+        header: DataHeader,
+        index: u16,
+        body: Bytes,
+    ) {
+        let (Some(store), Some(blocks)) = (self.state.store(), &mut self.blocks) else {
+            return;
+        };
+        let before = store.next();
+        let end = header.number + blocks.size();
+        let end = store.packets().unwrap_or(u64::MAX).min(end);
+        if !store.has_all(header.number..end) {
+            // Parity comes when all of its block was sent.
+            self.top = self.top.max(end);
+            blocks.keep_parity(header.number, index, body);
+        }
+        let restored = self.restore(context, header.number);
+        self.fulfil(context, restored, before, header.answer);
+        self.hand_over(context);
+        self.ask_for_missing(context);
+    }
+
+    /// Restores what is missing of the block that `number` is in, if that can be done now; whether it was.
+    pub(super) fn restore(&mut self, context: &mut Context<'_>, number: u64) -> bool {
+        let (Some(store), Some(blocks)) = (self.state.store_mut(), &mut self.blocks) else {
+            return false;
+        };
+        let first = number - number % blocks.size();
+        let packets = store.packets().unwrap_or(u64::MAX);
+        let count = packets.saturating_sub(first).min(blocks.size());
+        let mut any = false;
+        for (number, mut body) in blocks.restore(first, count as usize).unwrap_or_default() {
+            // Where the length is not known yet, blocks with parity are of full packets.
+            body.truncate(
+                store
+                    .len_of(number)
+                    .unwrap_or(self.announce.packet as usize),
+            );
+            let last = packets == number + 1;
+            if store.take(number, last, false, body) == Taken::New {
+                context.counters.packets_restored += 1;
+                any = true;
+            }
+        }
+        let complete = store.has_all(first..first + count);
+        blocks.forget(store.next(), complete.then_some(first));
+        any
+    }
+
+    /// Gives the user what is there, and says when that was all.
+    pub(super) fn hand_over(&mut self, context: &mut Context<'_>) {
+        let id = self.id;
+        let Some(store) = self.state.store_mut() else {
+            return;
+        };
+        while let Some((offset, bytes)) = store.pop() {
+            context.notify(Notice::Data { id, offset, bytes });
+        }
+        if store.is_complete() && !self.told_received {
+            self.told_received = true;
+            let length = store.length().unwrap_or(0);
+            context.notify(Notice::Received { id, length });
+        }
+    }
+
+    /// The user is done with `bytes`.
+    pub(in crate::bulk) fn consumed(&mut self, context: &mut Context<'_>, bytes: u64) {
+        let Some(store) = self.state.store_mut() else {
+            return;
+        };
+        store.consumed(bytes);
+        let quarter = (store.buffer() / 4).max(1);
+        let opens = store.limit(self.top) >= self.told_limit + quarter;
+        // The sender may be held up by what it was told: it learns of the room without having to ask.
+        if opens && self.told_limit < self.top + quarter && !store.is_complete() {
+            self.tell_of_room(context);
+        }
+    }
+}

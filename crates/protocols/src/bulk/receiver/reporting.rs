@@ -1,0 +1,220 @@
+//! What a receiver tells of itself, and when it asks for what it misses.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::MemberId;
+
+use super::super::config::BulkConfig;
+use super::super::outbox::Context;
+use super::super::ranges::RangeSet;
+use super::super::wire::{Message, Purpose, REASON_MAX, Report, Status};
+use super::blocks::Blocks;
+use super::store::Store;
+use super::{Receiver, State, Timer};
+
+impl Receiver {
+    /// Another receiver reports: from behind in the chain, or to all.
+    pub(in crate::bulk) fn hear(
+        &mut self,
+        context: &mut Context<'_>,
+        from: MemberId,
+        report: &Report,
+    ) {
+        if report.aggregate {
+            self.handle_chain(context, from, report);
+        } else {
+            self.overhear(context, report);
+        }
+    }
+
+    /// A NAK of another receiver: who misses nothing more behaves as if it had sent it (001 section 3).
+    pub(super) fn overhear(&mut self, context: &mut Context<'_>, report: &Report) {
+        let asks = report.purpose == Purpose::Nak && self.timers.due(Timer::Nak).is_some();
+        let Some(store) = self.state.store().filter(|_| asks) else {
+            return;
+        };
+        let covered = store.missing(self.top).all(|gap| {
+            let covers = |other: &Range<u64>| other.start <= gap.start && gap.end <= other.end;
+            report.missing.iter().any(covers)
+        });
+        if covered {
+            self.timers.cancel(Timer::Nak);
+            self.asked = Some((context.now, self.seen));
+            context.counters.naks_suppressed += 1;
+        }
+    }
+
+    /// Sets out to ask for what is missing, if anything is and it was not just asked for.
+    pub(super) fn ask_for_missing(&mut self, context: &mut Context<'_>) {
+        let Some(store) = self.state.store() else {
+            return;
+        };
+        if store.next() >= self.top {
+            self.timers.cancel(Timer::Nak);
+            return;
+        }
+        if self.timers.due(Timer::Nak).is_some() || !matches!(self.state, State::Receiving(_)) {
+            return;
+        }
+        let earliest = self.asked.map_or(context.now, |(asked, _)| {
+            asked + context.config.nak_interval
+        });
+        let delay = self.announce.nak_delay_us.map_or(Duration::ZERO, |most| {
+            context
+                .rng
+                .duration(Duration::ZERO, Duration::from_micros(most))
+        });
+        let due = earliest.max(context.now) + delay;
+        if due > context.now {
+            self.timers.set(Timer::Nak, due);
+        } else {
+            self.send_nak(context);
+        }
+    }
+
+    pub(super) fn send_nak(&mut self, context: &mut Context<'_>) {
+        let Some(store) = self.state.store() else {
+            return;
+        };
+        // Without anything new since it last asked, it is for the sender to ask.
+        let news = self.asked.is_none_or(|(_, seen)| self.seen > seen);
+        if news && store.next() < self.top && !matches!(self.concluded, Some(Err(_))) {
+            self.report(context, Purpose::Nak, false);
+        }
+    }
+
+    /// Reports to the sender: as a NAK if something is missing.
+    pub(super) fn report_state(&mut self, context: &mut Context<'_>, answers: bool) {
+        let missing = self
+            .state
+            .store()
+            .is_some_and(|store| store.next() < self.top);
+        let purpose = if missing {
+            Purpose::Nak
+        } else {
+            Purpose::Acknowledge
+        };
+        self.report(context, purpose, answers);
+    }
+
+    pub(super) fn report(&mut self, context: &mut Context<'_>, purpose: Purpose, answers: bool) {
+        let Some(report) = self.state_of_things(context, purpose, answers) else {
+            return;
+        };
+        let meets = self.announce.meet && purpose == Purpose::Register;
+        let asks_all = self.announce.nak_delay_us.is_some() && purpose == Purpose::Nak && !answers;
+        let message = Message::Report(report);
+        if meets || asks_all {
+            context.outbox.multicast(self.id.number, &message);
+        } else {
+            let sender = self.id.sender;
+            context.outbox.unicast(sender, self.id.number, &message);
+        }
+    }
+
+    /// A report of this moment; counts it, and remembers what it tells.
+    pub(super) fn state_of_things(
+        &mut self,
+        context: &mut Context<'_>,
+        purpose: Purpose,
+        answers: bool,
+    ) -> Option<Report> {
+        let store = self.state.store()?;
+        match purpose {
+            Purpose::Nak => {
+                context.counters.naks_sent += 1;
+                self.asked = Some((context.now, self.seen));
+                self.timers.cancel(Timer::Nak);
+            }
+            Purpose::Acknowledge => context.counters.reports_sent += 1,
+            Purpose::Register | Purpose::Ready => {}
+        }
+        let whole = matches!(purpose, Purpose::Register | Purpose::Ready);
+        let below = if whole {
+            store.packets().unwrap_or_else(|| store.end())
+        } else {
+            self.top
+        };
+        let trimmed = (!whole).then_some(self.blocks.as_ref()).flatten();
+        let (missing, told) = match trimmed.and_then(|blocks| trim(store, blocks, below)) {
+            Some(missing) => list(missing.iter(), below),
+            None => list(store.missing(below), below),
+        };
+        let limit = store.limit(self.top);
+        self.told_limit = limit;
+        Some(Report {
+            sender: self.id.sender.incarnation,
+            purpose,
+            answers,
+            aggregate: false,
+            pass: self.pass,
+            status: self.status(),
+            next: store.next(),
+            limit,
+            seen: self.seen,
+            received: self.received,
+            delay_us: (context.now - self.seen_at).as_micros() as u64,
+            told,
+            missing,
+            name: if purpose == Purpose::Register {
+                self.name.clone()
+            } else {
+                Bytes::new()
+            },
+        })
+    }
+
+    pub(super) fn status(&self) -> Status {
+        match &self.concluded {
+            Some(Ok(())) => Status::Concluded,
+            Some(Err(reason)) => Status::Failed(reason.clone()),
+            None if self.state.store().is_some_and(Store::is_complete) => Status::Holding,
+            None => Status::Receiving,
+        }
+    }
+}
+
+/// What is missing below `below`, less what the parity that is here will restore once the rest is; `None` if there is no
+/// parity.
+fn trim(store: &Store, blocks: &Blocks, below: u64) -> Option<RangeSet> {
+    let mut parities = blocks.parities().peekable();
+    parities.peek()?;
+    let mut missing = RangeSet::default();
+    for gap in store.missing(below) {
+        missing.insert(gap);
+    }
+    for (first, parity) in parities {
+        let block = first..(first + blocks.size()).min(below).max(first);
+        for number in block
+            .rev()
+            .filter(|number| !store.has(*number))
+            .take(parity)
+        {
+            missing.remove(number..number + 1);
+        }
+    }
+    Some(missing)
+}
+
+/// As many of the `gaps` below `below` as fit into a control message, and up to where they tell all.
+fn list(gaps: impl Iterator<Item = Range<u64>>, below: u64) -> (Vec<Range<u64>>, u64) {
+    let room = BulkConfig::CONTROL_MAX - 80 - REASON_MAX;
+    let (mut used, mut at) = (0, 0);
+    let mut listed = Vec::new();
+    for gap in gaps {
+        used += varint_len(gap.start - at) + varint_len(gap.end - gap.start);
+        if used > room {
+            return (listed, at);
+        }
+        at = gap.end;
+        listed.push(gap);
+    }
+    (listed, below)
+}
+
+fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
+}

@@ -1,0 +1,69 @@
+//! Packets of the stream, and of parity: the hot path of the format.
+
+use bytes::Bytes;
+use groupcast_core::wire::{DecodeError, Reader};
+
+use super::packet;
+
+/// Bytes of a data packet before its part of the stream.
+pub(in crate::bulk) const DATA_HEADER: usize = 24;
+
+/// A packet of the stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::bulk) struct Data {
+    pub(in crate::bulk) header: DataHeader,
+    pub(in crate::bulk) body: Bytes,
+}
+
+/// What a data packet says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::bulk) struct DataHeader {
+    pub(in crate::bulk) transfer: u32,
+    /// Everybody is to report (001: the flagged packets of polling).
+    pub(in crate::bulk) answer: bool,
+    /// The stream ends with it.
+    pub(in crate::bulk) last: bool,
+    /// It was sent before. For whoever measures.
+    pub(in crate::bulk) again: bool,
+    /// The sender's count of transmissions.
+    pub(in crate::bulk) stamp: u64,
+    pub(in crate::bulk) number: u64,
+    /// It is this parity packet of the block that begins with the number.
+    pub(in crate::bulk) parity: Option<u16>,
+}
+
+impl DataHeader {
+    pub(in crate::bulk) fn encode(self) -> [u8; DATA_HEADER] {
+        let mut bytes = [0; DATA_HEADER];
+        let flags = u8::from(self.answer) | u8::from(self.last) << 1 | u8::from(self.again) << 2;
+        bytes[0] = if self.parity.is_some() { 8 } else { 1 };
+        bytes[1..5].copy_from_slice(&self.transfer.to_be_bytes());
+        bytes[5] = flags;
+        bytes[6..8].copy_from_slice(&self.parity.unwrap_or(0).to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.stamp.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.number.to_be_bytes());
+        bytes
+    }
+}
+
+pub(super) fn data(
+    reader: &mut Reader<'_>,
+    transfer: u32,
+    bytes: &Bytes,
+    parity: bool,
+) -> Result<Data, DecodeError> {
+    let flags = reader.u8("flags")?;
+    let index = reader.u16("index")?;
+    let header = DataHeader {
+        transfer,
+        answer: flags & 1 != 0,
+        last: flags & 2 != 0,
+        again: flags & 4 != 0,
+        stamp: reader.u64("stamp")?,
+        number: packet(reader, "number")?,
+        parity: parity.then_some(index),
+    };
+    let body = bytes.slice(reader.position()..);
+    reader.rest();
+    Ok(Data { header, body })
+}

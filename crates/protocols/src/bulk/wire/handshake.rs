@@ -1,0 +1,126 @@
+//! What goes before the data: what a transfer is, and who takes part in a pass over it.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use groupcast_core::MemberId;
+use groupcast_core::wire::{DecodeError, Reader, Writer};
+
+use super::super::config::{BulkConfig, Policy};
+use super::{NUMBER_MAX, one_more, small};
+
+/// What a transfer is, for those who may want it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::bulk) struct Announce {
+    pub(in crate::bulk) policy: Policy,
+    pub(in crate::bulk) go_back: bool,
+    /// Receivers register by multicast, so that they know each other.
+    pub(in crate::bulk) meet: bool,
+    pub(in crate::bulk) confirm: bool,
+    pub(in crate::bulk) packet: u32,
+    /// Packets of a block; 0 if there is no parity.
+    pub(in crate::bulk) block: u16,
+    pub(in crate::bulk) length: Option<u64>,
+    /// The longest delay of a multicast NAK, in microseconds.
+    pub(in crate::bulk) nak_delay_us: Option<u64>,
+    pub(in crate::bulk) about: Bytes,
+}
+
+/// A pass begins: a page of its receivers, in the order of the ring or of the chains.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::bulk) struct Start {
+    pub(in crate::bulk) pass: u16,
+    /// Each is to report what it needs.
+    pub(in crate::bulk) answer: bool,
+    pub(in crate::bulk) receivers: u16,
+    pub(in crate::bulk) first: u16,
+    pub(in crate::bulk) members: Vec<MemberId>,
+}
+
+pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announce, DecodeError> {
+    let code = reader.u8("policy")?;
+    let parameter = reader.u32("parameter")?;
+    let policy = match (code, parameter) {
+        (1, _) => Policy::Ack,
+        (2, 1..) => Policy::Nak { poll: parameter },
+        (3, _) => Policy::Ring,
+        (4, 1..) => Policy::Tree { height: parameter },
+        _ => return Err(reader.invalid("policy", u64::from(code))),
+    };
+    let flags = reader.u8("flags")?;
+    let packet = reader.u32("packet size")?;
+    if packet == 0 || packet as usize > BulkConfig::PACKET_MAX {
+        return Err(reader.invalid("packet size", u64::from(packet)));
+    }
+    let block = reader.u16("block")?;
+    if block > BulkConfig::BLOCK_MAX {
+        return Err(reader.invalid("block", u64::from(block)));
+    }
+    let length = reader.varint("length")?.checked_sub(1);
+    if length.is_some_and(|length| length > NUMBER_MAX) {
+        return Err(reader.invalid("length", NUMBER_MAX));
+    }
+    let nak_delay_us = small(reader, "delay")?;
+    if reader.remaining() > BulkConfig::ABOUT_MAX {
+        return Err(reader.invalid("description's length", reader.remaining() as u64));
+    }
+    let about = bytes.slice(reader.position()..);
+    reader.rest();
+    Ok(Announce {
+        policy,
+        go_back: flags & 1 != 0,
+        meet: flags & 2 != 0,
+        confirm: flags & 4 != 0,
+        packet,
+        block,
+        length,
+        nak_delay_us: (nak_delay_us > 0).then_some(nak_delay_us),
+        about,
+    })
+}
+
+pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
+    let (code, parameter) = match announce.policy {
+        Policy::Ack => (1, 0),
+        Policy::Nak { poll } => (2, poll),
+        Policy::Ring => (3, 0),
+        Policy::Tree { height } => (4, height),
+    };
+    let flags =
+        u8::from(announce.go_back) | u8::from(announce.meet) << 1 | u8::from(announce.confirm) << 2;
+    writer.u8(code).u32(parameter).u8(flags);
+    writer.u32(announce.packet).u16(announce.block);
+    writer.varint(one_more(announce.length));
+    writer.varint(announce.nak_delay_us.unwrap_or(0));
+    writer.put(&announce.about);
+}
+
+pub(super) fn start(reader: &mut Reader<'_>) -> Result<Start, DecodeError> {
+    let pass = reader.u16("pass")?;
+    let answer = reader.u8("flags")? & 1 != 0;
+    let receivers = reader.u16("receivers")?;
+    let first = reader.u16("first")?;
+    let count = reader.count("members", 16)?;
+    if usize::from(first) + count > usize::from(receivers) {
+        return Err(reader.invalid("first", u64::from(first)));
+    }
+    let members = (0..count)
+        .map(|_| reader.member("member"))
+        .collect::<Result<_, _>>()?;
+    Ok(Start {
+        pass,
+        answer,
+        receivers,
+        first,
+        members,
+    })
+}
+
+pub(super) fn put_start(writer: &mut Writer<'_>, start: &Start) {
+    writer.u16(start.pass);
+    writer.u8(start.answer.into()).u16(start.receivers);
+    writer.u16(start.first).count(start.members.len());
+    for member in &start.members {
+        writer.member(*member);
+    }
+}

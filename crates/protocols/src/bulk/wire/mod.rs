@@ -1,0 +1,170 @@
+//! Datagram bodies of bulk transfers. All integers are big-endian; a varint has seven bits a byte, lowest first.
+//!
+//! Every body begins with its kind (1) and its transfer's number (4); the sender of a transfer is who the datagram is
+//! from, or whom it is addressed to.
+//!
+//! | kind | from | after kind and number |
+//! |---|---|---|
+//! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again; index (2): 0; stamp (8); packet number (8); bytes of the stream |
+//! | 8 parity | sender | as data: index of the parity packet, or 65535 for the sum of the block; number of the first packet of its block; parity |
+//! | 2 announce | sender | policy (1), its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); description |
+//! | 3 start | sender | pass (2), flags (1): 1 answer, 2 data comes from the start; receivers in all (2), first (2), count (2), members (16 each) |
+//! | 4 report | receiver | see [`Report`] |
+//! | 5 poll | sender | pass (2), stamp (8), top: one past the highest packet sent (8), length plus one (varint) |
+//! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped; reason |
+//! | 7 refuse | receiver | reason |
+//!
+//! Packet `n` carries the bytes of the stream from `n` × packet size on; all packets are full but the last.
+
+mod data;
+mod handshake;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use groupcast_core::wire::{DecodeError, Reader, Writer};
+
+pub(super) use self::data::{DATA_HEADER, Data, DataHeader};
+pub(super) use self::handshake::{Announce, Start};
+pub(super) use self::report::{NAME_MAX, Purpose, Report, Status};
+
+/// The most bytes of a reason.
+pub(super) const REASON_MAX: usize = 512;
+
+/// Any datagram body.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Message {
+    Data(Data),
+    Announce(Announce),
+    Start(Start),
+    Report(Report),
+    Poll(Poll),
+    Finish(Finish),
+    Refuse(String),
+}
+
+/// Everybody is to report, at once and to the sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Poll {
+    pub(super) pass: u16,
+    pub(super) stamp: u64,
+    /// One past the highest packet that was sent in this pass.
+    pub(super) top: u64,
+    pub(super) length: Option<u64>,
+}
+
+/// The sender is done with somebody.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Finish {
+    /// The transfer is over; who has everything can forget it.
+    Done,
+    /// The sender's user gave up.
+    Cancelled(String),
+    /// The receiver is not served any more.
+    Dropped,
+}
+
+impl Message {
+    /// Reads a body: of which transfer, and what. A data packet's part of the stream is a slice, not a copy.
+    pub(super) fn decode(bytes: &Bytes) -> Result<(u32, Self), DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let kind = reader.u8("kind")?;
+        let transfer = reader.u32("transfer")?;
+        let message = match kind {
+            1 | 8 => Self::Data(data::data(&mut reader, transfer, bytes, kind == 8)?),
+            2 => Self::Announce(handshake::announce(&mut reader, bytes)?),
+            3 => Self::Start(handshake::start(&mut reader)?),
+            4 => Self::Report(report::report(&mut reader, bytes)?),
+            5 => Self::Poll(Poll {
+                pass: reader.u16("pass")?,
+                stamp: reader.u64("stamp")?,
+                top: reader.u64("top")?,
+                length: reader.varint("length")?.checked_sub(1),
+            }),
+            6 => Self::Finish(match reader.u8("how")? {
+                1 => Finish::Done,
+                2 => Finish::Cancelled(reason(&mut reader)?),
+                3 => Finish::Dropped,
+                other => return Err(reader.invalid("how", u64::from(other))),
+            }),
+            7 => Self::Refuse(reason(&mut reader)?),
+            other => return Err(reader.invalid("kind", u64::from(other))),
+        };
+        reader.finish()?;
+        Ok((transfer, message))
+    }
+
+    /// Its bytes, as a body of `transfer`.
+    pub(super) fn encode(&self, transfer: u32) -> Bytes {
+        let mut bytes = Vec::with_capacity(64);
+        let mut writer = Writer::new(&mut bytes);
+        match self {
+            Self::Data(data) => {
+                writer.put(&data.header.encode()).put(&data.body);
+            }
+            Self::Announce(announce) => {
+                handshake::put_announce(writer.u8(2).u32(transfer), announce);
+            }
+            Self::Start(start) => handshake::put_start(writer.u8(3).u32(transfer), start),
+            Self::Report(report) => report::put_report(writer.u8(4).u32(transfer), report),
+            Self::Poll(poll) => {
+                writer.u8(5).u32(transfer).u16(poll.pass).u64(poll.stamp);
+                writer.u64(poll.top).varint(one_more(poll.length));
+            }
+            Self::Finish(finish) => {
+                writer.u8(6).u32(transfer);
+                match finish {
+                    Finish::Done => writer.u8(1),
+                    Finish::Cancelled(reason) => writer.u8(2).put(cut(reason).as_bytes()),
+                    Finish::Dropped => writer.u8(3),
+                };
+            }
+            Self::Refuse(reason) => {
+                writer.u8(7).u32(transfer).put(cut(reason).as_bytes());
+            }
+        }
+        bytes.into()
+    }
+}
+
+/// A length as it travels: 0 says that it is not known.
+fn one_more(length: Option<u64>) -> u64 {
+    length.map_or(0, |length| length.saturating_add(1))
+}
+
+/// As much of a reason as is sent.
+fn cut(reason: &str) -> &str {
+    &reason[..reason.floor_char_boundary(REASON_MAX)]
+}
+
+fn reason(reader: &mut Reader<'_>) -> Result<String, DecodeError> {
+    let bytes = reader.rest();
+    if bytes.len() > REASON_MAX {
+        return Err(reader.invalid("reason's length", bytes.len() as u64));
+    }
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// Packet numbers stay far below the end of 64 bits, so that sums of them do not overflow.
+const NUMBER_MAX: u64 = 1 << 60;
+
+fn packet(reader: &mut Reader<'_>, field: &'static str) -> Result<u64, DecodeError> {
+    let number = reader.u64(field)?;
+    checked(reader, field, number)
+}
+
+fn checked(reader: &Reader<'_>, field: &'static str, number: u64) -> Result<u64, DecodeError> {
+    if number > NUMBER_MAX {
+        return Err(reader.invalid(field, number));
+    }
+    Ok(number)
+}
+
+fn small(reader: &mut Reader<'_>, field: &'static str) -> Result<u64, DecodeError> {
+    let number = reader.varint(field)?;
+    checked(reader, field, number)
+}

@@ -1,0 +1,126 @@
+//! What is written comes back; damage is another message or an error; the layout of a data packet is pinned.
+
+use groupcast_core::{Incarnation, MemberId, NodeId};
+use proptest::prelude::*;
+
+use super::super::config::Policy;
+use super::*;
+
+fn member(node: u64) -> MemberId {
+    MemberId {
+        node: NodeId(node),
+        incarnation: Incarnation(node + 1),
+    }
+}
+
+fn examples() -> Vec<Message> {
+    let data = Data {
+        header: DataHeader {
+            transfer: 9,
+            answer: true,
+            last: false,
+            again: true,
+            stamp: 77,
+            number: 1 << 33,
+            parity: None,
+        },
+        body: Bytes::from_static(b"stream"),
+    };
+    let mut parity = data.clone();
+    parity.header.parity = Some(7);
+    let announce = Announce {
+        policy: Policy::Tree { height: 6 },
+        go_back: true,
+        meet: true,
+        confirm: false,
+        packet: 1400,
+        block: 64,
+        length: Some(0),
+        nak_delay_us: None,
+        about: Bytes::from_static(b"about"),
+    };
+    let start = Start {
+        pass: 2,
+        answer: true,
+        receivers: 9,
+        first: 7,
+        members: [member(1), member(2)].into(),
+    };
+    let report = Report {
+        sender: Incarnation(8),
+        purpose: Purpose::Nak,
+        answers: true,
+        aggregate: false,
+        pass: 2,
+        status: Status::Failed("the disk is full".into()),
+        next: 5,
+        limit: 900,
+        seen: 300,
+        received: 290,
+        delay_us: 12,
+        told: 70,
+        missing: [5..6, 9..70].into(),
+        name: Bytes::new(),
+    };
+    let poll = Poll {
+        pass: 1,
+        stamp: 4,
+        top: 8,
+        length: None,
+    };
+    [
+        Message::Data(data),
+        Message::Data(parity),
+        Message::Announce(announce),
+        Message::Start(start),
+        Message::Report(report),
+        Message::Poll(poll),
+        Message::Finish(Finish::Done),
+        Message::Finish(Finish::Cancelled("why".into())),
+        Message::Finish(Finish::Dropped),
+        Message::Refuse("no".into()),
+    ]
+    .into()
+}
+
+#[test]
+fn what_was_encoded_comes_back_and_no_shorter_body_does() {
+    for message in examples() {
+        let bytes = message.encode(9);
+        assert_eq!(Message::decode(&bytes), Ok((9, message)));
+        assert!(Message::decode(&bytes.slice(..4)).is_err());
+    }
+}
+
+#[test]
+fn the_layout_of_a_data_packet_is_pinned() {
+    let bytes = examples()[0].encode(9);
+    assert_eq!(
+        bytes[..DATA_HEADER],
+        [
+            1, 0, 0, 0, 9, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 2, 0, 0, 0, 0
+        ]
+    );
+    assert_eq!(bytes[DATA_HEADER..], *b"stream");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..10, bytes: Vec<u8>) {
+        let body: Bytes = [&[kind, 0, 0, 0, 1], &bytes[..]].concat().into();
+        if let Ok((transfer, message)) = Message::decode(&body) {
+            prop_assert!(message.encode(transfer).len() <= body.len() + 2 * REASON_MAX);
+        }
+    }
+
+    #[test]
+    fn a_damaged_message_is_another_or_an_error(which in 0usize..10, at in 0usize..90, bit in 0u8..8) {
+        let mut bytes = examples()[which].encode(1).to_vec();
+        let at = at % bytes.len();
+        bytes[at] ^= 1 << bit;
+        let body = Bytes::from(bytes);
+        if let Ok((transfer, message)) = Message::decode(&body) {
+            prop_assert_eq!(Message::decode(&message.encode(transfer)).map(|(_, again)| again), Ok(message));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Distributes a directory to two receivers, all in this process and on the loopback interface.
+//!
+//! `cargo run -p groupcast-transfer --example distribute -- PATH DIR`: what is at PATH arrives in DIR/one and DIR/two. A
+//! real program has one of the three parts on each host; all it needs besides is the same group and the same key.
+
+use std::error::Error;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use groupcast_transfer::bulk::{BulkConfig, Outcome};
+use groupcast_transfer::{
+    Audience, Cargo, Key, Limits, Link, Output, ReceiveEvent, Receiving, Scan, SendEvent, Sending,
+    receive, send,
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut paths = std::env::args_os().skip(1).map(PathBuf::from);
+    let (Some(path), Some(directory)) = (paths.next(), paths.next()) else {
+        return Err("two arguments: what to send, and where to".into());
+    };
+    let key = Key::random()?;
+    let receivers: Vec<_> = ["one", "two"]
+        .map(|name| {
+            let (link, directory) = (link(name, &key), directory.join(name));
+            thread::spawn(move || take_one(link, &directory))
+        })
+        .into();
+
+    // It waits for both by name, however late they begin to listen.
+    let sending = Sending {
+        cargo: Cargo::Files(Scan::of(&[path])?),
+        label: "an example".into(),
+        audience: Audience::Required(vec!["one".into(), "two".into()]),
+        link: link("sender", &key),
+    };
+    let report = send(sending, &AtomicBool::new(false), &mut |event| {
+        if let SendEvent::Settled { receiver, outcome } = event {
+            println!("{receiver}: {outcome:?}");
+        }
+    })?;
+    println!("{} bytes in {:?}", report.bytes, report.took);
+    for receiver in receivers {
+        receiver
+            .join()
+            .map_err(|_| "a receiver has panicked")?
+            .map_err(|error| error.to_string())?;
+    }
+    let is_complete = |(_, outcome): &(String, Outcome)| *outcome == Outcome::Complete;
+    match report.receivers.iter().all(is_complete) {
+        true => Ok(()),
+        false => Err("not everybody has everything".into()),
+    }
+}
+
+/// Takes one transfer into `directory`.
+fn take_one(link: Link, directory: &Path) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let receiving = Receiving {
+        output: Output::Directory(directory.into()),
+        once: true,
+        link,
+        limits: Limits::default(),
+        partials_max: 8,
+    };
+    receive(receiving, &AtomicBool::new(false), &mut |event| {
+        if let ReceiveEvent::Complete { transfer, took, .. } = event {
+            println!("{} from {} took {took:?}", transfer.label, transfer.sender);
+        }
+    })?;
+    Ok(())
+}
+
+fn link(name: &str, key: &Key) -> Link {
+    Link {
+        name: name.into(),
+        interface: Ipv4Addr::LOCALHOST,
+        group: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 3), 4821),
+        key: Some(key.clone()),
+        bulk: BulkConfig::lan(),
+        fit_packet: true,
+    }
+}
