@@ -23,6 +23,8 @@ pub struct Usage {
     pub cpu: Duration,
     /// Memory resident now, in bytes.
     pub resident: u64,
+    /// The most that was resident at a time, in bytes.
+    pub resident_peak: u64,
 }
 
 /// A running or ended process.
@@ -150,10 +152,23 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
     // proc(5): utime, stime and rss are fields 14, 15 and 24.
     let (user, system, pages) = (field(&stat, 14)?, field(&stat, 15)?, field(&stat, 24)?);
     let ticks = clock_ticks_per_second();
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     Ok(Usage {
         cpu: Duration::from_micros((user + system) * 1_000_000 / ticks),
         resident: pages * rustix::param::page_size() as u64,
+        resident_peak: high_water(&status)?,
     })
+}
+
+/// The line `VmHWM` of /proc/PID/status, in bytes.
+fn high_water(status: &str) -> io::Result<u64> {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .and_then(|value| value.trim().strip_suffix("kB"))
+        .and_then(|kib| kib.trim().parse::<u64>().ok())
+        .map(|kib| kib * 1024)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no VmHWM in /proc/PID/status"))
 }
 
 /// When process `pid` started, in clock ticks since the machine did.
@@ -184,9 +199,17 @@ mod tests {
     }
 
     #[test]
+    fn the_peak_is_read_in_bytes() {
+        let status = "Name:\tx\nVmPeak:\t  900 kB\nVmHWM:\t    12 kB\nVmRSS:\t 3 kB\n";
+        assert_eq!(high_water(status).unwrap(), 12 * 1024);
+        assert!(high_water("Name:\tx\n").is_err());
+    }
+
+    #[test]
     fn this_process_uses_memory_and_started_once() {
         let pid = std::process::id();
-        assert!(usage(pid).unwrap().resident > 100_000);
+        let used = usage(pid).unwrap();
+        assert!(used.resident > 100_000 && used.resident_peak >= used.resident / 2);
         assert_eq!(start_time(pid).unwrap(), start_time(pid).unwrap());
     }
 }
