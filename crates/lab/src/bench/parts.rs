@@ -9,7 +9,7 @@ use super::clients::{Publish, Subscribe};
 use super::library::Member;
 use super::ring::{Mode, RingOptions};
 use super::{Assignment, BenchError, assign, await_ready};
-use crate::process::{Process, Usage};
+use crate::process::Process;
 use crate::testbed::Testbed;
 
 const MULTICAST: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 79, 1, 1), 4809);
@@ -44,7 +44,8 @@ impl Parts {
         processes
             .chain(&self.senders)
             .try_fold(0.0, |sum, process| {
-                Ok(sum + usage(process)?.cpu.as_secs_f64())
+                let usage = process.usage().map_err(|_| ended(process))?;
+                Ok(sum + usage.cpu.as_secs_f64())
             })
     }
 
@@ -56,15 +57,14 @@ impl Parts {
             &self.daemons
         };
         processes.iter().try_fold(0, |peak, process| {
-            Ok(usage(process)?.resident_peak.max(peak))
+            let own = process.resident_peak().map_err(|_| ended(process))?;
+            Ok(own.max(peak))
         })
     }
 }
 
-fn usage(process: &Process) -> Result<Usage, BenchError> {
-    process
-        .usage()
-        .map_err(|_| BenchError::process(process, "ended during the measurement"))
+fn ended(process: &Process) -> BenchError {
+    BenchError::process(process, "ended during the measurement")
 }
 
 fn start_daemons_and_clients(

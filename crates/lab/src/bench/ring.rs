@@ -29,6 +29,9 @@ const RAW_OFFLOAD_LENGTH: Duration = Duration::from_millis(500);
 /// Sending begins this long before it counts: windows open, processors warm.
 const WARM_UP: Duration = Duration::from_secs(1);
 
+/// How long before the end memory is looked at.
+const BEFORE_END: Duration = Duration::from_millis(20);
+
 /// Bytes on the wire beside a datagram: preamble 8, Ethernet 14 and 4, gap 12, IP 20, UDP 8.
 const HEADERS: f64 = 66.0;
 /// Bytes in a datagram beside its payload that the ceiling allows for. The ring takes more (`docs/performance.md`), and so
@@ -250,9 +253,11 @@ pub(crate) fn carry(
     }
     clock::sleep_until(window.from);
     let before = parts.cpu_seconds()?;
+    // Receivers end with the window, and their memory with them.
+    clock::sleep_until(window.until - clock::nanos(BEFORE_END));
+    let memory_peak = parts.memory_peak()?;
     clock::sleep_until(window.until);
     let cpu = parts.cpu_seconds()? - before;
-    let memory_peak = parts.memory_peak()?;
 
     let tallies = parts
         .receivers
