@@ -9,7 +9,7 @@ use groupcast_lab::Link;
 use groupcast_lab::bench::bulk::report::BulkReport;
 use groupcast_lab::bench::bulk::{self, BulkOptions};
 use groupcast_lab::bench::report::{Rate, RingReport};
-use groupcast_lab::bench::ring::{self, RingOptions, Windows};
+use groupcast_lab::bench::ring::{self, RingOptions, Spinning, Windows};
 use groupcast_lab::bench::{BenchError, WORKER, work};
 use groupcast_lab::calibrate::Calibration;
 use groupcast_lab::calibrate::truth::{self, TruthOptions};
@@ -72,8 +72,20 @@ struct Ring {
     #[arg(long, value_name = "S", default_value = "4", value_parser = seconds)]
     duration: Duration,
     /// Whether the members have a key
-    #[arg(long, value_enum, default_value_t = Encrypt::On)]
-    encrypt: Encrypt,
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    encrypt: Switch,
+    /// Whether members poll their sockets before they sleep; without, as the driver decides by the number of cores
+    #[arg(long, value_enum)]
+    spin: Option<Switch>,
+    /// Which ring: accelerated sends on after it has passed the token, original only before
+    #[arg(long, value_enum, default_value_t = Protocol::Accelerated)]
+    protocol: Protocol,
+    /// Frames of 100 that every host loses, at random, of those that reach it, once the ring stands
+    #[arg(long, value_name = "PCT", default_value = "0", value_parser = permille)]
+    loss: u16,
+    /// Measurements; the median of every figure counts
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]
+    runs: u8,
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
@@ -155,11 +167,19 @@ enum Mode {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Encrypt {
-    /// They encrypt
+enum Switch {
+    /// Yes
     On,
-    /// They run insecure
+    /// No
     Off,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Protocol {
+    /// Most packets follow the token
+    Accelerated,
+    /// All packets go before the token
+    Original,
 }
 
 /// Measures and prints the result.
@@ -204,14 +224,23 @@ impl Ring {
             rate: self.rate,
             link: self.link,
             duration: self.duration,
-            encrypt: self.encrypt == Encrypt::On,
+            encrypt: self.encrypt == Switch::On,
             mode: match self.mode {
                 Mode::Daemon => ring::Mode::Daemon,
                 Mode::Library => ring::Mode::Library,
             },
-            windows: Windows::default(),
+            windows: Windows {
+                accelerated: (self.protocol == Protocol::Original).then_some(0),
+                ..Windows::default()
+            },
+            spin: match self.spin {
+                None => Spinning::Auto,
+                Some(Switch::On) => Spinning::On,
+                Some(Switch::Off) => Spinning::Off,
+            },
+            loss_permille: self.loss,
         };
-        ring::run(&options, &executable)
+        ring::run(&options, usize::from(self.runs), &executable)
     }
 }
 
@@ -294,6 +323,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A share in percent, to a tenth, in thousandths.
+fn permille(text: &str) -> Result<u16, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if (0.0..=50.0).contains(&percent) => Ok((percent * 10.0).round() as u16),
+        _ => Err("must be a number of percent from 0 to 50".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -314,6 +351,8 @@ mod tests {
     fn what_is_not_built_or_makes_no_sense_is_a_usage_error() {
         assert!(parse("ring --hosts 5 --size 100 --rate 2.5 --link 1gbit --encrypt off").is_ok());
         assert!(parse("ring --mode library").is_ok());
+        assert!(parse("ring --runs 3 --loss 0.5 --spin off --protocol original").is_ok());
+        assert_eq!(permille("1.5"), Ok(15));
         assert!(parse("truth --runs 3 --duration 1 --json").is_ok());
         assert!(parse("calibrate --json").is_ok());
         assert!(
@@ -329,6 +368,10 @@ mod tests {
             "ring --service total",
             "ring --duration 0",
             "ring --encrypt maybe",
+            "ring --loss 51",
+            "ring --spin auto",
+            "ring --protocol fast",
+            "ring --runs 0",
             "truth --runs 0",
             "calibrate 3",
             "bulk --receivers 64",

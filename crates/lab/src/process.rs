@@ -130,9 +130,14 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// What it has used so far.
+    /// What it has used so far; also of one that has just ended by itself.
     pub fn usage(&self) -> io::Result<Usage> {
         usage(self.pid())
+    }
+
+    /// The most memory that it had resident at a time, in bytes; only while it runs.
+    pub fn resident_peak(&self) -> io::Result<u64> {
+        high_water(&fs::read_to_string(format!("/proc/{}/status", self.pid()))?)
     }
 }
 
@@ -154,6 +159,17 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
         cpu: Duration::from_micros((user + system) * 1_000_000 / ticks),
         resident: pages * rustix::param::page_size() as u64,
     })
+}
+
+/// The line `VmHWM` of /proc/PID/status, in bytes.
+fn high_water(status: &str) -> io::Result<u64> {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .and_then(|value| value.trim().strip_suffix("kB"))
+        .and_then(|kib| kib.trim().parse::<u64>().ok())
+        .map(|kib| kib * 1024)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no VmHWM in /proc/PID/status"))
 }
 
 /// When process `pid` started, in clock ticks since the machine did.
@@ -184,9 +200,18 @@ mod tests {
     }
 
     #[test]
+    fn the_peak_is_read_in_bytes() {
+        let status = "Name:\tx\nVmPeak:\t  900 kB\nVmHWM:\t    12 kB\nVmRSS:\t 3 kB\n";
+        assert_eq!(high_water(status).unwrap(), 12 * 1024);
+        assert!(high_water("Name:\tx\n").is_err());
+    }
+
+    #[test]
     fn this_process_uses_memory_and_started_once() {
         let pid = std::process::id();
         assert!(usage(pid).unwrap().resident > 100_000);
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        assert!(high_water(&status).unwrap() > 100_000);
         assert_eq!(start_time(pid).unwrap(), start_time(pid).unwrap());
     }
 }

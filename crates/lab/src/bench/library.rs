@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clients::{JOINING, Schedule};
 use super::clock::{self, Instant, Window};
-use super::ring::{Method, Windows};
+use super::ring::{Method, Spinning, Windows};
 use super::stamp::Stamp;
 use super::tally::Tally;
 use super::{BenchError, Said, await_window, say};
@@ -56,6 +56,8 @@ pub struct Member {
     pub interval_ns: Option<u64>,
     /// The ring's windows.
     pub windows: Windows,
+    /// Whether it polls before it sleeps.
+    pub spin: Spinning,
 }
 
 impl Member {
@@ -104,7 +106,10 @@ impl Member {
             }
             None => Box::new(InsecureSealer),
         };
-        let config = EndpointConfig::multicast(self.listen, self.multicast);
+        let config = EndpointConfig {
+            spin: self.spin.setting(),
+            ..EndpointConfig::multicast(self.listen, self.multicast)
+        };
         let node = NodeConfig {
             local,
             reach: config.reach(),

@@ -4,7 +4,7 @@
 //! a measurement must hand the argument of [`WORKER`] on to [`work`]. All of them share one monotonic clock, so a
 //! measurement is a [`Window`] of absolute times: what happens before is warm-up, what happens after is not counted.
 //!
-//! - [`raw`]: the raw multicast limit.
+//! - [`raw`]: the raw multicast limit; [`ping`]: a round trip without any protocol.
 //! - [`ring`]: `groupcast bench ring`; `parts` starts its processes, [`clients`] and [`library`] are what they do,
 //!   [`tally`] and [`order`] what they note, [`report`] the result.
 //! - [`bulk`]: `groupcast bench bulk`, files to many receivers beside others who carry them.
@@ -15,6 +15,7 @@ pub mod clock;
 pub mod library;
 pub mod order;
 mod parts;
+pub mod ping;
 pub mod raw;
 pub mod report;
 pub mod ring;

@@ -44,12 +44,27 @@ impl Parts {
         processes
             .chain(&self.senders)
             .try_fold(0.0, |sum, process| {
-                let usage = process
-                    .usage()
-                    .map_err(|_| BenchError::process(process, "ended during the measurement"))?;
+                let usage = process.usage().map_err(|_| ended(process))?;
                 Ok(sum + usage.cpu.as_secs_f64())
             })
     }
+
+    /// The most memory that any daemon had resident at a time, in bytes; of any member, where there are no daemons.
+    pub(super) fn memory_peak(&self) -> Result<u64, BenchError> {
+        let processes = if self.daemons.is_empty() {
+            &self.receivers
+        } else {
+            &self.daemons
+        };
+        processes.iter().try_fold(0, |peak, process| {
+            let own = process.resident_peak().map_err(|_| ended(process))?;
+            Ok(own.max(peak))
+        })
+    }
+}
+
+fn ended(process: &Process) -> BenchError {
+    BenchError::process(process, "ended during the measurement")
 }
 
 fn start_daemons_and_clients(
@@ -82,6 +97,7 @@ fn start_members(
             service: options.service.name().to_owned(),
             interval_ns: options.interval(),
             windows: options.windows,
+            spin: options.spin,
         };
         let label = format!("member-{host}");
         assign(bed, host, &label, executable, &Assignment::Member(part))
@@ -127,8 +143,8 @@ fn start_daemons(
 ) -> Result<Vec<Process>, BenchError> {
     let key = make_key(bed, executable, options.encrypt)?;
     let config = path(bed, "daemon.toml");
-    fs::write(&config, options.windows.table())
-        .map_err(BenchError::io("write the configuration"))?;
+    let tables = options.windows.table() + &options.spin.table();
+    fs::write(&config, tables).map_err(BenchError::io("write the configuration"))?;
     (1..=bed.hosts())
         .map(|host| {
             let mut command = bed.command(host, executable);

@@ -4,12 +4,28 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::ring::{Mode, RingOptions};
+use super::ring::{Mode, RingOptions, ceiling_mbps};
 use super::tally::Latencies;
 
-/// What a run of the ring showed, and under which conditions. Rates are payload, 10^6 bits a second.
+/// What runs of the ring showed, and under which conditions. Rates are payload, 10^6 bits a second.
 #[derive(Clone, Debug, Serialize)]
 pub struct RingReport {
+    /// The median of every figure by itself; of what is counted, see [`Figures`].
+    #[serde(flatten)]
+    pub medians: Figures,
+    /// What a receiver can get on wires with a limit, whatever the ring does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling_mbps: Option<f64>,
+    /// Every run's.
+    pub runs: Vec<Figures>,
+    /// What was run.
+    #[serde(flatten)]
+    pub conditions: Conditions,
+}
+
+/// What one run showed, or the medians of several.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Figures {
     /// What the slowest receiver got.
     pub mbps_slowest: f64,
     /// One way, from the sending client to every receiving one.
@@ -18,21 +34,87 @@ pub struct RingReport {
     pub msgs_per_s: f64,
     /// Processor seconds of all daemons and clients, or members, for a million delivered messages.
     pub cpu_s_per_million: f64,
+    /// What they used of all cores together, in percent.
+    pub cpu_percent: f64,
+    /// The most memory that any daemon, or member, had resident at a time since its start, in MiB.
+    pub memory_peak_mib: f64,
     /// The raw multicast limit of the same network in the same run: datagrams of 1350 bytes, without offload.
     pub raw_mbps: f64,
     /// The same with segmentation offload.
     pub raw_offload_mbps: f64,
     /// `mbps_slowest` by `raw_mbps`.
     pub ratio: f64,
-    /// All receivers' orders were compared, and are one.
+    /// `mbps_slowest` by the ceiling of wires with a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_ceiling: Option<f64>,
+    /// Median round trip of a blocking UDP ping-pong just before, in microseconds; at a stated rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ping_pong_us: Option<f64>,
+    /// Mean latency by `ping_pong_us`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ratio: Option<f64>,
+    /// All receivers' orders were compared, and are one; of several runs, in each.
     pub order_checked: bool,
-    /// How many messages of every receiver were compared.
+    /// How many messages of every receiver were compared; of several runs, in all.
     pub messages_compared: u64,
-    /// How often the ring lost its token and formed anew, all members staying: 0 unless some did not get to run.
+    /// How often the ring lost its token and formed anew, all members staying: 0 unless some did not get to run; of
+    /// several runs, in all.
     pub reformations: u64,
-    /// What was run.
-    #[serde(flatten)]
-    pub conditions: Conditions,
+}
+
+impl RingReport {
+    /// Of `runs`, at least one, under the conditions of `options`.
+    pub(super) fn new(options: &RingOptions, runs: Vec<Figures>) -> Self {
+        Self {
+            medians: Figures::medians(&runs),
+            ceiling_mbps: ceiling_mbps(options.link, options.hosts),
+            runs,
+            conditions: Conditions::from(options),
+        }
+    }
+}
+
+impl Figures {
+    fn medians(runs: &[Self]) -> Self {
+        let of = |figure: fn(&Self) -> f64| median(runs.iter().map(figure));
+        let some = |figure: fn(&Self) -> Option<f64>| {
+            let figures: Option<Vec<f64>> = runs.iter().map(figure).collect();
+            figures.map(median)
+        };
+        Self {
+            mbps_slowest: of(|run| run.mbps_slowest),
+            latency_us: LatencySummary {
+                mean: of(|run| run.latency_us.mean),
+                p50: of(|run| run.latency_us.p50),
+                p99: of(|run| run.latency_us.p99),
+            },
+            msgs_per_s: of(|run| run.msgs_per_s),
+            cpu_s_per_million: of(|run| run.cpu_s_per_million),
+            cpu_percent: of(|run| run.cpu_percent),
+            memory_peak_mib: of(|run| run.memory_peak_mib),
+            raw_mbps: of(|run| run.raw_mbps),
+            raw_offload_mbps: of(|run| run.raw_offload_mbps),
+            ratio: of(|run| run.ratio),
+            of_ceiling: some(|run| run.of_ceiling),
+            ping_pong_us: some(|run| run.ping_pong_us),
+            latency_ratio: some(|run| run.latency_ratio),
+            order_checked: runs.iter().all(|run| run.order_checked),
+            messages_compared: runs.iter().map(|run| run.messages_compared).sum(),
+            reformations: runs.iter().map(|run| run.reformations).sum(),
+        }
+    }
+}
+
+/// The middle one, or between the middle two; 0 of none.
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.get(middle) {
+        None => 0.0,
+        Some(upper) if values.len() % 2 == 1 => *upper,
+        Some(upper) => f64::midpoint(values[middle - 1], *upper),
+    }
 }
 
 /// One-way latencies in microseconds.
@@ -75,8 +157,19 @@ pub struct Conditions {
     pub duration_s: f64,
     /// Whether datagrams are encrypted.
     pub encrypt: bool,
+    /// Whether members send after the token ("accelerated"), or only before it ("original").
+    pub protocol: &'static str,
+    /// Whether members poll before they sleep: "on", "off", or "auto" as the driver decides.
+    pub spin: &'static str,
+    /// Frames of 100 that every host loses of those that reach it.
+    pub loss_percent: f64,
     /// Processors that all hosts share.
     pub cores: usize,
+}
+
+/// Processors that this process may use.
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl From<&RingOptions> for Conditions {
@@ -90,7 +183,14 @@ impl From<&RingOptions> for Conditions {
             link: options.link.name(),
             duration_s: options.duration.as_secs_f64(),
             encrypt: options.encrypt,
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            protocol: if options.windows.accelerated == Some(0) {
+                "original"
+            } else {
+                "accelerated"
+            },
+            spin: options.spin.name(),
+            loss_percent: f64::from(options.loss_permille) / 10.0,
+            cores: cores(),
         }
     }
 }
@@ -141,72 +241,121 @@ impl std::str::FromStr for Rate {
     }
 }
 
-impl fmt::Display for RingReport {
+impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Conditions {
-            hosts,
-            size,
-            service,
-            mode,
-            rate,
-            link,
-            duration_s,
-            encrypt,
-            cores,
-        } = &self.conditions;
-        let sealed = if *encrypt { "encrypted" } else { "in clear" };
-        let offered = match rate {
-            Rate::Max => "as fast as the ring takes them".to_owned(),
-            Rate::Mbps(rate) => format!("{rate} Mb/s together"),
-        };
-        let order = if self.order_checked {
-            format!(
-                "one at all receivers ({} messages compared)",
-                self.messages_compared
-            )
-        } else {
-            "not compared".to_owned()
-        };
-        let LatencySummary { mean, p50, p99 } = self.latency_us;
-        let parts = if *mode == Mode::Library.name() {
+        let parts = if self.mode == Mode::Library.name() {
             "the ring in one process each"
         } else {
             "a daemon, a sender and a receiver each"
         };
+        let offered = match self.rate {
+            Rate::Max => "as fast as the ring takes them".to_owned(),
+            Rate::Mbps(rate) => format!("{rate} Mb/s together"),
+        };
+        let sealed = if self.encrypt {
+            "encrypted"
+        } else {
+            "in clear"
+        };
         writeln!(
             f,
-            "{hosts} hosts with {parts}; {service} messages of {size} bytes, {offered}"
+            "{} hosts with {parts}; {} messages of {} bytes, {offered}",
+            self.hosts, self.service, self.size
+        )?;
+        write!(f, "{} ring, link {}", self.protocol, self.link)?;
+        if self.loss_percent > 0.0 {
+            write!(f, " that loses {} %", self.loss_percent)?;
+        }
+        write!(
+            f,
+            ", {sealed}, spinning {}, {} s counted, {} cores for all of it",
+            self.spin, self.duration_s, self.cores
+        )
+    }
+}
+
+impl fmt::Display for RingReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.conditions)?;
+        if self.runs.len() > 1 {
+            writeln!(
+                f,
+                "medians of {} runs; slowest receiver in each, Mb/s:",
+                self.runs.len()
+            )?;
+            for run in &self.runs {
+                write!(f, " {:.1}", run.mbps_slowest)?;
+            }
+            writeln!(f)?;
+        }
+        let Figures {
+            mbps_slowest,
+            latency_us: LatencySummary { mean, p50, p99 },
+            msgs_per_s,
+            cpu_s_per_million,
+            cpu_percent,
+            memory_peak_mib,
+            raw_mbps,
+            raw_offload_mbps,
+            ratio,
+            of_ceiling,
+            ping_pong_us,
+            latency_ratio,
+            order_checked,
+            messages_compared,
+            reformations,
+        } = &self.medians;
+        writeln!(
+            f,
+            "\nslowest receiver    {mbps_slowest:>10.1} Mb/s  {msgs_per_s:.0} messages/s"
         )?;
         writeln!(
             f,
-            "link {link}, {sealed}, {duration_s} s counted, {cores} cores for all of it\n"
+            "raw multicast       {raw_mbps:>10.1} Mb/s  {raw_offload_mbps:.1} with offload"
         )?;
-        writeln!(
-            f,
-            "slowest receiver    {:>10.1} Mb/s  {:.0} messages/s",
-            self.mbps_slowest, self.msgs_per_s
-        )?;
-        writeln!(
-            f,
-            "raw multicast       {:>10.1} Mb/s  {:.1} with offload",
-            self.raw_mbps, self.raw_offload_mbps
-        )?;
-        writeln!(f, "ratio to raw        {:>10.2}", self.ratio)?;
+        writeln!(f, "ratio to raw        {ratio:>10.2}")?;
+        if let (Some(share), Some(ceiling)) = (of_ceiling, self.ceiling_mbps) {
+            let percent = 100.0 * share;
+            writeln!(
+                f,
+                "of the ceiling      {percent:>10.1} %     that is {ceiling:.1} Mb/s"
+            )?;
+        }
         writeln!(
             f,
             "latency, one way    {mean:>10.0} µs    median {p50:.0}, 99 % below {p99:.0}"
         )?;
+        if let (Some(round_trip), Some(ratio)) = (ping_pong_us, latency_ratio) {
+            writeln!(
+                f,
+                "UDP ping-pong       {round_trip:>10.0} µs    the mean latency is {ratio:.1} of it"
+            )?;
+        }
         writeln!(
             f,
-            "processor time      {:>10.2} s     per million messages delivered",
-            self.cpu_s_per_million
+            "processor time      {cpu_s_per_million:>10.2} s     per million messages delivered; {cpu_percent:.0} % of all cores"
         )?;
-        write!(f, "order               {order}")?;
-        if self.reformations > 0 {
+        let whose = if self.conditions.mode == Mode::Library.name() {
+            "member"
+        } else {
+            "daemon"
+        };
+        writeln!(
+            f,
+            "memory              {memory_peak_mib:>10.1} MiB   at the peak of a {whose}"
+        )?;
+        if *order_checked {
             write!(
                 f,
-                "\nthe ring formed anew {} times: its members did not get to run, so these figures are too low",
-                self.reformations
+                "order               one at all receivers ({messages_compared} messages compared)"
+            )?;
+        } else {
+            write!(f, "order               not compared")?;
+        }
+        if *reformations > 0 {
+            write!(
+                f,
+                "\nthe ring formed anew {reformations} times: its members did not get to run, so these figures are too low"
             )?;
         }
         Ok(())
@@ -216,6 +365,49 @@ impl fmt::Display for RingReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn run(mbps_slowest: f64, ping_pong_us: Option<f64>, order_checked: bool) -> Figures {
+        Figures {
+            mbps_slowest,
+            latency_us: LatencySummary {
+                mean: 2.0 * mbps_slowest,
+                p50: 1.0,
+                p99: 3.0,
+            },
+            msgs_per_s: 1.0,
+            cpu_s_per_million: 1.0,
+            cpu_percent: 50.0,
+            memory_peak_mib: 20.0,
+            raw_mbps: 10.0,
+            raw_offload_mbps: 20.0,
+            ratio: mbps_slowest / 10.0,
+            of_ceiling: None,
+            ping_pong_us,
+            latency_ratio: None,
+            order_checked,
+            messages_compared: 5,
+            reformations: 1,
+        }
+    }
+
+    #[test]
+    fn medians_are_of_each_figure_and_counts_are_of_all_runs() {
+        let runs = [
+            run(30.0, Some(40.0), true),
+            run(10.0, Some(60.0), true),
+            run(20.0, Some(50.0), true),
+        ];
+        let medians = Figures::medians(&runs);
+        assert_eq!((medians.mbps_slowest, medians.ratio), (20.0, 2.0));
+        assert_eq!(medians.latency_us.mean, 40.0);
+        assert_eq!(medians.ping_pong_us, Some(50.0));
+        assert_eq!((medians.messages_compared, medians.reformations), (15, 3));
+        assert!(medians.order_checked);
+        let two = [run(10.0, None, true), run(20.0, None, false)];
+        let medians = Figures::medians(&two);
+        assert_eq!((medians.mbps_slowest, medians.ping_pong_us), (15.0, None));
+        assert!(!medians.order_checked);
+    }
 
     #[test]
     fn rates_are_read_and_nonsense_is_not() {

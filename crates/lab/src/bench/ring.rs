@@ -2,28 +2,41 @@
 //!
 //! In daemon mode every host has a daemon, a sending and a receiving client; in library mode one process with the ring
 //! in it. All hosts send. The figure is what the slowest receiver gets: a total order is as fast as its slowest member. The
-//! raw limit is measured on the same bed just before, so that the ratio holds on any machine.
+//! raw limit, and at a stated rate a bare round trip, are measured on the same bed just before each run, so that the
+//! ratios hold on any machine.
 
 use std::path::Path;
 use std::time::Duration;
 
 use groupcast_core::Service;
+use groupcast_net::Spin;
 use serde::{Deserialize, Serialize};
 
 use super::clients::{Publish, Subscribe};
 use super::clock::{self, Window};
 use super::order::{self, Order};
 use super::parts::{Parts, start};
-use super::report::{Conditions, LatencySummary, Rate, RingReport};
+use super::report::{Figures, LatencySummary, Rate, RingReport, cores};
 use super::stamp::Stamp;
 use super::tally::{Latencies, Tally};
-use super::{Assignment, BenchError, assign, await_ready, await_result, open_window, raw};
+use super::{Assignment, BenchError, assign, await_ready, await_result, open_window, ping, raw};
 use crate::testbed::{Link, Testbed};
 
-/// How long the raw limit is measured, each way.
+/// How long the raw limit is measured.
 const RAW_LENGTH: Duration = Duration::from_millis(1500);
+/// How long it is measured with offload: for information.
+const RAW_OFFLOAD_LENGTH: Duration = Duration::from_millis(500);
 /// Sending begins this long before it counts: windows open, processors warm.
 const WARM_UP: Duration = Duration::from_secs(1);
+
+/// How long before the end memory is looked at.
+const BEFORE_END: Duration = Duration::from_millis(20);
+
+/// Bytes on the wire beside a datagram: preamble 8, Ethernet 14 and 4, gap 12, IP 20, UDP 8.
+const HEADERS: f64 = 66.0;
+/// Bytes in a datagram beside its payload that the ceiling allows for. The ring takes more (`docs/performance.md`), and so
+/// can reach 99 % of it.
+const OURS: f64 = 64.0;
 
 /// The shortest payload: what a message is measured by.
 pub const SIZE_MIN: usize = Stamp::LEN;
@@ -73,6 +86,51 @@ pub enum Method {
     Second,
 }
 
+/// Whether the members poll their sockets before they sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Spinning {
+    /// As the driver decides by itself ([`Spin::Auto`]): not on four cores or fewer.
+    #[default]
+    Auto,
+    /// For up to [`SPIN`] at every wait, also where other processes want the processor.
+    On,
+    /// Never.
+    Off,
+}
+
+/// How long a member polls at every wait, if it is told to: longer than a token takes to come back.
+pub const SPIN: Duration = Duration::from_millis(1);
+
+impl Spinning {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
+
+    /// The driver's setting.
+    pub(super) const fn setting(self) -> Spin {
+        match self {
+            Self::Auto => Spin::Auto,
+            Self::On => Spin::For(SPIN),
+            Self::Off => Spin::Off,
+        }
+    }
+
+    /// The table of a daemon's configuration file that says the same.
+    pub(super) fn table(self) -> String {
+        let spin = match self {
+            Self::Auto | Self::Off => self.name().to_owned(),
+            Self::On => format!("{} us", SPIN.as_micros()),
+        };
+        format!("[net]\nspin = \"{spin}\"\n")
+    }
+}
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct RingOptions {
@@ -94,31 +152,48 @@ pub struct RingOptions {
     pub mode: Mode,
     /// The ring's windows.
     pub windows: Windows,
+    /// Whether members poll before they sleep.
+    pub spin: Spinning,
+    /// Of 1,000 frames that reach a host so many are lost, at random, from when the ring stands. The raw limit is that of
+    /// the whole network.
+    pub loss_permille: u16,
 }
 
-/// Measures, with `executable` as daemon, client and worker.
-pub fn run(options: &RingOptions, executable: &Path) -> Result<RingReport, BenchError> {
-    Testbed::available().map_err(BenchError::Unavailable)?;
-    let mut bed = Testbed::new(options.hosts, options.link)?;
-    let result = measure(&bed, options, executable);
-    // The daemons' logs say more than an error can.
-    bed.keep_outputs(result.is_err());
-    result
-}
-
-fn measure(
-    bed: &Testbed,
+/// Measures `runs` times (at least once) on one bed, with `executable` as daemon, client and worker; every run begins
+/// with new processes.
+pub fn run(
     options: &RingOptions,
+    runs: usize,
     executable: &Path,
 ) -> Result<RingReport, BenchError> {
+    Testbed::available().map_err(BenchError::Unavailable)?;
+    let mut bed = Testbed::new(options.hosts, options.link)?;
+    let result = (0..runs.max(1))
+        .map(|_| measure(&bed, options, executable))
+        .collect::<Result<Vec<_>, _>>();
+    // The daemons' logs say more than an error can.
+    bed.keep_outputs(result.is_err());
+    Ok(RingReport::new(options, result?))
+}
+
+/// One run.
+fn measure(bed: &Testbed, options: &RingOptions, executable: &Path) -> Result<Figures, BenchError> {
     let raw_mbps = raw::limit(bed, executable, false, RAW_LENGTH)?;
-    let raw_offload_mbps = raw::limit(bed, executable, true, RAW_LENGTH)?;
+    let raw_offload_mbps = raw::limit(bed, executable, true, RAW_OFFLOAD_LENGTH)?;
+    let ping_pong_us = match options.rate {
+        // At full speed latency is the length of queues.
+        Rate::Max => None,
+        Rate::Mbps(_) => Some(ping::round_trips(bed, executable)?.percentile_us(50.0)),
+    };
     let carried = carry(bed, options, executable)?;
-    Ok(RingReport {
+    let latency_us = LatencySummary::from(&carried.latencies);
+    Ok(Figures {
         mbps_slowest: carried.mbps_slowest,
-        latency_us: LatencySummary::from(&carried.latencies),
+        latency_us,
         msgs_per_s: carried.msgs_per_s,
         cpu_s_per_million: carried.cpu_s_per_million,
+        cpu_percent: carried.cpu_percent,
+        memory_peak_mib: carried.memory_peak as f64 / f64::from(1 << 20),
         raw_mbps,
         raw_offload_mbps,
         ratio: if raw_mbps > 0.0 {
@@ -126,11 +201,23 @@ fn measure(
         } else {
             0.0
         },
+        of_ceiling: ceiling_mbps(options.link, options.hosts)
+            .map(|ceiling| carried.mbps_slowest / ceiling),
+        ping_pong_us,
+        latency_ratio: ping_pong_us.map(|round_trip| latency_us.mean / round_trip),
         order_checked: carried.messages_compared > 0,
         messages_compared: carried.messages_compared,
         reformations: carried.reformations,
-        conditions: Conditions::from(options),
     })
+}
+
+/// What a receiver can get on wires with a limit: its own messages do not cross its inbound wire, and a datagram of 1350
+/// bytes of payload takes 66 of headers and framing and 64 of ours. `None` without a limit.
+pub fn ceiling_mbps(link: Link, hosts: usize) -> Option<f64> {
+    const PAYLOAD: f64 = raw::PAYLOAD as f64;
+    let rate = link.bits_per_second()? as f64 / 1e6;
+    let others = (hosts as f64 - 1.0) / hosts as f64;
+    Some(rate / others * PAYLOAD / (PAYLOAD + HEADERS + OURS))
 }
 
 /// What the ring alone showed.
@@ -141,6 +228,10 @@ pub(crate) struct Carried {
     pub(crate) latencies: Latencies,
     msgs_per_s: f64,
     cpu_s_per_million: f64,
+    /// Of all cores together.
+    cpu_percent: f64,
+    /// Of the daemon that took most, in bytes.
+    memory_peak: u64,
     messages_compared: u64,
     /// How often the ring formed anew.
     pub(crate) reformations: u64,
@@ -153,12 +244,18 @@ pub(crate) fn carry(
     executable: &Path,
 ) -> Result<Carried, BenchError> {
     let mut parts = Parts::start(bed, options, executable)?;
+    if options.loss_permille > 0 {
+        lose(bed, options.loss_permille)?;
+    }
     let window = Window::after(WARM_UP, options.duration);
     for process in parts.receivers.iter_mut().chain(&mut parts.senders) {
         open_window(process, window)?;
     }
     clock::sleep_until(window.from);
     let before = parts.cpu_seconds()?;
+    // Receivers end with the window, and their memory with them.
+    clock::sleep_until(window.until - clock::nanos(BEFORE_END));
+    let memory_peak = parts.memory_peak()?;
     clock::sleep_until(window.until);
     let cpu = parts.cpu_seconds()? - before;
 
@@ -169,6 +266,10 @@ pub(crate) fn carry(
         .collect::<Result<Vec<_>, _>>()?;
     for sender in &mut parts.senders {
         let _: u64 = await_result(sender, window)?;
+    }
+    if options.loss_permille > 0 {
+        // The next run's raw limit is that of a whole network again.
+        lose(bed, 0)?;
     }
     let messages_compared = judge(&tallies, options.service)?;
 
@@ -183,6 +284,8 @@ pub(crate) fn carry(
         latencies,
         msgs_per_s: least(|tally| tally.messages) as f64 / window.seconds(),
         cpu_s_per_million: cpu / (delivered.max(1) as f64 / 1e6),
+        cpu_percent: 100.0 * cpu / window.seconds() / cores() as f64,
+        memory_peak,
         messages_compared,
         reformations: tallies
             .iter()
@@ -190,6 +293,11 @@ pub(crate) fn carry(
             .max()
             .unwrap_or(0),
     })
+}
+
+/// From now on every host loses so many of 1,000 frames that reach it.
+fn lose(bed: &Testbed, permille: u16) -> Result<(), BenchError> {
+    Ok((1..=bed.hosts()).try_for_each(|host| bed.lose(host, permille))?)
 }
 
 impl RingOptions {
@@ -304,6 +412,20 @@ mod tests {
     #[test]
     fn a_megabit_of_125_byte_messages_is_one_a_millisecond() {
         assert_eq!(interval(125, 1.0), 1_000_000);
+    }
+
+    #[test]
+    fn a_receiver_gets_more_than_its_wire_carries_but_not_its_headers() {
+        let of = |hosts| ceiling_mbps(Link::Mbit100, hosts).unwrap();
+        assert!((of(2) - 2.0 * 100.0 * 1350.0 / 1480.0).abs() < 1e-9);
+        assert!((of(5) - 114.02).abs() < 0.01);
+        assert_eq!(ceiling_mbps(Link::Unlimited, 3), None);
+    }
+
+    #[test]
+    fn spinning_is_told_to_a_daemon_by_its_own_key() {
+        assert_eq!(Spinning::Auto.table(), "[net]\nspin = \"auto\"\n");
+        assert_eq!(Spinning::On.table(), "[net]\nspin = \"1000 us\"\n");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::bulk::tcp;
 use super::clients::{Publish, Subscribe};
 use super::library::Member;
-use super::{BenchError, raw};
+use super::{BenchError, ping, raw};
 use crate::calibrate::probe::Probe;
 
 /// Hidden arguments with which an executable is started again as a worker; the assignment follows as one more.
@@ -19,6 +19,8 @@ pub enum Assignment {
     RawSend(raw::Send),
     /// Receive, and say how far.
     RawReceive(raw::Receive),
+    /// Ask or answer another host, one datagram at a time.
+    Ping(ping::Ping),
     /// Publish to a group.
     Publish(Publish),
     /// Receive in a group.
@@ -38,6 +40,7 @@ pub fn work(assignment: &str) -> Result<(), BenchError> {
     match serde_json::from_str(assignment)? {
         Assignment::RawSend(part) => part.run(),
         Assignment::RawReceive(part) => part.run(),
+        Assignment::Ping(part) => part.run(),
         Assignment::Publish(part) => part.run(),
         Assignment::Subscribe(part) => part.run(),
         Assignment::Member(part) => part.run(),

@@ -24,7 +24,7 @@ use super::Calibration;
 use crate::bench::BenchError;
 use crate::bench::library::QUEUE_MAX;
 use crate::bench::report::Rate;
-use crate::bench::ring::{Mode, RingOptions, Windows, carry};
+use crate::bench::ring::{Mode, RingOptions, Spinning, Windows, carry};
 use crate::testbed::{Link, Testbed};
 
 /// How far throughput may be off, as a part of what was measured.
@@ -174,6 +174,8 @@ fn measure(
         encrypt: true,
         mode: Mode::Library,
         windows: Windows::default(),
+        spin: Spinning::default(),
+        loss_permille: 0,
     };
     let carried = carry(bed, &ring, executable)?;
     Ok(Outcome {

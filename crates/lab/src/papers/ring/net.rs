@@ -10,7 +10,7 @@ use super::curve::{self, Measured};
 use super::setup::{HOSTS, Implementation, Load, Setting, Wire};
 use crate::bench::BenchError;
 use crate::bench::report::{LatencySummary, Rate};
-use crate::bench::ring::{self, Mode, RingOptions};
+use crate::bench::ring::{self, Mode, RingOptions, Spinning};
 use crate::testbed::{Link, Testbed};
 
 /// Measures the points of `plan`, which are for 1 Gb/s, on 100 Mb/s and 1 Gb/s, loads in proportion; each once for
@@ -70,6 +70,8 @@ fn measure(
             Implementation::Daemon | Implementation::Spread => Mode::Daemon,
         },
         windows: setting.windows(),
+        spin: Spinning::default(),
+        loss_permille: 0,
     };
     let carried = ring::carry(bed, &options, &context.options().executable)
         .map_err(|error| failed(&error))?;
