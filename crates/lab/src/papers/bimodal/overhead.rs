@@ -10,11 +10,12 @@ use super::curve::{Curve, brief};
 use super::metric::{DROPPED, LINK_IN, LINK_OUT, MISSING_ALL, Metric, REPAIRS, REQUESTS, SENT};
 use super::net::Shape;
 use super::setup::{Open, Scheme, Setting};
-use super::{Figure, POINTS, SWEEP};
+use super::{FIVE_SEEDS, Figure, POINTS, SWEEP};
 
 /// Dense trees, 0.1 %.
 pub const FIG6_1: Figure = Figure {
     title: "Requests and repairs on dense trees, 0.1 % noise",
+    seeds: FIVE_SEEDS,
     plan: |quick| {
         over_sizes(
             &TREES,
@@ -35,6 +36,7 @@ pub const FIG6_1: Figure = Figure {
 /// The same, link use.
 pub const FIG6_2: Figure = Figure {
     title: "Use of the sender's link on dense trees, 0.1 % noise",
+    seeds: FIVE_SEEDS,
     plan: |quick| {
         let schemes = [&COMPARED[..], &[Scheme::Bare]].concat();
         over_sizes(&TREES, &schemes, quick, |size| Shape::Dense { size }, 0.001)
@@ -50,6 +52,7 @@ pub const FIG6_2: Figure = Figure {
 /// Stars, 0.1 %.
 pub const FIG6_4: Figure = Figure {
     title: "Requests and repairs on stars, 0.1 % noise",
+    seeds: FIVE_SEEDS,
     plan: |quick| over_sizes(&STARS, &COMPARED, quick, |size| Shape::Star { size }, 0.001),
     metrics: &[REQUESTS, REPAIRS, SENT, MISSING_ALL, DROPPED],
     looks: &[],
@@ -62,6 +65,7 @@ pub const FIG6_4: Figure = Figure {
 /// Few members in a large tree, and a dense tree beside it.
 pub const FIG6_5: Figure = Figure {
     title: "Requests and repairs of members by lot in 1000-node trees, 0.1 % noise",
+    seeds: FIVE_SEEDS,
     plan: fig6_5_plan,
     metrics: &[REQUESTS, REPAIRS, SENT, MISSING_ALL, DROPPED],
     looks: &[],
@@ -74,6 +78,7 @@ pub const FIG6_5: Figure = Figure {
 /// Dense trees, 1 %, link use.
 pub const FIG6_6: Figure = Figure {
     title: "Use of the sender's link on dense trees, 1 % noise",
+    seeds: FIVE_SEEDS,
     plan: |quick| over_sizes(&TREES, &COMPARED, quick, |size| Shape::Dense { size }, 0.01),
     metrics: &[LINK_OUT, LINK_IN, DROPPED],
     looks: &[],
