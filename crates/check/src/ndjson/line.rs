@@ -20,12 +20,16 @@ pub(super) enum Line<'a> {
         name: Option<Cow<'a, str>>,
     },
     Submit {
+        #[serde(borrow)]
+        group: Option<Cow<'a, str>>,
         sender: MemberText,
         number: u64,
         service: ServiceText,
         digest: DigestText,
     },
     Deliver {
+        #[serde(borrow)]
+        group: Option<Cow<'a, str>>,
         sender: MemberText,
         number: u64,
         service: ServiceText,
@@ -50,6 +54,8 @@ pub(super) enum Line<'a> {
         members: Vec<String>,
     },
     Gap {
+        #[serde(borrow)]
+        group: Option<Cow<'a, str>>,
         sender: MemberText,
         first: u64,
         last: u64,
@@ -82,6 +88,16 @@ pub(super) struct DigestText(u64);
 pub(super) struct ServiceText(Service);
 
 impl Line<'_> {
+    /// The bimodal group that the line tells of, if it does.
+    pub(super) fn group(&self) -> Option<&str> {
+        match self {
+            Self::Submit { group, .. } | Self::Deliver { group, .. } | Self::Gap { group, .. } => {
+                group.as_deref()
+            }
+            _ => None,
+        }
+    }
+
     /// What the observer saw, or what is wrong with the line.
     pub(super) fn into_observation(self) -> Result<Observation, String> {
         Ok(match self {
@@ -91,6 +107,7 @@ impl Line<'_> {
                 number,
                 service,
                 digest,
+                ..
             } => Observation::Submit {
                 id: message(sender, number),
                 service: service.0,
@@ -103,6 +120,7 @@ impl Line<'_> {
                 config,
                 seq,
                 digest,
+                ..
             } => Observation::Deliver {
                 id: message(sender, number),
                 service: service.0,
@@ -144,6 +162,7 @@ impl Line<'_> {
                 sender,
                 first,
                 last,
+                ..
             } if first <= last => Observation::Gap(Gap {
                 sender: sender.0,
                 first,
