@@ -18,7 +18,7 @@ impl Reading {
     pub(crate) fn of(inspect: Inspect, class: SocketClass, body: &[u8]) -> Self {
         let mut stamps = Vec::new();
         let inspected = inspect(class, body, &mut |payload| {
-            stamps.extend(Stamp::read(payload))
+            stamps.extend(Stamp::read(payload));
         });
         Self { inspected, stamps }
     }
