@@ -399,7 +399,8 @@ fn acquaintances_spare_announcements() {
         let protocol =
             format!("[protocol]\nname = \"gossip\"\nannounce_every = 0\nacquainted = {count}");
         let out = Directory::new("acquainted");
-        run_into(&parse(&lossy(&protocol)), 1, Some(&out));
+        let report = run_into(&parse(&lossy(&protocol)), 1, Some(&out));
+        assert_eq!(report.broken, []);
         let kinds = String::from_utf8(out.files()["packets.csv"].clone()).unwrap();
         kinds.lines().any(|line| line.contains(",join,"))
     });
