@@ -9,7 +9,7 @@ use crate::rules::{At, Contract, End};
 use crate::violation::{Violation, Violations};
 
 /// How many violations a checker keeps unless told.
-const LIMIT: usize = 100;
+pub(crate) const LIMIT: usize = 100;
 
 /// Judges the histories of one run.
 ///

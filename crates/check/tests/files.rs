@@ -99,3 +99,79 @@ fn errors_name_the_file() {
     let error = check_files([text]).unwrap_err().to_string();
     assert!(error.contains("text.ndjson:1: expected value"), "{error}");
 }
+
+/// A life of the daemon `name`, whose identity is its letter, in the bimodal group `ticks` beside the ring.
+fn bimodal_life(letter: char, lines: &str) -> String {
+    let member = format!(
+        "{0}{0}.{1}",
+        &letter.to_string().repeat(8),
+        letter.to_string().repeat(16)
+    );
+    format!(
+        "{{\"event\":\"start\",\"schema\":1,\"member\":\"{member}\",\"name\":\"{letter}\"}}\n\
+         {{\"event\":\"configuration\",\"kind\":\"regular\",\"config\":\"1-{member}\",\"members\":[\"{member}\"]}}\n\
+         {{\"event\":\"submit\",\"sender\":\"{member}\",\"number\":1,\"service\":\"agreed\",\"digest\":\"00000000000000ff\"}}\n\
+         {{\"event\":\"deliver\",\"sender\":\"{member}\",\"number\":1,\"service\":\"agreed\",\"config\":\"1-{member}\",\"seq\":65536,\"digest\":\"00000000000000ff\"}}\n\
+         {lines}"
+    )
+}
+
+/// Lines of `ticks`: `a`'s messages as `what`, or a gap of them.
+fn ticks(what: &str, number: u64, digest: u64) -> String {
+    let sender = format!("{}.{}", "a".repeat(16), "a".repeat(16));
+    let place = if what == "deliver" {
+        "\"config\":null,\"seq\":null,"
+    } else {
+        ""
+    };
+    match what {
+        "gap" => format!(
+            "{{\"event\":\"gap\",\"group\":\"ticks\",\"sender\":\"{sender}\",\"first\":{number},\"last\":{number}}}\n"
+        ),
+        _ => format!(
+            "{{\"event\":\"{what}\",\"group\":\"ticks\",\"sender\":\"{sender}\",\"number\":{number},\
+             \"service\":\"bimodal\",{place}\"digest\":\"{digest:016x}\"}}\n"
+        ),
+    }
+}
+
+#[test]
+fn bimodal_groups_are_judged_apart_from_the_ring_by_their_own_rules() {
+    let folder = Folder::new("bimodal");
+    let sender: String = (1..=3)
+        .map(|n| ticks("submit", n, n) + &ticks("deliver", n, n))
+        .collect();
+    let judge = |lines: String| {
+        let sender = folder.write("a.ndjson", &bimodal_life('a', &sender));
+        let receiver = folder.write("b.ndjson", &bimodal_life('b', &lines));
+        check_files([receiver, sender]).unwrap()
+    };
+    let deliver = |n: u64| ticks("deliver", n, n);
+    let clean = judge(deliver(1) + &ticks("gap", 2, 0) + &deliver(3));
+    assert_eq!(clean.violations, []);
+    // The ring's message 1 of each and the three of the group.
+    assert_eq!((clean.messages, clean.deliveries), (5, 7));
+
+    for (lines, rule, text) in [
+        (
+            deliver(1) + &deliver(3),
+            "gaps",
+            "neither delivered nor reported its message 2",
+        ),
+        (deliver(2) + &deliver(1), "gaps", "after its message 2"),
+        (
+            deliver(1) + &ticks("gap", 1, 0),
+            "gaps",
+            "of which it delivered 1",
+        ),
+        (ticks("deliver", 1, 9), "integrity", "digest"),
+    ] {
+        let report = judge(lines);
+        let told = report.violations.iter().any(|violation| {
+            violation.rule == rule
+                && violation.text.contains(text)
+                && violation.text.contains("in the bimodal group \"ticks\"")
+        });
+        assert!(told, "{text}: {report}");
+    }
+}

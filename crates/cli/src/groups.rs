@@ -32,9 +32,13 @@ fn write(out: &mut dyn Write, groups: &Value) -> io::Result<()> {
     for group in groups.as_array().into_iter().flatten() {
         let members = group["members"].as_array().into_iter().flatten();
         let names: Vec<&str> = members.filter_map(Value::as_str).collect();
+        let heard = match group["approximate"].as_bool() {
+            Some(true) => " (as far as heard)",
+            _ => "",
+        };
         table.row([
             group["group"].as_str().unwrap_or_default().to_owned(),
-            names.join(", "),
+            format!("{}{heard}", names.join(", ")),
         ]);
     }
     table.write(out)

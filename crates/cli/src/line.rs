@@ -30,6 +30,9 @@ struct MessageLine<'a> {
     config: Option<&'a str>,
     /// The place in the total order; null for an unreliable message, which has none.
     seq: Option<u64>,
+    /// The number among the messages of the sender's daemon to the group; only in a bimodal group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u64>,
     bytes: usize,
     #[serde(flatten)]
     payload: Payload<'a>,
@@ -58,8 +61,20 @@ struct ViewLine<'a> {
     group: &'a str,
     view: String,
     kind: &'static str,
+    /// Present and true in a bimodal group.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    approximate: bool,
     cause: &'static str,
     members: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct GapLine<'a> {
+    event: &'static str,
+    group: &'a str,
+    sender: &'a str,
+    first: u64,
+    last: u64,
 }
 
 impl JsonLines {
@@ -77,6 +92,7 @@ impl JsonLines {
             service: message.service.name(),
             config: message.place.map(|place| self.config(place.config)),
             seq: message.place.map(|place| place.seq),
+            number: message.number,
             bytes: message.payload.len(),
             payload: Payload::of(&message.payload),
         };
@@ -90,8 +106,27 @@ impl JsonLines {
             group: &view.group,
             view: view.id.to_string(),
             kind: view.kind.name(),
+            approximate: view.approximate,
             cause: view.cause.name(),
             members: view.members.iter().map(AsRef::as_ref).collect(),
+        };
+        write_line(out, &line)
+    }
+
+    /// Writes the line of a gap: messages `first` to `last` of the daemon `sender` to `group`.
+    pub(crate) fn gap(
+        &mut self,
+        out: &mut impl Write,
+        group: &str,
+        sender: &str,
+        (first, last): (u64, u64),
+    ) -> io::Result<()> {
+        let line = GapLine {
+            event: "gap",
+            group,
+            sender,
+            first,
+            last,
         };
         write_line(out, &line)
     }
@@ -112,11 +147,29 @@ pub(crate) fn describe_view(out: &mut impl Write, view: &View) -> io::Result<()>
         Some(changed) => format!(" of {changed}"),
         None => String::new(),
     };
+    let kind = match view.approximate {
+        true => "approximate",
+        false => view.kind.name(),
+    };
     writeln!(
         out,
-        "[{}] {} view after {}{who}: {members}",
-        view.group, view.kind, view.cause
+        "[{}] {kind} view after {}{who}: {members}",
+        view.group, view.cause
     )
+}
+
+/// Writes a gap for people.
+pub(crate) fn describe_gap(
+    out: &mut impl Write,
+    group: &str,
+    sender: &str,
+    (first, last): (u64, u64),
+) -> io::Result<()> {
+    let which = match first == last {
+        true => format!("message {first}"),
+        false => format!("messages {first} to {last}"),
+    };
+    writeln!(out, "[{group}] lost: {which} of {sender}")
 }
 
 fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
@@ -152,6 +205,7 @@ mod tests {
                 config: CONFIG,
                 seq: 3 << 16,
             }),
+            number: None,
             sender: "al@h".into(),
             destinations: ["g"].into_iter().collect(),
             index: 0,
@@ -205,6 +259,38 @@ mod tests {
     }
 
     #[test]
+    fn bimodal_groups_have_numbers_gaps_and_approximate_views() {
+        let numbered = Message {
+            service: Service::Bimodal,
+            place: None,
+            number: Some(9),
+            ..message()
+        };
+        assert!(
+            line(&numbered).contains(
+                "\"service\":\"bimodal\",\"config\":null,\"seq\":null,\"number\":9,\"bytes\":3"
+            ),
+            "{}",
+            line(&numbered)
+        );
+        let mut bytes = Vec::new();
+        JsonLines::default()
+            .gap(&mut bytes, "g", "h", (3, 5))
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "{\"event\":\"gap\",\"group\":\"g\",\"sender\":\"h\",\"first\":3,\"last\":5}\n"
+        );
+        let mut bytes = Vec::new();
+        describe_gap(&mut bytes, "g", "h", (3, 5)).unwrap();
+        describe_gap(&mut bytes, "g", "h", (7, 7)).unwrap();
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "[g] lost: messages 3 to 5 of h\n[g] lost: message 7 of h\n"
+        );
+    }
+
+    #[test]
     fn a_view_names_its_members() {
         let view = View {
             group: "g".into(),
@@ -214,6 +300,7 @@ mod tests {
                 within: None,
             },
             kind: ViewKind::Regular,
+            approximate: false,
             cause: Cause::Join,
             changed: Some("bo@h".into()),
             members: vec!["al@h".into(), "bo@h".into()],
@@ -230,6 +317,19 @@ mod tests {
         assert_eq!(
             String::from_utf8(bytes).unwrap(),
             "[g] regular view after join of bo@h: al@h, bo@h\n"
+        );
+        let view = View {
+            approximate: true,
+            ..view
+        };
+        let mut bytes = Vec::new();
+        JsonLines::default().view(&mut bytes, &view).unwrap();
+        describe_view(&mut bytes, &view).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(
+            text.contains("\"kind\":\"regular\",\"approximate\":true,\"cause\":\"join\"")
+                && text.contains("[g] approximate view after join"),
+            "{text}"
         );
     }
 }

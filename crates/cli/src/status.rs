@@ -64,6 +64,31 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     writeln!(out)?;
     members.write(out)?;
 
+    let bimodal = items(&status["bimodal"]);
+    if !bimodal.is_empty() {
+        let mut groups = Table::new(&[
+            "bimodal group",
+            "daemons",
+            "subscribers",
+            "held",
+            "repairs",
+            "gaps",
+        ]);
+        for group in bimodal {
+            let gossip = &group["gossip"];
+            groups.row([
+                text(&group["group"]),
+                text(&group["daemons"]),
+                text(&group["subscribers"]),
+                text(&gossip["buffered"]),
+                text(&gossip["repairs"]),
+                text(&gossip["gaps"]),
+            ]);
+        }
+        writeln!(out)?;
+        groups.write(out)?;
+    }
+
     let mut clients = Table::new(&[
         "client",
         "kind",
@@ -166,5 +191,19 @@ mod tests {
              client     kind         by    groups  unaccepted  backlog  dropped\n\
              al@host-1  application  unix  1       2           30       0\n"
         );
+    }
+
+    #[test]
+    fn bimodal_groups_have_a_table_where_there_are_some() {
+        let status = json!({
+            "bimodal": [{"group": "ticks", "daemons": 3, "subscribers": 1,
+                "gossip": {"buffered": 2_048, "repairs": 5, "gaps": 0}}],
+        });
+        let mut bytes = Vec::new();
+        write(&mut anstream::StripStream::new(&mut bytes), &status).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let table = "bimodal group  daemons  subscribers  held  repairs  gaps\n\
+                     ticks          3        1            2048  5        0\n";
+        assert!(text.contains(table), "{text}");
     }
 }

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
-use crate::line::{JsonLines, describe_view};
+use crate::line::{JsonLines, describe_gap, describe_view};
 use crate::target::Target;
 
 /// While nothing comes, signals and the reader of stdout are looked at this often.
@@ -31,7 +31,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Join groups and print their messages and views.
 ///
-/// Plain: each message's bytes and a newline on stdout, views on stderr. It ends with exit code 0 at SIGINT or SIGTERM,
+/// Plain: each message's bytes and a newline on stdout; views, and what is lost in a bimodal group, on stderr. It ends with exit code 0 at SIGINT or SIGTERM,
 /// when its reader has gone, and after --count messages; with 1 when the daemon has gone.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// This client's name, without `@host` [default: the daemon makes one]
     #[arg(long, value_name = "N")]
     name: Option<String>,
-    /// Print one JSON object a message or view and line
+    /// Print one JSON object a message, view or gap and line
     #[arg(long)]
     json: bool,
     /// End after N messages
@@ -123,6 +123,12 @@ fn follow(
                 printed
             }
             Some(ClientEvent::View(view)) => printer.view(&view)?,
+            Some(ClientEvent::Gap {
+                group,
+                sender,
+                first,
+                last,
+            }) => printer.gap(&group, &sender, (first, last))?,
             Some(ClientEvent::Rejected { request, text, .. }) => {
                 return Err(Failure::failed(format!(
                     "the daemon rejected the {request}: {text}"
@@ -180,6 +186,17 @@ impl Printer {
             None => {
                 // Views are remarks: whoever closed stderr does not want them.
                 let _ = describe_view(&mut anstream::stderr().lock(), view);
+                Ok(())
+            }
+        };
+        self.after(printed)
+    }
+
+    fn gap(&mut self, group: &str, sender: &str, range: (u64, u64)) -> Result<Option<()>, Failure> {
+        let printed = match &mut self.json {
+            Some(lines) => lines.gap(&mut self.stdout, group, sender, range),
+            None => {
+                let _ = describe_gap(&mut anstream::stderr().lock(), group, sender, range);
                 Ok(())
             }
         };

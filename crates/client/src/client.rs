@@ -56,6 +56,17 @@ pub enum ClientEvent {
     Message(Message),
     /// A group that this client is in (or just left) has a new view.
     View(View),
+    /// Messages of a bimodal group are lost to this client for good. They came between those before and after this event.
+    Gap {
+        /// The group.
+        group: String,
+        /// The name of the daemon whose clients sent them; its identity where the name was not heard.
+        sender: String,
+        /// The number of the first ([`Message::number`]).
+        first: u64,
+        /// The number of the last.
+        last: u64,
+    },
     /// All messages up to this number are accepted, except the rejected ones: they are ordered, and delivered at the
     /// daemon. Told when nothing else waits, and not for every number.
     Accepted {
@@ -578,6 +589,20 @@ impl Client {
         match frame {
             DaemonFrame::Message(message) => self.deliver(ClientEvent::Message(message), cost),
             DaemonFrame::View(view) => self.deliver(ClientEvent::View(view), cost),
+            DaemonFrame::Gap {
+                group,
+                sender,
+                first,
+                last,
+            } => {
+                let gap = ClientEvent::Gap {
+                    group,
+                    sender,
+                    first,
+                    last,
+                };
+                self.deliver(gap, cost);
+            }
             DaemonFrame::Accepted { up_to } => {
                 self.accepted = self.accepted.max(up_to);
                 self.rejected = self.rejected.split_off(&(self.accepted + 1));

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// What a message is promised. Each ordered service includes those before it.
+/// What a message is promised. Each ordered service includes those before it; [`Bimodal`](Self::Bimodal) stands apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -20,10 +20,13 @@ pub enum Service {
     Agreed = 4,
     /// And not before every member of the configuration holds it.
     Safe = 5,
+    /// Almost all members get it or almost none, in each sender's order; who misses some is told which. A promise of a
+    /// whole group, not of one message in it: no protocol has it on its wire.
+    Bimodal = 6,
 }
 
 impl Service {
-    /// All services, weakest first.
+    /// All services that are chosen message by message, weakest first.
     pub const ALL: [Self; 6] = [
         Self::Unreliable,
         Self::Reliable,
@@ -42,10 +45,11 @@ impl Service {
             Self::Causal => "causal",
             Self::Agreed => "agreed",
             Self::Safe => "safe",
+            Self::Bimodal => "bimodal",
         }
     }
 
-    /// The service of a wire code, if it is one.
+    /// The service of a protocol's wire code, if it is one of a message.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|service| *service as u8 == code)
     }
@@ -59,7 +63,7 @@ impl fmt::Display for Service {
 
 /// The word is not the name of a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not a service: use unreliable, reliable, fifo, causal, agreed or safe")]
+#[error("not a service: use unreliable, reliable, fifo, causal, agreed, safe or bimodal")]
 pub struct UnknownService;
 
 impl FromStr for Service {
@@ -68,6 +72,7 @@ impl FromStr for Service {
     fn from_str(word: &str) -> Result<Self, UnknownService> {
         Self::ALL
             .into_iter()
+            .chain([Self::Bimodal])
             .find(|service| service.name() == word)
             .ok_or(UnknownService)
     }
@@ -83,6 +88,7 @@ mod tests {
             assert_eq!(service.name().parse(), Ok(service));
             assert_eq!(Service::from_code(service as u8), Some(service));
         }
+        assert_eq!("bimodal".parse(), Ok(Service::Bimodal));
         assert_eq!("total".parse::<Service>(), Err(UnknownService));
         assert_eq!(Service::from_code(6), None);
     }

@@ -38,6 +38,8 @@ pub struct TransmitBuf {
     bytes: Vec<u8>,
     /// Where each segment ends.
     ends: Vec<usize>,
+    /// What every body begins with.
+    label: Vec<u8>,
     headroom: usize,
     tailroom: usize,
     segments_max: usize,
@@ -54,11 +56,19 @@ impl TransmitBuf {
         Self {
             bytes: Vec::with_capacity(Self::BYTES_MAX),
             ends: Vec::with_capacity(segments_max),
+            label: Vec::new(),
             headroom,
             tailroom,
             segments_max: segments_max.max(1),
             bytes_max: Self::BYTES_MAX,
         }
+    }
+
+    /// From now on every body begins with `label`, which costs its length: for a host that carries several instances on
+    /// one channel, and puts it there in their stead. It stays until another is set; none at the beginning.
+    pub fn set_label(&mut self, label: &[u8]) {
+        self.label.clear();
+        self.label.extend_from_slice(label);
     }
 
     /// Forgets all segments; the memory stays.
@@ -69,7 +79,7 @@ impl TransmitBuf {
 
     /// Whether a segment with a body of `len` bytes can be appended: the first always can.
     pub fn accepts(&self, len: usize) -> bool {
-        let framed = self.headroom + len + self.tailroom;
+        let framed = self.headroom + self.label.len() + len + self.tailroom;
         match self.ends.len() {
             0 => true,
             count => {
@@ -94,6 +104,7 @@ impl TransmitBuf {
             self.ends.len()
         );
         self.bytes.resize(self.bytes.len() + self.headroom, 0);
+        self.bytes.extend_from_slice(&self.label);
         for part in parts {
             self.bytes.extend_from_slice(part);
         }
@@ -162,6 +173,20 @@ mod tests {
         assert_eq!(buf.segments(), 2);
         let lens: Vec<usize> = buf.iter().map(<[u8]>::len).collect();
         assert_eq!(lens, [8, 6]);
+    }
+
+    #[test]
+    fn a_label_stands_before_every_body_until_it_is_taken_off() {
+        let mut buf = TransmitBuf::new(8, 2, 1);
+        buf.set_label(b"ab");
+        buf.push(&[b"xyz"]);
+        assert!(buf.accepts(3) && !buf.accepts(4));
+        buf.push(&[b"uvw"]);
+        assert_eq!(buf.as_bytes(), b"\0\0abxyz\0\0\0abuvw\0");
+        buf.clear();
+        buf.set_label(&[]);
+        buf.push(&[b"xyz"]);
+        assert_eq!(buf.as_bytes(), b"\0\0xyz\0");
     }
 
     #[test]

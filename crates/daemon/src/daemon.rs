@@ -1,13 +1,13 @@
 //! The daemon: one thread, one loop around the network's endpoint, the groups' engine and the clients' sockets.
 //!
-//! A turn: the endpoint sends, waits and reads the network; the ring's events go to the engine; clients are accepted
-//! and read; the engine's messages go to the ring; each client that has something to be told is written once. What is
+//! A turn: the endpoint sends, waits and reads the network; the ring's and the bimodal groups' events go to the engine; clients are accepted
+//! and read; the engine's messages go to the ring and to the groups; each client that has something to be told is written once. What is
 //! submitted here leaves with the next turn, which begins by sending.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
+use groupcast_core::node::{AdmissionConfig, NodeConfig};
 use groupcast_core::seal::Sealer;
 use groupcast_core::trace::{Observation, digest};
 use groupcast_core::{
@@ -15,22 +15,25 @@ use groupcast_core::{
     Time,
 };
 use groupcast_net::{AesGcmSealer, Endpoint, InsecureSealer, Key, Readiness, random_u64};
+use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_session::Engine;
 use mio::{Interest, Token};
 
+use crate::bimodal::Bimodal;
 use crate::clients::{Clients, raise_file_limit};
 use crate::config::{Config, ConfigError, Security};
 use crate::error::DaemonError;
 use crate::history::History;
+use crate::instance::{self, BIMODAL, Instance, RING};
 use crate::narrate::Narrator;
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
 
-/// The ring's channel in every datagram.
-pub(crate) const RING: Channel = Channel(1);
 /// Wakes the loop to stop; clients and their doors have the tokens above.
 const STOP: Token = Token(0);
+/// The bimodal groups are tended this often.
+const TEND_INTERVAL: Duration = Duration::from_millis(200);
 /// After the ring's own time-out for leaving, the daemon ends at this time at the latest.
 const LEAVE_MARGIN: Duration = Duration::from_secs(1);
 /// How long clients may take to read why the daemon ends.
@@ -41,13 +44,15 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// It belongs to the thread that started it. Several may live in one process; there are no globals.
 pub struct Daemon {
     config: Config,
-    endpoint: Endpoint<Ring>,
+    endpoint: Endpoint<Instance>,
     engine: Engine,
     clients: Clients,
     stop: StopRequests,
     history: Option<History>,
     narrator: Narrator,
     ready: Vec<(Token, Readiness)>,
+    /// When the bimodal groups are tended next.
+    tend_at: Time,
     stage: Stage,
 }
 
@@ -56,6 +61,8 @@ pub struct Daemon {
 enum Stage {
     /// Serving.
     Running,
+    /// Leaving the bimodal groups first, until this time at the latest.
+    Parting(Time),
     /// Leaving the group, until this time at the latest.
     Leaving(Time),
     /// Out of the group; the clients are told, until this time at the latest.
@@ -93,7 +100,10 @@ impl Daemon {
         let ring = fitted(&config, &endpoint);
         let ring = Ring::new(ring, local, rng.fork("ring"), endpoint.now())
             .map_err(|error| ConfigError::unchecked("ring", &error))?;
-        endpoint.node_mut().open(RING, ring);
+        endpoint
+            .node_mut()
+            .open(RING, Instance::Ring(Box::new(ring)));
+        open_bimodal(&config, local, &rng, &mut endpoint)?;
         let narrator = Narrator::new(local, &config.name);
         narrator.started(&config, &endpoint, clients.tcp_address());
         Ok(Self {
@@ -105,6 +115,7 @@ impl Daemon {
             history,
             narrator,
             ready: Vec::new(),
+            tend_at: Time::ZERO,
             stage: Stage::Running,
         })
     }
@@ -171,6 +182,7 @@ impl Daemon {
         self.clients
             .take_input(now, self.endpoint.registry(), &mut self.engine);
         self.engine.handle_timeout(now);
+        self.tend(now);
         self.submit(now);
         // A ring may have something to say about a message at once, for instance that it has room again.
         self.take_events()?;
@@ -189,10 +201,12 @@ impl Daemon {
         let until = |at: Time| at - now;
         let stage = match self.stage {
             Stage::Running => None,
-            Stage::Leaving(end) | Stage::Left(end) => Some(until(end)),
+            Stage::Parting(end) | Stage::Leaving(end) | Stage::Left(end) => Some(until(end)),
         };
+        let tending = instance::bimodal(self.endpoint.node()).map(|_| until(self.tend_at));
         [
             stage,
+            tending,
             self.engine.poll_timeout().map(until),
             self.history.as_ref().and_then(|history| history.tend(now)),
             self.clients.patience(now, &mut self.engine),
@@ -215,10 +229,39 @@ impl Daemon {
             self.engine.handle_event(now, event);
             self.record();
         }
+        self.take_bimodal_events(now);
         while let Some((_, transition)) = self.endpoint.node_mut().poll_transition() {
             self.narrator.transition(transition);
         }
         Ok(())
+    }
+
+    /// The bimodal groups' events, in the order of each, and their lines in the history.
+    fn take_bimodal_events(&mut self, now: Time) {
+        let Some(groups) = instance::bimodal_mut(self.endpoint.node_mut()) else {
+            return;
+        };
+        while let Some((index, event)) = groups.poll_group_event() {
+            if let Some(history) = &self.history
+                && let Some(observation) = observation_of(&event)
+            {
+                history.observe_in(groups.name(index), &observation);
+            }
+            self.engine.handle_bimodal_event(now, index, event);
+        }
+    }
+
+    /// Lets the engine know whom the bimodal groups have heard of, now and then.
+    fn tend(&mut self, now: Time) {
+        if now < self.tend_at {
+            return;
+        }
+        self.tend_at = now + TEND_INTERVAL;
+        if let Some(groups) = instance::bimodal(self.endpoint.node()) {
+            for index in 0..groups.len() {
+                self.engine.tend_bimodal(now, index, groups.daemons(index));
+            }
+        }
     }
 
     /// What the engine saw goes to the history at this place, and to the log.
@@ -237,6 +280,12 @@ impl Daemon {
         let node = self.endpoint.node_mut();
         self.engine
             .pump(now, |service, payload| submit(node, now, service, payload));
+        if let Some(groups) = instance::bimodal_mut(node) {
+            let history = self.history.as_ref();
+            self.engine.pump_bimodal(now, |index, payload| {
+                submit_bimodal(groups, history, now, index, payload)
+            });
+        }
     }
 
     fn answer_questions(&mut self) {
@@ -251,14 +300,23 @@ impl Daemon {
         match self.stage {
             Stage::Running if stop_requests > 0 => {
                 tracing::info!("stopping: leaving the group first");
-                let timeout = self.config.ring.leave_timeout + LEAVE_MARGIN;
-                self.stage = Stage::Leaving(now + timeout);
-                if let Some(ring) = self.endpoint.node_mut().instance_mut(RING) {
-                    ring.leave(now);
+                match instance::bimodal_mut(self.endpoint.node_mut()) {
+                    Some(groups) => {
+                        groups.leave(now);
+                        self.stage = Stage::Parting(now + parting_max(&self.config.bimodal));
+                    }
+                    None => self.leave_ring(now),
                 }
                 stop_requests == 1
             }
             Stage::Running => true,
+            Stage::Parting(end) => {
+                let left = instance::bimodal(self.endpoint.node()).is_none_or(Bimodal::has_left);
+                if left || now >= end {
+                    self.leave_ring(now);
+                }
+                stop_requests == 0
+            }
             Stage::Leaving(end) if now >= end => {
                 tracing::warn!("stopped without having left the group: it did not answer in time");
                 self.engine.stop(now, "the daemon is stopping");
@@ -277,6 +335,14 @@ impl Daemon {
         }
     }
 
+    fn leave_ring(&mut self, now: Time) {
+        let timeout = self.config.ring.leave_timeout + LEAVE_MARGIN;
+        self.stage = Stage::Leaving(now + timeout);
+        if let Some(ring) = instance::ring_mut(self.endpoint.node_mut()) {
+            ring.leave(now);
+        }
+    }
+
     fn name_in_use(&self, holder: MemberId) -> DaemonError {
         let mut peers = self.endpoint.node().peers();
         let address = peers.find(|(peer, _)| *peer == holder);
@@ -292,14 +358,14 @@ impl Daemon {
 
 /// Submits a message and tells the history of it.
 fn submit(
-    node: &mut Node<Ring>,
+    node: &mut Node<Instance>,
     now: Time,
     service: Service,
     payload: Bytes,
 ) -> Result<MessageId, SubmitError> {
     // A digest costs a pass over the payload: only where somebody wants it.
     let digest = node.is_observed().then(|| digest(&payload));
-    let ring = node.instance_mut(RING).ok_or(SubmitError::Leaving)?;
+    let ring = instance::ring_mut(node).ok_or(SubmitError::Leaving)?;
     let id = ring.submit(now, service, payload)?;
     if let Some(digest) = digest {
         node.observe(&Observation::Submit {
@@ -311,12 +377,77 @@ fn submit(
     Ok(id)
 }
 
-/// The endpoint and its node, without the ring yet.
+/// Submits a message to the bimodal group `index` and tells the history of it.
+fn submit_bimodal(
+    groups: &mut Bimodal,
+    history: Option<&History>,
+    now: Time,
+    index: usize,
+    payload: Bytes,
+) -> Result<MessageId, SubmitError> {
+    let digest = history.map(|_| digest(&payload));
+    let id = groups.submit(now, index, payload)?;
+    if let (Some(history), Some(digest)) = (history, digest) {
+        let submission = Observation::Submit {
+            id,
+            service: Service::Bimodal,
+            digest,
+        };
+        history.observe_in(groups.name(index), &submission);
+    }
+    Ok(id)
+}
+
+/// The line of a bimodal group's event: the gossip's messages are `fifo`, and what the group promises is `bimodal`. That
+/// the group is left is said by the ring, for all.
+fn observation_of(event: &Event) -> Option<Observation> {
+    match Observation::of(event)? {
+        Observation::Deliver {
+            id, place, digest, ..
+        } => Some(Observation::Deliver {
+            id,
+            service: Service::Bimodal,
+            place,
+            digest,
+        }),
+        gap @ Observation::Gap(_) => Some(gap),
+        _ => None,
+    }
+}
+
+/// How long leaving the bimodal groups may take: until messages that were just sent are stable, and two rounds of farewell.
+fn parting_max(config: &GossipConfig) -> Duration {
+    config
+        .step_interval
+        .saturating_mul(config.stable_threshold + 4)
+}
+
+/// Puts the bimodal groups onto the endpoint's node, if there are any.
+fn open_bimodal(
+    config: &Config,
+    local: MemberId,
+    rng: &Rng,
+    endpoint: &mut Endpoint<Instance>,
+) -> Result<(), DaemonError> {
+    let names = &config.engine.bimodal_groups;
+    if names.is_empty() {
+        return Ok(());
+    }
+    let now = endpoint.now();
+    let groups = Bimodal::new(names, &config.bimodal, local, &rng.fork("bimodal"), now)
+        .map_err(|error| ConfigError::unchecked("bimodal", &error))?;
+    endpoint
+        .node_mut()
+        .open(BIMODAL, Instance::Bimodal(Box::new(groups)));
+    Ok(())
+}
+
+/// The endpoint and its node, without instances yet.
 fn open_network(
     config: &Config,
     local: MemberId,
     rng: &Rng,
-) -> Result<Endpoint<Ring>, DaemonError> {
+) -> Result<Endpoint<Instance>, DaemonError> {
     let sealer: Box<dyn Sealer> = match &config.security {
         Security::Key(path) => Box::new(AesGcmSealer::new(&Key::load(path)?, local.incarnation)),
         Security::Insecure => Box::new(InsecureSealer),
@@ -324,7 +455,10 @@ fn open_network(
     let defaults = AdmissionConfig::default();
     let admission = AdmissionConfig {
         // Restarted daemons are new peers: room for two lives of each.
-        peers_max: defaults.peers_max.max(config.ring.members_max * 2),
+        peers_max: defaults
+            .peers_max
+            .max(config.ring.members_max * 2)
+            .max(bimodal_peers(config)),
         ..defaults
     };
     let node = Node::new(
@@ -339,8 +473,16 @@ fn open_network(
     Ok(Endpoint::open(config.endpoint.clone(), node)?)
 }
 
+/// How many daemons gossip may know of; none without bimodal groups.
+fn bimodal_peers(config: &Config) -> usize {
+    match config.engine.bimodal_groups.is_empty() {
+        true => 0,
+        false => config.bimodal.view_max * 2,
+    }
+}
+
 /// The ring's settings with a datagram that the interface takes in one piece.
-fn fitted(config: &Config, endpoint: &Endpoint<Ring>) -> RingConfig {
+fn fitted(config: &Config, endpoint: &Endpoint<Instance>) -> RingConfig {
     let mut ring = config.ring.clone();
     let framing = {
         let buf = endpoint.node().transmit_buf(1);

@@ -52,6 +52,13 @@ impl History {
         })
     }
 
+    /// The daemon saw something in the bimodal group called `group`.
+    pub(crate) fn observe_in(&self, group: &str, observation: &Observation) {
+        let mut file = self.file.borrow_mut();
+        file.written = true;
+        file.attempt(|writer| writer.write_in(group, observation));
+    }
+
     /// Flushes what is due; how long until the next flush.
     pub(crate) fn tend(&self, now: Time) -> Option<Duration> {
         let mut file = self.file.borrow_mut();

@@ -1,6 +1,6 @@
 //! The groupcast daemon as a library: configuration, listeners, signals, logging around one protocol thread.
 //!
-//! Thin on purpose: the ring is in `protocols`, process groups and the client protocol in `session`, sockets between
+//! Thin on purpose: the ring and gossip are in `protocols`, process groups and the client protocol in `session`, sockets between
 //! daemons in `net`. What is here reads configurations, owns the client sockets, and carries bytes and events from one
 //! of those to the other.
 //!
@@ -24,11 +24,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bimodal;
 mod clients;
 pub mod config;
 mod daemon;
 mod error;
 mod history;
+mod instance;
 mod listen;
 mod log;
 mod narrate;

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use groupcast_core::trace::Transition;
 use groupcast_core::{Configuration, ConfigurationKind, MemberId};
 use groupcast_net::{Endpoint, Group};
-use groupcast_protocols::ring::Ring;
 use groupcast_session::Engine;
 use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
 
 use crate::config::{Config, Security};
+use crate::instance::Instance;
 
 /// Writes the log.
 pub(crate) struct Narrator {
@@ -36,7 +36,7 @@ impl Narrator {
     pub(crate) fn started(
         &self,
         config: &Config,
-        endpoint: &Endpoint<Ring>,
+        endpoint: &Endpoint<Instance>,
         tcp: Option<SocketAddr>,
     ) {
         let reach = match &config.endpoint.group {
@@ -53,6 +53,10 @@ impl Narrator {
         );
         if let Some(address) = tcp {
             tracing::info!("clients over TCP at {address}, in clear");
+        }
+        if !config.engine.bimodal_groups.is_empty() {
+            let groups = config.engine.bimodal_groups.join(", ");
+            tracing::info!("bimodal groups: {groups}");
         }
         if config.security == Security::Insecure {
             tracing::warn!(

@@ -1,22 +1,23 @@
 //! What the daemon answers to `groupcast status` and `groupcast groups`: JSON, described in `docs/status.md`.
 
 use bytes::Bytes;
-use groupcast_core::MemberId;
 use groupcast_core::node::NodeCounters;
+use groupcast_core::{MemberId, Node};
 use groupcast_net::{Counters as NetCounters, Endpoint, Group, ReceiveCounters, SendCounters};
 use groupcast_protocols::ring::{Ring, RingCounters, RingStatus};
 use groupcast_session::Engine;
 use groupcast_session::groups::{Counters as SessionCounters, Question, Status};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use crate::bimodal::Bimodal;
 use crate::config::{Config, Security};
-use crate::daemon::RING;
+use crate::instance::{self, Instance};
 
 /// The answer to a client's question.
 pub(crate) fn answer(
     question: Question,
     config: &Config,
-    endpoint: &mut Endpoint<Ring>,
+    endpoint: &mut Endpoint<Instance>,
     engine: &Engine,
 ) -> Bytes {
     let answer = match question {
@@ -31,19 +32,23 @@ fn groups(engine: &Engine) -> Value {
         .groups()
         .into_iter()
         .map(|group| {
-            json!({
+            let mut said = json!({
                 "group": &*group.name,
                 "members": group.members.iter().map(AsRef::as_ref).collect::<Vec<&str>>(),
-            })
+            });
+            if group.approximate {
+                said["approximate"] = true.into();
+            }
+            said
         })
         .collect()
 }
 
-fn status(config: &Config, endpoint: &mut Endpoint<Ring>, engine: &Engine) -> Value {
+fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -> Value {
     let net = endpoint.counters();
     let uptime = endpoint.now().as_nanos() as f64 / 1e9;
     let node = endpoint.node();
-    let ring = node.instance(RING).map(Ring::status);
+    let ring = instance::ring(node).map(Ring::status);
     let session = engine.status();
     json!({
         "name": config.name,
@@ -61,11 +66,13 @@ fn status(config: &Config, endpoint: &mut Endpoint<Ring>, engine: &Engine) -> Va
         "configuration": ring.as_ref().map(|ring| configuration(ring, &session)),
         "groups": session.groups,
         "clients": clients(&session),
+        "bimodal": bimodal(node, &session),
         "ring": ring.as_ref().map(ring_figures),
         "counters": {
             "node": node_counters(node.counters()),
             "net": net_counters(net),
             "ring": ring.as_ref().map(|ring| ring_counters(&ring.counters)),
+            "bimodal_foreign": instance::bimodal(node).map(Bimodal::foreign),
             "session": session_counters(&session.counters),
         },
     })
@@ -107,6 +114,30 @@ fn clients(session: &Status) -> Value {
             })
         })
         .collect()
+}
+
+/// The bimodal groups, with what the gossip of each holds and has counted.
+fn bimodal(node: &Node<Instance>, session: &Status) -> Value {
+    let Some(groups) = instance::bimodal(node) else {
+        return Value::Array(Vec::new());
+    };
+    let all = session.bimodal.iter().enumerate();
+    all.map(|(index, group)| {
+        let mut gossip = Map::new();
+        groups.report_of(index, &mut |name, value| {
+            gossip.insert(name.replace([' ', '-'], "_"), value.into());
+        });
+        json!({
+            "group": &*group.name,
+            "round": groups.round(index),
+            "daemons": groups.daemons(index).count() + 1,
+            "members": group.members,
+            "subscribers": group.subscribers,
+            "waiting": group.waiting,
+            "gossip": gossip,
+        })
+    })
+    .collect()
 }
 
 fn ring_figures(ring: &RingStatus) -> Value {
@@ -255,6 +286,8 @@ fn session_counters(counters: &SessionCounters) -> Value {
         "unreliable_dropped": counters.unreliable_dropped,
         "views": counters.views,
         "nonsense": counters.nonsense,
+        "gaps": counters.gaps,
+        "bimodal_missed": counters.bimodal_missed,
         "facts_lost": counters.facts_lost,
     })
 }

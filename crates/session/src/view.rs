@@ -98,6 +98,9 @@ pub struct View {
     pub id: ViewId,
     /// Regular or transitional.
     pub kind: ViewKind,
+    /// Of a bimodal group: who is in it as far as this daemon has heard. It is nobody else's view, and says nothing of
+    /// the messages before and after it.
+    pub approximate: bool,
     /// What brought it about.
     pub cause: Cause,
     /// The private name of the one that joined, left or disconnected; `None` if the cause is the network.

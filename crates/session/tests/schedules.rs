@@ -378,6 +378,7 @@ fn check_brackets(schedule: &Schedule) {
         for seen in &client.seen {
             match seen {
                 Seen::View(_) => config = None,
+                Seen::Gap(..) => unreachable!("no group is bimodal here"),
                 Seen::Message(message) => {
                     let Some(place) = message.place else {
                         continue;

@@ -91,10 +91,13 @@ impl Adversary {
     ) -> Rc<Datagram> {
         let mut bytes = original.bytes.to_vec();
         change(&mut self.rng, &mut bytes);
-        Rc::new(Datagram {
-            bytes: bytes.into(),
-            ..*original
-        })
+        let Datagram {
+            from,
+            source,
+            class,
+            ..
+        } = *original;
+        Rc::new(Datagram::new(from, source, class, bytes.into()))
     }
 
     /// One in five comes from another address: of a host, or of nobody.
@@ -103,10 +106,8 @@ impl Adversary {
             return datagram;
         }
         let source = address(self.rng.below(hosts as u64 + 1) as usize);
-        Rc::new(Datagram {
-            source,
-            bytes: datagram.bytes.clone(),
-            ..*datagram
-        })
+        let Datagram { from, class, .. } = *datagram;
+        let bytes = datagram.bytes.clone();
+        Rc::new(Datagram::new(from, source, class, bytes))
     }
 }

@@ -20,12 +20,16 @@ pub(super) enum Line<'a> {
         name: Option<Cow<'a, str>>,
     },
     Submit {
+        #[serde(borrow)]
+        group: Option<Cow<'a, str>>,
         sender: MemberText,
         number: u64,
         service: ServiceText,
         digest: DigestText,
     },
     Deliver {
+        #[serde(borrow)]
+        group: Option<Cow<'a, str>>,
         sender: MemberText,
         number: u64,
         service: ServiceText,
@@ -54,6 +58,8 @@ pub(super) enum Line<'a> {
         members: Vec<String>,
     },
     Gap {
+        #[serde(borrow)]
+        group: Option<Cow<'a, str>>,
         sender: MemberText,
         first: u64,
         last: u64,
@@ -86,6 +92,16 @@ pub(super) struct DigestText(u64);
 pub(super) struct ServiceText(Service);
 
 impl Line<'_> {
+    /// The bimodal group that the line tells of, if it does.
+    pub(super) fn group(&self) -> Option<&str> {
+        match self {
+            Self::Submit { group, .. } | Self::Deliver { group, .. } | Self::Gap { group, .. } => {
+                group.as_deref()
+            }
+            _ => None,
+        }
+    }
+
     /// What the observer saw, or what is wrong with the line.
     pub(super) fn into_observation(self) -> Result<Observation, String> {
         Ok(match self {
@@ -95,6 +111,7 @@ impl Line<'_> {
                 number,
                 service,
                 digest,
+                ..
             } => Observation::Submit {
                 id: message(sender, number),
                 service: service.0,
@@ -107,6 +124,7 @@ impl Line<'_> {
                 config,
                 seq,
                 digest,
+                ..
             } => Observation::Deliver {
                 id: message(sender, number),
                 service: service.0,
@@ -151,6 +169,7 @@ impl Line<'_> {
                 sender,
                 first,
                 last,
+                ..
             } if first <= last => Observation::Gap(Gap {
                 sender: sender.0,
                 first,

@@ -140,7 +140,7 @@ mod tests {
         );
         assert_eq!(
             what("\"safe\"", "\"total\""),
-            "h.ndjson:3: not a service: use unreliable, reliable, fifo, causal, agreed or safe"
+            "h.ndjson:3: not a service: use unreliable, reliable, fifo, causal, agreed, safe or bimodal"
         );
         assert_eq!(
             what("61.0000000000006100\",\"number", "61\",\"number"),

@@ -58,6 +58,8 @@ pub struct History<R> {
     /// Lines read so far.
     line: u64,
     life: Option<(MemberId, Option<String>)>,
+    /// The bimodal group that the last line told of.
+    group: Option<String>,
     bytes: Vec<u8>,
     /// A whole line in `bytes` that is still to be understood.
     is_pending: bool,
@@ -71,6 +73,7 @@ pub fn read_history<R: BufRead>(file: impl Into<String>, reader: R) -> History<R
         file: file.into(),
         line: 0,
         life: None,
+        group: None,
         bytes: Vec::new(),
         is_pending: false,
         is_over: false,
@@ -81,6 +84,11 @@ impl<R: BufRead> History<R> {
     /// The name of the member whose life was read last, if the history tells it.
     pub fn name(&self) -> Option<&str> {
         self.life.as_ref()?.1.as_deref()
+    }
+
+    /// The bimodal group that the observation read last was made in; `None` if in none.
+    pub fn group(&self) -> Option<&str> {
+        self.group.as_deref()
     }
 
     /// Reads one line into `bytes`; false at the end of the file.
@@ -116,10 +124,12 @@ impl<R: BufRead> History<R> {
                     )));
                 }
                 Ok(Line::Start { member, name, .. }) => {
+                    self.group = None;
                     self.life = Some((member.0, name.map(Into::into)));
                     return Ok(Some((member.0, Observation::Start)));
                 }
                 Ok(line) => {
+                    let group = line.group().map(ToOwned::to_owned);
                     let observation = line.into_observation();
                     let Some((member, _)) = self.life else {
                         return Err(self.error(
@@ -127,6 +137,7 @@ impl<R: BufRead> History<R> {
                         ));
                     };
                     let observation = observation.map_err(|what| self.error(what))?;
+                    self.group = group;
                     return Ok(Some((member, observation)));
                 }
                 Err(error) if error.is_eof() => self.pass_torn_line()?,

@@ -53,6 +53,13 @@ impl<W: Write> HistoryWriter<W> {
         self.writer.write_all(self.line.as_bytes())
     }
 
+    /// Writes one line of what the member saw in the bimodal group called `group`: a submission, a delivery, a gap.
+    pub fn write_in(&mut self, group: &str, observation: &Observation) -> io::Result<()> {
+        self.line.clear();
+        write_line_in(&mut self.line, group, observation);
+        self.writer.write_all(self.line.as_bytes())
+    }
+
     /// Flushes the writer below.
     pub fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
@@ -184,6 +191,19 @@ pub fn write_line(line: &mut String, observation: &Observation) {
         Observation::Crash => line.push_str(r#"{"event":"crash"}"#),
     }
     line.push('\n');
+}
+
+/// The same of what was seen in the bimodal group called `group`, which the line names.
+fn write_line_in(line: &mut String, group: &str, observation: &Observation) {
+    let start = line.len();
+    write_line(line, observation);
+    // `event` comes first in every line, and its value has no comma in it.
+    if let Some(after_event) = line[start..].find(',') {
+        let mut field = String::from("\"group\":");
+        push_text(&mut field, group);
+        field.push(',');
+        line.insert_str(start + after_event + 1, &field);
+    }
 }
 
 fn push(line: &mut String, text: std::fmt::Arguments<'_>) {

@@ -71,6 +71,9 @@ impl ClientOptions {
     pub(super) fn key(field: &str) -> String {
         match field {
             "clients_max" => "clients.max".into(),
+            "bimodal_groups" => "bimodal.groups".into(),
+            "bimodal_message_max" => "bimodal.message_max".into(),
+            "bimodal_members_max" => "bimodal.members_max".into(),
             field => format!("clients.{field}"),
         }
     }

@@ -4,6 +4,7 @@
 //! values against each other, and fills in the defaults. Nothing is corrected in silence. [`mod@reference`] documents
 //! every key; `docs/configuration.md` is written from it.
 
+mod bimodal;
 mod clients;
 mod duration;
 mod error;
@@ -17,11 +18,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use groupcast_net::EndpointConfig;
+use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::RingConfig;
 use groupcast_session::EngineConfig;
 use groupcast_session::groups::ConfigError as EngineConfigError;
 use groupcast_session::socket::socket_candidates;
 
+pub use self::bimodal::{BimodalOptions, VariantOption};
 pub use self::clients::ClientOptions;
 pub use self::duration::{NoDuration, Span};
 pub use self::error::{ConfigError, Place, Source};
@@ -57,6 +60,8 @@ pub struct Config {
     pub engine: EngineConfig,
     /// Settings of the ring.
     pub ring: RingConfig,
+    /// Settings of the gossip of bimodal groups; which they are is in `engine`.
+    pub bimodal: GossipConfig,
     /// Whether the ring's `body_max` is lowered to what the interface takes in one piece: unless it was configured.
     pub fit_body: bool,
 }
@@ -105,11 +110,12 @@ impl Config {
             name: check.name(options.name.as_deref())?,
             endpoint: check.endpoint(&options)?,
             ring: check.ring(&options.ring)?,
+            bimodal: check.bimodal(&options.bimodal)?,
             client_listen: check.client_listen(options.client_listen, &security)?,
             socket: options.socket.unwrap_or_else(default_socket),
             security,
             history: options.history,
-            engine: check.engine(&options.clients)?,
+            engine: check.engine(&options.clients, &options.bimodal)?,
             fit_body: options.ring.body_max.is_none(),
         })
     }
@@ -289,8 +295,25 @@ impl Check<'_> {
         Ok(EndpointConfig::mesh(listen, peers.to_vec()))
     }
 
-    fn engine(&self, options: &ClientOptions) -> Result<EngineConfig, ConfigError> {
-        let engine = options.settings();
+    fn bimodal(&self, options: &BimodalOptions) -> Result<GossipConfig, ConfigError> {
+        let gossip = options.settings();
+        match gossip.validate() {
+            Ok(()) => Ok(gossip),
+            Err(error) => Err(self.error(
+                &BimodalOptions::key(error.field),
+                error.problem,
+                "docs/configuration.md says what the key does and its default",
+            )),
+        }
+    }
+
+    fn engine(
+        &self,
+        options: &ClientOptions,
+        bimodal: &BimodalOptions,
+    ) -> Result<EngineConfig, ConfigError> {
+        let mut engine = options.settings();
+        bimodal.apply(&mut engine);
         match engine.check() {
             Ok(()) => Ok(engine),
             Err(EngineConfigError::Range {
@@ -303,10 +326,11 @@ impl Check<'_> {
                 format!("{value} is out of range"),
                 format!("use {min} to {max}"),
             )),
+            // Names are all that else can be wrong, and the only ones here are those of groups.
             Err(error) => Err(self.error(
-                "clients",
+                "bimodal.groups",
                 error.to_string(),
-                "docs/configuration.md says what the key does and its default",
+                "name each group once, for example groups = [\"ticks\"]",
             )),
         }
     }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::bimodal::BimodalOptions;
 use super::clients::ClientOptions;
 use super::error::{ConfigError, Place, Source};
 use super::net::NetOptions;
@@ -49,6 +50,8 @@ pub struct Options {
     pub net: NetOptions,
     /// Settings of the ring.
     pub ring: RingOptions,
+    /// The bimodal groups, and settings of their gossip.
+    pub bimodal: BimodalOptions,
 }
 
 /// `IP` or `IP:PORT`.
@@ -193,6 +196,7 @@ impl Options {
             clients: self.clients,
             net: self.net,
             ring: self.ring,
+            bimodal: self.bimodal,
         }
     }
 }

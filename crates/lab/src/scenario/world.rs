@@ -199,9 +199,7 @@ impl Run<'_> {
         for host in &plan.parted {
             experiment.schedule(Time::ZERO, Change::Part(*host));
         }
-        for host in &plan.started {
-            experiment.start(*host);
-        }
+        experiment.start_together(plan.started.iter().copied());
         for (at, step) in &plan.changes {
             match step.clone() {
                 Step::Source { table, on } => {

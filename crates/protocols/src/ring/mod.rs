@@ -429,6 +429,9 @@ impl Ordered for Ring {
         if matches!(self.state, State::Left) || self.acquaintance.leaving.is_some() {
             return Err(SubmitError::Leaving);
         }
+        if service == Service::Bimodal {
+            return Err(SubmitError::Unsupported { service });
+        }
         if len > max {
             return Err(SubmitError::TooLarge { len, max });
         }

@@ -10,9 +10,10 @@
 //! distance from the requestor. Who hears another's request or repair first keeps silent. Periodic session messages say
 //! what exists and measure distances.
 //!
-//! Files: `timing` has the timer parameters; `recovery` the requests and repairs in waiting; `peers` distances;
-//! `stream` what is missing of one source; `store` what can be answered, by a buffer or by the application ([`Archive`]);
-//! `wire` is the format; `inspect` reads it from outside.
+//! Files: `reception` takes in what is heard of messages; `session` is about session messages; `timing` has the timer
+//! parameters; `recovery` the requests and repairs in waiting; `peers` distances; `stream` what is missing of one source;
+//! `store` what can be answered, by a buffer or by the application ([`Archive`]); `wire` is the format; `inspect` reads
+//! it from outside.
 //!
 //! # Guarantees
 //! `reliable`: delivered as it arrives; `fifo`: after all earlier messages of its source were delivered or given up.
@@ -32,7 +33,9 @@
 mod config;
 mod inspect;
 mod peers;
+mod reception;
 mod recovery;
+mod session;
 mod store;
 mod stream;
 #[cfg(test)]
@@ -43,7 +46,6 @@ mod wire;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use core::ops::Bound;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -60,7 +62,7 @@ pub use self::store::Archive;
 use self::store::Store;
 use self::stream::Stream;
 pub use self::timing::{Parameters, Timing};
-use self::wire::{Message, Session};
+use self::wire::Message;
 
 /// A member of an SRM session: sends, receives, and answers for others.
 ///
@@ -193,150 +195,6 @@ impl Srm {
     /// How far away `member` is taken to be.
     pub fn distance(&self, member: MemberId) -> Duration {
         self.peers.distance(&self.config, member)
-    }
-
-    /// The source itself has messages up to `high`, of which `number`, if it is one, is here.
-    fn follow(&mut self, now: Time, source: MemberId, high: u64, number: Option<u64>) {
-        if !self.streams.contains_key(&source) && !self.make_room(now) {
-            self.counters.sources_refused += 1;
-            return;
-        }
-        let config = &self.config;
-        let stream = self.streams.entry(source).or_insert_with(|| {
-            let begun = number.map_or(high, |number| number - 1);
-            Stream::new(source, begun.saturating_sub(config.catch_up_max), now)
-        });
-        stream.heard = now;
-        let oldest = high.saturating_sub(config.window_max);
-        if oldest > stream.floor() {
-            stream.give_up_to(oldest, &mut self.events);
-            self.recovery.forget_to(source, oldest);
-        }
-        stream.extend(high);
-    }
-
-    /// Whether there is room for one more source, perhaps because one is silent for long.
-    fn make_room(&mut self, now: Time) -> bool {
-        if self.streams.len() < self.config.sources_max {
-            return true;
-        }
-        let longest = self.streams.iter().min_by_key(|(_, stream)| stream.heard);
-        let silent = longest
-            .filter(|(_, stream)| now - stream.heard >= self.config.source_timeout)
-            .map(|(source, _)| *source);
-        if let Some(source) = silent {
-            self.streams.remove(&source);
-            self.recovery.forget_to(source, u64::MAX);
-        }
-        silent.is_some()
-    }
-
-    /// Somebody other than the source says that its message `high` exists.
-    fn hear_of(&mut self, source: MemberId, high: u64) {
-        if let Some(stream) = self.streams.get_mut(&source) {
-            // Only the source itself can make a member give up what is old.
-            let window = self.config.window_max;
-            stream.extend(high.min(stream.floor().saturating_add(window)));
-        }
-    }
-
-    /// Asks for whatever is known to be missing of `source` and is not asked for yet.
-    fn ask_for_missing(&mut self, now: Time, source: MemberId) {
-        let Some(stream) = self.streams.get_mut(&source) else {
-            return;
-        };
-        let setting = Setting {
-            config: &self.config,
-            peers: &self.peers,
-        };
-        stream.asked = stream.asked.max(stream.floor());
-        while stream.asked < stream.high() && self.recovery.room(&self.config) > 0 {
-            stream.asked += 1;
-            let id = MessageId {
-                sender: source,
-                number: stream.asked,
-            };
-            if stream.lacks(id.number) {
-                self.recovery.miss(now, id, &setting);
-            }
-        }
-    }
-
-    /// A message came, from its source or as a repair.
-    fn receive(&mut self, now: Time, id: MessageId, service: Service, payload: Bytes) {
-        let Some(stream) = self.streams.get_mut(&id.sender) else {
-            return;
-        };
-        let beyond = id.number > stream.floor().saturating_add(self.config.window_max);
-        if beyond || !stream.receive(id.number, service, payload.clone(), &mut self.events) {
-            self.counters.duplicates += 1;
-            return;
-        }
-        let setting = Setting {
-            config: &self.config,
-            peers: &self.peers,
-        };
-        self.recovery.found(now, id, &setting);
-        self.store.keep(id, service, payload);
-        self.ask_for_missing(now, id.sender);
-    }
-
-    fn hear_request(&mut self, now: Time, from: MemberId, id: MessageId, distance: Duration) {
-        self.counters.requests_heard += 1;
-        let has = if id.sender == self.local {
-            id.number <= self.sent
-        } else {
-            self.hear_of(id.sender, id.number);
-            self.ask_for_missing(now, id.sender);
-            let stream = self.streams.get(&id.sender);
-            stream.is_some_and(|stream| id.number <= stream.high() && !stream.lacks(id.number))
-        };
-        let setting = Setting {
-            config: &self.config,
-            peers: &self.peers,
-        };
-        let missing = self.recovery.hear_request(now, id, distance, &setting);
-        if !missing && has && self.store.may_have(id) {
-            self.recovery.prepare(now, id, from, &setting);
-        }
-    }
-
-    fn hear_session(&mut self, now: Time, from: MemberId, session: &Session) {
-        self.peers
-            .hear(&self.config, now, self.local, from, session);
-        self.follow(now, from, session.highest, None);
-        self.ask_for_missing(now, from);
-        for (source, highest) in &session.states {
-            self.hear_of(*source, *highest);
-            self.ask_for_missing(now, *source);
-        }
-    }
-
-    /// Sends a session message: what there is, and whom this member hears.
-    fn send_session(&mut self, now: Time) {
-        self.peers.forget_silent(&self.config, now);
-        let room = self.config.session_bytes_max;
-        let (states, echoes) = wire::session_room(room, self.streams.len(), self.peers.len());
-        let session = Session {
-            number: self.peers.begin_session(now),
-            highest: self.sent,
-            states: self.states(states),
-            echoes: self.peers.echoes(now, echoes),
-        };
-        self.control.push_back(session.encode());
-        self.counters.sessions_sent += 1;
-    }
-
-    /// The highest numbers of `count` sources, those after the last that was told of.
-    fn states(&mut self, count: usize) -> Vec<(MemberId, u64)> {
-        let after = self.stated.map_or(Bound::Unbounded, Bound::Excluded);
-        let rest = self.streams.range((after, Bound::Unbounded));
-        let chosen = rest.chain(&self.streams).take(count);
-        let states: Vec<(MemberId, u64)> = chosen
-            .map(|(source, stream)| (*source, stream.high()))
-            .collect();
-        self.stated = states.last().map(|(source, _)| *source).or(self.stated);
-        states
     }
 
     fn act(&mut self, due: Due) {

@@ -9,6 +9,7 @@ use groupcast_core::{Incarnation, NodeId};
 use groupcast_sim::swarm::{Swarm, SwarmConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
+use super::wire::Session;
 use super::*;
 
 fn session(size: usize, seed: u64, config: SrmConfig) -> Cluster<Srm> {

@@ -16,9 +16,13 @@
 //!
 //! # Timers
 //! See `Timer`.
+//!
+//! Files: `membership` finds the others; `sender` and `receiver` are the two halves of a stream; `wire` is the format.
 
 mod config;
 mod inspect;
+mod membership;
+mod receiver;
 mod sender;
 #[cfg(test)]
 mod tests;
@@ -31,14 +35,14 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::mech::timers::{TimerKey, Timers};
-use groupcast_core::mech::window::{Insert, SeqWindow};
 use groupcast_core::{
-    ConfigId, Configuration, ConfigurationKind, Delivery, Destination, Event, MemberId, MessageId,
-    Ordered, Protocol, Rng, Service, SocketClass, SubmitError, Time, Transmit, TransmitBuf,
+    Delivery, Destination, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service,
+    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
 pub use self::config::{ConfigError, WindowedConfig};
 pub use self::inspect::inspect;
+use self::receiver::Receiver;
 use self::sender::Sender;
 use self::wire::Message;
 
@@ -60,18 +64,6 @@ pub struct Windowed {
     events: VecDeque<Event>,
     stage: Stage,
     counters: Counters,
-}
-
-/// What a member has of one sender.
-#[derive(Debug)]
-struct Receiver {
-    window: SeqWindow<(Service, Bytes)>,
-    /// All up to here are delivered.
-    delivered: u64,
-    /// The highest number seen.
-    seen: u64,
-    /// Messages since the last acknowledgement.
-    owed: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,61 +157,6 @@ impl Windowed {
         self.sender.outstanding()
     }
 
-    fn hear_hello(&mut self, now: Time, from: MemberId, complete: bool) {
-        let is_full = self.others.len() + 1 >= self.config.group;
-        if is_full && !self.others.contains_key(&from) {
-            return;
-        }
-        self.others.insert(from, complete);
-        self.install();
-        if !complete && self.timers.due(Timer::Hello).is_none() {
-            self.timers
-                .set(Timer::Hello, now + self.config.hello_interval);
-        }
-    }
-
-    fn install(&mut self) {
-        if self.installed || self.others.len() + 1 < self.config.group {
-            return;
-        }
-        self.installed = true;
-        self.sender.install(self.others.keys().copied());
-        let capacity = 2 * self.config.window as usize;
-        let receiver = |member: &MemberId| {
-            let receiver = Receiver {
-                window: SeqWindow::new(0, capacity),
-                delivered: 0,
-                seen: 0,
-                owed: 0,
-            };
-            (*member, receiver)
-        };
-        self.receivers = self.others.keys().map(receiver).collect();
-        let mut members: Vec<MemberId> = self.others.keys().copied().collect();
-        members.push(self.local);
-        members.sort_unstable();
-        let representative = members[0];
-        self.events.push_back(Event::Configuration(Configuration {
-            kind: ConfigurationKind::Regular,
-            id: ConfigId {
-                counter: 1,
-                representative,
-            },
-            members,
-            left: Vec::new(),
-        }));
-    }
-
-    fn say_hello(&mut self, now: Time) {
-        let hello = wire::hello(self.installed);
-        self.send(Destination::Group, SocketClass::Token, hello, Bytes::new());
-        let all_complete = self.installed && self.others.values().all(|complete| *complete);
-        if !all_complete {
-            self.timers
-                .set(Timer::Hello, now + self.config.hello_interval);
-        }
-    }
-
     /// Appends a control datagram or a repair.
     fn send(
         &mut self,
@@ -231,83 +168,6 @@ impl Windowed {
         // What does not fit is asked for, or acknowledged, again.
         if self.outbox.len() < 2 * self.config.window as usize + self.config.group {
             self.outbox.push_back((destination, class, header, payload));
-        }
-    }
-
-    fn receive(
-        &mut self,
-        now: Time,
-        from: MemberId,
-        number: u64,
-        service: Service,
-        payload: Bytes,
-    ) {
-        let Some(receiver) = self.receivers.get_mut(&from) else {
-            return;
-        };
-        match receiver.window.insert(number, (service, payload)) {
-            Insert::New => {}
-            Insert::Duplicate => self.counters.duplicates += 1,
-            // The sender keeps to its window, so nothing honest is so far ahead.
-            Insert::Beyond => return,
-        }
-        receiver.seen = receiver.seen.max(number);
-        receiver.owed += 1;
-        while let Some((service, payload)) = receiver.window.get(receiver.delivered + 1) {
-            receiver.delivered += 1;
-            self.events.push_back(Event::Deliver(Delivery {
-                id: MessageId {
-                    sender: from,
-                    number: receiver.delivered,
-                },
-                service: *service,
-                place: None,
-                payload: payload.clone(),
-            }));
-        }
-        receiver.window.discard_to(receiver.delivered);
-        let (owed, gap) = (receiver.owed, receiver.seen > receiver.delivered);
-        if gap && self.timers.due(Timer::Nak).is_none() {
-            self.timers.set(Timer::Nak, now + self.config.nak_interval);
-            self.acknowledge(from, true);
-        } else if owed >= self.config.ack_every {
-            self.acknowledge(from, false);
-        } else {
-            self.unacknowledged.insert(from);
-            if self.timers.due(Timer::Ack).is_none() {
-                self.timers.set(Timer::Ack, now + self.config.ack_delay);
-            }
-        }
-    }
-
-    /// Tells a sender what is delivered of its messages; `ask`: and what is missing.
-    fn acknowledge(&mut self, sender: MemberId, ask: bool) {
-        let Some(receiver) = self.receivers.get_mut(&sender) else {
-            return;
-        };
-        receiver.owed = 0;
-        let missing = receiver.window.missing(receiver.seen);
-        let most = if ask { Self::MISSING_MAX } else { 0 };
-        let missing: Vec<u64> = missing.take(most).collect();
-        let bytes = wire::ack(receiver.delivered, receiver.seen, &missing);
-        self.unacknowledged.remove(&sender);
-        self.counters.acks += 1;
-        self.counters.naks += missing.len() as u64;
-        let to = Destination::Member(sender);
-        self.send(to, SocketClass::Token, bytes, Bytes::new());
-    }
-
-    fn ask_again(&mut self, now: Time) {
-        let lacking = self
-            .receivers
-            .iter()
-            .filter(|(_, receiver)| receiver.seen > receiver.delivered);
-        let lacking: Vec<MemberId> = lacking.map(|(sender, _)| *sender).collect();
-        if !lacking.is_empty() {
-            self.timers.set(Timer::Nak, now + self.config.nak_interval);
-        }
-        for sender in lacking {
-            self.acknowledge(sender, true);
         }
     }
 

@@ -1,10 +1,11 @@
 //! Protocols that report what they miss, gossip above all, held against their promises in the simulator.
 //!
-//! `conformance`: gossip's variants and settings. `shape`: almost all or almost none. `swarm`: random faults. `total`: one
-//! order on top of gossip.
+//! `closed_forms`: what can be computed of gossip. `conformance`: gossip's variants and settings. `shape`: almost all or
+//! almost none. `swarm`: random faults. `total`: one order on top of gossip.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod closed_forms;
 mod conformance;
 mod shape;
 mod swarm;

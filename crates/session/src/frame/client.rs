@@ -5,7 +5,7 @@ use groupcast_core::Service;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 use super::text::{names_in, put_name, skip_names, take_name};
-use super::{DESTINATIONS_MAX, FrameError, RawFrame, frame, kind};
+use super::{DESTINATIONS_MAX, FrameError, RawFrame, frame, kind, take_service};
 
 /// The first frame of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -215,9 +215,7 @@ impl Publish {
     fn decode(body: BytesMut) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(&body);
         let number = reader.u64("number")?;
-        let code = reader.u8("service")?;
-        let service =
-            Service::from_code(code).ok_or_else(|| reader.invalid("service", u64::from(code)))?;
+        let service = take_service(&mut reader)?;
         let count = usize::from(reader.u8("destinations")?);
         if count == 0 || count > DESTINATIONS_MAX {
             return Err(reader.invalid("destinations", count as u64));
@@ -381,7 +379,7 @@ mod tests {
         #[test]
         fn publishes_come_back_and_take_any_head(
             number: u64,
-            service in prop::sample::select(&Service::ALL[..]),
+            service in prop::sample::select([&Service::ALL[..], &[Service::Bimodal]].concat()),
             names in prop::collection::vec("[a-zü/]{1,20}", 1..=100),
             payload: Vec<u8>,
             head in prop::collection::vec(any::<u8>(), 0..60),

@@ -12,6 +12,9 @@ use super::text::{put_name, take_bool, take_name, take_text};
 use super::{FrameError, RawFrame, frame, kind};
 use crate::view::{Cause, View, ViewId, ViewKind};
 
+/// The code of a view's kind that is regular and approximate.
+const APPROXIMATE: u8 = 2;
+
 /// The answer to a hello.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Welcome {
@@ -95,6 +98,17 @@ pub enum DaemonFrame {
         /// What happened and what to do.
         text: String,
     },
+    /// In a bimodal group, consecutive messages of one daemon are lost to this client for good.
+    Gap {
+        /// The group.
+        group: String,
+        /// The name of the daemon whose clients sent them; its identity where the name was not heard.
+        sender: String,
+        /// The number of the first.
+        first: u64,
+        /// The number of the last.
+        last: u64,
+    },
     /// The answer to a ping.
     Pong {
         /// The ping's.
@@ -142,6 +156,18 @@ impl DaemonFrame {
             kind::PONG => Self::Pong {
                 token: reader.u64("token")?,
             },
+            kind::GAP => {
+                let (first, last) = (reader.u64("first")?, reader.u64("last")?);
+                if first > last {
+                    return Err(reader.invalid("first", first));
+                }
+                Self::Gap {
+                    first,
+                    last,
+                    group: take_name(reader, "group")?.into(),
+                    sender: take_name(reader, "sender")?.into(),
+                }
+            }
             _ => return Ok(None),
         };
         reader.finish()?;
@@ -168,6 +194,7 @@ impl DaemonFrame {
                 let head = MessageHead {
                     service: message.service,
                     place: message.place,
+                    number: message.number,
                     sender: &message.sender,
                 };
                 let names: Vec<_> = message.destinations.iter().collect();
@@ -196,6 +223,16 @@ impl DaemonFrame {
                 encode_text(bytes, kind::DISCONNECTED, *code as u8, text);
             }
             Self::Pong { token } => encode_number(bytes, kind::PONG, *token),
+            Self::Gap {
+                group,
+                sender,
+                first,
+                last,
+            } => frame(bytes, kind::GAP, 0, |body| {
+                body.u64(*first).u64(*last);
+                put_name(body, group);
+                put_name(body, sender);
+            }),
         }
     }
 }
@@ -213,7 +250,11 @@ fn decode_welcome(reader: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
 
 fn encode_view(bytes: &mut Vec<u8>, view: &View) {
     frame(bytes, kind::VIEW, 0, |body| {
-        body.u8(view.kind as u8)
+        let kind = match view.approximate {
+            true => APPROXIMATE,
+            false => view.kind as u8,
+        };
+        body.u8(kind)
             .u8(view.cause as u8)
             .config(view.id.config)
             .u64(view.id.seq);
@@ -231,8 +272,9 @@ fn encode_view(bytes: &mut Vec<u8>, view: &View) {
 }
 
 fn decode_view(reader: &mut Reader<'_>) -> Result<View, DecodeError> {
-    let kind = match reader.u8("kind")? {
-        0 => ViewKind::Regular,
+    let code = reader.u8("kind")?;
+    let kind = match code {
+        0 | APPROXIMATE => ViewKind::Regular,
         1 => ViewKind::Transitional,
         other => return Err(reader.invalid("kind", u64::from(other))),
     };
@@ -269,6 +311,7 @@ fn decode_view(reader: &mut Reader<'_>) -> Result<View, DecodeError> {
             within,
         },
         kind,
+        approximate: code == APPROXIMATE,
         cause,
         changed,
         members,
@@ -347,6 +390,7 @@ mod tests {
         let message = Message {
             service: Service::Agreed,
             place: Some(place),
+            number: None,
             sender: "al@h".into(),
             destinations: ["g", "room/ü"].into_iter().collect(),
             index: 1,
@@ -358,6 +402,11 @@ mod tests {
             payload: Bytes::new(),
             ..message.clone()
         };
+        let numbered = Message {
+            service: Service::Bimodal,
+            number: Some(77),
+            ..unplaced.clone()
+        };
         let view = View {
             group: "g".into(),
             id: ViewId {
@@ -366,6 +415,7 @@ mod tests {
                 within: None,
             },
             kind: ViewKind::Regular,
+            approximate: false,
             cause: Cause::Join,
             changed: Some("bo@h".into()),
             members: vec!["al@h".into(), "bo@h".into()],
@@ -379,6 +429,10 @@ mod tests {
             cause: Cause::Network,
             changed: None,
             members: Vec::new(),
+            ..view.clone()
+        };
+        let approximate = View {
+            approximate: true,
             ..view.clone()
         };
         vec![
@@ -416,6 +470,14 @@ mod tests {
                 text: "too slow".into(),
             },
             DaemonFrame::Pong { token: 5 },
+            DaemonFrame::Message(numbered),
+            DaemonFrame::View(approximate),
+            DaemonFrame::Gap {
+                group: "g".into(),
+                sender: "h".into(),
+                first: 3,
+                last: 5,
+            },
         ]
     }
 
@@ -450,6 +512,13 @@ mod tests {
         }
         .encode(&mut bytes);
         assert_eq!(bytes, [0, 0, 0, 5, 66, 2, b'o', b'l', b'd']);
+        bytes.clear();
+        one_of_each()[16].encode(&mut bytes);
+        #[rustfmt::skip]
+        let gap = [
+            0, 0, 0, 21, 76,  0, 0, 0, 0, 0, 0, 0, 3,  0, 0, 0, 0, 0, 0, 0, 5,  1, b'g',  1, b'h',
+        ];
+        assert_eq!(bytes, gap);
     }
 
     #[test]
@@ -489,7 +558,7 @@ mod tests {
         }
 
         #[test]
-        fn truncated_frames_are_errors_not_panics(which in 0usize..14, cut in 1usize..40) {
+        fn truncated_frames_are_errors_not_panics(which in 0usize..17, cut in 1usize..40) {
             let mut bytes = Vec::new();
             one_of_each()[which].encode(&mut bytes);
             let body = &bytes[HEADER_LEN..];

@@ -4,18 +4,22 @@ use bytes::{Bytes, BytesMut};
 use groupcast_core::wire::{DecodeError, Reader};
 use groupcast_core::{Place, Service};
 
-use super::text::{
-    Names, Text, put_name, skip_names, split_names, split_text, take_bool, take_name,
-};
-use super::{DESTINATIONS_MAX, frame, kind};
+use super::text::{Names, Text, put_name, skip_names, split_names, split_text, take_name};
+use super::{DESTINATIONS_MAX, frame, kind, take_service};
+
+/// In the field `placed`: a place follows, or a number.
+const PLACED: u8 = 1;
+const NUMBERED: u8 = 2;
 
 /// A delivered message, in the bytes that it came in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
     /// What it was promised.
     pub service: Service,
-    /// Where it stands in the total order; `None` for an unreliable one.
+    /// Where it stands in the total order; `None` for an unreliable one and in a bimodal group.
     pub place: Option<Place>,
+    /// In a bimodal group: its number among those that the sender's daemon sent to the group, as gaps count them.
+    pub number: Option<u64>,
     /// The private name of the client that sent it.
     pub sender: Text,
     /// All its destinations, in the sender's order.
@@ -40,6 +44,8 @@ pub struct MessageHead<'a> {
     pub service: Service,
     /// Where it stands in the total order.
     pub place: Option<Place>,
+    /// Its number in a bimodal group; not together with a place.
+    pub number: Option<u64>,
     /// The private name of the client that sent it.
     pub sender: &'a str,
 }
@@ -62,9 +68,10 @@ pub fn encode_message_head(
     );
     frame(bytes, kind::MESSAGE, payload_len, |body| {
         body.u8(index as u8).u8(head.service as u8);
-        match head.place {
-            Some(place) => body.u8(1).config(place.config).u64(place.seq),
-            None => body.u8(0),
+        match (head.place, head.number) {
+            (Some(place), _) => body.u8(PLACED).config(place.config).u64(place.seq),
+            (None, Some(number)) => body.u8(NUMBERED).u64(number),
+            (None, None) => body.u8(0),
         };
         put_name(body, head.sender);
         body.u8(destinations.len() as u8);
@@ -77,16 +84,18 @@ pub fn encode_message_head(
 pub(super) fn decode_message(mut body: BytesMut) -> Result<Message, DecodeError> {
     let mut reader = Reader::new(&body);
     let index = usize::from(reader.u8("index")?);
-    let code = reader.u8("service")?;
-    let service =
-        Service::from_code(code).ok_or_else(|| reader.invalid("service", u64::from(code)))?;
-    let place = if take_bool(&mut reader, "placed")? {
-        Some(Place {
-            config: reader.config("config")?,
-            seq: reader.u64("seq")?,
-        })
-    } else {
-        None
+    let service = take_service(&mut reader)?;
+    let (place, number) = match reader.u8("placed")? {
+        0 => (None, None),
+        PLACED => {
+            let place = Place {
+                config: reader.config("config")?,
+                seq: reader.u64("seq")?,
+            };
+            (Some(place), None)
+        }
+        NUMBERED => (None, Some(reader.u64("number")?)),
+        other => return Err(reader.invalid("placed", u64::from(other))),
     };
     let sender_len = take_name(&mut reader, "sender")?.len();
     let sender_end = reader.position();
@@ -102,6 +111,7 @@ pub(super) fn decode_message(mut body: BytesMut) -> Result<Message, DecodeError>
     Ok(Message {
         service,
         place,
+        number,
         sender,
         destinations,
         index,

@@ -19,17 +19,18 @@
 //! |---|---|
 //! | 65 welcome | version `u16`; features `u64`; publish window `u64`; longest message `u64`; private name |
 //! | 66 refused | code `u8`; text |
-//! | 67 message | index `u8` of the destination that it came by; service `u8`; placed `u8`, and if so config, seq `u64`; sender; count `u8` and destinations; payload |
-//! | 68 view | kind `u8`; cause `u8`; config; seq `u64`; within `u8`, and if so component `u64`; group; who changed, or an empty name; count `u32` and members |
+//! | 67 message | index `u8` of the destination that it came by; service `u8`; placed `u8`: 1, then config, seq `u64`, or 2, then number `u64`, or 0; sender; count `u8` and destinations; payload |
+//! | 68 view | kind `u8` (0 regular, 1 transitional, 2 regular and approximate); cause `u8`; config; seq `u64`; within `u8`, and if so component `u64`; group; who changed, or an empty name; count `u32` and members |
 //! | 69 accepted | up to number `u64` |
 //! | 70 credit | bytes granted `u64` |
 //! | 71 rejected | what `u8` (0 publish, 1 join, 2 leave); publish: number `u64`, otherwise group; code `u8`; text |
 //! | 72 status, 73 groups | JSON |
 //! | 74 disconnected | code `u8`; text |
 //! | 75 pong | token `u64` |
+//! | 76 gap | first number `u64`; last `u64`; group; name of the daemon whose messages are lost |
 //!
 //! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost of its credited frames
-//! (publish; message and view) against it, and the receiver gives it back as it is done with them. A frame costs its
+//! (publish; message, view and gap) against it, and the receiver gives it back as it is done with them. A frame costs its
 //! bytes in the stream and [`CREDIT_PER_FRAME`]. It may be sent while less than the window is outstanding, or nothing,
 //! whatever it costs itself: so a message larger than the window passes, and the receiver has at most the window and one
 //! frame ([`has_credit`]).
@@ -48,14 +49,17 @@ pub use message::{Message, MessageHead, encode_message_head};
 pub use reason::{Disconnect, Refusal, Reject};
 pub use text::{Names, Text};
 
-use groupcast_core::wire::Writer;
+use groupcast_core::Service;
+use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 /// What each side's stream begins with.
 pub const MAGIC: [u8; 4] = *b"gcst";
 /// The version that this crate speaks; there is no older one.
 pub const VERSION: u16 = 1;
-/// Feature bits that this crate knows: none yet.
-pub const FEATURES: u64 = 0;
+/// Feature bit: the client knows bimodal groups: gaps, approximate views, numbered messages.
+pub const BIMODAL: u64 = 1;
+/// Feature bits that this crate knows.
+pub const FEATURES: u64 = BIMODAL;
 /// The longest payload of a message.
 pub const MESSAGE_MAX: usize = 64 << 20;
 /// The most destinations of one message.
@@ -100,6 +104,7 @@ pub(crate) mod kind {
     pub(crate) const GROUPS_REPORT: u8 = 73;
     pub(crate) const DISCONNECTED: u8 = 74;
     pub(crate) const PONG: u8 = 75;
+    pub(crate) const GAP: u8 = 76;
 }
 
 /// The word for a kind of frame, for errors and logs.
@@ -122,8 +127,18 @@ pub fn frame_name(code: u8) -> &'static str {
         kind::REJECTED => "rejected",
         kind::DISCONNECTED => "disconnected",
         kind::PONG => "pong",
+        kind::GAP => "gap",
         _ => "unknown",
     }
+}
+
+/// Reads the code of a service, of a message or of a group.
+fn take_service(reader: &mut Reader<'_>) -> Result<Service, DecodeError> {
+    let code = reader.u8("service")?;
+    let bimodal = (code == Service::Bimodal as u8).then_some(Service::Bimodal);
+    Service::from_code(code)
+        .or(bimodal)
+        .ok_or_else(|| reader.invalid("service", u64::from(code)))
 }
 
 /// Appends a frame: its header, what `body` writes, and room in its length for `tail` bytes that the caller sends

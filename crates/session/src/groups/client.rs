@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use groupcast_core::Time;
 
+use super::bimodal::Missed;
 use super::output::Output;
 use crate::frame::{ClientKind, FRAME_MAX, FrameDecoder, Hello, Publish, credit_cost};
 
@@ -73,6 +74,17 @@ impl Pending {
     }
 }
 
+/// How far a message has come that is not accepted yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// It waits here.
+    Waiting,
+    /// The ring has it, under this number.
+    Placed(u64),
+    /// Nothing more is promised of it, but others before it are not accepted.
+    Done,
+}
+
 /// The connection of a client.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -96,6 +108,8 @@ pub(super) struct Link {
 pub(super) struct Client {
     pub(super) transport: Transport,
     pub(super) kind: ClientKind,
+    /// Features that both sides have.
+    pub(super) features: u64,
     pub(super) stage: Stage,
     /// Without `@host`.
     pub(super) name: Arc<str>,
@@ -116,10 +130,16 @@ pub(super) struct Client {
     pub(super) wanted: BTreeMap<Arc<str>, bool>,
     /// The last number that it published.
     pub(super) last_number: u64,
-    /// What was handed to the ring and has not come back: (the client's number, the ring's).
-    pub(super) unaccepted: VecDeque<(u64, u64)>,
+    /// Messages that were published and are not accepted, in ascending order.
+    undecided: VecDeque<(u64, Fate)>,
+    /// The ring's number up to which this daemon's messages have come back.
+    back: u64,
     /// The client's number up to which all is accepted.
     pub(super) accepted: u64,
+    /// Messages for bimodal groups that wait.
+    pub(super) bimodal_waiting: usize,
+    /// Messages of bimodal groups that it missed because it was slow, and was not told of yet.
+    pub(super) missed: Missed,
     /// Unreliable messages that it missed.
     pub(super) dropped: u64,
 }
@@ -129,6 +149,7 @@ impl Client {
         Self {
             transport,
             kind: ClientKind::Application,
+            features: 0,
             stage: Stage::Greeting,
             name: "".into(),
             private: "".into(),
@@ -150,8 +171,11 @@ impl Client {
             bound: false,
             wanted: BTreeMap::new(),
             last_number: 0,
-            unaccepted: VecDeque::new(),
+            undecided: VecDeque::new(),
+            back: 0,
             accepted: 0,
+            bimodal_waiting: 0,
+            missed: Missed::new(),
             dropped: 0,
         }
     }
@@ -162,19 +186,53 @@ impl Client {
         stage && self.link.as_ref().is_some_and(|link| !link.closing)
     }
 
-    /// The message `number` of the client was handed to the ring, as `placed` there if it will come back in the order.
+    /// The client published message `number`, which waits here.
+    pub(super) fn published(&mut self, number: u64) {
+        self.undecided.push_back((number, Fate::Waiting));
+    }
+
+    /// The message `number` of the client was handed over, as `placed` if it will come back in the ring's order.
     pub(super) fn handed_over(&mut self, number: u64, placed: Option<u64>) {
-        match (placed, self.unaccepted.back_mut()) {
-            (Some(placed), _) => self.unaccepted.push_back((number, placed)),
-            // An unreliable message is accepted with those before it.
-            (None, Some((before, _))) => *before = number,
-            (None, None) => self.accepted = number,
+        if let Some(at) = self.find(number) {
+            self.undecided[at].1 = placed.map_or(Fate::Done, Fate::Placed);
         }
+        self.settle();
+    }
+
+    /// The message `number` of the client was rejected after all.
+    pub(super) fn turned_away(&mut self, number: u64) {
+        if let Some(at) = self.find(number) {
+            self.undecided.remove(at);
+        }
+        self.settle();
     }
 
     /// The ring's message `placed` came back; messages of one daemon come back in the order of their submission.
     pub(super) fn came_back(&mut self, placed: u64) {
-        while let Some((number, _)) = self.unaccepted.pop_front_if(|(_, at)| *at <= placed) {
+        self.back = self.back.max(placed);
+        self.settle();
+    }
+
+    /// How many messages were published and are not accepted.
+    pub(super) fn unaccepted(&self) -> usize {
+        self.undecided.len()
+    }
+
+    fn find(&self, number: u64) -> Option<usize> {
+        self.undecided
+            .binary_search_by_key(&number, |(number, _)| *number)
+            .ok()
+    }
+
+    /// Accepts what stands first and is done with.
+    fn settle(&mut self) {
+        let back = self.back;
+        let is_done = |fate: &Fate| match fate {
+            Fate::Waiting => false,
+            Fate::Placed(placed) => *placed <= back,
+            Fate::Done => true,
+        };
+        while let Some((number, _)) = self.undecided.pop_front_if(|(_, fate)| is_done(fate)) {
             self.accepted = number;
         }
     }
@@ -187,6 +245,9 @@ mod tests {
     #[test]
     fn acceptance_covers_only_what_came_back() {
         let mut client = Client::new(Transport::Unix);
+        for number in [1, 2, 3, 5] {
+            client.published(number);
+        }
         client.handed_over(1, None);
         assert_eq!(client.accepted, 1);
         client.handed_over(2, Some(10));
@@ -197,6 +258,20 @@ mod tests {
         assert_eq!(client.accepted, 3);
         client.came_back(12);
         assert_eq!(client.accepted, 5);
-        assert!(client.unaccepted.is_empty());
+        assert_eq!(client.unaccepted(), 0);
+    }
+
+    #[test]
+    fn what_overtakes_another_way_waits_for_those_before_it() {
+        let mut client = Client::new(Transport::Unix);
+        for number in 1..=4 {
+            client.published(number);
+        }
+        client.handed_over(3, None);
+        client.handed_over(2, Some(7));
+        client.came_back(7);
+        assert_eq!(client.accepted, 0);
+        client.turned_away(1);
+        assert_eq!((client.accepted, client.unaccepted()), (3, 1));
     }
 }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use super::bimodal::{BIMODAL_GROUPS_MAX, BIMODAL_MESSAGE_MAX};
 use super::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
 use super::wire::BINDINGS_MAX;
 use crate::frame::{FRAME_MAX, MESSAGE_MAX};
+use crate::name::check_group;
 
 const MIB: usize = 1 << 20;
 
@@ -46,6 +48,13 @@ pub struct EngineConfig {
     /// disconnected rather than lose some. What may come is bounded by the send queues of the other daemons.
     /// Default 1 GiB.
     pub held_max: usize,
+    /// Names of the groups that are bimodal: their messages go through [`Engine::pump_bimodal`](super::Engine::pump_bimodal)
+    /// instead of the ring. At most [`BIMODAL_GROUPS_MAX`], each a group's name. Default: none.
+    pub bimodal_groups: Vec<String>,
+    /// Longest payload in a bimodal group. Default 63,000, the most: a message is one datagram.
+    pub bimodal_message_max: usize,
+    /// Members of other daemons that the view of a bimodal group names; more are left out. Default 4,096, at most 65,536.
+    pub bimodal_members_max: usize,
     /// How long a new connection may take to say hello. Default 10 s.
     pub hello_within: Duration,
     /// How long a connection may take the last words that were sent to it. Default 5 s.
@@ -68,6 +77,9 @@ impl Default for EngineConfig {
             disconnect_at: 192 * MIB,
             stalled_within: Duration::from_secs(30),
             held_max: 1_024 * MIB,
+            bimodal_groups: Vec::new(),
+            bimodal_message_max: BIMODAL_MESSAGE_MAX,
+            bimodal_members_max: 4_096,
             hello_within: Duration::from_secs(10),
             farewell_within: Duration::from_secs(5),
         }
@@ -90,7 +102,13 @@ pub enum ConfigError {
         /// The most.
         max: usize,
     },
-    /// The daemon's name is not allowed.
+    /// A bimodal group is named twice.
+    #[error("bimodal_groups names {name:?} twice")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+    /// The daemon's name, or that of a group, is not allowed.
     #[error(transparent)]
     Name(#[from] crate::name::NameError),
 }
@@ -134,7 +152,18 @@ impl EngineConfig {
             4096,
             isize::MAX as usize,
         )?;
-        range("held_max", self.held_max, 4096, isize::MAX as usize)
+        range("held_max", self.held_max, 4096, isize::MAX as usize)?;
+        let groups = &self.bimodal_groups;
+        range("bimodal_groups", groups.len(), 0, BIMODAL_GROUPS_MAX)?;
+        for (index, name) in groups.iter().enumerate() {
+            check_group(name)?;
+            if groups[..index].contains(name) {
+                return Err(ConfigError::Twice { name: name.clone() });
+            }
+        }
+        let len = self.bimodal_message_max;
+        range("bimodal_message_max", len, 1, BIMODAL_MESSAGE_MAX)?;
+        range("bimodal_members_max", self.bimodal_members_max, 0, 65_536)
     }
 }
 

@@ -148,6 +148,18 @@ impl Engine {
             return;
         };
         client.stage = Stage::Leaving;
+        self.leave_bimodal(now, id);
+        self.go_on_leaving(now, id);
+    }
+
+    /// The client leaves the ring's groups, once nothing of it waits for bimodal ones.
+    pub(super) fn go_on_leaving(&mut self, now: Time, id: ClientId) {
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
+        if !matches!(client.stage, Stage::Leaving) || client.bimodal_waiting > 0 {
+            return;
+        }
         if client.bound || !client.requests.is_empty() {
             self.queue(id, Pending::Disconnect);
         } else {
@@ -226,6 +238,7 @@ impl Engine {
             return;
         }
         let backlog = link.output.backlog();
+        self.tell_missed(id);
         if self.congested.contains(&id) {
             if backlog <= stop_at / 2 {
                 self.relieve(id);
@@ -335,6 +348,7 @@ impl Engine {
         link.publish_window = window;
         link.output.set_window(hello.delivery_window);
         client.kind = hello.kind;
+        client.features = hello.features & FEATURES;
         client.name = name.clone();
         client.private = private.clone();
         client.stage = Stage::Open;
@@ -423,7 +437,7 @@ impl Client {
             transport: self.transport,
             groups: self.wanted.len(),
             input: self.queued + self.unfinished,
-            unaccepted: self.unaccepted.len(),
+            unaccepted: self.unaccepted(),
             backlog: self.link.as_ref().map_or(0, |link| link.output.backlog()),
             dropped: self.dropped,
         }

@@ -81,6 +81,7 @@ impl Engine {
             let head = MessageHead {
                 service: delivery.service,
                 place: delivery.place,
+                number: None,
                 sender: &sender,
             };
             let own = (from == self.local).then_some(ClientId(data.client));

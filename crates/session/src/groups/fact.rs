@@ -156,6 +156,10 @@ pub struct Counters {
     pub views: u64,
     /// Messages of daemons that made no sense.
     pub nonsense: u64,
+    /// Gaps in bimodal groups that subscribers were told of, counted once each.
+    pub gaps: u64,
+    /// Messages of bimodal groups that a slow subscriber missed.
+    pub bimodal_missed: u64,
     /// Facts that nobody asked for in time.
     pub facts_lost: u64,
 }
@@ -200,6 +204,8 @@ pub struct Status {
     pub clients: Vec<ClientStatus>,
     /// How many groups there are.
     pub groups: usize,
+    /// The bimodal groups.
+    pub bimodal: Vec<BimodalStatus>,
     /// Bytes held while states are exchanged.
     pub held: usize,
     /// Bytes of clients' input that wait.
@@ -221,7 +227,7 @@ pub struct ClientStatus {
     pub groups: usize,
     /// Bytes of its requests that wait for the ring.
     pub input: usize,
-    /// Messages that were handed to the ring and are not accepted yet.
+    /// Messages that were published and are not accepted yet.
     pub unaccepted: usize,
     /// Bytes that wait to be sent to it.
     pub backlog: usize,
@@ -229,11 +235,26 @@ pub struct ClientStatus {
     pub dropped: u64,
 }
 
+/// The state of a bimodal group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BimodalStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Clients of this daemon that are in it.
+    pub subscribers: usize,
+    /// Members that this daemon knows of, its own included.
+    pub members: usize,
+    /// Messages of clients that wait for the gossip.
+    pub waiting: usize,
+}
+
 /// A group as the daemon sees it, for `groupcast groups`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupStatus {
     /// Its name.
     pub name: Arc<str>,
+    /// Of a bimodal group: who this daemon has heard of, which may be somebody else elsewhere.
+    pub approximate: bool,
     /// Private names of its members.
     pub members: Vec<Arc<str>>,
 }

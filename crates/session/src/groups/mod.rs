@@ -4,7 +4,7 @@
 //! [`Engine::closed`]), events of the ring ([`Engine::handle_event`]), time ([`Engine::handle_timeout`]). After any of
 //! them, drain in this order:
 //!
-//! 1. [`Engine::pump`]: messages for the ring;
+//! 1. [`Engine::pump`] and [`Engine::pump_bimodal`]: messages for the ring and for bimodal groups;
 //! 2. [`Engine::poll_question`]: what clients ask about the daemon, answered by [`Engine::answer`];
 //! 3. [`Engine::poll_output`]: clients that have something to be sent, by [`Engine::write_to`] (or
 //!    [`Engine::slices`] and [`Engine::consumed`]);
@@ -22,7 +22,11 @@
 //!
 //! # Accepted
 //! A message is accepted when it has come back in the order and has been handed to the subscribers here; an unreliable
-//! one when the ring has taken it.
+//! one when the ring has taken it, one of a bimodal group when its gossip has taken it.
+//!
+//! # Bimodal groups
+//! Groups that the configuration names do not touch the ring: their messages and their membership go through a gossip
+//! instance each, by [`Engine::pump_bimodal`] and [`Engine::handle_bimodal_event`] ([`bimodal`](self) has the rules).
 //!
 //! # Bounds
 //! What a client may have published and not handed to the ring is bounded by its credit; what waits for a client by
@@ -30,6 +34,7 @@
 //! are exchanged no client's message is handed to the ring, so what has to be held then is bounded by what the rings'
 //! send queues held before.
 
+mod bimodal;
 mod client;
 mod config;
 mod connections;
@@ -51,10 +56,12 @@ use std::sync::Arc;
 use groupcast_core::trace::Observation;
 use groupcast_core::{MemberId, Time};
 
+use self::bimodal::Bimodal;
+pub use self::bimodal::{BIMODAL_GROUPS_MAX, BIMODAL_MESSAGE_MAX};
 use self::client::Client;
 pub use self::client::{ClientId, Transport};
 pub use self::config::{ConfigError, EngineConfig};
-pub use self::fact::{ClientStatus, Counters, Fact, GroupStatus, PhaseName, Status};
+pub use self::fact::{BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, Status};
 use self::order::Order;
 pub use self::questions::Question;
 pub use self::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
@@ -87,6 +94,7 @@ pub struct Engine {
     submissions: Submissions,
     table: Table,
     order: Order,
+    bimodal: Bimodal,
     deadlines: BTreeSet<(Time, ClientId)>,
     /// Clients that have output, or will once it is asked for.
     ready: BTreeSet<ClientId>,
@@ -110,7 +118,6 @@ impl Engine {
         config.check()?;
         check_host(host)?;
         Ok(Self {
-            config,
             local,
             host: host.into(),
             clients: BTreeMap::new(),
@@ -122,6 +129,7 @@ impl Engine {
             submissions: Submissions::default(),
             table: Table::new(local),
             order: Order::new(),
+            bimodal: Bimodal::new(&config.bimodal_groups),
             deadlines: BTreeSet::new(),
             ready: BTreeSet::new(),
             congested: BTreeSet::new(),
@@ -133,6 +141,7 @@ impl Engine {
             scratch: Vec::new(),
             destinations: Vec::new(),
             recipients: Vec::new(),
+            config,
         })
     }
 
@@ -242,21 +251,23 @@ impl Engine {
                 .collect(),
             clients: self.clients.values().map(Client::status).collect(),
             groups: self.table.memberships().count(),
+            bimodal: self.bimodal_status(),
             held: self.order.held_bytes(),
             input: self.input,
             counters: self.counters,
         }
     }
 
-    /// All groups that have members.
+    /// All groups that have members: the agreed ones, then the bimodal ones, as far as this daemon has heard.
     pub fn groups(&self) -> Vec<GroupStatus> {
-        self.table
-            .memberships()
-            .filter(|(_, members)| !members.is_empty())
-            .map(|(name, members)| GroupStatus {
-                name: name.clone(),
-                members,
-            })
+        let agreed = self.table.memberships().map(|(name, members)| GroupStatus {
+            name: name.clone(),
+            approximate: false,
+            members,
+        });
+        agreed
+            .chain(self.bimodal_groups())
+            .filter(|group| !group.members.is_empty())
             .collect()
     }
 

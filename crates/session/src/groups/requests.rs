@@ -1,14 +1,15 @@
 //! Requests of clients: what each frame does, and what the client is told at once.
 
-use groupcast_core::Time;
+use groupcast_core::{Service, Time};
 
 use super::client::{Client, Pending, Stage};
 use super::{ClientId, Engine, Question};
 use crate::frame::{
-    ClientFrame, DaemonFrame, Disconnect, FrameError, Publish, RawFrame, Reject, Request,
+    BIMODAL, ClientFrame, DaemonFrame, Disconnect, FrameError, Publish, RawFrame, Reject, Request,
     credit_cost, has_credit,
 };
 use crate::name::{check_destination, check_group};
+use crate::view::Cause;
 
 impl Engine {
     pub(super) fn handle_frame(&mut self, now: Time, id: ClientId, raw: RawFrame) {
@@ -71,8 +72,15 @@ impl Engine {
             *discards = discard_own;
             return;
         }
+        let bimodal = self.bimodal.find(&group);
         let error = match check_group(&group) {
             Err(error) => Some((Reject::Name, error.to_string())),
+            Ok(()) if bimodal.is_some() && client.features & BIMODAL == 0 => Some((
+                Reject::Unsupported,
+                format!(
+                    "the group {group:?} is bimodal, which this client does not know: upgrade it"
+                ),
+            )),
             Ok(()) if client.wanted.len() >= self.config.groups_per_client_max => Some((
                 Reject::TooManyGroups,
                 format!(
@@ -94,6 +102,9 @@ impl Engine {
         }
         let group: std::sync::Arc<str> = group.into();
         client.wanted.insert(group.clone(), discard_own);
+        if let Some(index) = bimodal {
+            return self.join_bimodal(now, id, index);
+        }
         self.queue(id, Pending::Join(group));
         self.check_group_requests(now, id);
     }
@@ -105,6 +116,9 @@ impl Engine {
         let Some((group, _)) = client.wanted.remove_entry(group) else {
             return;
         };
+        if let Some(index) = self.bimodal.find(&group) {
+            return self.part_bimodal(now, id, index, Cause::Leave);
+        }
         self.queue(id, Pending::Leave(group));
         self.check_group_requests(now, id);
     }
@@ -143,12 +157,25 @@ impl Engine {
             let text = format!("the message has {len} bytes, at most {max} are allowed: split it");
             Some((Reject::TooLarge, text))
         } else {
-            None
+            self.misdirected(&publish)
+        };
+        let bimodal = match publish.service {
+            Service::Bimodal => publish
+                .destinations()
+                .next()
+                .and_then(|name| self.bimodal.find(name)),
+            _ => None,
         };
         match error {
             None => {
                 self.counters.published += 1;
-                self.queue(id, Pending::Publish(publish));
+                if let Some(client) = self.clients.get_mut(&id) {
+                    client.published(number);
+                }
+                match bimodal {
+                    Some(group) => self.queue_bimodal(id, group, publish),
+                    None => self.queue(id, Pending::Publish(publish)),
+                }
             }
             Some((code, text)) => {
                 self.give_back(id, cost);

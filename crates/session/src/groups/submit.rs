@@ -176,6 +176,9 @@ impl Engine {
         }) = submission.message
         {
             self.give_back(client, cost);
+            if let Some(client) = self.clients.get_mut(&client) {
+                client.turned_away(number);
+            }
             self.reject(
                 now,
                 client,

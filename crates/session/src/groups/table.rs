@@ -180,6 +180,7 @@ impl Table {
                 within,
             },
             kind,
+            approximate: false,
             cause,
             changed,
             members: members.unwrap_or_default(),

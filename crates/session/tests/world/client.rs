@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use groupcast_core::{Place, Service};
 use groupcast_session::View;
 use groupcast_session::frame::{
-    ClientFrame, ClientKind, DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, Hello, MAGIC,
-    Message, Refusal, Request, Welcome, credit_cost, encode_publish_head, has_credit,
+    ClientFrame, ClientKind, DaemonFrame, Disconnect, FEATURES, FRAME_MAX, FrameDecoder, Hello,
+    MAGIC, Message, Refusal, Request, Welcome, credit_cost, encode_publish_head, has_credit,
 };
 
 /// Something that a subscriber saw.
@@ -14,6 +14,8 @@ use groupcast_session::frame::{
 pub enum Seen {
     Message(Message),
     View(View),
+    /// Messages of a daemon, from the first number to the last, are lost to a group.
+    Gap(String, String, u64, u64),
 }
 
 pub struct TestClient {
@@ -56,7 +58,7 @@ impl TestClient {
         ClientFrame::Hello(Hello {
             version_min: 1,
             version_max: 1,
-            features: 0,
+            features: FEATURES,
             kind: ClientKind::Application,
             delivery_window,
             name: (!name.is_empty()).then(|| name.into()),
@@ -138,7 +140,10 @@ impl TestClient {
         while let Some(raw) = self.decoder.next_frame().expect("frames are whole") {
             let cost = credit_cost(raw.stream_len()) as u64;
             let frame = DaemonFrame::decode(raw).expect("frames are right");
-            let credited = matches!(frame, Some(DaemonFrame::Message(_) | DaemonFrame::View(_)));
+            let credited = matches!(
+                frame,
+                Some(DaemonFrame::Message(_) | DaemonFrame::View(_) | DaemonFrame::Gap { .. })
+            );
             if credited && self.grants {
                 self.send(&ClientFrame::Credit { bytes: cost });
             }
@@ -156,6 +161,12 @@ impl TestClient {
             DaemonFrame::Refused { code, text } => self.refused = Some((code, text)),
             DaemonFrame::Message(message) => self.take_message(message),
             DaemonFrame::View(view) => self.seen.push(Seen::View(view)),
+            DaemonFrame::Gap {
+                group,
+                sender,
+                first,
+                last,
+            } => self.seen.push(Seen::Gap(group, sender, first, last)),
             DaemonFrame::Accepted { up_to } => {
                 assert!(up_to > self.accepted, "accepted grows");
                 for (number, payload) in self.expects_own.range(self.accepted + 1..=up_to) {
@@ -204,14 +215,14 @@ impl TestClient {
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> {
         self.seen.iter().filter_map(|seen| match seen {
             Seen::Message(message) => Some(message),
-            Seen::View(_) => None,
+            _ => None,
         })
     }
 
     pub fn views(&self) -> impl DoubleEndedIterator<Item = &View> {
         self.seen.iter().filter_map(|seen| match seen {
             Seen::View(view) => Some(view),
-            Seen::Message(_) => None,
+            _ => None,
         })
     }
 
@@ -231,6 +242,9 @@ impl TestClient {
                 view.cause,
                 view.members.join(",")
             ),
+            Seen::Gap(group, sender, first, last) => {
+                format!("{group} lost {first}..{last} of {sender}")
+            }
         };
         self.seen.iter().map(line).collect()
     }

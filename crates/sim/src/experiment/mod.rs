@@ -220,7 +220,13 @@ impl<P: Ordered> Experiment<P> {
 
     /// A process begins on every host that has none.
     pub fn start_all(&mut self) {
-        for host in 0..self.hosts() {
+        self.start_together(0..self.hosts());
+    }
+
+    /// A process begins on each of `hosts` that has none; all that run then know each other, as far as the
+    /// [configuration](ExperimentConfig::acquainted) says.
+    pub fn start_together(&mut self, hosts: impl IntoIterator<Item = usize>) {
+        for host in hosts {
             self.start(host);
         }
         self.world.acquaint(self.acquainted);

@@ -37,12 +37,12 @@ impl Bench {
     }
 
     fn send(&mut self, from: usize, target: Target, len: usize) {
-        let datagram = Rc::new(Datagram {
+        let datagram = Rc::new(Datagram::new(
             from,
-            source: host::address(from),
-            class: SocketClass::Data,
-            bytes: vec![0; len].into(),
-        });
+            host::address(from),
+            SocketClass::Data,
+            vec![0; len].into(),
+        ));
         let now = self.agenda.now();
         self.fabric.send(now, &datagram, target, &mut self.effects);
         self.settle();

@@ -9,6 +9,7 @@ mod machine;
 mod presets;
 mod socket;
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::rc::Rc;
@@ -24,6 +25,7 @@ pub(crate) use self::machine::Machine;
 use self::socket::SocketBuffer;
 pub use self::socket::SocketUse;
 use crate::clock::{Clock, ClockRate};
+use crate::measure::Reading;
 
 /// What a host is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +49,26 @@ pub(crate) struct Datagram {
     pub(crate) source: SocketAddr,
     pub(crate) class: SocketClass,
     pub(crate) bytes: Box<[u8]>,
+    /// What a meter reads in it, once for all who receive it.
+    pub(crate) reading: OnceCell<Reading>,
+}
+
+impl Datagram {
+    /// A datagram that nobody has read yet.
+    pub(crate) fn new(
+        from: usize,
+        source: SocketAddr,
+        class: SocketClass,
+        bytes: Box<[u8]>,
+    ) -> Self {
+        Self {
+            from,
+            source,
+            class,
+            bytes,
+            reading: OnceCell::new(),
+        }
+    }
 }
 
 /// A datagram in a receive queue.

@@ -75,12 +75,7 @@ mod tests {
     use super::*;
 
     fn received(len: usize) -> Received {
-        let datagram = Datagram {
-            from: 0,
-            source: address(0),
-            class: SocketClass::Data,
-            bytes: vec![0; len].into(),
-        };
+        let datagram = Datagram::new(0, address(0), SocketClass::Data, vec![0; len].into());
         Received {
             datagram: Rc::new(datagram),
             flipped: None,

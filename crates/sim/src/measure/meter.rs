@@ -189,7 +189,15 @@ impl Meter {
     /// A datagram that `host` handles holds all of a message, in order or not.
     #[inline]
     pub fn arrived(&mut self, now: Time, host: usize, payload: &[u8]) {
-        let Some(known) = self.read(payload) else {
+        if let Some(stamp) = Stamp::read(payload) {
+            self.saw(now, host, stamp);
+        }
+    }
+
+    /// The same of a message whose stamp is read already.
+    #[inline]
+    pub(crate) fn saw(&mut self, now: Time, host: usize, stamp: Stamp) {
+        let Some(known) = self.known(stamp) else {
             return;
         };
         if known.host == host {
@@ -317,7 +325,12 @@ impl Meter {
     /// The message whose stamp this payload begins with, if one was offered.
     #[inline]
     fn read(&self, payload: &[u8]) -> Option<Known> {
-        let stamp = Stamp::read(payload)?;
+        self.known(Stamp::read(payload)?)
+    }
+
+    /// The message of a stamp, if it was offered.
+    #[inline]
+    fn known(&self, stamp: Stamp) -> Option<Known> {
         let host = stamp.host as usize;
         let sender = self.hosts.get(host)?;
         (stamp.number < sender.issued.next()).then_some(Known {

@@ -1,10 +1,11 @@
 //! What a world tells a meter of its datagrams; nothing unless somebody measures.
 
+use groupcast_core::Ordered;
 use groupcast_core::trace::Inspect;
-use groupcast_core::{Ordered, SocketClass};
 
 use super::World;
-use crate::measure::Meter;
+use crate::host::Datagram;
+use crate::measure::{Meter, Reading};
 use crate::network::{body_of, is_admission};
 
 /// Who measures a world, and how it reads the protocol's datagrams.
@@ -13,30 +14,42 @@ pub(crate) struct Measuring {
     pub(crate) meter: Meter,
 }
 
+impl Measuring {
+    /// What `datagram` is. It is read once, however many receive it: what a receiver accepts is what was sent.
+    fn read<'a>(&self, datagram: &'a Datagram) -> &'a Reading {
+        datagram
+            .reading
+            .get_or_init(|| Reading::of(self.inspect, datagram.class, body_of(&datagram.bytes)))
+    }
+}
+
 impl<P: Ordered> World<P> {
     /// A host sends a datagram.
-    pub(super) fn measure_sent(&mut self, from: usize, class: SocketClass, datagram: &[u8]) {
+    pub(super) fn measure_sent(&mut self, datagram: &Datagram) {
         let now = self.agenda.now();
-        let Some(Measuring { inspect, meter }) = &mut self.measuring else {
+        let Some(measuring) = &mut self.measuring else {
             return;
         };
-        if !is_admission(datagram) {
-            let inspected = inspect(class, body_of(datagram), &mut |_| {});
-            meter.sent(now, from, inspected, datagram.len());
+        if !is_admission(&datagram.bytes) {
+            let inspected = measuring.read(datagram).inspected;
+            let len = datagram.bytes.len();
+            measuring.meter.sent(now, datagram.from, inspected, len);
         }
     }
 
     /// A process handles a datagram.
-    pub(super) fn measure_received(&mut self, at: usize, class: SocketClass, datagram: &[u8]) {
+    pub(super) fn measure_received(&mut self, at: usize, datagram: &Datagram) {
         let now = self.agenda.now();
-        let Some(Measuring { inspect, meter }) = &mut self.measuring else {
+        let Some(measuring) = &mut self.measuring else {
             return;
         };
-        if !is_admission(datagram) {
-            let inspected = inspect(class, body_of(datagram), &mut |payload| {
-                meter.arrived(now, at, payload);
-            });
-            meter.received(now, at, inspected, datagram.len());
+        if !is_admission(&datagram.bytes) {
+            let Reading { inspected, stamps } = measuring.read(datagram);
+            for stamp in stamps {
+                measuring.meter.saw(now, at, *stamp);
+            }
+            let len = datagram.bytes.len();
+            measuring.meter.received(now, at, *inspected, len);
         }
     }
 }

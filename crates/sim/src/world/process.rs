@@ -214,7 +214,7 @@ impl<P: Ordered> World<P> {
         let result = node.handle_datagram(host.clock.local(now), datagram.source, bytes);
         host.spinning = 0;
         if result.is_ok() {
-            self.measure_received(index, datagram.class, &datagram.bytes);
+            self.measure_received(index, &datagram);
         }
         if let Some(trace) = &mut self.trace
             && trace.level >= TraceLevel::Datagrams

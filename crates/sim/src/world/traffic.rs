@@ -46,13 +46,9 @@ impl<P: Ordered> World<P> {
             }
             self.hash.absorb(now.as_nanos() ^ (from as u64) << 48);
             self.hash.absorb(tail(segment));
-            self.measure_sent(from, class, segment);
-            let datagram = Rc::new(Datagram {
-                from,
-                source: host::address(from),
-                class,
-                bytes: segment.into(),
-            });
+            let source = host::address(from);
+            let datagram = Rc::new(Datagram::new(from, source, class, segment.into()));
+            self.measure_sent(&datagram);
             let drops = if departs > now {
                 let datagram = Rc::clone(&datagram);
                 self.agenda.push(departs, Step::Leave { datagram, target });

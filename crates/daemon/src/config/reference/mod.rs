@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use groupcast_net::EndpointConfig;
+use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::RingConfig;
 use groupcast_session::EngineConfig;
 
@@ -42,6 +43,8 @@ pub enum Default {
     Net(fn(&EndpointConfig) -> String),
     /// A default of the ring, as TOML.
     Ring(fn(&RingConfig) -> String),
+    /// A default of the gossip in bimodal groups, as TOML.
+    Gossip(fn(&GossipConfig) -> String),
     /// Found out at the start, in words.
     Words(&'static str),
 }
@@ -57,6 +60,7 @@ impl Default {
                 MULTICAST,
             ))),
             Self::Ring(value) => Some(value(&RingConfig::lan())),
+            Self::Gossip(value) => Some(value(&GossipConfig::lan())),
             Self::Words(_) => None,
         }
     }

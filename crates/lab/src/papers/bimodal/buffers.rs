@@ -8,7 +8,7 @@ use super::curve::{Curve, brief};
 use super::metric::{BUFFER, BUFFER_LEAST, BUFFER_MOST, MISSING_ALL};
 use super::net::Shape;
 use super::setup::{Open, Scheme, Setting};
-use super::{Figure, MEMBERS, POINTS};
+use super::{FIVE_SEEDS, Figure, MEMBERS, POINTS};
 
 /// The counter of a member's long-term buffer at its fullest.
 pub(super) const FULLEST: &str = "long-term max";
@@ -16,6 +16,7 @@ pub(super) const FULLEST: &str = "long-term max";
 /// Over the size of the group.
 pub const FIG7_6: Figure = Figure {
     title: "Messages buffered by a member over the size of the group",
+    seeds: FIVE_SEEDS,
     plan: |quick| {
         let sizes = if quick {
             &[20, 128][..]
@@ -52,6 +53,7 @@ pub const FIG7_6: Figure = Figure {
 /// Over the rate.
 pub const FIG7_8: Figure = Figure {
     title: "Messages buffered by a member over the message rate, 100 members",
+    seeds: FIVE_SEEDS,
     plan: |quick| {
         let settings = BOTH.iter().flat_map(|scheme| {
             [25.0, 50.0, 75.0, 100.0].map(|rate| {
@@ -75,6 +77,7 @@ pub const FIG7_8: Figure = Figure {
 /// Over the loss of a link.
 pub const FIG7_9: Figure = Figure {
     title: "Messages buffered by a member over the loss of a link, 100 members",
+    seeds: FIVE_SEEDS,
     plan: |quick| {
         let losses = if quick { &LOSSES[..1] } else { &LOSSES[..] };
         let mut plan = Vec::new();
@@ -107,6 +110,7 @@ pub const FIG7_9: Figure = Figure {
 /// Member by member.
 pub const FIG7_10: Figure = Figure {
     title: "Messages buffered by each of 100 members",
+    seeds: FIVE_SEEDS,
     plan: |quick| {
         let settings = BOTH.iter().flat_map(|scheme| {
             [25.0, 100.0].map(|rate| {

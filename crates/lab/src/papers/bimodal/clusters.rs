@@ -4,21 +4,22 @@ use super::super::plot::Axis;
 use super::super::{Data, Plot, Verdict};
 use super::curve::{Curve, brief};
 use super::histogram::{HISTOGRAMS, Histogram, Look};
-use super::metric::{ARRIVAL_99, ARRIVAL_MAX, DELIVERY_99, INTERFERENCE, MISSING};
+use super::metric::{ARRIVAL_99, ARRIVAL_MAX, BETWEEN, DELIVERY_99, INTERFERENCE, MISSING};
 use super::net::Shape;
 use super::setup::{Scheme, Setting};
-use super::{Figure, POINTS, SWEEP};
+use super::{FIVE_SEEDS, Figure, POINTS, SWEEP};
 
 /// Latencies, 50 % between.
 pub const FIG6_11: Figure = Figure {
     title: "Latency in the second of two clusters, 50 % noise between them",
+    seeds: FIVE_SEEDS,
     plan: |quick| {
         let schemes = [Scheme::Grb, Scheme::Srm, Scheme::AdaptiveSrm];
         schemes
             .map(|scheme| setting(scheme, 0.5, 100.0).shortened(quick))
             .to_vec()
     },
-    metrics: &[ARRIVAL_99, ARRIVAL_MAX, DELIVERY_99, MISSING],
+    metrics: &[ARRIVAL_99, ARRIVAL_MAX, DELIVERY_99, BETWEEN, MISSING],
     looks: &[Look::Arrival, Look::Delivery],
     per_member: None,
     sweep: Some(|quick| {
@@ -27,7 +28,10 @@ pub const FIG6_11: Figure = Figure {
             ..setting(scheme, 0.5, 100.0)
         };
         let schemes = [Scheme::Grb, Scheme::Srm, Scheme::AdaptiveSrm];
-        schemes.map(|scheme| slow(scheme).shortened(quick)).to_vec()
+        let slow = schemes.map(slow);
+        let hierarchical = setting(Scheme::Hierarchical, 0.5, 100.0);
+        let all = slow.into_iter().chain([hierarchical]);
+        all.map(|setting| setting.shortened(quick)).collect()
     }),
     judge: fig6_11,
     plots: plot_latencies,
@@ -36,6 +40,7 @@ pub const FIG6_11: Figure = Figure {
 /// Interference over noise and rate.
 pub const FIG6_17: Figure = Figure {
     title: "Interference in the second of two clusters over noise and rate",
+    seeds: FIVE_SEEDS,
     plan: fig6_17_plan,
     metrics: &[INTERFERENCE, MISSING],
     looks: &[],
@@ -121,13 +126,15 @@ fn fig6_11(data: &Data, verdict: &mut Verdict) {
     for table in [POINTS, SWEEP] {
         for row in data.table(table).records() {
             verdict.note(format!(
-                "{} over {} Mb/s, seed {}: 99 % arrive within {} ms, the last within {} ms; {} missing",
+                "{} over {} Mb/s, seed {}: 99 % arrive within {} ms, the last within {} ms; {} missing; {} kb/s between the \
+                 clusters",
                 row.text("scheme"),
                 row.number("link") / 1e3,
                 row.number("seed"),
                 brief(row.number(ARRIVAL_99.name)),
                 brief(row.number(ARRIVAL_MAX.name)),
-                row.number(MISSING.name)
+                row.number(MISSING.name),
+                brief(row.number(BETWEEN.name))
             ));
         }
     }

@@ -6,11 +6,12 @@ use super::curve::{Curve, brief};
 use super::metric::{RECEIPTS, REQUESTS};
 use super::net::Shape;
 use super::setup::{Scheme, Setting};
-use super::{Figure, POINTS};
+use super::{FIVE_SEEDS, Figure, POINTS};
 
 /// Control receipts over the size of the group.
 pub const COST: Figure = Figure {
     title: "Gossip and session messages received a second, by all members",
+    seeds: FIVE_SEEDS,
     plan,
     metrics: &[RECEIPTS, REQUESTS],
     looks: &[],

@@ -2,16 +2,17 @@
 
 use super::super::plot::Axis;
 use super::super::{Data, Plot, Verdict};
-use super::Figure;
 use super::curve::brief;
 use super::histogram::{HISTOGRAMS, Histogram, Look};
 use super::metric::{ARRIVAL_99, ARRIVAL_MAX, DELIVERY_99, DELIVERY_MEAN, MISSING};
 use super::net::Shape;
 use super::setup::{Scheme, Setting};
+use super::{FIVE_SEEDS, Figure};
 
 /// Gaps between arrivals over the size of the group.
 pub const FIG6_7: Figure = Figure {
     title: "Gaps between arrivals on dense trees, 1 % noise",
+    seeds: FIVE_SEEDS,
     plan: |quick| {
         let settings = BOTH.iter().flat_map(|scheme| {
             SIZES.map(|size| noisy(Shape::Dense { size }, *scheme).shortened(quick))
@@ -29,6 +30,7 @@ pub const FIG6_7: Figure = Figure {
 /// Latencies in a large tree.
 pub const FIG6_8: Figure = Figure {
     title: "Latency in a 500-node tree with 300 members by lot, 1 % noise",
+    seeds: FIVE_SEEDS,
     plan: |quick| {
         let shape = Shape::Sparse {
             size: 500,
@@ -48,6 +50,7 @@ pub const FIG6_8: Figure = Figure {
 /// Latencies along a chain.
 pub const FIG6_9: Figure = Figure {
     title: "Ordered latency along a chain, 1 % noise on the sender's link",
+    seeds: FIVE_SEEDS,
     plan: |quick| {
         let setting = Setting {
             noise: 0.0,
@@ -67,6 +70,7 @@ pub const FIG6_9: Figure = Figure {
 /// Local recovery.
 pub const FIG6_16: Figure = Figure {
     title: "Ordered latency behind one link with 10 % noise, 60-node tree",
+    seeds: FIVE_SEEDS,
     plan: |quick| {
         let setting = |scheme| Setting {
             noise: 0.0,

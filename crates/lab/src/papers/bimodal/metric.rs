@@ -48,6 +48,8 @@ metrics! {
     LINK_OUT = "link out", "%", |run| run.link_use(false) * 100.0;
     /// Use of that link, towards the sender.
     LINK_IN = "link in", "%", |run| run.link_use(true) * 100.0;
+    /// What goes over the link between two clusters, both ways together.
+    BETWEEN = "between the clusters", "kb/s", |run| run.between() / 1e3;
     /// Packets dropped at full queues.
     DROPPED = "dropped", "", Run::dropped;
     /// At the receiver that is looked at, before ordering.

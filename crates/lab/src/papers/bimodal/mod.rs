@@ -54,9 +54,15 @@ const SWEEP: &str = "sweep";
 /// The table with a row a member, point and seed.
 const MEMBERS: &str = "members";
 
+/// 004 6.3.1: five simulations a point.
+const FIVE_SEEDS: Range<u64> = 1..6;
+/// 004 ch. 4 says of no experiment how often it was made.
+const THREE_SEEDS: Range<u64> = 1..4;
+
 /// One of 004's figures.
 pub struct Figure {
     title: &'static str,
+    seeds: Range<u64>,
     /// What is measured, with every seed.
     plan: fn(quick: bool) -> Vec<Setting>,
     /// The columns beside what tells the points apart.
@@ -88,8 +94,7 @@ impl Reproduction for Figure {
     }
 
     fn seeds(&self) -> Range<u64> {
-        // 004 6.3.1: five simulations a point.
-        1..6
+        self.seeds.clone()
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Data, RunError> {

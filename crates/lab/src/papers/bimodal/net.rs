@@ -16,6 +16,8 @@ use super::setup::Setting;
 const LINK_DELAY: Duration = Duration::from_millis(5);
 /// 004 6.10: between the clusters.
 const FAR_DELAY: Duration = Duration::from_millis(30);
+/// Members of a cluster that gossip with the other one (ours).
+const LINKS: usize = 8;
 /// 004 6.8.2: all links but the router's.
 const FAST: u64 = 10_000_000;
 /// Of a switch of 004 ch. 4 (an SP2's): it is no bottleneck.
@@ -71,6 +73,16 @@ impl Shape {
         }
     }
 
+    /// Which members gossip with the other cluster where gossip is hierarchical (004 3.7); so many that a few digests,
+    /// requests and repairs get through in a round although half of them are lost on the way.
+    pub(super) fn links(self) -> impl Fn(usize) -> bool {
+        let cluster = match self {
+            Self::Clusters { size } => size as usize,
+            other => other.size() as usize,
+        };
+        move |host| host % cluster.max(1) < LINKS
+    }
+
     /// How many members there are.
     pub(super) fn members(self) -> u32 {
         match self {
@@ -90,7 +102,10 @@ pub(super) struct Net {
     pub(super) receivers: Vec<usize>,
     /// The sender's own link, away from it; the first if it has several.
     pub(super) out: Way,
-    /// Where neighbours are, by host: equal for those in one subtree of the root, where that matters (004 5.3.3).
+    /// What joins the two halves of the network, where that is looked at.
+    pub(super) between: Option<Way>,
+    /// Where neighbours are, by host: equal for those in one subtree of the root or one cluster, where that matters
+    /// (004 5.3.3, 3.7).
     pub(super) zones: Vec<u32>,
 }
 
@@ -127,6 +142,7 @@ impl Net {
             sender: host(sender).expect("a member is on the sender's vertex"),
             receivers: looked_at.iter().copied().filter_map(host).collect(),
             out,
+            between: None,
             zones: vec![0; topology.hosts().len()],
             topology,
         }
@@ -275,6 +291,9 @@ fn clusters(setting: &Setting, size: u32) -> Result<Net, RunError> {
     if let Some(out) = net.topology.way(sender, Vertex(0)) {
         net.out = out;
     }
+    net.between = net.topology.way(Vertex(0), Vertex(size));
+    let hosts = 0..net.topology.hosts().len() as u32;
+    net.zones = hosts.map(|host| host / size).collect();
     Ok(net)
 }
 

@@ -13,11 +13,12 @@ use super::metric::{
 };
 use super::net::Shape;
 use super::setup::{Open, Scheme, Setting};
-use super::{Figure, POINTS, SWEEP};
+use super::{Figure, POINTS, SWEEP, THREE_SEEDS};
 
 /// Healthy members' throughput.
 pub const FIG4_3: Figure = Figure {
     title: "Throughput of healthy members beside perturbed ones",
+    seeds: THREE_SEEDS,
     plan: |quick| {
         let sizes = if quick {
             &[8, 16][..]
@@ -41,6 +42,7 @@ pub const FIG4_3: Figure = Figure {
 /// What a healthy member sends again.
 pub const FIG4_5: Figure = Figure {
     title: "Messages that a healthy member sends again",
+    seeds: THREE_SEEDS,
     plan: |quick| {
         let sizes = if quick {
             &[8, 16][..]
@@ -60,6 +62,7 @@ pub const FIG4_5: Figure = Figure {
 /// Against virtual synchrony.
 pub const FIG4_7: Figure = Figure {
     title: "Throughput of healthy members: Pbcast beside virtual synchrony",
+    seeds: THREE_SEEDS,
     plan: |quick| {
         let sizes = if quick { &[16][..] } else { &[32, 64, 96][..] };
         over_perturbation(&BESIDE, sizes, quick)
@@ -75,6 +78,7 @@ pub const FIG4_7: Figure = Figure {
 /// Drops everywhere.
 pub const FIG4_9: Figure = Figure {
     title: "Messages reported as lost under system-wide drops",
+    seeds: THREE_SEEDS,
     plan: fig4_9_plan,
     metrics: &[GAPS, MISSING_ALL],
     looks: &[],

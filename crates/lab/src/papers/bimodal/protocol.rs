@@ -6,7 +6,9 @@ use std::time::Duration;
 use groupcast_core::trace::Inspect;
 use groupcast_core::{MemberId, Ordered, Service};
 use groupcast_protocols::flood;
-use groupcast_protocols::gossip::{self, Dissemination, Gossip, GossipConfig, HashConfig, Variant};
+use groupcast_protocols::gossip::{
+    self, Dissemination, Gossip, GossipConfig, HashConfig, Hierarchy, Variant,
+};
 use groupcast_protocols::ring::{self, Ring, RingConfig};
 use groupcast_protocols::srm::{self, Srm, SrmConfig, Timing};
 use groupcast_protocols::windowed::{self, Windowed, WindowedConfig};
@@ -52,7 +54,12 @@ impl Built<Box<dyn Ordered>> {
             Scheme::Srm | Scheme::AdaptiveSrm => srm(setting),
             Scheme::Ring => ring(setting, net),
             Scheme::Windowed => windowed(setting),
-            Scheme::Pbcast | Scheme::Ipmc | Scheme::Grb | Scheme::Local | Scheme::Hash => {
+            Scheme::Pbcast
+            | Scheme::Ipmc
+            | Scheme::Grb
+            | Scheme::Hierarchical
+            | Scheme::Local
+            | Scheme::Hash => {
                 let gossip = gossip(setting, net)?;
                 let factory = gossip.factory;
                 Ok(Self {
@@ -160,7 +167,7 @@ pub(super) fn gossip(setting: &Setting, net: &Net) -> Result<Built<Gossip>, RunE
         duplicate_resets: open.duplicate_resets,
         variant: match setting.scheme {
             Scheme::Ipmc | Scheme::Hash => Variant::Ipmc,
-            Scheme::Grb => Variant::Grb,
+            Scheme::Grb | Scheme::Hierarchical => Variant::Grb,
             Scheme::Local => Variant::Local,
             _ => Variant::Basic,
         },
@@ -180,12 +187,18 @@ pub(super) fn gossip(setting: &Setting, net: &Net) -> Result<Built<Gossip>, RunE
     };
     config.validate().map_err(refused)?;
     let zones = net.zones.clone();
+    let hierarchical = setting.scheme == Scheme::Hierarchical;
+    let is_link = setting.shape.links();
     Ok(Built {
         factory: Arc::new(move |local: MemberId, rng, now| {
             // A host's process is the node that has its index, from 1.
             let host = local.node.0.saturating_sub(1) as usize;
             let config = GossipConfig {
                 zone: zones.get(host).copied().unwrap_or(0),
+                hierarchy: hierarchical.then(|| Hierarchy {
+                    link: is_link(host),
+                    remote_every: 1,
+                }),
                 ..config.clone()
             };
             let gossip = Gossip::new(config, local, rng, now);

@@ -10,11 +10,12 @@ use super::metric::{
 };
 use super::net::Shape;
 use super::setup::{Scheme, Setting};
-use super::{Figure, POINTS};
+use super::{FIVE_SEEDS, Figure, POINTS};
 
 /// Requests, repairs and latency over the size of the group.
 pub const FIG6_14: Figure = Figure {
     title: "A tree with a slow router at its root: overhead and latency",
+    seeds: FIVE_SEEDS,
     plan,
     metrics: &[
         REQUESTS,

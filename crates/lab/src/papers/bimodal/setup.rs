@@ -16,6 +16,8 @@ pub(super) enum Scheme {
     Ipmc,
     /// And by the gossip retransmit bit (004 5.3.2).
     Grb,
+    /// The same within each cluster, and between them by a few members of each (004 3.7).
+    Hierarchical,
     /// And by neighbours (004 5.3.3).
     Local,
     /// Multicast repairs by the counter, few bufferers a message (004 7.3–7.4).
@@ -30,12 +32,13 @@ pub(super) enum Scheme {
 
 impl Scheme {
     /// All, in the order of legends.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Srm,
         Self::AdaptiveSrm,
         Self::Pbcast,
         Self::Ipmc,
         Self::Grb,
+        Self::Hierarchical,
         Self::Local,
         Self::Hash,
         Self::Ring,
@@ -51,6 +54,7 @@ impl Scheme {
             Self::Pbcast => "Pbcast",
             Self::Ipmc => "Pbcast-ipmc",
             Self::Grb => "Pbcast-grb",
+            Self::Hierarchical => "Pbcast-grb, hierarchical",
             Self::Local => "Pbcast-local",
             Self::Hash => "Pbcast-hash",
             Self::Ring => "ring, Safe",

@@ -48,6 +48,7 @@ pub(super) struct Run {
     /// Those that the figure looks at.
     pub(super) receivers: Vec<usize>,
     out: Way,
+    between: Option<Way>,
 }
 
 /// Measures `setting` with `seed`.
@@ -65,6 +66,7 @@ pub(super) struct Staged<P> {
     pub(super) sender: usize,
     receivers: Vec<usize>,
     out: Way,
+    between: Option<Way>,
 }
 
 impl<P: Ordered> Staged<P> {
@@ -105,6 +107,7 @@ impl<P: Ordered> Staged<P> {
             sender: net.sender,
             receivers: net.receivers,
             out: net.out,
+            between: net.between,
         })
     }
 
@@ -123,6 +126,7 @@ impl<P: Ordered> Staged<P> {
             sender: self.sender,
             receivers: self.receivers,
             out: self.out,
+            between: self.between,
         })
     }
 }
@@ -266,6 +270,20 @@ impl Run {
         let busy = links.iter().find(|link| link.way == way.0);
         let busy = busy.and_then(|link| link.busy);
         busy.map_or(f64::NAN, |busy| busy.as_secs_f64() / self.setting.seconds)
+    }
+
+    /// Bits a second over what joins the halves of the network, both ways together, lost or not.
+    pub(super) fn between(&self) -> f64 {
+        let Some(way) = self.between else {
+            return f64::NAN;
+        };
+        let both = [way.0, way.reversed().0];
+        let links = self.measures.links.iter();
+        let bytes = links
+            .filter(|link| both.contains(&link.way))
+            .map(|link| link.bytes);
+        // Gossip goes on after the last message.
+        bytes.sum::<u64>() as f64 * 8.0 / self.measures.measured.as_secs_f64()
     }
 
     /// Packets dropped at full queues.

@@ -26,12 +26,12 @@ fn overhear(cluster: &mut Cluster<Sequencer>) -> Rc<RefCell<Vec<Overheard>>> {
             tap.borrow_mut().push(Overheard {
                 to: info.to,
                 is_hello: info.is_admission(),
-                datagram: Rc::new(Datagram {
-                    from: info.from,
-                    source: address(info.from),
-                    class: info.class,
-                    bytes: info.bytes.into(),
-                }),
+                datagram: Rc::new(Datagram::new(
+                    info.from,
+                    address(info.from),
+                    info.class,
+                    info.bytes.into(),
+                )),
             });
         }
         false

@@ -1,0 +1,124 @@
+//! What is heard of messages: that they exist, the messages themselves, and that others miss them.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::{MemberId, MessageId, Service, Time};
+
+use super::Srm;
+use super::recovery::Setting;
+use super::stream::Stream;
+
+impl Srm {
+    /// The source itself has messages up to `high`, of which `number`, if it is one, is here.
+    pub(super) fn follow(&mut self, now: Time, source: MemberId, high: u64, number: Option<u64>) {
+        if !self.streams.contains_key(&source) && !self.make_room(now) {
+            self.counters.sources_refused += 1;
+            return;
+        }
+        let config = &self.config;
+        let stream = self.streams.entry(source).or_insert_with(|| {
+            let begun = number.map_or(high, |number| number - 1);
+            Stream::new(source, begun.saturating_sub(config.catch_up_max), now)
+        });
+        stream.heard = now;
+        let oldest = high.saturating_sub(config.window_max);
+        if oldest > stream.floor() {
+            stream.give_up_to(oldest, &mut self.events);
+            self.recovery.forget_to(source, oldest);
+        }
+        stream.extend(high);
+    }
+
+    /// Whether there is room for one more source, perhaps because one is silent for long.
+    fn make_room(&mut self, now: Time) -> bool {
+        if self.streams.len() < self.config.sources_max {
+            return true;
+        }
+        let longest = self.streams.iter().min_by_key(|(_, stream)| stream.heard);
+        let silent = longest
+            .filter(|(_, stream)| now - stream.heard >= self.config.source_timeout)
+            .map(|(source, _)| *source);
+        if let Some(source) = silent {
+            self.streams.remove(&source);
+            self.recovery.forget_to(source, u64::MAX);
+        }
+        silent.is_some()
+    }
+
+    /// Somebody other than the source says that its message `high` exists.
+    pub(super) fn hear_of(&mut self, source: MemberId, high: u64) {
+        if let Some(stream) = self.streams.get_mut(&source) {
+            // Only the source itself can make a member give up what is old.
+            let window = self.config.window_max;
+            stream.extend(high.min(stream.floor().saturating_add(window)));
+        }
+    }
+
+    /// Asks for whatever is known to be missing of `source` and is not asked for yet.
+    pub(super) fn ask_for_missing(&mut self, now: Time, source: MemberId) {
+        let Some(stream) = self.streams.get_mut(&source) else {
+            return;
+        };
+        let setting = Setting {
+            config: &self.config,
+            peers: &self.peers,
+        };
+        stream.asked = stream.asked.max(stream.floor());
+        while stream.asked < stream.high() && self.recovery.room(&self.config) > 0 {
+            stream.asked += 1;
+            let id = MessageId {
+                sender: source,
+                number: stream.asked,
+            };
+            if stream.lacks(id.number) {
+                self.recovery.miss(now, id, &setting);
+            }
+        }
+    }
+
+    /// A message came, from its source or as a repair.
+    pub(super) fn receive(&mut self, now: Time, id: MessageId, service: Service, payload: Bytes) {
+        let Some(stream) = self.streams.get_mut(&id.sender) else {
+            return;
+        };
+        let beyond = id.number > stream.floor().saturating_add(self.config.window_max);
+        if beyond || !stream.receive(id.number, service, payload.clone(), &mut self.events) {
+            self.counters.duplicates += 1;
+            return;
+        }
+        let setting = Setting {
+            config: &self.config,
+            peers: &self.peers,
+        };
+        self.recovery.found(now, id, &setting);
+        self.store.keep(id, service, payload);
+        self.ask_for_missing(now, id.sender);
+    }
+
+    pub(super) fn hear_request(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        id: MessageId,
+        distance: Duration,
+    ) {
+        self.counters.requests_heard += 1;
+        let has = if id.sender == self.local {
+            id.number <= self.sent
+        } else {
+            self.hear_of(id.sender, id.number);
+            self.ask_for_missing(now, id.sender);
+            let stream = self.streams.get(&id.sender);
+            stream.is_some_and(|stream| id.number <= stream.high() && !stream.lacks(id.number))
+        };
+        let setting = Setting {
+            config: &self.config,
+            peers: &self.peers,
+        };
+        let missing = self.recovery.hear_request(now, id, distance, &setting);
+        if !missing && has && self.store.may_have(id) {
+            self.recovery.prepare(now, id, from, &setting);
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Bimodal groups: messages by gossip instead of the ring, gaps told, nobody waited for (004; DESIGN "bimodal").
+//!
+//! Each such group has a gossip instance of its own, which the daemon runs; it is called by its index in
+//! [`EngineConfig::bimodal_groups`](super::EngineConfig::bimodal_groups). A group of its own makes a gap exact: a lost
+//! message cannot say for which group it was.
+//!
+//! **Messages.** A client's message goes to the gossip as soon as there is room, past the ring and past a ring that is
+//! forming. It is accepted then. What is delivered goes to the subscribers here in its sender's order; what the gossip
+//! reports as lost goes to them as a gap in its place. Numbers count all that one daemon sent to the group, its own
+//! announcements included.
+//!
+//! **The slow.** A subscriber that does not take its messages holds nobody back: from
+//! [`drop_unreliable_at`](super::EngineConfig::drop_unreliable_at) bytes on it misses messages, and is told which, in
+//! their place, once half of what waits has been taken.
+//!
+//! **Members** are approximate; `members` has the rules. Who sends: `envelope` has the bytes.
+
+mod envelope;
+mod members;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use groupcast_core::{Delivery, Event, Gap, MemberId, MessageId, Service, SubmitError, Time};
+
+use self::envelope::Envelope;
+use self::members::Members;
+use super::{BimodalStatus, ClientId, Engine, GroupStatus};
+use crate::frame::{
+    DaemonFrame, Disconnect, MessageHead, Publish, Reject, Request, credit_cost,
+    encode_message_head,
+};
+
+/// The most bimodal groups of a daemon.
+pub const BIMODAL_GROUPS_MAX: usize = 64;
+/// The longest payload in a bimodal group: a message and its envelope are one datagram.
+pub const BIMODAL_MESSAGE_MAX: usize = 63_000;
+
+/// Senders of which one client may have missed something that it was not told yet.
+const MISSED_MAX: usize = 4_096;
+
+/// What a client missed: by group and sender, the first number and the last.
+pub(super) type Missed = BTreeMap<(usize, MemberId), (u64, u64)>;
+
+/// All bimodal groups.
+#[derive(Debug)]
+pub(super) struct Bimodal {
+    groups: Vec<Group>,
+}
+
+#[derive(Debug)]
+struct Group {
+    name: Arc<str>,
+    /// Clients of this daemon that are in it.
+    subscribers: BTreeSet<ClientId>,
+    members: Members,
+    queue: VecDeque<Waiting>,
+    /// The gossip takes nothing until it is writable.
+    full: bool,
+}
+
+/// A client's message that waits for the gossip.
+#[derive(Debug)]
+struct Waiting {
+    client: ClientId,
+    number: u64,
+    cost: usize,
+    payload: Bytes,
+}
+
+impl Bimodal {
+    pub(super) fn new(names: &[String]) -> Self {
+        let groups = names.iter().map(|name| Group {
+            name: name.as_str().into(),
+            subscribers: BTreeSet::new(),
+            members: Members::default(),
+            queue: VecDeque::new(),
+            full: false,
+        });
+        Self {
+            groups: groups.collect(),
+        }
+    }
+
+    /// The index of the group called `name`, if it is bimodal.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.groups.iter().position(|group| *group.name == *name)
+    }
+}
+
+impl Engine {
+    /// Hands messages to the gossip of each bimodal group until there are none or it is full: `submit` takes the group's
+    /// index and is `Ordered::submit` of its instance, with the service that the instance has. Tried again after
+    /// `Event::Writable`.
+    pub fn pump_bimodal(
+        &mut self,
+        now: Time,
+        mut submit: impl FnMut(usize, Bytes) -> Result<MessageId, SubmitError>,
+    ) {
+        for index in 0..self.bimodal.groups.len() {
+            while let Some(payload) = self.next_for_gossip(now, index) {
+                let result = submit(index, payload);
+                self.submitted_to_gossip(now, index, result);
+            }
+        }
+    }
+
+    /// Something happened in the gossip of the bimodal group `index`.
+    pub fn handle_bimodal_event(&mut self, now: Time, index: usize, event: Event) {
+        if index >= self.bimodal.groups.len() {
+            return;
+        }
+        match event {
+            Event::Deliver(delivery) => self.apply_bimodal(now, index, &delivery),
+            Event::Gap(gap) => self.apply_gap(now, index, gap),
+            Event::Writable => self.bimodal.groups[index].full = false,
+            _ => {}
+        }
+    }
+
+    /// Why a message may not go where its client sends it: bimodal groups have their own service, and nothing else has.
+    pub(super) fn misdirected(&self, publish: &Publish) -> Option<(Reject, String)> {
+        let mut bimodal = publish
+            .destinations()
+            .filter(|name| self.bimodal.find(name).is_some());
+        let text = if publish.service != Service::Bimodal {
+            let name = bimodal.next()?;
+            format!("the group {name:?} is bimodal: publish to it with the service bimodal")
+        } else if publish.destinations().count() > 1 {
+            "a bimodal message goes to one group: publish it to each by itself".to_owned()
+        } else if bimodal.next().is_none() {
+            let name = publish.destinations().next().unwrap_or_default();
+            format!(
+                "the group {name:?} is not bimodal at the daemon {}: name it in bimodal.groups of every daemon that is to \
+                 carry it, or publish with another service",
+                self.host
+            )
+        } else {
+            let (len, max) = (publish.payload().len(), self.config.bimodal_message_max);
+            if len <= max {
+                return None;
+            }
+            let text = format!(
+                "the message has {len} bytes, at most {max} are allowed in a bimodal group: split it"
+            );
+            return Some((Reject::TooLarge, text));
+        };
+        Some((Reject::Unsupported, text))
+    }
+
+    /// Lets a message wait for the gossip of the group `index`.
+    pub(super) fn queue_bimodal(&mut self, id: ClientId, index: usize, publish: Publish) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        let cost = credit_cost(publish.stream_len());
+        let number = publish.number;
+        client.bimodal_waiting += 1;
+        client.queued += cost;
+        self.input += cost;
+        let mut head = std::mem::take(&mut self.scratch);
+        head.clear();
+        envelope::encode_data_head(&mut head, id.0, &client.private);
+        self.bimodal.groups[index].queue.push_back(Waiting {
+            client: id,
+            number,
+            cost,
+            payload: publish.into_payload_after(&head),
+        });
+        self.scratch = head;
+    }
+
+    /// The bimodal groups with their members.
+    pub(super) fn bimodal_groups(&self) -> impl Iterator<Item = GroupStatus> {
+        let groups = self.bimodal.groups.iter().enumerate();
+        groups.map(|(index, group)| GroupStatus {
+            name: group.name.clone(),
+            approximate: true,
+            members: self.bimodal_members(index),
+        })
+    }
+
+    pub(super) fn bimodal_status(&self) -> Vec<BimodalStatus> {
+        let groups = self.bimodal.groups.iter();
+        groups
+            .map(|group| BimodalStatus {
+                name: group.name.clone(),
+                subscribers: group.subscribers.len(),
+                members: group.subscribers.len() + group.members.others(),
+                waiting: group.queue.len(),
+            })
+            .collect()
+    }
+
+    /// What goes to the gossip next, which stays the next until the gossip has answered.
+    fn next_for_gossip(&mut self, now: Time, index: usize) -> Option<Bytes> {
+        if self.bimodal.groups[index].full {
+            return None;
+        }
+        self.presence_due(now, index).or_else(|| {
+            let front = self.bimodal.groups[index].queue.front()?;
+            Some(front.payload.clone())
+        })
+    }
+
+    /// The gossip took what was next, or did not.
+    fn submitted_to_gossip(
+        &mut self,
+        now: Time,
+        index: usize,
+        result: Result<MessageId, SubmitError>,
+    ) {
+        let group = &mut self.bimodal.groups[index];
+        if let Err(SubmitError::Full { .. }) = result {
+            group.full = true;
+            return;
+        }
+        if group.members.is_announcing() {
+            // An announcement that was refused for good is made again when there is something new to say.
+            return group.members.announced(now);
+        }
+        let Some(Waiting {
+            client: id,
+            number,
+            cost,
+            ..
+        }) = group.queue.pop_front()
+        else {
+            return;
+        };
+        self.input -= cost;
+        self.give_back(id, cost as u64);
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        client.queued -= cost;
+        client.bimodal_waiting -= 1;
+        match result {
+            Ok(_) => client.handed_over(number, None),
+            Err(error) => {
+                client.turned_away(number);
+                let code = match error {
+                    SubmitError::TooLarge { .. } => Reject::TooLarge,
+                    SubmitError::Leaving => Reject::Stopping,
+                    _ => Reject::Other,
+                };
+                let request = Request::Publish(number);
+                self.reject(now, id, request, code, error.to_string());
+            }
+        }
+        self.ready.insert(id);
+        self.go_on_leaving(now, id);
+    }
+
+    fn apply_bimodal(&mut self, now: Time, index: usize, delivery: &Delivery) {
+        let from = delivery.id.sender;
+        match Envelope::decode(&delivery.payload) {
+            Ok(Some(Envelope::Data {
+                client,
+                sender,
+                payload_at,
+            })) => {
+                self.heard_of(now, index, from, sender);
+                let own = (from == self.local).then_some(ClientId(client));
+                let payload = delivery.payload.slice(payload_at..);
+                self.show_message(now, index, delivery.id, sender, &payload, own);
+            }
+            Ok(Some(Envelope::Presence { host, clients })) => {
+                if from != self.local {
+                    self.take_presence(now, index, from, host, &clients);
+                }
+            }
+            Ok(None) => self.nonsense(from, "an unknown kind of envelope in a bimodal group"),
+            Err(error) => self.nonsense(from, error),
+        }
+    }
+
+    /// Puts a message into the output of the group's subscribers.
+    fn show_message(
+        &mut self,
+        now: Time,
+        index: usize,
+        id: MessageId,
+        sender: &str,
+        payload: &Bytes,
+        own: Option<ClientId>,
+    ) {
+        let group = &self.bimodal.groups[index];
+        let head = MessageHead {
+            service: Service::Bimodal,
+            place: None,
+            number: Some(id.number),
+            sender,
+        };
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        encode_message_head(&mut bytes, &head, 0, &[&*group.name], payload.len());
+        let subscribers: Vec<ClientId> = group.subscribers.iter().copied().collect();
+        for client in subscribers {
+            if own == Some(client) && self.discards_own_bimodal(client, index) {
+                continue;
+            }
+            self.tell_missed_of(client, index, id.sender);
+            if self.offer(client, &bytes, payload) {
+                self.counters.delivered += 1;
+            } else {
+                self.miss(now, client, index, id.sender, (id.number, id.number));
+            }
+        }
+        self.scratch = bytes;
+    }
+
+    /// Tells the group's subscribers what is lost.
+    fn apply_gap(&mut self, now: Time, index: usize, gap: Gap) {
+        let subscribers: Vec<ClientId> = {
+            let group = &self.bimodal.groups[index];
+            group.subscribers.iter().copied().collect()
+        };
+        for client in subscribers {
+            self.tell_missed_of(client, index, gap.sender);
+            if !self.tell_gap(client, index, gap) {
+                self.miss(now, client, index, gap.sender, (gap.first, gap.last));
+            }
+        }
+    }
+
+    /// Notes that a client that is too slow misses messages, to be told of later.
+    fn miss(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        index: usize,
+        sender: MemberId,
+        (first, last): (u64, u64),
+    ) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        if client.link.as_ref().is_none_or(|link| link.closing) {
+            return;
+        }
+        self.counters.bimodal_missed += last - first + 1;
+        client.dropped += last - first + 1;
+        let known = client.missed.len();
+        // A sender's numbers come in their order and without a hole, so a range is all that there is to keep.
+        let range = client
+            .missed
+            .entry((index, sender))
+            .or_insert((first, last));
+        range.1 = last;
+        if known >= MISSED_MAX {
+            let text = format!(
+                "too slow: messages of {known} senders were missed; read messages as they come"
+            );
+            self.disconnect(now, id, Disconnect::TooSlow, text);
+        }
+    }
+
+    /// Tells a client what it missed, once it has taken half of what it had not.
+    pub(super) fn tell_missed(&mut self, id: ClientId) {
+        let limit = self.config.drop_unreliable_at / 2;
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
+        let slow = client
+            .link
+            .as_ref()
+            .is_none_or(|link| link.output.backlog() > limit);
+        if slow || client.missed.is_empty() {
+            return;
+        }
+        let keys: Vec<_> = client.missed.keys().copied().collect();
+        for (index, sender) in keys {
+            self.tell_missed_of(id, index, sender);
+        }
+    }
+
+    /// Tells a client what it missed of one sender, if there is room.
+    fn tell_missed_of(&mut self, id: ClientId, index: usize, sender: MemberId) {
+        let key = (index, sender);
+        let missed = self.clients.get(&id);
+        let Some((first, last)) = missed.and_then(|client| client.missed.get(&key).copied()) else {
+            return;
+        };
+        let gap = Gap {
+            sender,
+            first,
+            last,
+        };
+        if self.tell_gap(id, index, gap)
+            && let Some(client) = self.clients.get_mut(&id)
+        {
+            client.missed.remove(&key);
+        }
+    }
+
+    /// Puts a gap into a client's output; false if it is too slow.
+    fn tell_gap(&mut self, id: ClientId, index: usize, gap: Gap) -> bool {
+        let Gap {
+            sender,
+            first,
+            last,
+        } = gap;
+        let group = &self.bimodal.groups[index];
+        let frame = DaemonFrame::Gap {
+            group: group.name.to_string(),
+            sender: match group.members.host(sender) {
+                _ if sender == self.local => self.host.to_string(),
+                Some(host) => host.to_string(),
+                None => sender.to_string(),
+            },
+            first,
+            last,
+        };
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        let told = self.offer(id, &bytes, &Bytes::new());
+        self.counters.gaps += u64::from(told);
+        told
+    }
+
+    /// Puts a frame into a client's output, unless so much waits there that it misses messages.
+    fn offer(&mut self, id: ClientId, head: &[u8], payload: &Bytes) -> bool {
+        let limit = self.config.drop_unreliable_at;
+        let Some(link) = self.link_mut(id).filter(|link| !link.closing) else {
+            return false;
+        };
+        if link.output.backlog() >= limit {
+            return false;
+        }
+        link.output.deliver(head, payload);
+        self.ready.insert(id);
+        true
+    }
+
+    fn discards_own_bimodal(&self, id: ClientId, index: usize) -> bool {
+        let name = &self.bimodal.groups[index].name;
+        let client = self.clients.get(&id);
+        client.is_some_and(|client| client.wanted.get(name) == Some(&true))
+    }
+}

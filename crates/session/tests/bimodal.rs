@@ -1,0 +1,433 @@
+//! Bimodal groups beside the ring, over a channel that loses what a test says: messages, gaps, approximate views.
+
+mod world;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use groupcast_core::{
+    Delivery, Event, Gap, Incarnation, MemberId, MessageId, NodeId, Service, SubmitError, Time,
+};
+use groupcast_session::frame::{ClientFrame, ClientKind, Hello, MAGIC, Request};
+use groupcast_session::groups::Transport;
+use groupcast_session::{ClientId, Engine, EngineConfig};
+use world::client::{Seen, TestClient};
+
+fn member(host: u64) -> MemberId {
+    MemberId {
+        node: NodeId(host),
+        incarnation: Incarnation(host),
+    }
+}
+
+fn config() -> EngineConfig {
+    EngineConfig {
+        bimodal_groups: vec!["ticks".into(), "news".into()],
+        ..EngineConfig::default()
+    }
+}
+
+/// A daemon whose gossip takes everything unless it is full, and keeps what it took for the test to spread.
+struct Daemon {
+    member: MemberId,
+    engine: Engine,
+    clients: BTreeMap<ClientId, TestClient>,
+    submitted: BTreeMap<usize, u64>,
+    /// What the gossip took and nobody else has: the group's index and the message.
+    sent: Vec<(usize, Delivery)>,
+    full: bool,
+    now: Time,
+}
+
+impl Daemon {
+    fn new(host: u64, config: EngineConfig) -> Self {
+        let member = member(host);
+        Self {
+            member,
+            engine: Engine::new(config, member, &format!("h{host}")).expect("the limits are right"),
+            clients: BTreeMap::new(),
+            submitted: BTreeMap::new(),
+            sent: Vec::new(),
+            full: false,
+            now: Time::ZERO,
+        }
+    }
+
+    fn connect(&mut self, name: &str) -> ClientId {
+        self.connect_with(TestClient::new(name))
+    }
+
+    fn connect_with(&mut self, client: TestClient) -> ClientId {
+        let id = self.engine.connected(self.now, Transport::Unix);
+        let id = id.expect("there is room");
+        self.clients.insert(id, client);
+        self.settle();
+        id
+    }
+
+    fn act(&mut self, id: ClientId, act: impl FnOnce(&mut TestClient)) {
+        act(self.client(id));
+        self.settle();
+    }
+
+    fn client(&mut self, id: ClientId) -> &mut TestClient {
+        self.clients.get_mut(&id).expect("the client is known")
+    }
+
+    fn story(&mut self, id: ClientId) -> Vec<String> {
+        self.client(id).story()
+    }
+
+    /// Something happened in the gossip of group `index`.
+    fn event(&mut self, index: usize, event: Event) {
+        self.engine.handle_bimodal_event(self.now, index, event);
+        self.settle();
+    }
+
+    fn gap(&mut self, index: usize, host: u64, first: u64, last: u64) {
+        let sender = member(host);
+        let gap = Gap {
+            sender,
+            first,
+            last,
+        };
+        self.event(index, Event::Gap(gap));
+    }
+
+    /// The gossip has heard of these hosts.
+    fn tend(&mut self, hosts: &[u64]) {
+        for index in 0..2 {
+            let daemons = hosts.iter().map(|host| member(*host));
+            self.engine.tend_bimodal(self.now, index, daemons);
+        }
+        self.settle();
+    }
+
+    /// Carries bytes and messages until nothing moves any more.
+    fn settle(&mut self) {
+        loop {
+            for (id, client) in &mut self.clients {
+                let written = std::mem::take(&mut client.written);
+                let mut rest = &written[..];
+                while !rest.is_empty() && client.open {
+                    let Some(space) = self.engine.space(*id) else {
+                        break;
+                    };
+                    let len = space.len().min(rest.len());
+                    space[..len].copy_from_slice(&rest[..len]);
+                    self.engine.received(self.now, *id, len);
+                    rest = &rest[len..];
+                }
+            }
+            let mut delivered = Vec::new();
+            let (member, full, submitted) = (self.member, self.full, &mut self.submitted);
+            self.engine.pump_bimodal(self.now, |index, payload| {
+                if full {
+                    return Err(SubmitError::Full { queued: 1 });
+                }
+                let number = submitted.entry(index).or_default();
+                *number += 1;
+                let delivery = delivery(member, *number, payload);
+                delivered.push((index, delivery.clone()));
+                Ok(delivery.id)
+            });
+            self.engine.pump(self.now, |_, _| {
+                panic!("nothing of a bimodal group is for the ring")
+            });
+            let idle = delivered.is_empty();
+            for (index, delivery) in delivered {
+                let own = Event::Deliver(delivery.clone());
+                self.engine.handle_bimodal_event(self.now, index, own);
+                self.sent.push((index, delivery));
+            }
+            let mut wrote = false;
+            while let Some(id) = self.engine.poll_output() {
+                let client = self.clients.get_mut(&id).expect("it connected");
+                if client.reads {
+                    let all = self.engine.write_to(self.now, id, &mut client.received);
+                    assert!(all.is_ok_and(|all| all), "a vector takes everything");
+                    client.read(0);
+                    wrote |= !client.written.is_empty();
+                }
+            }
+            while let Some(id) = self.engine.poll_close() {
+                self.client(id).open = false;
+            }
+            if idle && !wrote {
+                return;
+            }
+        }
+    }
+}
+
+fn delivery(sender: MemberId, number: u64, payload: Bytes) -> Delivery {
+    Delivery {
+        id: MessageId { sender, number },
+        service: Service::Fifo,
+        place: None,
+        payload,
+    }
+}
+
+/// Everything that `from` sent reaches `to`.
+fn spread(from: &mut Daemon, to: &mut Daemon) {
+    for (index, delivery) in from.sent.drain(..) {
+        to.event(index, Event::Deliver(delivery));
+    }
+}
+
+/// Two daemons that know each other, with a subscriber of `ticks` each.
+fn pair() -> (Daemon, ClientId, Daemon, ClientId) {
+    let (mut one, mut two) = (Daemon::new(1, config()), Daemon::new(2, config()));
+    let (al, bo) = (one.connect("al"), two.connect("bo"));
+    one.act(al, |client| client.join("ticks"));
+    two.act(bo, |client| client.join("ticks"));
+    spread(&mut one, &mut two);
+    spread(&mut two, &mut one);
+    one.tend(&[2]);
+    two.tend(&[1]);
+    (one, al, two, bo)
+}
+
+#[test]
+fn members_messages_and_gaps_reach_the_subscribers_without_a_ring() {
+    let (mut one, al, mut two, bo) = pair();
+    one.act(al, |client| {
+        client.publish(&["ticks"], Service::Bimodal, b"first");
+        client.publish(&["ticks"], Service::Bimodal, b"second");
+        client.publish(&["ticks"], Service::Bimodal, b"third");
+    });
+    assert_eq!(one.client(al).accepted, 3);
+    // The second is lost on its way. al's announcements were numbers 1 and, for the newcomer, 2.
+    let sent: Vec<_> = one.sent.drain(..).collect();
+    let numbers: Vec<u64> = sent.iter().map(|(_, sent)| sent.id.number).collect();
+    let lost = numbers[numbers.len() - 2];
+    for (index, delivery) in sent {
+        match delivery.id.number == lost {
+            true => two.gap(index, 1, lost, lost),
+            false => two.event(index, Event::Deliver(delivery)),
+        }
+    }
+    let gap = format!("ticks lost {lost}..{lost} of h1");
+    let expected = [
+        "ticks regular join: bo@h2",
+        "ticks regular network: al@h1,bo@h2",
+        "al@h1>ticks first",
+        &gap,
+        "al@h1>ticks third",
+    ];
+    assert_eq!(two.story(bo), expected);
+    let expected = [
+        "ticks regular join: al@h1",
+        "ticks regular network: al@h1,bo@h2",
+        "al@h1>ticks first",
+        "al@h1>ticks second",
+        "al@h1>ticks third",
+    ];
+    assert_eq!(one.story(al), expected);
+    assert!(two.client(bo).views().all(|view| view.approximate));
+    let last = two.client(bo).messages().last().cloned();
+    let last = last.expect("the third came");
+    assert_eq!((last.service, last.place), (Service::Bimodal, None));
+    assert_eq!(last.number, Some(lost + 1));
+    let groups = two.engine.groups();
+    assert_eq!(groups.len(), 1);
+    assert!(groups[0].approximate && groups[0].members.len() == 2);
+}
+
+#[test]
+fn groups_are_apart_and_leaving_is_seen() {
+    let (mut one, al, mut two, bo) = pair();
+    two.act(bo, |client| client.join("news"));
+    one.act(al, |client| {
+        client.publish(&["news"], Service::Bimodal, b"extra");
+        client.publish(&["ticks"], Service::Bimodal, b"tick");
+        client.leave("ticks");
+    });
+    spread(&mut one, &mut two);
+    two.gap(0, 1, 90, 91);
+    two.tend(&[1]);
+    let story = two.story(bo);
+    let tail = [
+        "news regular join: bo@h2",
+        "al@h1>ticks tick",
+        "al@h1>news extra",
+        "ticks lost 90..91 of h1",
+        "ticks regular network: bo@h2",
+    ];
+    assert_eq!(story[story.len() - 5..], tail);
+    let story = one.story(al);
+    assert_eq!(
+        story.last().map(String::as_str),
+        Some("ticks regular leave: bo@h2")
+    );
+    // Who vanishes is forgotten with its daemon.
+    two.now = Time::from_millis(10_000);
+    two.tend(&[]);
+    assert!(
+        two.engine
+            .groups()
+            .iter()
+            .all(|group| group.members.len() == 1)
+    );
+}
+
+#[test]
+fn what_is_sent_the_wrong_way_is_rejected_with_a_text() {
+    let mut one = Daemon::new(1, config());
+    let al = one.connect("al");
+    one.act(al, |client| {
+        client.publish(&["ticks"], Service::Agreed, b"x");
+        client.publish(&["other"], Service::Bimodal, b"x");
+        client.publish(&["ticks", "news"], Service::Bimodal, b"x");
+        client.publish(&["ticks"], Service::Bimodal, &[0; 63_001]);
+        client.publish(&["ticks"], Service::Bimodal, b"good");
+    });
+    let parts = [
+        "publish to it with the service bimodal",
+        "not bimodal at the daemon h1",
+        "goes to one group",
+        "at most 63000",
+    ];
+    let client = one.client(al);
+    for (number, part) in (1..).zip(parts) {
+        assert!(
+            client.rejected[&number].contains(part),
+            "{:?}",
+            client.rejected
+        );
+    }
+    assert_eq!((client.rejected.len(), client.accepted), (4, 5));
+
+    // A client from before there were gaps would not know what it misses.
+    let mut old = TestClient::new("old");
+    old.written = MAGIC.to_vec();
+    old.send(&ClientFrame::Hello(Hello {
+        version_min: 1,
+        version_max: 1,
+        features: 0,
+        kind: ClientKind::Application,
+        delivery_window: 1 << 20,
+        name: Some("old".into()),
+    }));
+    let old = one.connect_with(old);
+    one.act(old, |client| client.join("ticks"));
+    let rejected = one.client(old).rejected_groups.clone();
+    assert_eq!(rejected.len(), 1);
+    assert_eq!(rejected[0].0, Request::Join("ticks".into()));
+    assert!(rejected[0].1.contains("upgrade"), "{rejected:?}");
+}
+
+#[test]
+fn a_full_gossip_keeps_messages_waiting_and_a_bye_waits_for_them() {
+    let mut one = Daemon::new(1, config());
+    let al = one.connect("al");
+    one.full = true;
+    one.act(al, |client| {
+        client.publish(&["ticks"], Service::Bimodal, b"waits");
+        client.send(&ClientFrame::Bye);
+    });
+    assert_eq!(one.client(al).accepted, 0);
+    assert!(one.client(al).disconnected.is_none());
+    assert_eq!(one.engine.status().bimodal[0].waiting, 1);
+    one.full = false;
+    one.event(0, Event::Writable);
+    assert_eq!(one.client(al).accepted, 1);
+    assert!(one.client(al).disconnected.is_some());
+    assert_eq!(one.sent.len(), 1);
+    assert_eq!(one.engine.status().input, 0);
+}
+
+#[test]
+fn a_slow_subscriber_misses_messages_and_is_told_which_and_nobody_waits_for_it() {
+    let config = EngineConfig {
+        drop_unreliable_at: 50_000,
+        stop_publishers_at: 20_000,
+        ..config()
+    };
+    let mut one = Daemon::new(1, config);
+    let (al, slow) = (one.connect("al"), one.connect("slow"));
+    for id in [al, slow] {
+        one.act(id, |client| client.join("ticks"));
+    }
+    one.client(slow).reads = false;
+    for _ in 0..20 {
+        one.act(al, |client| {
+            client.publish(&["ticks"], Service::Bimodal, &[b'.'; 10_000]);
+        });
+    }
+    // The gossip itself loses something meanwhile.
+    one.gap(0, 7, 1, 3);
+    assert_eq!(one.client(al).accepted, 20, "publishers are not held back");
+    assert_eq!(one.client(al).messages().count(), 20);
+    one.client(slow).reads = true;
+    // Its socket has room again.
+    let client = one.clients.get_mut(&slow).expect("it connected");
+    let all = one.engine.write_to(one.now, slow, &mut client.received);
+    assert!(all.is_ok_and(|all| all), "a vector takes everything");
+    client.read(0);
+    one.settle();
+
+    let seen = &one.clients[&slow].seen;
+    let mut accounted = 0;
+    let (mut missed, mut foreign) = (0, 0);
+    for seen in seen {
+        match seen {
+            Seen::Message(message) => {
+                let number = message.number.expect("bimodal messages are numbered");
+                assert!(
+                    accounted == 0 || number == accounted + 1,
+                    "in order, no hole"
+                );
+                accounted = number;
+            }
+            Seen::Gap(_, sender, first, last) if sender == "h1" => {
+                assert_eq!(*first, accounted + 1);
+                missed += last - first + 1;
+                accounted = *last;
+            }
+            Seen::Gap(_, sender, 1, 3) if *sender == member(7).to_string() => foreign += 3,
+            Seen::Gap(..) => panic!("{seen:?}"),
+            Seen::View(_) => {}
+        }
+    }
+    assert!(missed > 0 && foreign == 3, "{missed} {foreign}");
+    let delivered = one.clients[&slow].messages().count() as u64;
+    assert_eq!(delivered + missed, 20);
+    assert_eq!(one.engine.counters().bimodal_missed, missed + foreign);
+}
+
+#[test]
+fn junk_of_a_daemon_with_the_key_is_counted_and_bounded() {
+    let config = EngineConfig {
+        bimodal_members_max: 40,
+        ..config()
+    };
+    let mut one = Daemon::new(1, config);
+    let al = one.connect("al");
+    one.act(al, |client| client.join("ticks"));
+    one.event(
+        0,
+        Event::Deliver(delivery(member(9), 1, Bytes::from_static(&[77]))),
+    );
+    one.event(
+        0,
+        Event::Deliver(delivery(member(9), 2, Bytes::from_static(&[1]))),
+    );
+    assert_eq!(one.engine.counters().nonsense, 2);
+    // 100 daemons with 100 clients each: the view stays within its limit.
+    for host in 10..110u64 {
+        let mut presence = vec![2, 2, b'a', b'0' + (host % 10) as u8, 100];
+        for client in 0..100u8 {
+            presence.extend([3, b'c', b'0' + client / 10, b'0' + client % 10]);
+        }
+        one.event(
+            0,
+            Event::Deliver(delivery(member(host), 1, presence.into())),
+        );
+    }
+    one.tend(&[]);
+    assert_eq!(one.engine.counters().nonsense, 2);
+    let status = &one.engine.status().bimodal[0];
+    assert_eq!(status.members, 41, "al and the 40 that fit");
+}
