@@ -69,6 +69,7 @@ impl Engine {
         };
         if let Some(discards) = client.wanted.get_mut(group.as_str()) {
             *discards = discard_own;
+            self.changes += 1;
             return;
         }
         let error = match check_group(&group) {
@@ -94,6 +95,7 @@ impl Engine {
         }
         let group: std::sync::Arc<str> = group.into();
         client.wanted.insert(group.clone(), discard_own);
+        self.changes += 1;
         self.queue(id, Pending::Join(group));
         self.check_group_requests(now, id);
     }
@@ -105,6 +107,7 @@ impl Engine {
         let Some((group, _)) = client.wanted.remove_entry(group) else {
             return;
         };
+        self.changes += 1;
         self.queue(id, Pending::Leave(group));
         self.check_group_requests(now, id);
     }
@@ -133,9 +136,13 @@ impl Engine {
         link.publish_outstanding += cost;
         client.last_number = number;
         let len = publish.payload().len();
-        let bad_name = publish
-            .destinations()
-            .find_map(|name| check_destination(name).err());
+        let bad_name = if publish.destination_bytes() == client.addressed.destinations {
+            None
+        } else {
+            publish
+                .destinations()
+                .find_map(|name| check_destination(name).err())
+        };
         let error = if let Some(error) = bad_name {
             Some((Reject::Name, error.to_string()))
         } else if len > self.config.message_max {
