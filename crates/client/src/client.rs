@@ -254,7 +254,8 @@ impl Client {
         &mut self,
         timeout: Option<Duration>,
     ) -> Result<Option<ClientEvent>, ClientError> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        // The clock is read only to wait: not for each of the events that came together.
+        let mut deadline = None;
         loop {
             if let Some(event) = self.take_event() {
                 if self.consumed >= self.delivery_window / 4 {
@@ -267,6 +268,9 @@ impl Client {
             self.check_end()?;
             self.give_credit();
             self.flush()?;
+            if deadline.is_none() {
+                deadline = timeout.map(|timeout| Instant::now() + timeout);
+            }
             if !self.turn(deadline)? {
                 return Ok(self.take_event());
             }

@@ -40,6 +40,8 @@ pub struct Packer {
     bytes: usize,
     /// Bodies are cut from here, many to an allocation.
     slab: BytesMut,
+    /// Holds one header while its record is packed.
+    header: Vec<u8>,
 }
 
 impl Packer {
@@ -88,13 +90,13 @@ impl Packer {
         while let Some(record) = self.queue.front() {
             let room = max - self.slab.len();
             if self.offset == 0 {
-                let header = header(record);
-                let whole = header.len() + record.payload.len();
+                write_header(record, &mut self.header);
+                let whole = self.header.len() + record.payload.len();
                 let waste = room <= max / 8;
                 if whole > room && (room <= HEADER_MAX || waste && whole <= max) {
                     break;
                 }
-                self.slab.put_slice(&header);
+                self.slab.put_slice(&self.header);
             }
             let rest = &record.payload[self.offset..];
             let taken = rest.len().min(max - self.slab.len());
@@ -117,13 +119,12 @@ impl Packer {
     }
 }
 
-fn header(record: &Record) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEADER_MAX);
-    Writer::new(&mut bytes)
+fn write_header(record: &Record, bytes: &mut Vec<u8>) {
+    bytes.clear();
+    Writer::new(bytes)
         .u8(record.service as u8)
         .varint(record.number)
         .varint(record.payload.len() as u64);
-    bytes
 }
 
 /// One sender's stream on the receiving side.

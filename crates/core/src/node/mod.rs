@@ -211,9 +211,9 @@ impl<P: Protocol> Node<P> {
         &mut self,
         now: Time,
         from: SocketAddr,
-        mut datagram: BytesMut,
+        datagram: BytesMut,
     ) -> Result<(), Rejected> {
-        let result = self.accept(now, from, &mut datagram);
+        let result = self.accept(now, from, datagram);
         match &result {
             Ok(()) => {}
             Err(rejected) => self.count(rejected),
@@ -221,13 +221,8 @@ impl<P: Protocol> Node<P> {
         result
     }
 
-    fn accept(
-        &mut self,
-        now: Time,
-        from: SocketAddr,
-        datagram: &mut BytesMut,
-    ) -> Result<(), Rejected> {
-        let prefix = Prefix::decode(datagram)?;
+    fn accept(&mut self, now: Time, from: SocketAddr, datagram: BytesMut) -> Result<(), Rejected> {
+        let prefix = Prefix::decode(&datagram)?;
         let ours = self.sealer.cluster();
         if prefix.cluster != ours {
             return Err(Rejected::Cluster {
@@ -238,13 +233,14 @@ impl<P: Protocol> Node<P> {
         if prefix.sender == self.config.local.incarnation {
             return Err(Rejected::Own);
         }
-        let mut body = datagram.split_off(PREFIX_LEN);
-        let clear: &[u8; PREFIX_LEN] = datagram[..].try_into().expect("split at the prefix");
+        let mut body = datagram;
+        let mut clear = [0; PREFIX_LEN];
+        body.copy_to_slice(&mut clear);
         if body.len() < self.sealer.overhead() + 1 {
             return Err(Rejected::Channel);
         }
         let addressee = prefix.addressed.then_some(self.config.local.incarnation);
-        let associated = AssociatedData::new(clear, addressee);
+        let associated = AssociatedData::new(&clear, addressee);
         self.sealer
             .open(prefix.sender, prefix.nonce(), &associated, &mut body)
             .map_err(|_| Rejected::Forged)?;

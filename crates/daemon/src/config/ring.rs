@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::duration::Span;
 use super::{set, set_time};
 
+/// Bytes that may wait for the token unless the file says otherwise: what its two largest visits take.
+pub(super) const QUEUE_MAX: usize = 1 << 20;
+
 /// The keys of `[ring]`; those left out keep the preset's.
 #[derive(Clone, Default, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -88,7 +91,7 @@ impl RingOptions {
         set(&mut ring.body_max, self.body_max);
         // What clients may send is limited by the engine, whose own messages must pass too.
         ring.message_max = FRAME_MAX;
-        set(&mut ring.queue_max, self.queue_max);
+        ring.queue_max = self.queue_max.unwrap_or(QUEUE_MAX);
         set(&mut ring.members_max, self.members_max);
         ring.personal_window = self.personal_window.or(ring.personal_window);
         ring.global_window = self.global_window.or(ring.global_window);

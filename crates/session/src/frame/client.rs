@@ -233,7 +233,12 @@ impl Publish {
 
     /// Where it goes, in the publisher's order. The names are UTF-8, nothing more is sure.
     pub fn destinations(&self) -> impl Iterator<Item = &str> {
-        names_in(&self.body[self.names_at..self.payload_at])
+        names_in(self.destination_bytes())
+    }
+
+    /// The same as they came, for a comparison: `u8 length | UTF-8` for each.
+    pub fn destination_bytes(&self) -> &[u8] {
+        &self.body[self.names_at..self.payload_at]
     }
 
     /// What it says.

@@ -1,15 +1,22 @@
 //! The frame of a delivered message: the one that has to be quick.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use groupcast_core::wire::{DecodeError, Reader};
 use groupcast_core::{Place, Service};
 
 use super::text::{Names, Text, put_name, skip_names, split_names, split_text, take_name};
-use super::{DESTINATIONS_MAX, frame, kind, take_service};
+use super::{DESTINATIONS_MAX, HEADER_LEN, frame, kind, take_service};
 
 /// In the field `placed`: a place follows, or a number.
 const PLACED: u8 = 1;
 const NUMBERED: u8 = 2;
+
+/// Bytes of a frame's length.
+const LEN_BYTES: usize = 4;
+/// Where a message frame says whether the message has a place: behind the index and the service.
+const PLACED_AT: usize = HEADER_LEN + 2;
+/// Where the sequence number stands then: behind the configuration.
+const SEQ_AT: usize = PLACED_AT + 1 + 24;
 
 /// A delivered message, in the bytes that it came in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,6 +88,25 @@ pub fn encode_message_head(
     });
 }
 
+/// Changes an encoded head to that of the next message of the same sender to the same destinations: of the sequence
+/// number `seq`, if it has a place, and with `payload_len` bytes of payload.
+///
+/// # Panics
+/// If `head` is not the head of a message with a place exactly if there is a `seq`, or the frame exceeds 4 GiB.
+pub fn update_message_head(head: &mut [u8], seq: Option<u64>, payload_len: usize) {
+    let len = head.len() - LEN_BYTES + payload_len;
+    let len = u32::try_from(len).expect("callers bound a frame by FRAME_MAX");
+    head[..LEN_BYTES].copy_from_slice(&len.to_be_bytes());
+    assert_eq!(
+        seq.is_some(),
+        head[PLACED_AT] == PLACED,
+        "a message with a place stays one"
+    );
+    if let Some(seq) = seq {
+        head[SEQ_AT..SEQ_AT + 8].copy_from_slice(&seq.to_be_bytes());
+    }
+}
+
 pub(super) fn decode_message(mut body: BytesMut) -> Result<Message, DecodeError> {
     let mut reader = Reader::new(&body);
     let index = usize::from(reader.u8("index")?);
@@ -104,9 +130,9 @@ pub(super) fn decode_message(mut body: BytesMut) -> Result<Message, DecodeError>
         return Err(reader.invalid("destinations", count as u64));
     }
     let names_len = skip_names(&mut reader, "destination", count)?;
-    let _ = body.split_to(sender_end - sender_len);
+    body.advance(sender_end - sender_len);
     let sender = split_text(&mut body, sender_len);
-    let _ = body.split_to(1);
+    body.advance(1);
     let destinations = split_names(&mut body, count, names_len);
     Ok(Message {
         service,
@@ -117,4 +143,38 @@ pub(super) fn decode_message(mut body: BytesMut) -> Result<Message, DecodeError>
         index,
         payload: body.freeze(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId};
+
+    use super::*;
+
+    #[test]
+    fn an_updated_head_is_that_of_the_next_message() {
+        let config = ConfigId {
+            counter: 3,
+            representative: MemberId {
+                node: NodeId(4),
+                incarnation: Incarnation(5),
+            },
+        };
+        for (first, next) in [(Some(1u64 << 16), Some(u64::MAX)), (None, None)] {
+            let encoded = |seq: Option<u64>, payload_len| {
+                let head = MessageHead {
+                    service: Service::Safe,
+                    place: seq.map(|seq| Place { config, seq }),
+                    number: None,
+                    sender: "al@h",
+                };
+                let mut bytes = Vec::new();
+                encode_message_head(&mut bytes, &head, 1, &["g", "room"], payload_len);
+                bytes
+            };
+            let mut head = encoded(first, 0);
+            update_message_head(&mut head, next, 70_000);
+            assert_eq!(head, encoded(next, 70_000));
+        }
+    }
 }

@@ -45,7 +45,7 @@ pub(crate) mod text;
 pub use client::{ClientFrame, ClientKind, Hello, Publish, encode_publish_head};
 pub use daemon::{DaemonFrame, Request, Welcome};
 pub use decoder::{FrameDecoder, FrameError, RawFrame};
-pub use message::{Message, MessageHead, encode_message_head};
+pub use message::{Message, MessageHead, encode_message_head, update_message_head};
 pub use reason::{Disconnect, Refusal, Reject};
 pub use text::{Names, Text};
 

@@ -142,6 +142,17 @@ pub(super) struct Client {
     pub(super) missed: Missed,
     /// Unreliable messages that it missed.
     pub(super) dropped: u64,
+    /// Where its last message went: most go where the one before them went.
+    pub(super) addressed: Addressed,
+}
+
+/// Destinations of a message that was checked, and what they became on the ring.
+#[derive(Debug, Default)]
+pub(super) struct Addressed {
+    /// As they came from the client; empty before the first.
+    pub(super) destinations: Vec<u8>,
+    /// The envelope up to its payload. Groups and clients keep their numbers, so it stays right.
+    pub(super) head: Vec<u8>,
 }
 
 impl Client {
@@ -177,6 +188,7 @@ impl Client {
             bimodal_waiting: 0,
             missed: Missed::new(),
             dropped: 0,
+            addressed: Addressed::default(),
         }
     }
 

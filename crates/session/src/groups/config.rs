@@ -25,7 +25,9 @@ pub struct EngineConfig {
     /// Longest payload in bytes. Default and maximum 64 MiB.
     pub message_max: usize,
     /// Bytes that a client may have published and not handed to the ring. Too small: it waits a turn of the loop between
-    /// messages. Default 4 MiB; when many clients share `input_max`, later ones get less, 64 KiB at least.
+    /// messages. Too large: messages wait where they are of no use, and for so long that the cache has lost them.
+    /// Default 512 KiB, as much as a visit of the token takes; when many clients share `input_max`, later ones get less,
+    /// 64 KiB at least.
     pub publish_window: usize,
     /// Bytes of unfinished frames and waiting requests of all clients together; a client that exceeds it is
     /// disconnected. Half of it is for windows, the rest for messages that exceed them. Default 512 MiB.
@@ -34,7 +36,8 @@ pub struct EngineConfig {
     /// Default 10,000.
     pub group_requests_max: usize,
     /// Bytes that wait for one client before this daemon's publishers get no more credit, until half of them are taken.
-    /// Default 16 MiB. With `disconnect_at` or more, publishers are never held back.
+    /// Default 1 MiB: at full speed it is this full, and every message waits behind it. With `disconnect_at` or more,
+    /// publishers are never held back.
     pub stop_publishers_at: usize,
     /// Bytes that wait for one client before it misses unreliable messages. Default 32 MiB.
     pub drop_unreliable_at: usize,
@@ -69,10 +72,10 @@ impl Default for EngineConfig {
             memberships_max: 100_000,
             bindings_max: BINDINGS_MAX,
             message_max: MESSAGE_MAX,
-            publish_window: 4 * MIB,
+            publish_window: MIB / 2,
             input_max: 512 * MIB,
             group_requests_max: 10_000,
-            stop_publishers_at: 16 * MIB,
+            stop_publishers_at: MIB,
             drop_unreliable_at: 32 * MIB,
             disconnect_at: 192 * MIB,
             stalled_within: Duration::from_secs(30),

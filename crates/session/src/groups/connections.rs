@@ -176,6 +176,7 @@ impl Engine {
         let (name, private) = (client.name.clone(), client.private.clone());
         if self.names.get(&name) == Some(&id) {
             self.names.remove(&name);
+            self.changes += 1;
         }
         self.fact(Fact::Gone { client: private });
         if self.link_mut(id).is_some_and(|link| !link.closing) {
@@ -355,6 +356,7 @@ impl Engine {
         let transport = client.transport;
         self.windows += window;
         self.names.insert(name, id);
+        self.changes += 1;
         self.counters.clients_accepted += 1;
         self.set_deadline(id, None);
         let welcome = Welcome {

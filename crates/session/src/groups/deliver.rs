@@ -6,16 +6,24 @@ use bytes::Bytes;
 use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, Delivery, MemberId, Service, Time};
 
+use super::output::Payload;
 use super::roster::Change;
+use super::route::Route;
 use super::wire::{Data, Envelope, Op};
 use super::{ClientId, Engine, Fact};
-use crate::frame::{DaemonFrame, HEADER_LEN, MessageHead, encode_message_head};
+use crate::frame::{
+    DaemonFrame, HEADER_LEN, MessageHead, encode_message_head, update_message_head,
+};
 use crate::name::is_private;
 use crate::view::{Cause, View};
 
 impl Engine {
     /// Carries out a message of the ring, in its order, as of the table's state.
     pub(super) fn apply(&mut self, now: Time, delivery: &Delivery) {
+        let changes = self.changes;
+        if let Some(route) = self.route.take_if(|route| route.is_for(delivery, changes)) {
+            return self.follow(now, delivery, route);
+        }
         let sender = delivery.id.sender;
         match Envelope::decode(&delivery.payload) {
             Ok(Some(Envelope::Data(data))) => self.apply_data(now, delivery, data),
@@ -42,28 +50,55 @@ impl Engine {
     }
 
     fn apply_data(&mut self, now: Time, delivery: &Delivery, data: Data<'_>) {
-        let sender = delivery.id.sender;
-        let own = (sender == self.local).then_some(ClientId(data.client));
-        match self.deliver_data(now, delivery, data) {
-            Ok(()) => {}
-            // It may have come before its sender is known here: nothing was promised.
-            Err(_) if delivery.place.is_none() => self.counters.unreliable_dropped += 1,
-            Err(error) => self.nonsense(sender, error),
+        let client = data.client;
+        match self.find_route(delivery, data) {
+            Ok(route) => self.follow(now, delivery, route),
+            Err(error) => {
+                // An unreliable message may have come before its sender is known here: nothing was promised.
+                if delivery.place.is_none() {
+                    self.counters.unreliable_dropped += 1;
+                } else {
+                    self.nonsense(delivery.id.sender, error);
+                }
+                self.came_back(delivery, client);
+            }
         }
-        if let (Some(id), Some(_)) = (own, delivery.place)
-            && let Some(client) = self.clients.get_mut(&id)
-        {
+    }
+
+    /// Gives a message to its recipients, and its sender its number back.
+    fn follow(&mut self, now: Time, delivery: &Delivery, mut route: Box<Route>) {
+        let shared = route.recipients.len() > 1;
+        let payload = Payload::new(&delivery.payload, route.payload_at(), shared);
+        if !route.recipients.is_empty() {
+            let seq = delivery.place.map(|place| place.seq);
+            update_message_head(&mut route.head, seq, payload.len());
+        }
+        for (id, index) in route.recipients.iter().copied() {
+            route.head[HEADER_LEN] = index as u8;
+            self.hand_over(now, id, &route.head, payload, delivery.service);
+        }
+        self.came_back(delivery, route.client);
+        self.route = Some(route);
+    }
+
+    /// A message came back in the order to the daemon that submitted it.
+    fn came_back(&mut self, delivery: &Delivery, client: u64) {
+        if delivery.id.sender != self.local || delivery.place.is_none() {
+            return;
+        }
+        let id = ClientId(client);
+        if let Some(client) = self.clients.get_mut(&id) {
             client.came_back(delivery.id.number);
             self.ready.insert(id);
         }
     }
 
-    fn deliver_data(
+    /// Finds out where a message goes, and what stands before its payload there.
+    fn find_route(
         &mut self,
-        now: Time,
         delivery: &Delivery,
         mut data: Data<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<Box<Route>, String> {
         let from = delivery.id.sender;
         let sender: Arc<str> = match (data.sender, self.table.roster(from)) {
             (Some(name), _) => name.into(),
@@ -76,18 +111,23 @@ impl Engine {
             self.destinations.push(name);
         }
         self.find_recipients();
-        if !self.recipients.is_empty() {
-            let payload = delivery.payload.slice(data.payload_at()..);
+        let old = self.route.take();
+        let mut route = Route::new(old, delivery, data.payload_at(), data.client, self.changes);
+        let own = (from == self.local).then_some(ClientId(data.client));
+        let wanted = self.recipients.iter().copied().filter(|(id, index)| {
+            own != Some(*id) || !self.discards_own(*id, &self.destinations[*index])
+        });
+        route.recipients.extend(wanted);
+        if !route.recipients.is_empty() {
             let head = MessageHead {
                 service: delivery.service,
                 place: delivery.place,
                 number: None,
                 sender: &sender,
             };
-            let own = (from == self.local).then_some(ClientId(data.client));
-            self.hand_over_message(now, &head, &payload, own);
+            encode_message_head(&mut route.head, &head, 0, &self.destinations, 0);
         }
-        Ok(())
+        Ok(route)
     }
 
     /// Finds the clients of this daemon that a message to the destinations is for, each once, with the index of the first
@@ -112,29 +152,6 @@ impl Engine {
         }
     }
 
-    /// Puts a message, `own` if that client sent it, into the output of its recipients.
-    fn hand_over_message(
-        &mut self,
-        now: Time,
-        head: &MessageHead<'_>,
-        payload: &Bytes,
-        own: Option<ClientId>,
-    ) {
-        let mut bytes = std::mem::take(&mut self.scratch);
-        let destinations = std::mem::take(&mut self.destinations);
-        let recipients = std::mem::take(&mut self.recipients);
-        bytes.clear();
-        encode_message_head(&mut bytes, head, 0, &destinations, payload.len());
-        for (id, index) in recipients.iter().copied() {
-            if own == Some(id) && self.discards_own(id, &destinations[index]) {
-                continue;
-            }
-            bytes[HEADER_LEN] = index as u8;
-            self.hand_over(now, id, &bytes, payload, head.service);
-        }
-        (self.scratch, self.destinations, self.recipients) = (bytes, destinations, recipients);
-    }
-
     fn discards_own(&self, id: ClientId, group: &str) -> bool {
         let client = self.clients.get(&id);
         client.is_some_and(|client| client.wanted.get(group) == Some(&true))
@@ -146,7 +163,7 @@ impl Engine {
         now: Time,
         id: ClientId,
         head: &[u8],
-        payload: &Bytes,
+        payload: Payload<'_>,
         service: Service,
     ) {
         let Some(client) = self.clients.get_mut(&id) else {
@@ -180,6 +197,7 @@ impl Engine {
 
     /// Carries out a change of the groups, and shows it in views.
     fn apply_op(&mut self, now: Time, sender: MemberId, op: &Op<'_>, at: (ConfigId, u64)) {
+        self.changes += 1;
         match self.table.apply(sender, op) {
             Ok(Change::None) => {}
             Ok(Change::Joined { client, group }) => {
@@ -252,9 +270,11 @@ impl Engine {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         DaemonFrame::View(view).encode(&mut bytes);
+        let nothing = Bytes::new();
+        let nothing = Payload::new(&nothing, 0, false);
         for id in recipients {
             self.counters.views += 1;
-            self.hand_over(now, id, &bytes, &Bytes::new(), Service::Agreed);
+            self.hand_over(now, id, &bytes, nothing, Service::Agreed);
         }
         self.scratch = bytes;
     }

@@ -45,6 +45,7 @@ mod output;
 mod questions;
 mod requests;
 mod roster;
+mod route;
 mod submit;
 mod table;
 mod wire;
@@ -65,6 +66,7 @@ pub use self::fact::{BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, P
 use self::order::Order;
 pub use self::questions::Question;
 pub use self::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
+use self::route::Route;
 use self::submit::Submissions;
 use self::table::Table;
 pub use self::wire::BINDINGS_MAX;
@@ -110,6 +112,10 @@ pub struct Engine {
     /// Hold the destinations of one message, and for whom it is.
     destinations: Vec<Arc<str>>,
     recipients: Vec<(ClientId, usize)>,
+    /// The way of the last message.
+    route: Option<Box<Route>>,
+    /// How often something changed that decides where messages go: groups, names, what clients want.
+    changes: u64,
 }
 
 impl Engine {
@@ -142,6 +148,8 @@ impl Engine {
             destinations: Vec::new(),
             recipients: Vec::new(),
             config,
+            route: None,
+            changes: 0,
         })
     }
 

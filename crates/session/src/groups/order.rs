@@ -285,6 +285,7 @@ impl Engine {
         else {
             return;
         };
+        self.changes += 1;
         if exchange.segments.len() > 1 {
             let states = exchange.segments.iter().flat_map(|segment| &segment.states);
             for (daemon, roster) in states {
@@ -302,6 +303,7 @@ impl Engine {
             return;
         };
         let daemons = segment.states.len();
+        self.changes += 1;
         self.table.install(segment.states);
         self.fact(Fact::Installed {
             config: segment.config,
@@ -322,6 +324,7 @@ impl Engine {
     }
 
     fn apply_transition(&mut self, now: Time, closes: ConfigId, members: Vec<MemberId>) {
+        self.changes += 1;
         if self.table.narrow(members) {
             self.show_all(now, (closes, 0));
         }

@@ -1,11 +1,15 @@
 //! What waits for one client: bytes that its socket may take now, and deliveries that it has no credit for yet.
+//!
+//! A short message is copied into a block of its client's when it is delivered, while the cache still holds it, whether
+//! there is credit for it or not: what waits then costs its bytes and four more, holds no receive buffer back, and moves
+//! on in whole blocks. Only if several clients wait for the same message do they share its bytes.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::frame::{credit_cost, has_credit};
+use crate::frame::{CREDIT_PER_FRAME, credit_cost, has_credit};
 
 /// Deliveries are turned into bytes for the socket up to here, so that answers do not wait behind more.
 const READY_MAX: usize = 256 * 1024;
@@ -13,41 +17,60 @@ const READY_MAX: usize = 256 * 1024;
 const BLOCK: usize = 16 * 1024;
 /// Payloads up to this are copied into the block; longer ones are passed on by reference.
 const COPY_MAX: usize = 2 * 1024;
+/// The same for a payload that several clients wait for: longer ones are in memory once.
+const COPY_MAX_SHARED: usize = 256;
 
 /// Output of one client.
 #[derive(Debug)]
 pub(super) struct Output {
     /// Whole frames in the order of the wire, except that the first may have been sent in part.
-    ready: VecDeque<Bytes>,
-    /// The last of them, still growing.
-    tail: BytesMut,
-    ready_bytes: usize,
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: usize,
+    ready: Chain,
+    /// Deliveries without credit.
+    waiting: Chain,
+    /// The length of each of them.
+    lens: VecDeque<u32>,
     window: u64,
     outstanding: u64,
 }
 
-#[derive(Debug)]
-struct Waiting {
-    head: Bytes,
-    payload: Bytes,
+/// The payload of a delivery: the end of a larger piece.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Payload<'a> {
+    piece: &'a Bytes,
+    at: usize,
+    shared: bool,
 }
 
-impl Waiting {
-    fn cost(&self) -> usize {
-        credit_cost(self.head.len() + self.payload.len())
+impl<'a> Payload<'a> {
+    /// What stands in `piece` from `at` on; `shared` if it goes to several clients.
+    pub(super) fn new(piece: &'a Bytes, at: usize, shared: bool) -> Self {
+        Self { piece, at, shared }
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.piece.len() - self.at
+    }
+
+    fn as_bytes(self) -> &'a [u8] {
+        &self.piece[self.at..]
+    }
+
+    /// Up to which length it is copied if it has to wait for credit.
+    fn copy_max(self) -> usize {
+        if self.shared {
+            COPY_MAX_SHARED
+        } else {
+            COPY_MAX
+        }
     }
 }
 
 impl Output {
     pub(super) fn new() -> Self {
         Self {
-            ready: VecDeque::new(),
-            tail: BytesMut::new(),
-            ready_bytes: 0,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            ready: Chain::default(),
+            waiting: Chain::default(),
+            lens: VecDeque::new(),
             window: 0,
             outstanding: 0,
         }
@@ -60,21 +83,21 @@ impl Output {
 
     /// A frame that needs no credit.
     pub(super) fn control(&mut self, frame: &[u8]) {
-        self.append(frame, &Bytes::new());
+        let nothing = Bytes::new();
+        self.ready
+            .append(frame, Payload::new(&nothing, 0, false), COPY_MAX);
     }
 
     /// A message or a view: `head`, then `payload`.
-    pub(super) fn deliver(&mut self, head: &[u8], payload: &Bytes) {
-        let cost = credit_cost(head.len() + payload.len());
-        if self.waiting.is_empty() && self.may_send() {
-            self.outstanding += cost as u64;
-            self.append(head, payload);
+    pub(super) fn deliver(&mut self, head: &[u8], payload: Payload<'_>) {
+        let len = head.len() + payload.len();
+        if self.lens.is_empty() && self.may_send(0) {
+            self.outstanding += credit_cost(len) as u64;
+            self.ready.append(head, payload, COPY_MAX);
         } else {
-            self.waiting_bytes += cost;
-            self.waiting.push_back(Waiting {
-                head: Bytes::copy_from_slice(head),
-                payload: payload.clone(),
-            });
+            self.lens
+                .push_back(u32::try_from(len).expect("callers bound a frame by FRAME_MAX"));
+            self.waiting.append(head, payload, payload.copy_max());
         }
     }
 
@@ -86,83 +109,116 @@ impl Output {
 
     /// Forgets what is not on its way yet: the connection ends.
     pub(super) fn drop_waiting(&mut self) {
-        self.waiting.clear();
-        self.waiting_bytes = 0;
+        self.waiting = Chain::default();
+        self.lens.clear();
     }
 
     /// Fills `slices` with what the socket may take; how many.
     pub(super) fn slices<'a>(&'a mut self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.ready.slices(slices)
+    }
+
+    /// The socket took so many bytes of them.
+    pub(super) fn consumed(&mut self, len: usize) {
+        self.ready.take(len, |_| {});
+        self.refill();
+    }
+
+    /// Whether the socket may take nothing now.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ready.bytes == 0
+    }
+
+    /// Bytes that wait for the client, whichever way.
+    pub(super) fn backlog(&self) -> usize {
+        self.ready.bytes + self.waiting.bytes + self.lens.len() * CREDIT_PER_FRAME
+    }
+
+    /// Whether another delivery may follow when `more` bytes have joined those that are ready.
+    fn may_send(&self, more: usize) -> bool {
+        has_credit(self.outstanding, self.window) && self.ready.bytes + more < READY_MAX
+    }
+
+    fn refill(&mut self) {
+        let mut moved = 0;
+        while self.may_send(moved)
+            && let Some(len) = self.lens.pop_front()
+        {
+            self.outstanding += credit_cost(len as usize) as u64;
+            moved += len as usize;
+        }
+        let Self { ready, waiting, .. } = self;
+        waiting.take(moved, |block| ready.push(block));
+    }
+}
+
+/// Bytes in blocks, in their order.
+#[derive(Debug, Default)]
+struct Chain {
+    blocks: VecDeque<Bytes>,
+    /// The last of them, still growing.
+    tail: BytesMut,
+    bytes: usize,
+}
+
+impl Chain {
+    /// Appends `head` and `payload`, which is copied if it has at most `copy_max` bytes.
+    fn append(&mut self, head: &[u8], payload: Payload<'_>, copy_max: usize) {
+        let by_reference = payload.len() > copy_max;
+        let copied = if by_reference { 0 } else { payload.len() };
+        if self.tail.capacity() - self.tail.len() < head.len() + copied {
+            self.seal();
+            self.tail.reserve(BLOCK.max(head.len() + copied));
+        }
+        self.tail.extend_from_slice(head);
+        self.bytes += head.len() + payload.len();
+        if by_reference {
+            self.seal();
+            self.blocks.push_back(payload.piece.slice(payload.at..));
+        } else {
+            self.tail.extend_from_slice(payload.as_bytes());
+        }
+    }
+
+    /// Appends a block of another chain.
+    fn push(&mut self, block: Bytes) {
+        self.seal();
+        self.bytes += block.len();
+        self.blocks.push_back(block);
+    }
+
+    fn slices<'a>(&'a mut self, slices: &mut [IoSlice<'a>]) -> usize {
         self.seal();
         let mut count = 0;
-        for (slice, bytes) in slices.iter_mut().zip(&self.ready) {
+        for (slice, bytes) in slices.iter_mut().zip(&self.blocks) {
             *slice = IoSlice::new(bytes);
             count += 1;
         }
         count
     }
 
-    /// The socket took so many bytes of them.
-    pub(super) fn consumed(&mut self, mut len: usize) {
-        self.ready_bytes -= len.min(self.ready_bytes);
-        while let Some(front) = self.ready.front_mut() {
-            if len < front.len() {
-                let _ = front.split_to(len);
-                break;
+    /// Takes `len` bytes off the front, or all if there are fewer; `each` gets them block by block.
+    fn take(&mut self, len: usize, mut each: impl FnMut(Bytes)) {
+        let mut left = len.min(self.bytes);
+        self.bytes -= left;
+        while left > 0 {
+            if self.blocks.is_empty() {
+                self.seal();
             }
-            len -= front.len();
-            self.ready.pop_front();
-        }
-        self.refill();
-    }
-
-    /// Whether the socket may take nothing now.
-    pub(super) fn is_empty(&self) -> bool {
-        self.ready_bytes == 0
-    }
-
-    /// Bytes that wait for the client, whichever way.
-    pub(super) fn backlog(&self) -> usize {
-        self.ready_bytes + self.waiting_bytes
-    }
-
-    fn may_send(&self) -> bool {
-        has_credit(self.outstanding, self.window) && self.ready_bytes < READY_MAX
-    }
-
-    fn refill(&mut self) {
-        while self.may_send()
-            && let Some(next) = self.waiting.pop_front()
-        {
-            let cost = next.cost();
-            self.waiting_bytes -= cost;
-            self.outstanding += cost as u64;
-            self.append(&next.head, &next.payload);
-        }
-    }
-
-    fn append(&mut self, head: &[u8], payload: &Bytes) {
-        let copied = if payload.len() <= COPY_MAX {
-            payload.len()
-        } else {
-            0
-        };
-        if self.tail.capacity() - self.tail.len() < head.len() + copied {
-            self.seal();
-            self.tail.reserve(BLOCK.max(head.len() + copied));
-        }
-        self.tail.extend_from_slice(head);
-        self.ready_bytes += head.len() + payload.len();
-        if copied == payload.len() {
-            self.tail.extend_from_slice(payload);
-        } else {
-            self.seal();
-            self.ready.push_back(payload.clone());
+            let Some(front) = self.blocks.front_mut() else {
+                return;
+            };
+            if left < front.len() {
+                return each(front.split_to(left));
+            }
+            left -= front.len();
+            self.blocks.pop_front().into_iter().for_each(&mut each);
         }
     }
 
     fn seal(&mut self) {
         if !self.tail.is_empty() {
-            self.ready.push_back(self.tail.split().freeze());
+            self.blocks.push_back(self.tail.split().freeze());
         }
     }
 }
@@ -172,6 +228,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn deliver(output: &mut Output, head: &[u8], payload: &[u8]) {
+        let piece = Bytes::copy_from_slice(payload);
+        output.deliver(head, Payload::new(&piece, 0, false));
+    }
 
     /// What the socket is offered, without taking it.
     fn offered(output: &mut Output) -> Vec<u8> {
@@ -187,8 +248,8 @@ mod tests {
     fn deliveries_wait_for_credit_and_answers_do_not() {
         let mut output = Output::new();
         output.set_window(100);
-        output.deliver(&[1; 100], &Bytes::new());
-        output.deliver(&[2; 100], &Bytes::new());
+        deliver(&mut output, &[1; 100], &[]);
+        deliver(&mut output, &[2; 100], &[]);
         output.control(&[3; 10]);
         assert_eq!(offered(&mut output), [&[1u8; 100][..], &[3; 10]].concat());
         output.consumed(110);
@@ -201,8 +262,8 @@ mod tests {
     fn more_than_the_window_passes_and_nothing_after_it() {
         let mut output = Output::new();
         output.set_window(10);
-        output.deliver(&[1], &Bytes::from(vec![1; 5000]));
-        output.deliver(&[2], &Bytes::new());
+        deliver(&mut output, &[1], &[1; 5000]);
+        deliver(&mut output, &[2], &[]);
         assert_eq!(offered(&mut output).len(), 5001);
         output.consumed(5001);
         assert!(output.is_empty());
@@ -225,7 +286,7 @@ mod tests {
                 let payload = Bytes::from(vec![!index as u8; *payload]);
                 expected.extend_from_slice(&head);
                 expected.extend_from_slice(&payload);
-                output.deliver(&head, &payload);
+                output.deliver(&head, Payload::new(&payload, 0, index % 2 == 0));
             }
             let mut got = Vec::new();
             for take in takes.iter().cycle() {
@@ -236,6 +297,48 @@ mod tests {
                 let take = (*take).min(bytes.len());
                 got.extend_from_slice(&bytes[..take]);
                 output.consumed(take);
+            }
+            prop_assert_eq!(output.backlog(), 0);
+            prop_assert_eq!(got, expected);
+        }
+
+        #[test]
+        fn whole_frames_follow_credit_in_order_and_none_before_it(
+            frames in prop::collection::vec((1usize..40, prop::sample::select(vec![0usize, 10, 1350, COPY_MAX + 1])), 1..60),
+            window in 1u64..8000,
+            share in 1u64..5000,
+        ) {
+            let mut output = Output::new();
+            output.set_window(window);
+            let mut expected = Vec::new();
+            for (index, (head, payload)) in frames.iter().enumerate() {
+                let head = vec![index as u8; *head];
+                let piece = Bytes::from([&b"before"[..], &vec![!index as u8; *payload]].concat());
+                expected.extend_from_slice(&head);
+                expected.extend_from_slice(&piece[6..]);
+                output.deliver(&head, Payload::new(&piece, 6, index % 2 == 0));
+            }
+            let ends: Vec<usize> = frames
+                .iter()
+                .scan(0, |end, (head, payload)| {
+                    *end += head + payload;
+                    Some(*end)
+                })
+                .collect();
+            let longest = credit_cost(40 + COPY_MAX + 1) as u64;
+            let (mut got, mut granted) = (Vec::new(), 0);
+            while got.len() < expected.len() {
+                let bytes = offered(&mut output);
+                output.consumed(bytes.len());
+                got.extend(bytes);
+                if offered(&mut output).is_empty() {
+                    prop_assert!(ends.contains(&got.len()), "a frame was cut at {}", got.len());
+                    let sent = ends.iter().filter(|end| **end <= got.len()).count();
+                    let cost = (got.len() + sent * CREDIT_PER_FRAME) as u64;
+                    prop_assert!(cost <= granted + window + longest, "{cost} went out on {granted} and {window}");
+                    output.credit(share);
+                    granted += share;
+                }
             }
             prop_assert_eq!(output.backlog(), 0);
             prop_assert_eq!(got, expected);

@@ -70,6 +70,7 @@ impl Engine {
         };
         if let Some(discards) = client.wanted.get_mut(group.as_str()) {
             *discards = discard_own;
+            self.changes += 1;
             return;
         }
         let bimodal = self.bimodal.find(&group);
@@ -102,6 +103,7 @@ impl Engine {
         }
         let group: std::sync::Arc<str> = group.into();
         client.wanted.insert(group.clone(), discard_own);
+        self.changes += 1;
         if let Some(index) = bimodal {
             return self.join_bimodal(now, id, index);
         }
@@ -116,6 +118,7 @@ impl Engine {
         let Some((group, _)) = client.wanted.remove_entry(group) else {
             return;
         };
+        self.changes += 1;
         if let Some(index) = self.bimodal.find(&group) {
             return self.part_bimodal(now, id, index, Cause::Leave);
         }
@@ -147,9 +150,13 @@ impl Engine {
         link.publish_outstanding += cost;
         client.last_number = number;
         let len = publish.payload().len();
-        let bad_name = publish
-            .destinations()
-            .find_map(|name| check_destination(name).err());
+        let bad_name = if publish.destination_bytes() == client.addressed.destinations {
+            None
+        } else {
+            publish
+                .destinations()
+                .find_map(|name| check_destination(name).err())
+        };
         let error = if let Some(error) = bad_name {
             Some((Reject::Name, error.to_string()))
         } else if len > self.config.message_max {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use groupcast_core::{MessageId, Service, SubmitError, Time};
 
-use super::client::{Client, Pending};
+use super::client::{Addressed, Client, Pending};
 use super::wire::{GroupRef, Op, State, encode_data_head};
 use super::{ClientId, Engine, Fact};
 use crate::frame::{Publish, Reject, Request, credit_cost};
@@ -257,39 +257,71 @@ impl Engine {
             number: publish.number,
             cost: credit_cost(publish.stream_len()) as u64,
         };
-        // An unreliable message may overtake a binding, so it uses only those that came back.
-        let agreed = self.table.roster(self.local);
-        let agreed_groups = agreed.map_or(0, |roster| roster.bindings.len() as u64);
-        let agreed_client = agreed.is_some_and(|roster| roster.client(id.0).is_ok());
-        let usable = |number: &u64| service != Service::Unreliable || *number <= agreed_groups;
-        let refs: Vec<_> = publish
-            .destinations()
-            .map(|name| {
-                let number = if is_private(name) {
-                    None
-                } else {
-                    self.submissions.number(name, self.config.bindings_max)
-                };
-                number
-                    .filter(usable)
-                    .map_or(GroupRef::Named(name), GroupRef::Bound)
-            })
-            .collect();
-        let sender = match self.clients.get(&id) {
-            Some(client) if service == Service::Unreliable && !agreed_client => {
-                Some(&*client.private)
-            }
-            _ => None,
-        };
         let mut head = std::mem::take(&mut self.scratch);
         head.clear();
-        encode_data_head(&mut head, id.0, sender, refs.into_iter());
+        if service == Service::Unreliable {
+            self.address_unordered(id, &publish, &mut head);
+        } else {
+            self.address(id, &publish, &mut head);
+        }
         self.submissions.staged.push_back(Submission {
             service,
             payload: publish.into_payload_after(&head),
             message: Some(published),
         });
         self.scratch = head;
+    }
+
+    /// Writes the envelope of an ordered message up to its payload, by the numbers of its groups.
+    fn address(&mut self, id: ClientId, publish: &Publish, head: &mut Vec<u8>) {
+        if let Some(client) = self.clients.get(&id)
+            && client.addressed.destinations == publish.destination_bytes()
+        {
+            return head.extend_from_slice(&client.addressed.head);
+        }
+        let refs: Vec<_> = publish
+            .destinations()
+            .map(|name| self.reference(name))
+            .collect();
+        encode_data_head(head, id.0, None, refs.into_iter());
+        if let Some(client) = self.clients.get_mut(&id) {
+            let Addressed {
+                destinations,
+                head: known,
+            } = &mut client.addressed;
+            destinations.clear();
+            destinations.extend_from_slice(publish.destination_bytes());
+            known.clone_from(head);
+        }
+    }
+
+    /// Writes that of an unreliable one. It may overtake a binding, so it uses only those that came back.
+    fn address_unordered(&mut self, id: ClientId, publish: &Publish, head: &mut Vec<u8>) {
+        let agreed = self.table.roster(self.local);
+        let agreed_groups = agreed.map_or(0, |roster| roster.bindings.len() as u64);
+        let agreed_client = agreed.is_some_and(|roster| roster.client(id.0).is_ok());
+        let refs: Vec<_> = publish
+            .destinations()
+            .map(|name| match self.reference(name) {
+                GroupRef::Bound(number) if number > agreed_groups => GroupRef::Named(name),
+                reference => reference,
+            })
+            .collect();
+        let sender = match self.clients.get(&id) {
+            Some(client) if !agreed_client => Some(&*client.private),
+            _ => None,
+        };
+        encode_data_head(head, id.0, sender, refs.into_iter());
+    }
+
+    /// How this daemon refers to a destination.
+    fn reference<'a>(&mut self, name: &'a str) -> GroupRef<'a> {
+        let number = if is_private(name) {
+            None
+        } else {
+            self.submissions.number(name, self.config.bindings_max)
+        };
+        number.map_or(GroupRef::Named(name), GroupRef::Bound)
     }
 }
 

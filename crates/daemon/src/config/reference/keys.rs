@@ -262,8 +262,8 @@ pub const KEYS: &[Key] = &[
         name: "ring.queue_max",
         meaning: "Bytes of messages that may wait for the token; a single longer one is taken when nothing waits.",
         value: "bytes",
-        default: Default::Ring(|c| c.queue_max.to_string()),
-        wrong: "Too small: clients wait although the ring has room. Too large: memory, and messages wait longer.",
+        default: Default::Toml("1048576"),
+        wrong: "Too small: clients wait although the ring has room (below twice what a visit of the token takes: 0.5 MB by default). Too large: memory, and messages wait longer.",
     },
     Key {
         name: "ring.members_max",

@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::{ConfigId, MemberId, Time};
 
+use super::super::output::Payload;
 use super::super::{ClientId, Engine};
 use super::envelope;
 use crate::frame::DaemonFrame;
@@ -306,7 +307,8 @@ impl Engine {
         if backlog >= limit {
             return self.disconnect_slow(now, id, backlog);
         }
-        link.output.deliver(frame, &Bytes::new());
+        let nothing = Bytes::new();
+        link.output.deliver(frame, Payload::new(&nothing, 0, false));
         self.counters.views += 1;
         self.ready.insert(id);
     }

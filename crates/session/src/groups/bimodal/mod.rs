@@ -26,6 +26,7 @@ use groupcast_core::{Delivery, Event, Gap, MemberId, MessageId, Service, SubmitE
 
 use self::envelope::Envelope;
 use self::members::Members;
+use super::output::Payload;
 use super::{BimodalStatus, ClientId, Engine, GroupStatus};
 use crate::frame::{
     DaemonFrame, Disconnect, MessageHead, Publish, Reject, Request, credit_cost,
@@ -263,8 +264,8 @@ impl Engine {
             })) => {
                 self.heard_of(now, index, from, sender);
                 let own = (from == self.local).then_some(ClientId(client));
-                let payload = delivery.payload.slice(payload_at..);
-                self.show_message(now, index, delivery.id, sender, &payload, own);
+                let payload = (&delivery.payload, payload_at);
+                self.show_message(now, index, delivery.id, sender, payload, own);
             }
             Ok(Some(Envelope::Presence { host, clients })) => {
                 if from != self.local {
@@ -283,10 +284,11 @@ impl Engine {
         index: usize,
         id: MessageId,
         sender: &str,
-        payload: &Bytes,
+        (piece, payload_at): (&Bytes, usize),
         own: Option<ClientId>,
     ) {
         let group = &self.bimodal.groups[index];
+        let payload = Payload::new(piece, payload_at, group.subscribers.len() > 1);
         let head = MessageHead {
             service: Service::Bimodal,
             place: None,
@@ -415,13 +417,14 @@ impl Engine {
         };
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
-        let told = self.offer(id, &bytes, &Bytes::new());
+        let nothing = Bytes::new();
+        let told = self.offer(id, &bytes, Payload::new(&nothing, 0, false));
         self.counters.gaps += u64::from(told);
         told
     }
 
     /// Puts a frame into a client's output, unless so much waits there that it misses messages.
-    fn offer(&mut self, id: ClientId, head: &[u8], payload: &Bytes) -> bool {
+    fn offer(&mut self, id: ClientId, head: &[u8], payload: Payload<'_>) -> bool {
         let limit = self.config.drop_unreliable_at;
         let Some(link) = self.link_mut(id).filter(|link| !link.closing) else {
             return false;
