@@ -221,12 +221,7 @@ impl<P: Protocol> Node<P> {
         result
     }
 
-    fn accept(
-        &mut self,
-        now: Time,
-        from: SocketAddr,
-        datagram: BytesMut,
-    ) -> Result<(), Rejected> {
+    fn accept(&mut self, now: Time, from: SocketAddr, datagram: BytesMut) -> Result<(), Rejected> {
         let prefix = Prefix::decode(&datagram)?;
         let ours = self.sealer.cluster();
         if prefix.cluster != ours {
