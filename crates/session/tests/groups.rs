@@ -119,12 +119,13 @@ fn own_messages_can_be_left_out() {
 /// A daemon remembers where the last message went. All of these begin alike, and each goes somewhere else.
 #[test]
 fn messages_that_begin_alike_follow_every_change_between_them() {
+    type Change<'a> = &'a dyn Fn(&mut TestClient);
     let (mut world, mut rng, [al, bo]) = pair();
     let discarding = ClientFrame::Join {
         group: "g".into(),
         discard_own: true,
     };
-    let steps: [(&str, (MemberId, ClientId), &dyn Fn(&mut TestClient)); 5] = [
+    let steps: [(&str, (MemberId, ClientId), Change<'_>); 5] = [
         ("bo joins", bo, &|client| client.join("g")),
         ("al joins", al, &|client| client.join("g")),
         ("al discards", al, &|client| client.send(&discarding)),
