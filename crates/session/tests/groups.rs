@@ -116,6 +116,46 @@ fn own_messages_can_be_left_out() {
     assert_eq!(world.client(al.0, al.1).accepted, 1);
 }
 
+/// A daemon remembers where the last message went. All of these begin alike, and each goes somewhere else.
+#[test]
+fn messages_that_begin_alike_follow_every_change_between_them() {
+    type Change<'a> = &'a dyn Fn(&mut TestClient);
+    let (mut world, mut rng, [al, bo]) = pair();
+    let discarding = ClientFrame::Join {
+        group: "g".into(),
+        discard_own: true,
+    };
+    let steps: [(&str, (MemberId, ClientId), Change<'_>); 5] = [
+        ("bo joins", bo, &|client| client.join("g")),
+        ("al joins", al, &|client| client.join("g")),
+        ("al discards", al, &|client| client.send(&discarding)),
+        ("bo leaves", bo, &|client| client.leave("g")),
+        ("bo is back", bo, &|client| client.join("g")),
+    ];
+    for (step, (daemon, client), change) in steps {
+        world.act(daemon, client, change);
+        world.run(&mut rng);
+        for time in ["", " still"] {
+            world.act(al.0, al.1, |client| {
+                client.publish(&["g"], Service::Agreed, format!("{step}{time}").as_bytes());
+            });
+            world.run(&mut rng);
+        }
+    }
+    let mut heard = |who| {
+        let mut story = story(&mut world, who);
+        story.retain(|line| line.contains('>'));
+        story
+    };
+    let of_al = |steps: &[&str]| -> Vec<String> {
+        let twice = |step: &&str| [format!("al@h1>g {step}"), format!("al@h1>g {step} still")];
+        steps.iter().flat_map(twice).collect()
+    };
+    let four = ["bo joins", "al joins", "al discards", "bo is back"];
+    assert_eq!(heard(bo), of_al(&four));
+    assert_eq!(heard(al), of_al(&["al joins"]));
+}
+
 #[test]
 fn a_connection_that_ends_is_a_disconnect_and_what_it_sent_before_counts() {
     let (mut world, mut rng, [al, bo]) = pair();

@@ -1,5 +1,7 @@
 //! The table `[ring]`: windows, limits and time-outs of the ring, by the names that the ring's settings have.
 
+use std::time::Duration;
+
 use groupcast_protocols::ring::{RingConfig, TokenPriority};
 use groupcast_session::frame::FRAME_MAX;
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,11 @@ use super::{set, set_time};
 
 /// Bytes that may wait for the token unless the file says otherwise: what its two largest visits take.
 pub(super) const QUEUE_MAX: usize = 1 << 20;
+
+/// How long the ring is quiet before the token rests unless the file says otherwise. At a few messages a millisecond and
+/// less, the token then rests between them: to wake it takes one datagram more, but a token that went round all the time
+/// would have to be waited for as long, and it occupies processors that clients need.
+pub(super) const IDLE_AFTER: Duration = Duration::from_micros(100);
 
 /// The keys of `[ring]`; those left out keep the preset's.
 #[derive(Clone, Default, PartialEq, Debug, Deserialize, Serialize)]
@@ -101,7 +108,7 @@ impl RingOptions {
         set_time(&mut ring.token_loss_min, self.token_loss_min);
         set_time(&mut ring.token_loss_max, self.token_loss_max);
         set_time(&mut ring.token_retransmit_min, self.token_retransmit_min);
-        set_time(&mut ring.idle_after, self.idle_after);
+        ring.idle_after = self.idle_after.map_or(IDLE_AFTER, |span| span.0);
         set_time(&mut ring.idle_hold, self.idle_hold);
         set_time(&mut ring.join_interval, self.join_interval);
         set_time(&mut ring.consensus_timeout, self.consensus_timeout);

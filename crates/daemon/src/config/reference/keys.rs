@@ -332,8 +332,8 @@ pub const KEYS: &[Key] = &[
         name: "ring.idle_after",
         meaning: "The ring is quiet for this long: the token begins to rest at one member.",
         value: "duration such as `\"150 ms\"`",
-        default: Default::Ring(|c| span(c.idle_after)),
-        wrong: "Too small: pauses between messages cost a wake-up. Too large: processor time while nothing happens.",
+        default: Default::Toml("\"100 us\""),
+        wrong: "0: the token rests while messages are under way. Too large: processor time while nothing happens.",
     },
     Key {
         name: "ring.idle_hold",
