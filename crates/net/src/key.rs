@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use zeroize::{Zeroize as _, Zeroizing};
 
+use crate::sys;
+
 /// A cluster's pre-shared key: 256 bits, overwritten when dropped, never shown by `Debug`.
 #[derive(Clone)]
 pub struct Key([u8; Key::LEN]);
@@ -141,7 +143,8 @@ impl Key {
 /// [`KeyError::Entropy`] if the system has none to give.
 pub fn random_u64() -> Result<u64, KeyError> {
     let mut bytes = [0; 8];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| KeyError::Entropy)?;
+    // Not the cryptographic library's generator, which measures jitter for 20 ms when a process first asks it.
+    sys::random(&mut bytes).map_err(|_| KeyError::Entropy)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 

@@ -217,6 +217,17 @@ pub(crate) fn option(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::R
     Ok(value)
 }
 
+/// Fills `bytes`, at most 256, with the kernel's randomness. Waits only where the system has none yet, early at boot.
+pub(crate) fn random(bytes: &mut [u8]) -> io::Result<()> {
+    // SAFETY: `bytes` is exclusively borrowed during the call, and given with its true length.
+    let filled = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    match usize::try_from(filled) {
+        Ok(filled) if filled == bytes.len() => Ok(()),
+        // Up to 256 bytes come at once, or none.
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn check(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

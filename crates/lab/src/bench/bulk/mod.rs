@@ -103,6 +103,7 @@ fn measure(
         files: &files,
         limit: options.limit,
     };
+    files.warm_up(course.receivers())?;
     let mut raw_mbps = Vec::new();
     let mut own = Vec::new();
     let mut others: Vec<Vec<(&'static str, Attempt)>> = Vec::new();

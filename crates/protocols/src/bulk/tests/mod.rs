@@ -2,6 +2,7 @@
 //! where transfers are more than messages.
 
 mod endpoints;
+mod many;
 mod messages;
 mod net;
 mod parity;
