@@ -5,6 +5,7 @@
 //! measurement is a [`Window`] of absolute times: what happens before is warm-up, what happens after is not counted.
 //!
 //! - [`raw`]: the raw multicast limit; [`ping`]: a round trip without any protocol.
+//! - [`gossip`]: `groupcast bench gossip`, the one that needs no test bed: all members are in one process.
 //! - [`ring`]: `groupcast bench ring`; `parts` starts its processes, [`clients`] and [`library`] are what they do,
 //!   [`tally`] and [`order`] what they note, [`report`] the result.
 //! - [`bulk`]: `groupcast bench bulk`, files to many receivers beside others who carry them.
@@ -12,6 +13,7 @@
 pub mod bulk;
 pub mod clients;
 pub mod clock;
+pub mod gossip;
 pub mod library;
 pub mod order;
 mod parts;

@@ -392,21 +392,6 @@ fn gossip_and_srm_repair_what_links_lose_and_keep_their_contract() {
     }
 }
 
-/// Who knows others from the start need not look for them.
-#[test]
-fn acquaintances_spare_announcements() {
-    let [alone, acquainted] = [0, 9].map(|count| {
-        let protocol =
-            format!("[protocol]\nname = \"gossip\"\nannounce_every = 0\nacquainted = {count}");
-        let out = Directory::new("acquainted");
-        let report = run_into(&parse(&lossy(&protocol)), 1, Some(&out));
-        assert_eq!(report.broken, []);
-        let kinds = String::from_utf8(out.files()["packets.csv"].clone()).unwrap();
-        kinds.lines().any(|line| line.contains(",join,"))
-    });
-    assert!(alone && !acquainted);
-}
-
 #[test]
 fn a_setting_of_gossip_that_cannot_work_is_named_at_its_place() {
     let text = lossy("[protocol]\nname = \"gossip\"\nthreshold = 0");

@@ -3,9 +3,6 @@
 use std::path::PathBuf;
 
 use super::super::{Context, Data, Host, Options, Record, registry, rows};
-use super::net::Shape;
-use super::setup::{Scheme, Setting};
-use super::sim;
 
 fn options() -> Options {
     Options {
@@ -65,30 +62,6 @@ fn control_receipts_follow_their_formulas_in_a_short_run_too() {
             .unwrap()
             .plots(&record.data)
             .is_empty()
-    );
-}
-
-/// 004 3.7. Half of what passes between the clusters is lost.
-#[test]
-fn a_hierarchy_halves_the_traffic_between_clusters_and_stays_below_a_second() {
-    let [flat, hierarchical] = [Scheme::Grb, Scheme::Hierarchical].map(|scheme| {
-        let setting = Setting {
-            noise: 0.01,
-            noise_apart: 0.5,
-            seconds: 8.0,
-            ..Setting::new(Shape::Clusters { size: 40 }, scheme)
-        };
-        sim::measure(&setting, 1).unwrap()
-    });
-    for run in [&flat, &hierarchical] {
-        let late = run.receiver().arrival.quantile(0.99).unwrap();
-        assert!(late < 1.0, "{:?}: {late} s", run.setting.scheme);
-        assert_eq!(run.missing(None), 0.0, "{:?}", run.setting.scheme);
-    }
-    let (flat, hierarchical) = (flat.between(), hierarchical.between());
-    assert!(
-        hierarchical <= flat / 2.0,
-        "{hierarchical} beside {flat} b/s"
     );
 }
 

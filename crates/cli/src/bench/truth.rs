@@ -1,0 +1,33 @@
+//! `groupcast bench truth`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use groupcast_lab::bench::BenchError;
+use groupcast_lab::calibrate::truth::{self, TruthOptions, TruthReport};
+
+use super::values::seconds;
+
+#[derive(clap::Args)]
+pub(super) struct Truth {
+    /// Measurements of each load; their median counts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
+    runs: u8,
+    /// How long each counts, in seconds, after a second of warm-up
+    #[arg(long, value_name = "S", default_value = "1.5", value_parser = seconds)]
+    duration: Duration,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Truth {
+    pub(super) fn compare(&self, executable: &Path) -> Result<TruthReport, BenchError> {
+        let options = TruthOptions {
+            runs: usize::from(self.runs),
+            duration: self.duration,
+            ..TruthOptions::default()
+        };
+        truth::run(&options, executable)
+    }
+}
