@@ -29,8 +29,11 @@ Usage: cargo xtask TASK [OPTIONS]
                        run the simulator's swarm over seeds; options go through to it
   soak [WHAT] [...]    run the long live tests, or one of failover, exclusion, forged, transfer, files, small-files
                        and shares; options go through (files: --rounds N --seed N)
-  bench [...]          measure the ring with 3, 5 and 8 hosts, sealed and in clear; options go through
-                       to `groupcast bench ring`
+  bench                measure the ring: links, 3, 5 and 8 hosts, daemon and library, latency, small
+                       messages, loss, beside the raw limit; one table (docs/performance.md)
+    --quick              3 hosts, one run each       --only PART,...   only these parts
+    --runs N (default 3) --duration S (default 2)    --binary FILE     measure this build
+    --out FILE.json      keep results, add to those  --show            only print its table
   fuzz [TARGET [--seconds N] [...]]
                        fuzz one target (default 60 s); without a target, name them
 

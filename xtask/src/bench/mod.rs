@@ -1,0 +1,236 @@
+//! `cargo xtask bench`: the measurements that docs/performance.md is made of. The measuring is `groupcast bench ring`'s;
+//! here is the sweep over its settings ([`plan`]), the results' file ([`results`]) and the table ([`table`]).
+
+mod conditions;
+mod plan;
+mod results;
+mod table;
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use self::conditions::Conditions;
+use self::plan::{PARTS, Rate, Row};
+use self::results::Results;
+use crate::exec::{self, cargo};
+use crate::{Failure, setup};
+
+/// How the sweep is done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Options {
+    /// Only these parts of the plan.
+    only: Vec<String>,
+    /// Only three hosts, one run of each.
+    quick: bool,
+    /// Runs of each row.
+    runs: u8,
+    /// Seconds that each run counts.
+    seconds: u32,
+    /// Where results are kept.
+    out: Option<PathBuf>,
+    /// What is measured, if not the build of this workspace.
+    binary: Option<PathBuf>,
+    /// Print the table of what was measured before, and nothing else.
+    show: bool,
+}
+
+/// `cargo xtask bench …`
+pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
+    sweep(&Options::parse(args)?)
+}
+
+impl Options {
+    fn parse(args: &[String]) -> Result<Self, Failure> {
+        let mut options = Self {
+            only: Vec::new(),
+            quick: false,
+            runs: 3,
+            seconds: 2,
+            out: None,
+            binary: None,
+            show: false,
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value = || {
+                args.next()
+                    .ok_or_else(|| Failure::Usage(format!("`{arg}` takes a value")))
+            };
+            match arg.as_str() {
+                "--only" => options.only = parts(value()?)?,
+                "--quick" => (options.quick, options.runs) = (true, 1),
+                "--runs" => options.runs = count(arg, value()?)?,
+                "--duration" => options.seconds = u32::from(count(arg, value()?)?),
+                "--out" => options.out = Some(value()?.into()),
+                "--binary" => options.binary = Some(value()?.into()),
+                "--show" => options.show = true,
+                other => {
+                    return Err(Failure::Usage(format!(
+                        "`bench` has no option `{other}`; call `groupcast bench ring` for a single run"
+                    )));
+                }
+            }
+        }
+        if options.show && options.out.is_none() {
+            return Err(Failure::Usage(
+                "`--show` prints what is in a file: name it with `--out FILE.json`".into(),
+            ));
+        }
+        Ok(options)
+    }
+
+    /// Whether `row` is to be measured.
+    fn wants(&self, row: &Row) -> bool {
+        (self.only.is_empty() || self.only.iter().any(|part| part == row.part))
+            && (!self.quick || row.setting.hosts <= 3)
+    }
+}
+
+/// Names of parts, separated by commas.
+fn parts(list: &str) -> Result<Vec<String>, Failure> {
+    let names = || PARTS.map(|(name, _)| name);
+    list.split(',')
+        .map(|part| {
+            if names().contains(&part) {
+                Ok(part.to_owned())
+            } else {
+                let names = names().join(", ");
+                Err(Failure::Usage(format!(
+                    "there is no part `{part}`: {names}"
+                )))
+            }
+        })
+        .collect()
+}
+
+/// A number from 1 to 100 that follows `option`.
+fn count(option: &str, value: &str) -> Result<u8, Failure> {
+    match value.parse() {
+        Ok(count @ 1..=100) => Ok(count),
+        _ => Err(Failure::Usage(format!(
+            "`{option}` takes a number from 1 to 100, not `{value}`"
+        ))),
+    }
+}
+
+fn sweep(options: &Options) -> Result<(), Failure> {
+    let mut results = match &options.out {
+        Some(path) => Results::load(path)?,
+        None => Results::default(),
+    };
+    if !options.show {
+        let binary = binary(options)?;
+        if let Some(obstacle) = setup::live_obstacle() {
+            return Err(Failure::Failed(obstacle));
+        }
+        let conditions = Conditions::now();
+        if let Some(warning) = conditions.warning() {
+            eprintln!("warning: {warning}");
+        }
+        for row in plan::all().iter().filter(|row| options.wants(row)) {
+            let report = measure(row, options, &binary, &results)?;
+            results.keep(row.setting.to_string(), report, &conditions);
+            // After every row: an interrupted sweep loses no more than one.
+            if let Some(path) = &options.out {
+                results.save(path)?;
+            }
+        }
+    }
+    print!("{}", table::table(&results));
+    Ok(())
+}
+
+/// What is measured.
+fn binary(options: &Options) -> Result<PathBuf, Failure> {
+    match &options.binary {
+        Some(binary) => Ok(std::path::absolute(binary)
+            .map_err(|error| format!("cannot find {}: {error}", binary.display()))?),
+        None => {
+            exec::hand_over(cargo(["build", "--release", "--package", "groupcast"]))?;
+            Ok(exec::built("release", "groupcast"))
+        }
+    }
+}
+
+/// One row: `groupcast bench ring` with its arguments.
+fn measure(
+    row: &Row,
+    options: &Options,
+    binary: &std::path::Path,
+    results: &Results,
+) -> Result<Value, Failure> {
+    let half = match row.setting.rate {
+        Rate::Half => {
+            let most = row.setting.at_most();
+            let figure = results.figure(&most.to_string(), "/mbps_slowest");
+            figure.ok_or_else(|| {
+                format!("half of what is carried by `{most}`? Measure the part `none` first, into the same file")
+            })? / 2.0
+        }
+        Rate::Max | Rate::Mbps(_) => 0.0,
+    };
+    let mut bench = exec::command(binary, ["bench", "ring", "--json"]);
+    bench
+        .args(["--runs", &options.runs.to_string()])
+        .args(["--duration", &options.seconds.to_string()])
+        .args(row.setting.arguments(half))
+        .stderr(Stdio::inherit());
+    let line = exec::shown(&bench);
+    eprintln!("$ {line}");
+    let output = bench
+        .output()
+        .map_err(|error| format!("cannot run `{line}`: {error}"))?;
+    if !output.status.success() {
+        return Err(Failure::Failed(format!("`{line}`: {}", output.status)));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.lines().last().unwrap_or_default())
+        .map_err(|error| Failure::Failed(format!("`{line}` printed no JSON object: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, Failure> {
+        let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Options::parse(&args)
+    }
+
+    #[test]
+    fn options_choose_rows() {
+        let Ok(options) = parse("--only 1gbit,loss --runs 5 --duration 4 --out x.json") else {
+            panic!("these are options");
+        };
+        assert_eq!((options.runs, options.seconds), (5, 4));
+        let rows = plan::all();
+        let wanted: Vec<_> = rows.iter().filter(|row| options.wants(row)).collect();
+        assert_eq!(wanted.len(), 6 + 4);
+        let Ok(quick) = parse("--quick") else {
+            panic!("this is an option");
+        };
+        assert_eq!(quick.runs, 1);
+        assert!(rows.iter().any(|row| quick.wants(row)));
+        assert!(
+            !rows
+                .iter()
+                .any(|row| quick.wants(row) && row.setting.hosts > 3)
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_a_usage_error() {
+        for line in [
+            "--only",
+            "--only fast",
+            "--runs 0",
+            "--runs x",
+            "--hosts 3",
+            "--show",
+        ] {
+            assert!(matches!(parse(line), Err(Failure::Usage(_))), "{line}");
+        }
+    }
+}
