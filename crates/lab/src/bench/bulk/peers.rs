@@ -16,6 +16,14 @@ const SETTLE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// UFTP's control group and its data group.
 const UFTP: [&str; 2] = ["239.79.1.4", "239.79.1.5"];
+/// udpcast's options at both ends. Without a group of its own it meets at 224.0.0.1, which does not get through here.
+const UDPCAST: [&str; 5] = [
+    "--nokbd",
+    "--interface",
+    "eth0",
+    "--mcast-rdv-address",
+    "239.79.1.7",
+];
 /// NORM's group and port.
 const NORM: [&str; 2] = ["239.79.1.6", "7940"];
 /// The program that sends and receives a file with NORM's library.
@@ -72,14 +80,7 @@ pub(super) fn udpcast(course: &Course<'_>) -> Result<Attempt, BenchError> {
         .receivers()
         .map(|host| {
             let file = course.files.clear(host)?.join(name).display().to_string();
-            let args = [
-                "--nokbd",
-                "--nosync",
-                "--interface",
-                "eth0",
-                "--file",
-                &file,
-            ];
+            let args = UDPCAST.into_iter().chain(["--nosync", "--file", &file]);
             let command = course.command(host, "udp-receiver", args);
             Ok(course
                 .bed
@@ -89,9 +90,14 @@ pub(super) fn udpcast(course: &Course<'_>) -> Result<Attempt, BenchError> {
     thread::sleep(SETTLE);
     let source = course.files.source().display().to_string();
     let count = receivers.len().to_string();
-    let fixed = ["--nokbd", "--full-duplex", "--interface", "eth0"];
-    let own = ["--min-receivers", &count, "--file", &source];
-    let command = course.command(1, "udp-sender", fixed.into_iter().chain(own));
+    let own = [
+        "--full-duplex",
+        "--min-receivers",
+        &count,
+        "--file",
+        &source,
+    ];
+    let command = course.command(1, "udp-sender", UDPCAST.into_iter().chain(own));
     let (outcome, _) = course.race("udp-sender", command, name)?;
     for receiver in &mut receivers {
         // One that did not end by itself is ended when it is dropped.
