@@ -108,7 +108,11 @@ impl Protocol for Instance {
         self.get().report(each);
     }
 
+    /// The ring's to say: the token is for it alone, and whoever has bimodal groups is in the ring too.
     fn read_first(&self) -> SocketClass {
-        self.get().read_first()
+        match self {
+            Self::Ring(ring) => ring.read_first(),
+            Self::Bimodal(_) => SocketClass::Token,
+        }
     }
 }

@@ -20,7 +20,7 @@ use groupcast_core::{
     Event, Incarnation, MemberId, Node, NodeId, Ordered, Protocol as _, Rng, Service, SubmitError,
 };
 use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, InsecureSealer, Key};
-use groupcast_protocols::gossip::{Gossip, GossipConfig};
+use groupcast_protocols::gossip::{Gossip, GossipConfig, Variant};
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_protocols::windowed::{Windowed, WindowedConfig};
 use rustix::time::{ClockId, clock_gettime};
@@ -561,8 +561,9 @@ fn protocol(
     Ok(match options.carrier {
         Carrier::Pbcast => {
             let config = GossipConfig {
-                // 004 4.3.1: each gossips to two a round.
+                // 004 4.3.1: each gossips to two a round; the variants that multicast repairs come in its chapter 5.
                 sub_gsize: 2,
+                variant: Variant::Basic,
                 ..GossipConfig::lan()
             };
             Box::new(Gossip::new(config, local, rng, now).map_err(|error| failed(&error))?)

@@ -63,8 +63,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use groupcast_core::{
-    Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SubmitError, Time, Transmit,
-    TransmitBuf,
+    Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass, SubmitError, Time,
+    Transmit, TransmitBuf,
 };
 
 use self::buffering::Buffering;
@@ -278,6 +278,12 @@ impl Protocol for Gossip {
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// Data: a digest that is read before the messages that it names, because they lie unread in the other socket after a
+    /// pause, would have them all sent again.
+    fn read_first(&self) -> SocketClass {
+        SocketClass::Data
     }
 
     fn poll_timeout(&self) -> Option<Time> {
