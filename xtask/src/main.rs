@@ -34,6 +34,9 @@ Usage: cargo xtask TASK [OPTIONS]
     --quick              3 hosts, one run each       --only PART,...   only these parts
     --runs N (default 3) --duration S (default 2)    --binary FILE     measure this build
     --out FILE.json      keep results, add to those  --show            only print its table
+  bench --instructions [--keep]
+                       count instructions of deterministic work under callgrind, and compare them to
+                       the baseline, or write that anew
   fuzz [TARGET [--seconds N] [...]]
                        fuzz one target (default 60 s); without a target, name them
 

@@ -32,9 +32,27 @@ const BUILD: &[Tool] = &[Tool {
     package: "gcc",
 }];
 
-/// Installs what is missing, if this is root on a Debian; fails with the names of what still is.
+/// What counting instructions calls.
+const COUNTER: &[Tool] = &[Tool {
+    program: "valgrind",
+    package: "valgrind",
+}];
+
+/// Installs what tests need.
 pub(crate) fn install() -> Result<String, String> {
-    let missing = missing(BUILD.iter().chain(LIVE));
+    let tools: Vec<&Tool> = BUILD.iter().chain(LIVE).collect();
+    install_all(&tools)
+}
+
+/// Installs what counts instructions.
+pub(crate) fn install_counter() -> Result<String, String> {
+    let tools: Vec<&Tool> = COUNTER.iter().collect();
+    install_all(&tools)
+}
+
+/// Installs what is missing of `tools`, if this is root on a Debian; fails with the names of what still is.
+fn install_all(tools: &[&Tool]) -> Result<String, String> {
+    let missing = missing(tools.iter().copied());
     if missing.is_empty() {
         return Ok("nothing to install".into());
     }
@@ -50,7 +68,7 @@ pub(crate) fn install() -> Result<String, String> {
     let mut install = vec!["install", "-y", "-qq", "--no-install-recommends"];
     install.extend(&packages);
     apt(&install)?;
-    match self::missing(BUILD.iter().chain(LIVE)).as_slice() {
+    match self::missing(tools.iter().copied()).as_slice() {
         [] => Ok(format!("installed {list}")),
         still => Err(format!(
             "still missing after the installation: {}",

@@ -1,7 +1,10 @@
 //! `cargo xtask bench`: the measurements that docs/performance.md is made of. The measuring is `groupcast bench ring`'s;
 //! here is the sweep over its settings ([`plan`]), the results' file ([`results`]) and the table ([`table`]).
+//!
+//! `--instructions` counts instructions instead of time ([`instructions`]).
 
 mod conditions;
+mod instructions;
 mod plan;
 mod results;
 mod table;
@@ -38,7 +41,10 @@ struct Options {
 
 /// `cargo xtask bench …`
 pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
-    sweep(&Options::parse(args)?)
+    match args.first().map(String::as_str) {
+        Some("--instructions") => instructions::task(&args[1..]),
+        _ => sweep(&Options::parse(args)?),
+    }
 }
 
 impl Options {
@@ -188,6 +194,28 @@ fn measure(
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(text.lines().last().unwrap_or_default())
         .map_err(|error| Failure::Failed(format!("`{line}` printed no JSON object: {error}")))
+}
+
+/// Builds a measuring program of crates/lab/examples; where it is.
+fn build(name: &str) -> Result<PathBuf, Failure> {
+    let mut command = cargo(["build", "--release", "--package", "groupcast-lab"]);
+    command.args(["--example", name]);
+    command.args(["--message-format", "json-render-diagnostics"]);
+    let line = exec::shown(&command);
+    eprintln!("$ {line}");
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run `{line}`: {error}"))?;
+    if !output.status.success() {
+        return Err(Failure::Failed(format!("`{line}`: {}", output.status)));
+    }
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == name)
+        .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
+        .ok_or_else(|| Failure::Failed(format!("`{line}` named no program")))
 }
 
 #[cfg(test)]
