@@ -37,6 +37,8 @@ Usage: cargo xtask TASK [OPTIONS]
   bench --instructions [--keep]
                        count instructions of deterministic work under callgrind, and compare them to
                        the baseline, or write that anew
+  bench --peers [--hosts N] [--link L] [--runs N] [--duration S] [--out FILE] [--show]
+                       Corosync and JGroups beside the ring, on the same hosts
   fuzz [TARGET [--seconds N] [...]]
                        fuzz one target (default 60 s); without a target, name them
 

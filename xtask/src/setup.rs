@@ -38,6 +38,25 @@ const COUNTER: &[Tool] = &[Tool {
     package: "valgrind",
 }];
 
+/// What measuring other systems beside the ring calls: Corosync, and what JGroups needs.
+const PEERS: &[Tool] = &[
+    Tool {
+        program: "corosync",
+        package: "corosync",
+    },
+    Tool {
+        program: "javac",
+        package: "default-jdk-headless",
+    },
+    Tool {
+        program: "mvn",
+        package: "maven",
+    },
+];
+
+/// Corosync's clients need this file of a package without programs.
+const CPG_HEADER: (&str, &str) = ("/usr/include/corosync/cpg.h", "libcpg-dev");
+
 /// Installs what tests need.
 pub(crate) fn install() -> Result<String, String> {
     let tools: Vec<&Tool> = BUILD.iter().chain(LIVE).collect();
@@ -48,6 +67,17 @@ pub(crate) fn install() -> Result<String, String> {
 pub(crate) fn install_counter() -> Result<String, String> {
     let tools: Vec<&Tool> = COUNTER.iter().collect();
     install_all(&tools)
+}
+
+/// Installs the other systems of Debian's packages, and what those of other registries need.
+pub(crate) fn install_peers() -> Result<String, String> {
+    let tools: Vec<&Tool> = PEERS.iter().collect();
+    let installed = install_all(&tools)?;
+    let (header, package) = CPG_HEADER;
+    if !PathBuf::from(header).is_file() {
+        apt(&["install", "-y", "-qq", "--no-install-recommends", package])?;
+    }
+    Ok(installed)
 }
 
 /// Installs what is missing of `tools`, if this is root on a Debian; fails with the names of what still is.

@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: the measurements that docs/performance.md is made of. The measuring is `groupcast bench ring`'s;
 //! here is the sweep over its settings ([`plan`]), the results' file ([`results`]) and the table ([`table`]).
 //!
-//! `--instructions` counts instructions instead of time ([`instructions`]).
+//! `--instructions` counts instructions instead of time ([`instructions`]); `--peers` measures other systems beside the
+//! ring ([`peers`]).
 
 mod conditions;
 mod instructions;
+mod peers;
 mod plan;
 mod results;
 mod table;
@@ -43,6 +45,7 @@ struct Options {
 pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
     match args.first().map(String::as_str) {
         Some("--instructions") => instructions::task(&args[1..]),
+        Some("--peers") => peers::task(&args[1..]),
         _ => sweep(&Options::parse(args)?),
     }
 }
