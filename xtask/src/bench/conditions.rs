@@ -30,6 +30,18 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
+    /// Some, for tests of what is done with them.
+    #[cfg(test)]
+    pub(super) fn sample() -> Self {
+        Self {
+            commit: "abc".into(),
+            kernel: "6.18".into(),
+            cores: 2,
+            load: 0.0,
+            busy: 0.0,
+        }
+    }
+
     /// Those of now. Takes half a second.
     pub(super) fn now() -> Self {
         let git = |args: &[&str]| {

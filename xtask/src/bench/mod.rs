@@ -12,7 +12,6 @@ mod results;
 mod table;
 
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -63,10 +62,7 @@ impl Options {
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
-            let mut value = || {
-                args.next()
-                    .ok_or_else(|| Failure::Usage(format!("`{arg}` takes a value")))
-            };
+            let mut value = || value_of(arg, &mut args);
             match arg.as_str() {
                 "--only" => options.only = parts(value()?)?,
                 "--quick" => (options.quick, options.runs) = (true, 1),
@@ -112,6 +108,15 @@ fn parts(list: &str) -> Result<Vec<String>, Failure> {
             }
         })
         .collect()
+}
+
+/// What follows `option`.
+fn value_of<'a>(
+    option: &str,
+    args: &mut impl Iterator<Item = &'a String>,
+) -> Result<&'a String, Failure> {
+    args.next()
+        .ok_or_else(|| Failure::Usage(format!("`{option}` takes a value")))
 }
 
 /// A number from 1 to 100 that follows `option`.
@@ -184,17 +189,9 @@ fn measure(
     bench
         .args(["--runs", &options.runs.to_string()])
         .args(["--duration", &options.seconds.to_string()])
-        .args(row.setting.arguments(half))
-        .stderr(Stdio::inherit());
+        .args(row.setting.arguments(half));
     let line = exec::shown(&bench);
-    eprintln!("$ {line}");
-    let output = bench
-        .output()
-        .map_err(|error| format!("cannot run `{line}`: {error}"))?;
-    if !output.status.success() {
-        return Err(Failure::Failed(format!("`{line}`: {}", output.status)));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = exec::output(bench)?;
     serde_json::from_str(text.lines().last().unwrap_or_default())
         .map_err(|error| Failure::Failed(format!("`{line}` printed no JSON object: {error}")))
 }
@@ -205,15 +202,7 @@ fn build(name: &str) -> Result<PathBuf, Failure> {
     command.args(["--example", name]);
     command.args(["--message-format", "json-render-diagnostics"]);
     let line = exec::shown(&command);
-    eprintln!("$ {line}");
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("cannot run `{line}`: {error}"))?;
-    if !output.status.success() {
-        return Err(Failure::Failed(format!("`{line}`: {}", output.status)));
-    }
-    String::from_utf8_lossy(&output.stdout)
+    exec::output(command)?
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter(|message| message["target"]["name"] == name)

@@ -13,7 +13,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use super::conditions::Conditions;
-use super::{build, count};
+use super::{build, count, value_of};
 use crate::exec::{self, cargo};
 use crate::{Failure, setup};
 
@@ -63,10 +63,7 @@ impl Options {
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
-            let mut value = || {
-                args.next()
-                    .ok_or_else(|| Failure::Usage(format!("`{arg}` takes a value")))
-            };
+            let mut value = || value_of(arg, &mut args);
             match arg.as_str() {
                 "--hosts" => options.hosts = vec![count(arg, value()?)?.to_string()],
                 "--link" => options.links = vec![link(value()?)?],
@@ -136,20 +133,9 @@ fn measure(options: &Options, rows: &mut Vec<Value>) -> Result<(), Failure> {
 }
 
 /// The rows that the program prints.
-fn lines(
-    mut command: std::process::Command,
-    conditions: &Conditions,
-) -> Result<Vec<Value>, Failure> {
+fn lines(command: std::process::Command, conditions: &Conditions) -> Result<Vec<Value>, Failure> {
     let line = exec::shown(&command);
-    eprintln!("$ {line}");
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("cannot run `{line}`: {error}"))?;
-    if !output.status.success() {
-        return Err(Failure::Failed(format!("`{line}`: {}", output.status)));
-    }
-    String::from_utf8_lossy(&output.stdout)
+    exec::output(command)?
         .lines()
         .map(|text| {
             let mut row: Value = serde_json::from_str(text)

@@ -70,13 +70,7 @@ mod tests {
     #[test]
     fn results_come_back_from_their_file() {
         let path = std::env::temp_dir().join(format!("groupcast-results-{}", std::process::id()));
-        let conditions = Conditions {
-            commit: "abc".into(),
-            kernel: "6.18".into(),
-            cores: 2,
-            load: 0.0,
-            busy: 0.0,
-        };
+        let conditions = Conditions::sample();
         let mut results = match Results::load(&path) {
             Ok(results) => results,
             Err(_) => panic!("a file that is not there yet holds nothing"),

@@ -194,13 +194,7 @@ mod tests {
     use super::*;
 
     fn measured() -> Results {
-        let conditions = Conditions {
-            commit: "abc".into(),
-            kernel: "6.18".into(),
-            cores: 2,
-            load: 0.0,
-            busy: 0.0,
-        };
+        let conditions = Conditions::sample();
         let mut results = Results::default();
         for row in plan::all() {
             let mbps = if row.setting.service == "safe" {
