@@ -7,7 +7,7 @@ use groupcast_lab::Link;
 use groupcast_suite::live::cluster::{Cluster, judge_streams};
 use groupcast_suite::live::judge::{agree, beginning};
 use groupcast_suite::live::text::{messages, text};
-use groupcast_suite::live::{Outcome, live, until, verdict};
+use groupcast_suite::live::{Outcome, live, promised, until, verdict};
 
 const TEXT: usize = 5 * 1024 * 1024;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -75,8 +75,8 @@ fn the_publishers_own_daemon_dies() -> Outcome {
         // have a beginning of the text, and the same one.
         let streams = [subscriptions[1].stream()?, subscriptions[2].stream()?];
         let (second, third) = (("sub@host-2", &streams[0]), ("sub@host-3", &streams[1]));
-        let mut faults = agree(&[second, third]);
-        faults.extend(beginning(second, "pub", &published, 1));
+        promised(&agree(&[second, third]))?;
+        let mut faults = beginning(second, "pub", &published, 1);
         faults.extend(beginning(third, "pub", &published, 1));
         verdict(&faults)?;
         if streams[0].messages().count() != streams[1].messages().count() {

@@ -49,7 +49,11 @@ const RULES: &[Rule] = &[
         may_in_tests: &["groupcast-check", "groupcast-sim"],
     },
     rule("groupcast-check", &["groupcast-core"]),
-    rule("groupcast-session", &["groupcast-core"]),
+    Rule {
+        name: "groupcast-session",
+        may: &["groupcast-core"],
+        may_in_tests: &["groupcast-check"],
+    },
     rule("groupcast-net", &["groupcast-core"]),
     rule("groupcast-sim", &["groupcast-core", "groupcast-check"]),
     rule("groupcast-client", &["groupcast-core", "groupcast-session"]),

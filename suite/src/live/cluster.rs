@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::judge::{self, Subscriber};
 use super::stream::Stream;
-use super::{Outcome, until, verdict};
+use super::{BrokenPromise, Outcome, promised, until, verdict};
 
 /// Where the daemons' multicasts go.
 pub const MULTICAST: &str = "239.79.1.1:4809";
@@ -320,12 +320,12 @@ impl Cluster {
                 self.pass();
                 Ok(())
             }
-            Some(status) => Err(format!(
+            Some(status) => Err(BrokenPromise(format!(
                 "`groupcast check` of {} histories: {status}: {}{}",
                 histories.len(),
                 check.stdout()?,
                 check.stderr()?
-            )
+            ))
             .into()),
             None => Err("`groupcast check` runs after a minute".into()),
         }
@@ -413,7 +413,8 @@ pub fn judge_streams(
         .iter()
         .map(|(name, stream)| (*name, stream))
         .collect();
-    let mut faults = judge::agree(&subscribers);
+    promised(&judge::agree(&subscribers))?;
+    let mut faults = Vec::new();
     for name in stayed {
         let subscriber = subscribers
             .iter()

@@ -53,7 +53,7 @@ static STARVED: AtomicBool = AtomicBool::new(false);
 ///
 /// On a machine that keeps a daemon from running for long (it logs such gaps), the others may rightly exclude it, and a
 /// test that expects all members to stay says nothing: it is run again, at most twice. A failure without such a gap
-/// stands.
+/// stands, and so does a [`BrokenPromise`].
 pub fn live(test: impl Fn() -> Outcome) -> Outcome {
     const ATTEMPTS: usize = 3;
     if skipped() {
@@ -62,7 +62,7 @@ pub fn live(test: impl Fn() -> Outcome) -> Outcome {
     for _ in 1..ATTEMPTS {
         STARVED.store(false, Ordering::Relaxed);
         match test() {
-            Err(error) if STARVED.load(Ordering::Relaxed) => {
+            Err(error) if STARVED.load(Ordering::Relaxed) && !error.is::<BrokenPromise>() => {
                 eprintln!("again, because a daemon was kept from running: {error}");
             }
             outcome => return outcome,
@@ -90,11 +90,29 @@ pub fn until<T>(
     }
 }
 
-/// An error that lists all faults, if there are any.
-pub fn verdict(faults: &[judge::Fault]) -> Outcome {
-    if faults.is_empty() {
-        return Ok(());
+/// What no fault of the network and no lack of processors excuses: order, agreement, what histories are judged by.
+#[derive(Debug)]
+pub struct BrokenPromise(String);
+
+impl fmt::Display for BrokenPromise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
+}
+
+impl Error for BrokenPromise {}
+
+/// An error that lists all faults of a run in which everybody should have stayed, if there are any.
+pub fn verdict(faults: &[judge::Fault]) -> Outcome {
+    list(faults).map_or(Ok(()), |text| Err(text.into()))
+}
+
+/// A [`BrokenPromise`] that lists all faults, if there are any.
+pub fn promised(faults: &[judge::Fault]) -> Outcome {
+    list(faults).map_or(Ok(()), |text| Err(BrokenPromise(text).into()))
+}
+
+fn list(faults: &[judge::Fault]) -> Option<String> {
     let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    Err(format!("{} faults:\n{}", lines.len(), lines.join("\n")).into())
+    (!faults.is_empty()).then(|| format!("{} faults:\n{}", lines.len(), lines.join("\n")))
 }

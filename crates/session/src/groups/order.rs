@@ -26,12 +26,12 @@
 //! that was not known then, but whose state the next exchange brings. When an exchange is complete, the
 //! interrupted configurations before it are carried out first. They were never installed here: their messages are
 //! delivered, and their joins and leaves shown, as an extension of the transition before them, to which the daemons
-//! that came with us through that transition belong; a transitional view where each begins brackets what was missed
-//! before it. Daemons that go on together have held the same
-//! and got the same states, so they do the same; daemons that do not have other transitional daemons, hence other names
-//! of views. What a daemon said of itself while it was not known is in its next state, which it takes with its own held
-//! messages carried out. Messages of a daemon that was never known are left out: no subscriber here was ever in its
-//! component as far as views can tell.
+//! belong that came with us through that transition and all since; a transitional view where each begins brackets what
+//! was missed before it. Daemons that came all that way have held the same, got the same states and complete the
+//! exchange at the same place, so they do the same there; daemons that did not have other transitional daemons, hence
+//! other names of views. What a daemon said of itself while it was not known is in its next state, which it takes with
+//! its own held messages carried out. Messages of a daemon that was never known are left out: no subscriber here was
+//! ever in its component as far as views can tell.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -78,14 +78,10 @@ struct Exchange {
 struct Segment {
     config: ConfigId,
     members: Vec<MemberId>,
+    /// The daemons that go on together, once it is closed.
+    together: Option<Vec<MemberId>>,
     states: BTreeMap<MemberId, Roster>,
-    held: VecDeque<Held>,
-}
-
-#[derive(Debug)]
-enum Held {
-    Delivery(Delivery),
-    Transition(Vec<MemberId>),
+    held: VecDeque<Delivery>,
 }
 
 impl Order {
@@ -145,7 +141,7 @@ impl Exchange {
         }
         if !(self.shed && Envelope::is_data(&delivery.payload)) {
             self.bytes += delivery.payload.len() + HELD_OVERHEAD;
-            segment.held.push_back(Held::Delivery(delivery));
+            segment.held.push_back(delivery);
         }
         false
     }
@@ -155,20 +151,16 @@ impl Exchange {
         self.shed = true;
         self.bytes = 0;
         for segment in &mut self.segments {
-            segment.held.retain(|held| match held {
-                Held::Delivery(delivery) => !Envelope::is_data(&delivery.payload),
-                Held::Transition(_) => true,
-            });
+            segment
+                .held
+                .retain(|delivery| !Envelope::is_data(&delivery.payload));
         }
     }
 
     /// Held deliveries of one daemon.
     fn held_of(&self, daemon: MemberId) -> impl Iterator<Item = &Delivery> {
         let held = self.segments.iter().flat_map(|segment| &segment.held);
-        held.filter_map(move |held| match held {
-            Held::Delivery(delivery) if delivery.id.sender == daemon => Some(delivery),
-            _ => None,
-        })
+        held.filter(move |delivery| delivery.id.sender == daemon)
     }
 }
 
@@ -214,7 +206,7 @@ impl Engine {
             Phase::Steady => self.apply_transition(now, closes, members),
             Phase::Exchanging(exchange) => {
                 if let Some(segment) = exchange.segments.last_mut() {
-                    segment.held.push_back(Held::Transition(members));
+                    segment.together = Some(members);
                 }
             }
             Phase::Starting | Phase::Stopped => {}
@@ -230,7 +222,10 @@ impl Engine {
             Phase::Exchanging(exchange) => exchange,
             _ => Exchange::default(),
         };
-        if let Some(segment) = exchange.segments.last() {
+        if let Some(segment) = exchange.segments.last_mut() {
+            segment
+                .together
+                .get_or_insert_with(|| both(&segment.members, &config.members));
             self.fact(Fact::Interrupted {
                 config: segment.config,
                 states: segment.states.len(),
@@ -245,6 +240,7 @@ impl Engine {
         exchange.segments.push(Segment {
             config: config.id,
             members: config.members.clone(),
+            together: None,
             states: BTreeMap::new(),
             held: VecDeque::new(),
         });
@@ -258,9 +254,8 @@ impl Engine {
             && !self.table.is_transitional()
             && let Some(current) = self.order.current.take()
         {
-            let mut members = current.members;
-            members.retain(|member| next.members.contains(member));
-            self.apply_transition(now, current.id, members);
+            let together = both(&current.members, &next.members);
+            self.apply_transition(now, current.id, together);
         }
     }
 
@@ -294,10 +289,16 @@ impl Engine {
         }
         let mut segments = exchange.segments;
         let last = segments.pop();
+        for together in segments
+            .iter_mut()
+            .filter_map(|segment| segment.together.take())
+        {
+            self.table.narrow(together);
+        }
         for segment in segments {
             // A gap before its first message is bracketed, too.
             self.show_all(now, (segment.config, 0));
-            self.replay(now, segment.config, segment.held);
+            self.replay(now, segment.held);
         }
         let Some(segment) = last else {
             return;
@@ -311,15 +312,16 @@ impl Engine {
             groups: self.table.memberships().count(),
         });
         self.show_all(now, (segment.config, place.seq));
-        self.replay(now, segment.config, segment.held);
+        self.replay(now, segment.held);
+        // Another may have had the last state before it heard of the end.
+        if let Some(together) = segment.together {
+            self.apply_transition(now, segment.config, together);
+        }
     }
 
-    fn replay(&mut self, now: Time, config: ConfigId, held: VecDeque<Held>) {
-        for held in held {
-            match held {
-                Held::Delivery(delivery) => self.apply(now, &delivery),
-                Held::Transition(members) => self.apply_transition(now, config, members),
-            }
+    fn replay(&mut self, now: Time, held: VecDeque<Delivery>) {
+        for delivery in held {
+            self.apply(now, &delivery);
         }
     }
 
@@ -349,4 +351,10 @@ impl Engine {
             self.disconnect(now, id, Disconnect::Overload, text.clone());
         }
     }
+}
+
+/// Who is in both.
+fn both(some: &[MemberId], others: &[MemberId]) -> Vec<MemberId> {
+    let some = some.iter().copied();
+    some.filter(|member| others.contains(member)).collect()
 }

@@ -15,7 +15,8 @@ pub mod client;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use groupcast_core::trace::Observation;
+use groupcast_check::Checker;
+use groupcast_core::trace::{Observation, digest};
 use groupcast_core::{
     ConfigId, Configuration, ConfigurationKind, Delivery, Event, Incarnation, MemberId, MessageId,
     NodeId, Place, Rng, Service, SubmitError, Time,
@@ -42,7 +43,6 @@ pub struct Daemon {
     pub clients: BTreeMap<ClientId, TestClient>,
     /// Regular configurations that were delivered.
     pub configs: Vec<ConfigId>,
-    pub observations: Vec<Observation>,
     pub facts: Vec<Fact>,
 }
 
@@ -62,6 +62,8 @@ pub struct World {
     config: EngineConfig,
     /// Histories of clients whose daemon is no more.
     pub past: Vec<(MemberId, TestClient)>,
+    /// Judges the histories of the daemons.
+    pub checker: Checker,
 }
 
 impl World {
@@ -80,6 +82,7 @@ impl World {
             lives: 0,
             config,
             past: Vec::new(),
+            checker: Checker::new(),
         };
         for host in 1..=hosts {
             world.start(host);
@@ -105,10 +108,10 @@ impl World {
             inbox: VecDeque::new(),
             clients: BTreeMap::new(),
             configs: Vec::new(),
-            observations: Vec::new(),
             facts: Vec::new(),
         };
         self.daemons.insert(member, daemon);
+        self.checker.observe(member, &Observation::Start);
         member
     }
 
@@ -117,6 +120,7 @@ impl World {
         let Some(daemon) = self.daemons.remove(&member) else {
             return;
         };
+        self.checker.observe(member, &Observation::Crash);
         let clients = daemon.clients.into_values();
         self.past.extend(clients.map(|client| (member, client)));
     }
@@ -349,7 +353,7 @@ impl World {
     /// Delivers the next event of `member`; whether there was one.
     pub fn deliver(&mut self, member: MemberId) -> bool {
         let now = self.now;
-        let daemon = self.daemon(member);
+        let daemon = self.daemons.get_mut(&member).expect("the daemon runs");
         let Some(event) = daemon.inbox.pop_front() else {
             return false;
         };
@@ -357,6 +361,9 @@ impl World {
             && config.kind == ConfigurationKind::Regular
         {
             daemon.configs.push(config.id);
+        }
+        if let Some(observation) = Observation::of(&event) {
+            self.checker.observe(member, &observation);
         }
         daemon.engine.handle_event(now, event);
         self.settle(member);
@@ -384,6 +391,7 @@ impl World {
         let Some(daemon) = self.daemons.get_mut(&member) else {
             return;
         };
+        let checker = &mut self.checker;
         let (queue, submitted, was_full) = (
             &mut daemon.queue,
             &mut daemon.submitted,
@@ -399,6 +407,12 @@ impl World {
                 sender: member,
                 number: *submitted,
             };
+            let submission = Observation::Submit {
+                id,
+                service,
+                digest: digest(&payload),
+            };
+            checker.observe(member, &submission);
             queue.push_back((id, service, payload));
             Ok(id)
         });
@@ -425,7 +439,7 @@ impl World {
             daemon.clients.get_mut(&id).expect("it connected").open = false;
         }
         while let Some(observation) = daemon.engine.poll_observation() {
-            daemon.observations.push(observation);
+            self.checker.observe(member, &observation);
         }
         while let Some(fact) = daemon.engine.poll_fact() {
             daemon.facts.push(fact);
