@@ -3,6 +3,8 @@
 //! Which protocol it is and what its events mean is left to [`library`](super::library), [`gossip`](super::gossip) and
 //! whoever else measures without a daemon.
 
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::Duration;
 
 use groupcast_core::node::{AdmissionConfig, NodeConfig};
@@ -10,8 +12,8 @@ use groupcast_core::seal::Sealer;
 use groupcast_core::{Event, MemberId, Node, Protocol, Rng};
 use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, InsecureSealer, Key};
 
-use super::BenchError;
-use super::clock::{self, Instant};
+use super::clock::{self, Instant, Window};
+use super::{BenchError, await_window};
 
 /// What was tried when a member could not be set up.
 const START: &str = "start a member";
@@ -39,6 +41,16 @@ pub(super) fn open<P: Protocol>(
 /// For `map_err`: a member could not be set up.
 pub(super) fn failed(error: impl std::fmt::Display) -> BenchError {
     BenchError::client(START, error)
+}
+
+/// The window, once it is known: whoever waits for it must keep the ring going.
+pub(super) fn window_in_time() -> Receiver<Result<Window, BenchError>> {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        // A member that has failed meanwhile does not want to know.
+        let _ = tell.send(await_window());
+    });
+    told
 }
 
 /// Whoever drives an endpoint, and takes what comes of it.

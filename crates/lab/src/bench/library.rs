@@ -6,8 +6,7 @@
 use std::net::SocketAddrV4;
 use std::num::NonZeroU64;
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::thread;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,11 +22,11 @@ use serde::{Deserialize, Serialize};
 
 use super::clients::{JOINING, Schedule};
 use super::clock::{self, Instant, Window};
-use super::endpoint::{self, Driver, failed};
+use super::endpoint::{self, Driver, failed, window_in_time};
 use super::ring::{Method, Spinning, Windows};
 use super::stamp::Stamp;
 use super::tally::Tally;
-use super::{BenchError, Said, await_window, say};
+use super::{BenchError, Said, say};
 
 const RING: Channel = Channel(1);
 /// Payload bytes that wait for the token when the ring sets the pace: the two largest visits.
@@ -138,16 +137,6 @@ impl Member {
             ..lan
         }
     }
-}
-
-/// The window, once it is known: whoever waits for it must keep the ring going.
-fn window_in_time() -> Receiver<Result<Window, BenchError>> {
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || {
-        // A member that has failed meanwhile does not want to know.
-        let _ = tell.send(await_window());
-    });
-    told
 }
 
 /// The member at work.
