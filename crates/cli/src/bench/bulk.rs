@@ -31,6 +31,21 @@ pub(super) struct Bulk {
     /// groupcast's protocol, as `groupcast send` takes it
     #[arg(long, value_name = "P", default_value = "auto", value_parser = ["auto", "ack", "nak", "ring", "tree"])]
     protocol: String,
+    /// Packets that may be under way, as `groupcast send` takes it; so are the next four
+    #[arg(long, value_name = "PACKETS")]
+    window: Option<u32>,
+    /// Bytes of a packet
+    #[arg(long, value_name = "BYTES")]
+    packet: Option<usize>,
+    /// With nak: packets from one that everybody acknowledges to the next
+    #[arg(long, value_name = "PACKETS")]
+    poll: Option<u32>,
+    /// With tree: receivers in a chain
+    #[arg(long, value_name = "N")]
+    height: Option<u32>,
+    /// Megabits a second, auto, or window (no limit but the window)
+    #[arg(long, value_name = "MBPS|auto|window")]
+    rate: Option<String>,
     /// Beside whom, or none. tcp is built in; the others are Debian packages, which are named if they are missing
     #[arg(
         long,
@@ -81,10 +96,26 @@ impl Bulk {
             link: self.link,
             encrypt: self.encrypt == Switch::On,
             protocol: self.protocol.clone(),
+            settings: self.settings(),
             peers: self.peers.iter().filter_map(peer).collect(),
             runs: usize::from(self.runs),
             limit: Duration::from_secs(self.limit.into()),
         };
         bulk::run(&options, executable)
+    }
+
+    /// What `send` is told beside the protocol; it says itself what it does not take.
+    fn settings(&self) -> Vec<String> {
+        let options = [
+            ("--window", self.window.map(|packets| packets.to_string())),
+            ("--packet", self.packet.map(|bytes| bytes.to_string())),
+            ("--poll", self.poll.map(|packets| packets.to_string())),
+            ("--height", self.height.map(|count| count.to_string())),
+            ("--rate", self.rate.clone()),
+        ];
+        let set = options
+            .into_iter()
+            .filter_map(|(name, value)| Some([name.to_owned(), value?]));
+        set.flatten().collect()
     }
 }

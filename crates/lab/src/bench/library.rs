@@ -6,28 +6,27 @@
 use std::net::SocketAddrV4;
 use std::num::NonZeroU64;
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::thread;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
-use groupcast_core::seal::Sealer;
+use groupcast_core::node::Channel;
 use groupcast_core::{
-    Configuration, ConfigurationKind, Event, Incarnation, MemberId, Node, NodeId, Ordered as _,
-    Rng, Service, SubmitError,
+    Configuration, ConfigurationKind, Event, Incarnation, MemberId, NodeId, Ordered as _, Rng,
+    Service, SubmitError,
 };
-use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, InsecureSealer, Key, random_u64};
+use groupcast_net::{Endpoint, EndpointConfig, Key, random_u64};
 use groupcast_protocols::ring::{Ring, RingConfig, TokenPriority};
 use rustix::thread::set_current_timer_slack;
 use serde::{Deserialize, Serialize};
 
 use super::clients::{JOINING, Schedule};
 use super::clock::{self, Instant, Window};
+use super::endpoint::{self, Driver, failed, window_in_time};
 use super::ring::{Method, Spinning, Windows};
 use super::stamp::Stamp;
 use super::tally::Tally;
-use super::{BenchError, Said, await_window, say};
+use super::{BenchError, Said, say};
 
 const RING: Channel = Channel(1);
 /// Payload bytes that wait for the token when the ring sets the pace: the two largest visits.
@@ -92,34 +91,21 @@ impl Member {
 
     /// The endpoint with the ring on it.
     fn open(&self) -> Result<Endpoint<Ring>, BenchError> {
-        let failed = |error: &dyn std::fmt::Display| BenchError::client("start a member", error);
-        let seed = random_u64().map_err(|error| failed(&error))?;
+        let seed = random_u64().map_err(failed)?;
         let rng = Rng::new(seed);
         let local = MemberId {
             node: NodeId::from_name(&format!("host-{}", self.host)),
             incarnation: Incarnation(rng.fork("incarnation").next_u64()),
         };
-        let sealer: Box<dyn Sealer> = match &self.key {
-            Some(path) => {
-                let key = Key::load(Path::new(path)).map_err(|error| failed(&error))?;
-                Box::new(AesGcmSealer::new(&key, local.incarnation))
-            }
-            None => Box::new(InsecureSealer),
-        };
+        let key = self.key.as_ref().map(|path| Key::load(Path::new(path)));
+        let key = key.transpose().map_err(failed)?;
         let config = EndpointConfig {
             spin: self.spin.setting(),
             ..EndpointConfig::multicast(self.listen, self.multicast)
         };
-        let node = NodeConfig {
-            local,
-            reach: config.reach(),
-            admission: AdmissionConfig::default(),
-        };
-        let node = Node::new(node, sealer, &rng.fork("node"));
-        let mut endpoint = Endpoint::open(config, node).map_err(|error| failed(&error))?;
+        let mut endpoint = endpoint::open(local, config, key.as_ref(), &rng.fork("node"))?;
         let settings = self.settings(&endpoint);
-        let ring = Ring::new(settings, local, rng.fork("ring"), endpoint.now())
-            .map_err(|error| failed(&error))?;
+        let ring = Ring::new(settings, local, rng.fork("ring"), endpoint.now()).map_err(failed)?;
         endpoint.node_mut().open(RING, ring);
         Ok(endpoint)
     }
@@ -151,16 +137,6 @@ impl Member {
             ..lan
         }
     }
-}
-
-/// The window, once it is known: whoever waits for it must keep the ring going.
-fn window_in_time() -> Receiver<Result<Window, BenchError>> {
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || {
-        // A member that has failed meanwhile does not want to know.
-        let _ = tell.send(await_window());
-    });
-    told
 }
 
 /// The member at work.
@@ -264,18 +240,30 @@ impl Actor {
             .expect("opened with the endpoint")
     }
 
-    /// One turn of the endpoint, and what came of it.
-    fn turn(&mut self, patience: Duration) -> Result<(), BenchError> {
-        let mut ready = Vec::new();
-        self.endpoint
-            .turn(Some(patience), &mut ready)
-            .map_err(BenchError::io("drive the ring"))?;
-        let now = clock::now();
-        while let Some((_, event)) = self.endpoint.node_mut().poll_event() {
-            self.take(now, event)?;
+    /// A ring that lost its token and formed anew, with all its members, has only been slow.
+    fn regard(&mut self, now: Instant, configuration: &Configuration) -> Result<(), BenchError> {
+        if configuration.kind == ConfigurationKind::Transitional {
+            return Ok(());
         }
-        while self.endpoint.node_mut().poll_transition().is_some() {}
+        let members = configuration.members.len();
+        if members >= self.members {
+            self.tally.reformations += u64::from(self.complete);
+            self.complete = true;
+        } else if self.complete && now < self.window.until {
+            return Err(BenchError::client(
+                "stay in the ring",
+                format!("{members} of {} members are left", self.members),
+            ));
+        }
         Ok(())
+    }
+}
+
+impl Driver for Actor {
+    type Protocol = Ring;
+
+    fn endpoint(&mut self) -> &mut Endpoint<Ring> {
+        &mut self.endpoint
     }
 
     fn take(&mut self, now: Instant, event: Event) -> Result<(), BenchError> {
@@ -296,24 +284,6 @@ impl Actor {
                 ));
             }
             _ => {}
-        }
-        Ok(())
-    }
-
-    /// A ring that lost its token and formed anew, with all its members, has only been slow.
-    fn regard(&mut self, now: Instant, configuration: &Configuration) -> Result<(), BenchError> {
-        if configuration.kind == ConfigurationKind::Transitional {
-            return Ok(());
-        }
-        let members = configuration.members.len();
-        if members >= self.members {
-            self.tally.reformations += u64::from(self.complete);
-            self.complete = true;
-        } else if self.complete && now < self.window.until {
-            return Err(BenchError::client(
-                "stay in the ring",
-                format!("{members} of {} members are left", self.members),
-            ));
         }
         Ok(())
     }

@@ -7,13 +7,16 @@
 //! - [`raw`]: the raw multicast limit; [`ping`]: a round trip without any protocol.
 //! - [`gossip`]: `groupcast bench gossip`, the one that needs no test bed: all members are in one process.
 //! - [`ring`]: `groupcast bench ring`; `parts` starts its processes, [`clients`] and [`library`] are what they do,
-//!   [`tally`] and [`order`] what they note, [`report`] the result.
+//!   [`tally`] and [`order`] what they note, [`report`] the result. `endpoint` is what members without a daemon drive.
 //! - [`bulk`]: `groupcast bench bulk`, files to many receivers beside others who carry them.
+//! - [`lan`]: messages to many receivers as 001 measures them, for the lab.
 
 pub mod bulk;
 pub mod clients;
 pub mod clock;
+mod endpoint;
 pub mod gossip;
+pub mod lan;
 pub mod library;
 pub mod order;
 mod parts;

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bulk::tcp;
 use super::clients::{Publish, Subscribe};
+use super::lan::member::Member as LanMember;
+use super::lan::tcp::Unicast;
 use super::library::Member;
 use super::{BenchError, ping, raw};
 use crate::calibrate::probe::Probe;
@@ -33,6 +35,10 @@ pub enum Assignment {
     TcpSend(tcp::Send),
     /// Receive a file by TCP.
     TcpReceive(tcp::Receive),
+    /// Send messages to many, or receive them, by one of 001's protocols.
+    LanMember(LanMember),
+    /// The same by TCP.
+    LanTcp(Unicast),
 }
 
 /// Does what `assignment` (JSON) says. The result goes to standard output.
@@ -47,5 +53,7 @@ pub fn work(assignment: &str) -> Result<(), BenchError> {
         Assignment::Probe(part) => part.run(),
         Assignment::TcpSend(part) => part.run(),
         Assignment::TcpReceive(part) => part.run(),
+        Assignment::LanMember(part) => part.run(),
+        Assignment::LanTcp(part) => part.run(),
     }
 }

@@ -101,7 +101,9 @@ impl Course<'_> {
         let outcome = match ended {
             None => {
                 sender.kill().map_err(BenchError::io("end a sender"))?;
-                Outcome::fails(format!("not done after {} s", self.limit.as_secs()))
+                let standing = self.files.standing(self.receivers(), name)?;
+                let limit = self.limit.as_secs();
+                Outcome::fails(format!("did not finish in {limit} s: {standing}"))
             }
             Some(status) if !status.success() => {
                 let output = format!(
@@ -110,7 +112,9 @@ impl Course<'_> {
                     sender.stderr().unwrap_or_default()
                 );
                 let last = output.lines().rfind(|line| !line.trim().is_empty());
-                Outcome::fails(format!("{status}: {}", last.unwrap_or_default().trim()))
+                let last = last.unwrap_or_default().trim();
+                let standing = self.files.standing(self.receivers(), name)?;
+                Outcome::fails(format!("{status}: {last}; {standing}"))
             }
             Some(_) => match self.files.differs(self.receivers(), name)? {
                 None => Outcome::Complete { seconds },

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read as _, Write as _};
 use std::ops::RangeInclusive;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use groupcast_core::Rng;
@@ -121,6 +122,40 @@ impl Files {
         Ok(None)
     }
 
+    /// What those `hosts` have by now whose sender did not bring it to an end, in words: how many have the file `name` as
+    /// it was sent, and how much of it lies at the others, under whatever name.
+    pub(super) fn standing(
+        &self,
+        hosts: RangeInclusive<usize>,
+        name: &str,
+    ) -> Result<String, BenchError> {
+        let failed = BenchError::io("look at what arrived");
+        let count = hosts.clone().count();
+        let look = || -> io::Result<Vec<f64>> {
+            let mut shares = Vec::new();
+            for host in hosts {
+                let directory = self.directory(host);
+                let place = directory.join(name);
+                let is_whole = fs::metadata(&place).is_ok_and(|found| found.len() == self.size);
+                if !is_whole || !self.is_same(&place)? {
+                    shares.push(occupied(&directory)? as f64 * 100.0 / self.size as f64);
+                }
+            }
+            Ok(shares)
+        };
+        let shares = look().map_err(failed)?;
+        let whole = format!(
+            "{} of {count} receivers have the file",
+            count - shares.len()
+        );
+        let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = shares.iter().copied().fold(0.0, f64::max);
+        Ok(match shares.len() {
+            0 => whole,
+            _ => format!("{whole}, the others {least:.0} to {most:.0} % of it"),
+        })
+    }
+
     fn is_same(&self, path: &Path) -> io::Result<bool> {
         let (mut sent, mut arrived) = (File::open(&self.source)?, File::open(path)?);
         let (mut expected, mut found) = (vec![0; BLOCK], vec![0; BLOCK]);
@@ -143,6 +178,25 @@ impl Drop for Files {
         // Nothing can be reported from here.
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Bytes that the files in `directory` and below it take: holes are not counted.
+fn occupied(directory: &Path) -> io::Result<u64> {
+    /// What `stat` counts in (stat(2)).
+    const UNIT: u64 = 512;
+    let mut sum = 0;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        // One that its receiver has renamed or removed meanwhile does not count.
+        let Ok(found) = entry.metadata() else {
+            continue;
+        };
+        sum += match found.is_dir() {
+            true => occupied(&entry.path())?,
+            false => found.blocks() * UNIT,
+        };
+    }
+    Ok(sum)
 }
 
 /// Bytes that are free in `directory`.
@@ -176,6 +230,14 @@ mod tests {
         assert_eq!(problem(&files).map(|(_, differs)| differs), Some(true));
         fs::write(&place, &bytes[..7]).unwrap();
         assert_eq!(problem(&files).map(|(_, differs)| differs), Some(true));
+        let standing = files.standing(2..=2, "x").unwrap();
+        assert_eq!(
+            standing,
+            "0 of 1 receivers have the file, the others 0 to 0 % of it"
+        );
+        fs::copy(files.source(), &place).unwrap();
+        let standing = files.standing(2..=2, "x").unwrap();
+        assert_eq!(standing, "1 of 1 receivers have the file");
         let folder = files.folder.clone();
         drop(files);
         assert!(!folder.exists());

@@ -74,6 +74,8 @@ pub struct BulkOptions {
     pub encrypt: bool,
     /// The protocol, by the word that `send --protocol` takes.
     pub protocol: String,
+    /// Further options of `send` with their values, such as `--window` and `25`.
+    pub settings: Vec<String>,
     /// Beside whom.
     pub peers: Vec<Peer>,
     /// How often; medians count.

@@ -67,7 +67,8 @@ impl<'a> Own<'a> {
         let args = ["send", &source, "--json", "--group", GROUP, "--name", "h1"];
         let whom = ["--interface", &address, "--receivers", &count];
         let how = ["--protocol", &self.options.protocol];
-        let args = args.into_iter().chain(whom).chain(how);
+        let settings = self.options.settings.iter().map(String::as_str);
+        let args = args.into_iter().chain(whom).chain(how).chain(settings);
         let command = course.command(1, course.executable, args.chain(secret));
         let (outcome, sender) = course.race("send", command, course.files.name())?;
         for receiver in &mut receivers {

@@ -24,6 +24,8 @@ pub struct Conditions {
     pub encrypt: bool,
     /// groupcast's protocol.
     pub protocol: String,
+    /// What was set of it, as `send` takes it; empty: nothing.
+    pub settings: String,
     /// How often each contestant tried.
     pub runs: usize,
     /// After how many seconds an attempt has failed.
@@ -41,6 +43,7 @@ impl From<&BulkOptions> for Conditions {
             link: options.link.name().to_owned(),
             encrypt: options.encrypt,
             protocol: options.protocol.clone(),
+            settings: options.settings.join(" "),
             runs: options.runs,
             limit_s: options.limit.as_secs(),
             cores: available_parallelism().map_or(1, usize::from),
@@ -197,6 +200,7 @@ impl fmt::Display for BulkReport {
             link,
             encrypt,
             protocol,
+            settings,
             runs,
             limit_s,
             cores,
@@ -207,13 +211,14 @@ impl fmt::Display for BulkReport {
             "all in clear"
         };
         let mb = *size as f64 / 1e6;
+        let gap = if settings.is_empty() { "" } else { " " };
         writeln!(
             f,
             "{mb:.1} MB from one host to {receivers}, {loss_percent} % lost at each; link {link}, {sealed}"
         )?;
         writeln!(
             f,
-            "protocol {protocol}, medians of {runs} runs of at most {limit_s} s, {cores} cores for all of it\n"
+            "protocol {protocol}{gap}{settings}, medians of {runs} runs of at most {limit_s} s, {cores} cores for all of it\n"
         )?;
         writeln!(f, "{:<18}{:>8}    of raw", "", "time")?;
         writeln!(
@@ -288,6 +293,7 @@ mod tests {
                 link: "none".into(),
                 encrypt: true,
                 protocol: "auto".into(),
+                settings: String::new(),
                 runs: 1,
                 limit_s: 60,
                 cores: 2,

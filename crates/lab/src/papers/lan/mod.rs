@@ -1,10 +1,10 @@
 //! 001: ACK, NAK with polling, ring and tree over switched Ethernet (Table 1–3, Fig. 8–21).
 //!
-//! A figure is a list of points, each measured on the simulator, and a judge. The time of a message is from its offer
-//! until the sender knows that every receiver has it, buffer reservation included (001 section 4).
+//! A figure is a list of points, each measured on the simulator or on namespaces, and a judge. The time of a message is
+//! from its offer until the sender knows that every receiver has it, buffer reservation included (001 section 4).
 //!
 //! - `setup`: systems, their parameters, and what 001 does not print.
-//! - `sim`: one point on the simulator.
+//! - `sim`, `net`: one point on the simulator, and on namespaces of this machine.
 //! - `compare`: raw UDP and TCP, which 001 compares its protocols with.
 //! - `points`: what can be said of many points.
 //! - `judge`: what each figure concluded, as arithmetic.
@@ -24,6 +24,7 @@
 mod compare;
 mod draw;
 mod judge;
+mod net;
 mod plan;
 mod points;
 mod setup;
@@ -38,6 +39,7 @@ use super::{Context, Data, Host, Plot, Reproduction, RunError, Verdict};
 /// One of 001's figures or tables.
 pub struct Figure {
     title: &'static str,
+    hosts: &'static [Host],
     /// What is measured.
     plan: fn(quick: bool) -> Vec<Setting>,
     /// What is measured beside it with the first seed, and how it is judged.
@@ -52,7 +54,7 @@ struct Search {
     judge: fn(&Points, &mut Verdict),
 }
 
-/// A figure without a search.
+/// A figure without a search, on the simulator and on namespaces.
 const fn figure(
     title: &'static str,
     plan: fn(bool) -> Vec<Setting>,
@@ -61,6 +63,7 @@ const fn figure(
 ) -> Figure {
     Figure {
         title,
+        hosts: &[Host::Sim, Host::Net],
         plan,
         search: None,
         judge,
@@ -92,13 +95,16 @@ pub const FIG8: Figure = figure(
     |points| draw::by_receivers(points, |key| key.system.clone()),
 );
 
-/// ACK beside raw UDP.
-pub const FIG9: Figure = figure(
-    "ACK, ACK without the copy, and raw UDP",
-    plan::fig9,
-    judge::fig9,
-    draw::overhead,
-);
+/// ACK beside raw UDP; nobody can leave the copy out of real sockets.
+pub const FIG9: Figure = Figure {
+    hosts: &[Host::Sim],
+    ..figure(
+        "ACK, ACK without the copy, and raw UDP",
+        plan::fig9,
+        judge::fig9,
+        draw::overhead,
+    )
+};
 
 /// ACK: packets and windows.
 pub const FIG10: Figure = figure(
@@ -204,7 +210,7 @@ impl Reproduction for Figure {
     }
 
     fn hosts(&self) -> &'static [Host] {
-        &[Host::Sim]
+        self.hosts
     }
 
     fn seeds(&self) -> Range<u64> {
@@ -212,33 +218,31 @@ impl Reproduction for Figure {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Data, RunError> {
-        let quick = context.options().quick;
+        let plan = (self.plan)(context.options().quick);
         let mut data = Data::new();
-        conditions(&mut data);
-        data.push(sim::run(
-            context,
-            POINTS,
-            &(self.plan)(quick),
-            context.seeds(),
-        )?);
-        let first = context.seeds().start;
-        let seeds = first..first + 1;
-        if let Some(search) = &self.search {
-            let plan = (search.plan)(quick);
-            data.push(sim::run(context, SEARCH, &plan, seeds.clone())?);
+        match context.options().host {
+            Host::Net => {
+                let table = net::run(context, &plan, &mut data)?;
+                data.push(table);
+            }
+            Host::Sim | Host::Calc => self.simulate(context, &plan, &mut data)?,
         }
-        let open = context.choose(plan::open((self.plan)(true)), Vec::new());
-        data.push(sim::run(context, SWEEP, &open, seeds)?);
         Ok(data)
     }
 
     fn judge(&self, data: &Data) -> Verdict {
         let mut verdict = Verdict::new();
         (self.judge)(&Points::read(data, POINTS), &mut verdict);
-        if let Some(search) = &self.search {
+        if let Some(search) = &self.search
+            // Namespaces measure what 001 measured; a search there would take hours.
+            && !net::is_of(data)
+        {
             (search.judge)(&Points::read(data, SEARCH), &mut verdict);
         }
         self.remark(&Points::read(data, SWEEP), &mut verdict);
+        if let Some(remark) = net::remark(data) {
+            verdict.note(remark);
+        }
         verdict
     }
 
@@ -248,6 +252,26 @@ impl Reproduction for Figure {
 }
 
 impl Figure {
+    /// Measures `plan`, a search and the sweep on the simulator.
+    fn simulate(
+        &self,
+        context: &Context<'_>,
+        plan: &[Setting],
+        data: &mut Data,
+    ) -> Result<(), RunError> {
+        conditions(data);
+        data.push(sim::run(context, POINTS, plan, context.seeds())?);
+        let first = context.seeds().start;
+        let seeds = first..first + 1;
+        if let Some(search) = &self.search {
+            let plan = (search.plan)(context.options().quick);
+            data.push(sim::run(context, SEARCH, &plan, seeds.clone())?);
+        }
+        let open = context.choose(plan::open((self.plan)(true)), Vec::new());
+        data.push(sim::run(context, SWEEP, &open, seeds)?);
+        Ok(())
+    }
+
     /// Says what the verdict would be with other values of what 001 leaves open; it decides nothing.
     fn remark(&self, points: &Points, verdict: &mut Verdict) {
         for open in plan::OPEN {

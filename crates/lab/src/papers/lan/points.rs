@@ -9,6 +9,9 @@ pub(super) const SEARCH: &str = "search";
 /// The table of points over what 001 leaves open.
 pub(super) const SWEEP: &str = "sweep";
 
+/// The table of how busy this machine was with each point, where hosts share it.
+pub(super) const MACHINE: &str = "machine";
+
 /// Their columns.
 const COLUMNS: [(&str, &str); 20] = [
     ("system", ""),
@@ -112,6 +115,29 @@ impl Measured {
 /// An empty table of points.
 pub(super) fn table(name: &str) -> Table {
     Table::new(name, &COLUMNS)
+}
+
+/// An empty table of [`MACHINE`].
+pub(super) fn machine() -> Table {
+    Table::new(MACHINE, &[("point", ""), ("seed", ""), ("busy", "")])
+}
+
+/// A point in words: what it has.
+pub(super) fn name(key: &Key) -> String {
+    let mut name = format!("{} to {}", key.system, key.receivers);
+    let parts = [
+        (key.size, " B"),
+        (key.packet, " B a packet"),
+        (key.window, " packets"),
+        (key.poll, " from poll to poll"),
+        (key.height, " in a chain"),
+    ];
+    for (number, what) in parts {
+        if number.is_finite() {
+            name += &format!(", {number}{what}");
+        }
+    }
+    name
 }
 
 /// Appends a point to `table`.
