@@ -1,6 +1,7 @@
 //! From bytes in any order to whole pieces of a stream of files.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::about::{Layout, Piece};
 
@@ -9,6 +10,8 @@ use crate::about::{Layout, Piece};
 #[derive(Debug)]
 pub(crate) struct Assembler {
     layout: Layout,
+    /// Parts of the stream that were here before, in order.
+    held: Vec<Range<u64>>,
     open: BTreeMap<Piece, Open>,
     /// Memory of pieces that were written, to be filled again: fresh memory costs a page fault every 4 KiB.
     spare: Vec<Vec<u8>>,
@@ -27,9 +30,23 @@ impl Assembler {
     pub(crate) fn new(layout: Layout) -> Self {
         Self {
             layout,
+            held: Vec::new(),
             open: BTreeMap::new(),
             spare: Vec::new(),
         }
+    }
+
+    /// These parts of the stream were here before: bytes of theirs that come because they share a packet with others are of
+    /// no use.
+    pub(crate) fn hold(&mut self, held: &[Range<u64>]) {
+        self.held = held.to_vec();
+        self.held.sort_by_key(|range| range.start);
+    }
+
+    fn is_held(&self, piece: &Range<u64>) -> bool {
+        let after = self.held.partition_point(|held| held.end < piece.end);
+        let held = self.held.get(after);
+        held.is_some_and(|held| held.start <= piece.start)
     }
 
     /// The memory of a piece that is done with.
@@ -39,13 +56,15 @@ impl Assembler {
         }
     }
 
-    /// Bytes of the stream from `offset` on arrived; pieces that are whole now are given to `each`.
+    /// Bytes of the stream from `offset` on arrived; pieces that are whole now are given to `each`. How many of the
+    /// bytes are of no use, as they were here before.
     pub(crate) fn add(
         &mut self,
         mut offset: u64,
         mut bytes: &[u8],
         mut each: impl FnMut(Piece, Vec<u8>),
-    ) {
+    ) -> u64 {
+        let mut superfluous = 0;
         while !bytes.is_empty() && offset < self.layout.len() {
             let piece = self.layout.piece_at(offset);
             let range = self.layout.range(piece);
@@ -53,6 +72,11 @@ impl Assembler {
             let len = (range.end - range.start) as usize;
             let part;
             (part, bytes) = bytes.split_at(bytes.len().min(len - at));
+            if self.is_held(&range) {
+                superfluous += part.len() as u64;
+                offset += part.len() as u64;
+                continue;
+            }
             let spare = &mut self.spare;
             let open = self.open.entry(piece).or_insert_with(|| {
                 // What is in it is overwritten: a piece is whole when each of its bytes has come.
@@ -69,6 +93,7 @@ impl Assembler {
                 each(piece, open.bytes);
             }
         }
+        superfluous
     }
 }
 
@@ -104,5 +129,23 @@ mod tests {
             assert!(whole == stream);
             assert!(assembler.open.is_empty());
         }
+    }
+
+    #[test]
+    fn of_pieces_that_were_here_before_nothing_is_kept() {
+        let layout = Layout {
+            manifest: 10,
+            content: 4096 * 3,
+            chunk: 4096,
+        };
+        let mut assembler = Assembler::new(layout);
+        let [first, second, third] = [0, 1, 2].map(|index| layout.range(Piece::Chunk(index)));
+        assembler.hold(&[third.clone(), 0..first.end]);
+        let mut whole = Vec::new();
+        let start = second.start - 100;
+        let bytes = vec![1; (third.start + 50 - start) as usize];
+        let superfluous = assembler.add(start, &bytes, |piece, _| whole.push(piece));
+        assert_eq!((superfluous, whole), (150, vec![Piece::Chunk(1)]));
+        assert!(assembler.open.is_empty());
     }
 }

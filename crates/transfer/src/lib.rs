@@ -7,7 +7,7 @@
 //! - [`manifest`]: the list of files, which is the identity of a transfer and what makes it safe to place.
 //! - `about.rs`: the announcement, and the layout of the stream: manifest, chunks, hashes. `frames.rs`: that of a pipe.
 //! - `content.rs`, `read_ahead.rs`: reading; a file that changes meanwhile ends the transfer.
-//! - `assemble.rs`, `disk.rs`, `received.rs`: from bytes in any order to verified chunks.
+//! - `incoming.rs`, `assemble.rs`, `disk.rs`, `received.rs`: from bytes in any order to verified chunks.
 //! - `spool.rs`, `stage.rs`, `beneath.rs`: what is kept for resuming, the staging tree, the moves into place.
 //! - `host.rs`: the endpoint on real sockets.
 //!
@@ -23,6 +23,7 @@ mod content;
 mod disk;
 mod frames;
 mod host;
+mod incoming;
 pub mod manifest;
 mod path_text;
 mod read_ahead;

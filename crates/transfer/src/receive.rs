@@ -5,16 +5,16 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::Time;
 use groupcast_protocols::bulk::{Acceptance, Failure, Notice, Order, TransferId};
 
-use crate::about::{About, Content, Piece};
-use crate::assemble::Assembler;
+use crate::about::{About, Content};
 use crate::disk::{Disk, Done, Job, Target};
 use crate::host::{Host, Link, TransferError};
+use crate::incoming::{Incoming, State};
 use crate::manifest::{ContentId, Limits};
 use crate::send::STOPPED;
 use crate::spool::Spool;
@@ -157,30 +157,6 @@ struct Service {
     /// Manifests of what was put in place last: a sender that did not hear of it may come again.
     placed: VecDeque<(ContentId, Bytes)>,
     totals: Received,
-}
-
-/// A transfer that is being received.
-struct Incoming {
-    described: Described,
-    content: Content,
-    assembler: Option<Assembler>,
-    disk: Disk,
-    manifest: Option<Bytes>,
-    since: Instant,
-    held: u64,
-    received: u64,
-    shown: Time,
-    state: State,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    /// What is here already is looked at.
-    Preparing,
-    /// Bytes arrive.
-    Receiving,
-    /// It is over here; its sender does not know yet.
-    Concluded,
 }
 
 impl Service {
@@ -333,7 +309,8 @@ impl Service {
         let Some(incoming) = self.transfers.get_mut(&id) else {
             return;
         };
-        incoming.take(offset, bytes);
+        let superfluous = incoming.take(offset, bytes);
+        self.host.bulk().consumed(now, id, superfluous);
         if now - incoming.shown >= Self::SHOW {
             incoming.shown = now;
             tell(ReceiveEvent::Progress {
@@ -363,9 +340,8 @@ impl Service {
     /// A chunk is written: its memory is used again.
     fn written(&mut self, now: Time, id: TransferId, chunk: Vec<u8>) {
         self.host.bulk().consumed(now, id, chunk.len() as u64);
-        let incoming = self.transfers.get_mut(&id);
-        if let Some(assembler) = incoming.and_then(|one| one.assembler.as_mut()) {
-            assembler.recycle(chunk);
+        if let Some(incoming) = self.transfers.get_mut(&id) {
+            incoming.recycle(chunk);
         }
     }
 
@@ -379,8 +355,7 @@ impl Service {
         let Some(incoming) = self.transfers.get_mut(&id) else {
             return;
         };
-        incoming.state = State::Receiving;
-        incoming.held = held.iter().map(|range| range.end - range.start).sum();
+        incoming.prepared(&held);
         let acceptance = Acceptance {
             held,
             order: match incoming.content {
@@ -438,7 +413,7 @@ impl Service {
         tell(ReceiveEvent::Failed {
             transfer: &incoming.described,
             reason,
-            kept: is_kept(self.spool.as_deref(), incoming),
+            kept: incoming.is_kept(self.spool.as_deref()),
         });
         self.transfers.remove(&id);
     }
@@ -474,7 +449,7 @@ impl Service {
         tell(ReceiveEvent::Failed {
             transfer: &incoming.described,
             reason: &reason,
-            kept: !is_gone && is_kept(self.spool.as_deref(), &incoming),
+            kept: !is_gone && incoming.is_kept(self.spool.as_deref()),
         });
     }
 
@@ -488,56 +463,6 @@ impl Service {
             }
         }
     }
-}
-
-impl Incoming {
-    fn new(described: Described, content: Content, disk: Disk, now: Time) -> Self {
-        Self {
-            assembler: match content {
-                Content::Files { layout, .. } => Some(Assembler::new(layout)),
-                Content::Pipe => None,
-            },
-            described,
-            content,
-            disk,
-            manifest: None,
-            since: Instant::now(),
-            held: 0,
-            received: 0,
-            shown: now,
-            state: State::Preparing,
-        }
-    }
-
-    fn content_id(&self) -> Option<ContentId> {
-        match self.content {
-            Content::Files { id, .. } => Some(id),
-            Content::Pipe => None,
-        }
-    }
-
-    /// Bytes arrived: whole pieces go to the disk.
-    fn take(&mut self, offset: u64, bytes: Bytes) {
-        self.received += bytes.len() as u64;
-        let Some(assembler) = &mut self.assembler else {
-            self.disk.ask(Job::Pipe(bytes));
-            return;
-        };
-        let (disk, manifest) = (&self.disk, &mut self.manifest);
-        assembler.add(offset, &bytes, |piece, bytes| match piece {
-            Piece::Manifest => {
-                *manifest = Some(Bytes::copy_from_slice(&bytes));
-                disk.ask(Job::Manifest(bytes));
-            }
-            Piece::Chunk(index) => disk.ask(Job::Chunk(index, bytes)),
-        });
-    }
-}
-
-/// Whether something of a transfer is there for the next attempt.
-fn is_kept(spool: Option<&Spool>, incoming: &Incoming) -> bool {
-    let folder = spool.zip(incoming.content_id());
-    folder.is_some_and(|(spool, content)| spool.folder(&content).is_there())
 }
 
 /// What a pipe's file is called: the last part of its label.

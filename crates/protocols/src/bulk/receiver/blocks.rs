@@ -122,12 +122,13 @@ impl Blocks {
         )
     }
 
-    /// The blocks that have parity for several losses: their first packets, and how much.
-    pub(super) fn parities(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+    /// The blocks that have parity for several losses: their first packets, and how many packets of each are here, parity
+    /// included.
+    pub(super) fn with_parity(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
         let blocks = self.kept.iter();
         blocks.filter_map(|(first, block)| {
             let count = block.parity.len();
-            (count > 0).then_some((*first, count))
+            (count > 0).then_some((*first, block.held + count))
         })
     }
 

@@ -180,20 +180,22 @@ impl Receiver {
 /// What is missing below `below`, less what the parity that is here will restore once the rest is; `None` if there is no
 /// parity.
 fn trim(store: &Store, blocks: &Blocks, below: u64) -> Option<RangeSet> {
-    let mut parities = blocks.parities().peekable();
-    parities.peek()?;
+    let mut with_parity = blocks.with_parity().peekable();
+    with_parity.peek()?;
     let mut missing = RangeSet::default();
     for gap in store.missing(below) {
         missing.insert(gap);
     }
-    for (first, parity) in parities {
+    for (first, here) in with_parity {
         let block = first..(first + blocks.size()).min(below).max(first);
-        for number in block
-            .rev()
-            .filter(|number| !store.has(*number))
-            .take(parity)
-        {
-            missing.remove(number..number + 1);
+        // So many more restore the rest. What is held of an earlier transfer is not here to restore others from; and what
+        // could be restored and still is missing had no room: it is asked for as if there were no parity.
+        let wanted = ((block.end - block.start) as usize).saturating_sub(here);
+        if wanted > 0 {
+            let gaps = block.filter(|number| !store.has(*number));
+            for number in gaps.skip(wanted) {
+                missing.remove(number..number + 1);
+            }
         }
     }
     Some(missing)

@@ -165,7 +165,7 @@ impl Sender {
         if self.phase == PhaseKind::Sending {
             let gates = self.peers.get(&from).is_some_and(|peer| peer.gates);
             if gates {
-                self.repair(context, report);
+                self.repair(context, from, report);
             }
             self.end_epoch(context);
             self.look_for_slow(context);

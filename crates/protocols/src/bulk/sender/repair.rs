@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use bytes::Bytes;
+use groupcast_core::MemberId;
 
 use super::super::config::Repair;
 use super::super::outbox::Context;
@@ -100,11 +101,11 @@ impl Parities {
 }
 
 impl Sender {
-    /// Has what the report misses sent again, or parity for it.
-    pub(super) fn repair(&mut self, context: &mut Context<'_>, report: &Report) {
+    /// Has what `from` reports as missing sent again, or parity for it.
+    pub(super) fn repair(&mut self, context: &mut Context<'_>, from: MemberId, report: &Report) {
         match context.config.repair {
             Repair::GoBackN => self.go_back(context, report),
-            Repair::Selective if self.parity_pays() => self.repair_blocks(context, report),
+            Repair::Selective if self.parity_pays() => self.repair_blocks(context, from, report),
             Repair::Selective => {
                 for gap in &report.missing {
                     self.repeat(context, report, gap.clone());
@@ -143,7 +144,7 @@ impl Sender {
         most > PARITY_MIN && sum > 1.5 * most
     }
 
-    fn repair_blocks(&mut self, context: &mut Context<'_>, report: &Report) {
+    fn repair_blocks(&mut self, context: &mut Context<'_>, from: MemberId, report: &Report) {
         let size = self.block.map_or(1, u64::from);
         let mut missing: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
         for gap in &report.missing {
@@ -157,15 +158,24 @@ impl Sender {
             }
         }
         for (first, gaps) in missing {
-            let whole = self.stream.top() >= self.stream.block_end(first);
-            if whole {
+            let block = first..self.stream.block_end(first);
+            let whole = self.stream.top() >= block.end;
+            if whole && self.needs_all(from, block) {
                 self.repair_block(context, report, first, gaps);
-            } else if report.answers {
+            } else if whole || report.answers {
                 for gap in gaps {
                     self.repeat(context, report, gap);
                 }
             }
         }
+    }
+
+    /// Whether a receiver had nothing of a block when the pass began: what it held then is not in its memory, and parity
+    /// restores nothing without it.
+    fn needs_all(&self, receiver: MemberId, block: Range<u64>) -> bool {
+        let peer = self.peers.get(&receiver);
+        let range = peer.and_then(|peer| peer.needs.range_with(block.start));
+        range.is_some_and(|range| range.end >= block.end)
     }
 
     fn repair_block(

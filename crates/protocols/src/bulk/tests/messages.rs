@@ -35,6 +35,16 @@ fn cluster(hosts: usize, seed: u64, bulk: BulkConfig) -> Cluster<Messages> {
     })
 }
 
+/// Who is silent is given up soon.
+fn hasty(policy: Policy) -> BulkConfig {
+    BulkConfig {
+        policy,
+        rto_max: Duration::from_millis(200),
+        vanish_after: Duration::from_secs(1),
+        ..BulkConfig::lan()
+    }
+}
+
 fn payload(len: usize) -> Bytes {
     let byte = |index: usize| (index * 7 + index / 251) as u8;
     Bytes::from((0..len).map(byte).collect::<Vec<u8>>())
@@ -200,13 +210,7 @@ fn memory_of_the_sender_stays_within_two_windows_and_a_block() {
 #[test]
 fn a_receiver_that_dies_is_accounted_for_and_does_not_stop_the_others() {
     for policy in POLICIES {
-        let config = BulkConfig {
-            policy,
-            rto_max: Duration::from_millis(200),
-            vanish_after: Duration::from_secs(1),
-            ..BulkConfig::lan()
-        };
-        let mut cluster = cluster(5, 11, config);
+        let mut cluster = cluster(5, 11, hasty(policy));
         let id = cluster
             .submit(0, Service::Fifo, payload(5_000_000))
             .expect("there is room");
@@ -266,13 +270,7 @@ fn messages_of_several_senders_cross() {
 #[test]
 fn receivers_that_took_the_sender_for_gone_are_served_when_it_is_back() {
     for policy in POLICIES {
-        let config = BulkConfig {
-            policy,
-            rto_max: Duration::from_millis(200),
-            vanish_after: Duration::from_secs(1),
-            ..BulkConfig::lan()
-        };
-        let mut cluster = cluster(4, 19, config);
+        let mut cluster = cluster(4, 19, hasty(policy));
         let id = cluster
             .submit(0, Service::Fifo, payload(5_000_000))
             .expect("there is room");

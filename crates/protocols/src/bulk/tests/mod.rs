@@ -6,3 +6,4 @@ mod many;
 mod messages;
 mod net;
 mod parity;
+mod resume;

@@ -2,6 +2,7 @@
 
 use std::boxed::Box;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
 use std::vec::Vec;
 
@@ -10,6 +11,7 @@ use groupcast_core::{
     Destination, Incarnation, MemberId, NodeId, Protocol as _, Rng, Time, TransmitBuf,
 };
 
+use crate::bulk::ranges::RangeSet;
 use crate::bulk::{
     Acceptance, Bulk, BulkConfig, Notice, Order, Outcome, Transfer, TransferId, Wanted,
 };
@@ -39,6 +41,11 @@ pub(super) struct Net {
     pub(super) data: Vec<BTreeMap<u64, Bytes>>,
     /// How each user answers an announcement; `None`: not at all.
     pub(super) acceptance: Vec<Option<Acceptance>>,
+    /// Users that keep whole chunks of so many bytes of what they were given, and take a transfer for the former one that
+    /// is sent anew, as receivers of files do.
+    pub(super) chunk: Option<u64>,
+    /// The transfer that each user takes part in.
+    former: Vec<Option<TransferId>>,
     /// Whether each user says that it is done with data.
     pub(super) consumes: Vec<bool>,
     /// What the sender's user sends.
@@ -83,6 +90,8 @@ impl Net {
             notices: std::vec![Vec::new(); endpoints],
             data: std::vec![BTreeMap::new(); endpoints],
             acceptance: std::vec![Some(accepting(Order::AsTheyCome)); endpoints],
+            chunk: None,
+            former: std::vec![None; endpoints],
             consumes: std::vec![true; endpoints],
             stream: (0..length)
                 .map(|index| (index % 253) as u8)
@@ -118,7 +127,7 @@ impl Net {
         );
     }
 
-    fn run_until(&mut self, end: Time, mut done: impl FnMut(&Self) -> bool) -> bool {
+    pub(super) fn run_until(&mut self, end: Time, mut done: impl FnMut(&Self) -> bool) -> bool {
         while self.now < end {
             self.drain();
             if done(self) {
@@ -158,12 +167,13 @@ impl Net {
                         let lost = self.rng.chance(self.loss[to]);
                         if reaches && !lost && !self.cut[index] && !self.cut[to] {
                             let at = self.now + Duration::from_millis(1);
+                            let from = self.endpoints[index].local();
                             let body = Bytes::copy_from_slice(body);
                             let chosen = self.loses.as_mut();
                             if chosen.is_some_and(|loses| loses(self.now, to, &body)) {
                                 continue;
                             }
-                            self.flying.push_back((at, to, member(index), body));
+                            self.flying.push_back((at, to, from, body));
                         }
                     }
                 }
@@ -191,6 +201,7 @@ impl Net {
         while let Some(notice) = self.endpoints[index].poll_notice() {
             match &notice {
                 Notice::Announced { id, .. } => {
+                    self.take_over(index, *id);
                     if let Some(acceptance) = &self.acceptance[index] {
                         let accepted = self.endpoints[index].accept(self.now, *id, acceptance);
                         accepted.expect("it was announced just now");
@@ -204,9 +215,63 @@ impl Net {
                     }
                     continue;
                 }
+                Notice::Received { id, .. } if self.chunk.is_some() => {
+                    self.endpoints[index].conclude(self.now, *id, Ok(()));
+                }
                 _ => {}
             }
             self.notices[index].push(notice);
+        }
+    }
+
+    /// Transfer `id` is announced to a user that keeps what it is given.
+    fn take_over(&mut self, index: usize, id: TransferId) {
+        let Some(chunk) = self.chunk else { return };
+        if let Some(former) = self.former[index].replace(id) {
+            let reason = Err("the same content is sent anew");
+            self.endpoints[index].conclude(self.now, former, reason);
+        }
+        self.keep_chunks(index, chunk);
+    }
+
+    /// What a user keeps when it begins anew: the whole chunks of what it has.
+    fn keep_chunks(&mut self, index: usize, chunk: u64) {
+        let there = self.there(index);
+        self.data[index].clear();
+        let len = self.stream.len() as u64;
+        let chunks = (0..len).step_by(chunk as usize);
+        let chunks = chunks.map(|start| start..(start + chunk).min(len));
+        let is_there = |part: &Range<u64>| there.first_missing(part.start) >= part.end;
+        if let Some(acceptance) = &mut self.acceptance[index] {
+            acceptance.held = chunks.filter(is_there).collect();
+        }
+    }
+
+    /// What a user has of the stream: each byte was the right one.
+    pub(super) fn there(&self, index: usize) -> RangeSet {
+        let mut there = RangeSet::default();
+        let held = self.acceptance[index].iter().flat_map(|one| &one.held);
+        held.for_each(|range| there.insert(range.clone()));
+        for (offset, bytes) in &self.data[index] {
+            let place = *offset..offset + bytes.len() as u64;
+            let right = self.stream.get(place.start as usize..place.end as usize);
+            assert_eq!(right, Some(&bytes[..]), "host {index} at {offset}");
+            there.insert(place);
+        }
+        there
+    }
+
+    /// The process of an endpoint dies and is started again: nothing stays but what its user keeps.
+    pub(super) fn restart(&mut self, index: usize, config: &BulkConfig) {
+        let MemberId { node, incarnation } = self.endpoints[index].local();
+        let incarnation = Incarnation(incarnation.0 + 1_000);
+        let rng = Rng::new(incarnation.0);
+        self.endpoints[index] = Bulk::new(MemberId { node, incarnation }, config.clone(), rng)
+            .expect("the settings fit each other");
+        self.notices[index].clear();
+        self.former[index] = None;
+        if let Some(chunk) = self.chunk {
+            self.keep_chunks(index, chunk);
         }
     }
 

@@ -1,0 +1,106 @@
+//! One transfer at a receiver: how far it is, and its bytes on their way from the network to its disk.
+//!
+//! It leaves to `receive.rs` what the protocol and the user are told.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use bytes::Bytes;
+use groupcast_core::Time;
+
+use crate::about::{Content, Piece};
+use crate::assemble::Assembler;
+use crate::disk::{Disk, Job};
+use crate::manifest::ContentId;
+use crate::receive::Described;
+use crate::spool::Spool;
+
+/// A transfer that is being received.
+pub(crate) struct Incoming {
+    pub(crate) described: Described,
+    pub(crate) content: Content,
+    assembler: Option<Assembler>,
+    pub(crate) disk: Disk,
+    pub(crate) manifest: Option<Bytes>,
+    pub(crate) since: Instant,
+    pub(crate) held: u64,
+    pub(crate) received: u64,
+    pub(crate) shown: Time,
+    pub(crate) state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// What is here already is looked at.
+    Preparing,
+    /// Bytes arrive.
+    Receiving,
+    /// It is over here; its sender does not know yet.
+    Concluded,
+}
+
+impl Incoming {
+    pub(crate) fn new(described: Described, content: Content, disk: Disk, now: Time) -> Self {
+        Self {
+            assembler: match content {
+                Content::Files { layout, .. } => Some(Assembler::new(layout)),
+                Content::Pipe => None,
+            },
+            described,
+            content,
+            disk,
+            manifest: None,
+            since: Instant::now(),
+            held: 0,
+            received: 0,
+            shown: now,
+            state: State::Preparing,
+        }
+    }
+
+    pub(crate) fn content_id(&self) -> Option<ContentId> {
+        match self.content {
+            Content::Files { id, .. } => Some(id),
+            Content::Pipe => None,
+        }
+    }
+
+    /// What is here already was looked at: these parts of the stream.
+    pub(crate) fn prepared(&mut self, held: &[Range<u64>]) {
+        self.state = State::Receiving;
+        self.held = held.iter().map(|range| range.end - range.start).sum();
+        if let Some(assembler) = &mut self.assembler {
+            assembler.hold(held);
+        }
+    }
+
+    /// Bytes arrived: whole pieces go to the disk. How many of the bytes were here before.
+    pub(crate) fn take(&mut self, offset: u64, bytes: Bytes) -> u64 {
+        self.received += bytes.len() as u64;
+        let Some(assembler) = &mut self.assembler else {
+            self.disk.ask(Job::Pipe(bytes));
+            return 0;
+        };
+        let (disk, manifest) = (&self.disk, &mut self.manifest);
+        assembler.add(offset, &bytes, |piece, bytes| match piece {
+            Piece::Manifest => {
+                *manifest = Some(Bytes::copy_from_slice(&bytes));
+                disk.ask(Job::Manifest(bytes));
+            }
+            Piece::Chunk(index) => disk.ask(Job::Chunk(index, bytes)),
+        })
+    }
+
+    /// A chunk is written: its memory is used again.
+    pub(crate) fn recycle(&mut self, chunk: Vec<u8>) {
+        if let Some(assembler) = &mut self.assembler {
+            assembler.recycle(chunk);
+        }
+    }
+
+    /// Whether something of it is there for the next attempt.
+    pub(crate) fn is_kept(&self, spool: Option<&Spool>) -> bool {
+        let folder = spool.zip(self.content_id());
+        folder.is_some_and(|(spool, content)| spool.folder(&content).is_there())
+    }
+}
