@@ -49,7 +49,8 @@ pub enum Place {
 /// Hash buffering (Pbcast-hash, 004 ch. 7): few members, others for each message, keep it for repairs.
 #[derive(Clone, Debug)]
 pub struct HashConfig {
-    /// C: how many members should keep a message. Default 6.
+    /// C: how many members of a view should keep a message. Default 6. In a group of n where all views are samples of
+    /// `view_max`, about C · n / `view_max` members keep it, so that everybody knows C of them.
     pub bufferers: u32,
     /// Rounds in which everybody keeps every message (the short-term buffer, 004 7.4). Default 3. 0: none.
     pub short_term: u32,

@@ -37,7 +37,13 @@ impl Gossip {
     /// A message arrived, for the first time or again.
     pub(super) fn handle_data(&mut self, from: MemberId, header: DataHeader, payload: Bytes) {
         self.heard(from);
-        if payload.len() > self.config.message_max || header.id.sender == self.local {
+        let own = header.id.sender == self.local;
+        if own && header.id.number <= self.submitted {
+            // Somebody multicast a repair of it.
+            self.counters.duplicates += 1;
+            return;
+        }
+        if own || payload.len() > self.config.message_max {
             self.counters.junk += 1;
             return;
         }

@@ -231,9 +231,13 @@ impl Gossip {
         let Some(rule) = &self.buffering else {
             return;
         };
-        if !matches!(ask, Ask::Round(_)) || self.round.requests >= self.config.limit_requests {
+        let limit = self.config.limit_requests;
+        // Looking through the view costs time even where it finds nobody.
+        let spent = self.round.requests >= limit || self.round.searches >= limit;
+        if !matches!(ask, Ask::Round(_)) || spent {
             return;
         }
+        self.round.searches += 1;
         let bufferers = rule.bufferers(id, &self.view, to);
         if let Some(bufferer) = self.rng.pick(&bufferers).copied() {
             self.count_request();

@@ -16,6 +16,8 @@ pub(super) struct Round {
     pub(super) due: Time,
     /// Requests sent in this one.
     pub(super) requests: u32,
+    /// Messages whose bufferers were looked for on others' behalf in this one.
+    pub(super) searches: u32,
     /// Repairs sent in this one, and their bytes.
     pub(super) repairs: u32,
     pub(super) repair_bytes: usize,
@@ -27,6 +29,7 @@ impl Round {
             number: 0,
             due,
             requests: 0,
+            searches: 0,
             repairs: 0,
             repair_bytes: 0,
         }

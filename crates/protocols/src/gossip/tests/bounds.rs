@@ -1,6 +1,7 @@
 //! What a flood of forged requests, digests and messages can make a member keep and send: no more than its settings say.
 
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use groupcast_core::{Incarnation, MemberId, MessageId, NodeId, Protocol};
@@ -8,7 +9,7 @@ use groupcast_core::{Incarnation, MemberId, MessageId, NodeId, Protocol};
 use super::super::wire::{
     About, Carries, DataHeader, Gossip as Digest, Holding, Message, NO_TREE, Run,
 };
-use super::super::{GossipConfig, HashConfig};
+use super::super::{GossipConfig, HashConfig, Place};
 use super::script::{Script, id, message};
 
 fn stranger(number: u64) -> MemberId {
@@ -114,6 +115,36 @@ fn forged_digests_cost_a_bounded_number_of_requests_and_move_nothing_far() {
     assert!(script.member('A').counters().gaps <= 7 * (256 + 6));
 }
 
+/// How often somebody was asked whether it is a bufferer; nobody ever is.
+static LOOKED_AT: AtomicUsize = AtomicUsize::new(0);
+
+fn nobody(_: MessageId, _: MemberId) -> u32 {
+    LOOKED_AT.fetch_add(1, Ordering::Relaxed);
+    u32::MAX
+}
+
+#[test]
+fn forged_requests_for_what_nobody_keeps_cost_a_bounded_number_of_looks_at_the_view() {
+    let mut script = Script::new("ABCD", |_| GossipConfig {
+        limit_requests: 20,
+        hash: Some(HashConfig {
+            bufferers: 1,
+            place: Place::Given(nobody),
+            ..HashConfig::default()
+        }),
+        ..GossipConfig::lan()
+    });
+    for round in 1..=3 {
+        for number in 1..1000 {
+            let id = message('C', number);
+            script.forge('B', 'A', &Message::Request { round, id });
+        }
+        // Two others could be bufferers.
+        assert_eq!(LOOKED_AT.swap(0, Ordering::Relaxed), 20 * 2);
+        script.round('A');
+    }
+}
+
 #[test]
 fn the_buffer_is_bounded_whoever_fills_it() {
     let mut script = Script::new("AB", |_| GossipConfig {
@@ -150,6 +181,7 @@ fn the_buffer_is_bounded_whoever_fills_it() {
 fn junk_and_messages_in_this_members_own_name_are_dropped() {
     let mut script = Script::new("AB", |_| GossipConfig::lan());
     script.submit('A', "mine");
+    script.forge('B', 'A', &data(message('A', 1), 4));
     script.forge('B', 'A', &data(message('A', 2), 10));
     script.forge('B', 'A', &digest(id('A'), 1, 9));
     let now = groupcast_core::Time::ZERO;
@@ -158,6 +190,7 @@ fn junk_and_messages_in_this_members_own_name_are_dropped() {
         script.member('A').handle_datagram(now, id('B'), body);
     }
     assert_eq!(script.member('A').counters().junk, 5);
+    assert_eq!(script.member('A').counters().duplicates, 1);
     assert_eq!(script.member('A').counters().requests, 0);
     assert_eq!(script.told('A'), ["A1"]);
 }
