@@ -43,6 +43,8 @@ impl Operational {
     }
 }
 
+/// The way to the next member, in hops.
+pub(super) const SUCCESSOR: u16 = 1;
 /// A ring of one handles its token this long after it passed it to itself.
 const OWN_TOKEN_DELAY: Duration = Duration::from_micros(20);
 /// A member that has something to say asks again this often for a resting token.
@@ -73,7 +75,7 @@ impl Ring {
         };
         // 002 III-C. The representative visits first in each round, so its predecessor's next round has its own number.
         let next_round = ring
-            .visits
+            .round
             .wrapping_add(u32::from(!ring.is_representative()));
         let token_is_near = data.packet.origin == ring.predecessor()
             && data.packet.round.wrapping_sub(next_round) as i32 >= 0
@@ -173,12 +175,12 @@ impl Ring {
         if forming {
             self.recovery_token(now, token);
         } else {
-            self.operational_token(now, Some(from), token);
+            self.operational_token(now, token);
         }
     }
 
-    /// The token is here: lets it rest, or visits. `from` is who passed it, unless it was this member.
-    pub(super) fn operational_token(&mut self, now: Time, from: Option<MemberId>, token: Token) {
+    /// The token is here: lets it rest, or visits.
+    pub(super) fn operational_token(&mut self, now: Time, token: Token) {
         let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
             return;
         };
@@ -195,25 +197,18 @@ impl Ring {
         if !(quiet && token.idle && ring.is_representative()) {
             let mut token = token;
             token.idle = quiet && (token.idle || ring.is_representative());
-            self.visit(now, token);
+            self.visit(now, token, SUCCESSOR);
             return;
         }
-        // It rests. Whoever passed it on must not take it for lost.
-        if let Some(from) = from {
-            let ack = Message::Ack {
-                ring: token.ring,
-                hop: token.hop,
-            };
-            self.outbox.unicast(from, ack.encode());
-        }
+        // It rests. Whoever passed it on was told already that an idle token arrived.
         operational.resting = Some(token);
         self.timers.set(Timer::Hold, now + self.config.idle_hold);
         self.timers
             .set(Timer::Loss, now + self.config.idle_hold + self.token_loss());
     }
 
-    /// A visit of the token in the operational state (002 III-A).
-    fn visit(&mut self, now: Time, mut token: Token) {
+    /// A visit of the token in the operational state (002 III-A), which then goes on by `hops`.
+    fn visit(&mut self, now: Time, mut token: Token, hops: u16) {
         let limits = self.flow.limits();
         let (Some(ring), State::Operational(operational)) = (&mut self.ring, &mut self.state)
         else {
@@ -242,7 +237,12 @@ impl Ring {
             self.exclude_deaf(now, deaf);
             return;
         }
-        self.send_visit(now, &visit, token);
+        let hops = if ring.is_quiescent(&token) {
+            hops
+        } else {
+            SUCCESSOR
+        };
+        self.send_visit(now, &visit, token, hops);
         self.flush_unordered();
         self.deliver();
         self.wake_submitter();
@@ -250,7 +250,7 @@ impl Ring {
     }
 
     /// Sends what a visit decided: retransmissions and the first new packets, the token, the rest (002 III-A.1–3).
-    pub(super) fn send_visit(&mut self, now: Time, visit: &Visit, token: Token) {
+    pub(super) fn send_visit(&mut self, now: Time, visit: &Visit, token: Token, hops: u16) {
         let ring = match &self.state {
             State::Recovery(recovery) => Some(&recovery.ring),
             _ => self.ring.as_ref(),
@@ -288,8 +288,8 @@ impl Ring {
                 Some((DataHeader::new(key, seq, true, packet), packet.body.clone()))
             })
             .collect();
-        let successor = ring.successor();
-        self.pass_token(now, successor, token);
+        let to = ring.after(hops);
+        self.pass_token(now, to, hops, token);
         for (header, body) in after {
             self.outbox.data(header, body);
         }
@@ -297,12 +297,12 @@ impl Ring {
         self.priority = SocketClass::Data;
     }
 
-    fn pass_token(&mut self, now: Time, successor: MemberId, mut token: Token) {
-        token.hop = token.hop.saturating_add(1);
+    fn pass_token(&mut self, now: Time, to: MemberId, hops: u16, mut token: Token) {
+        token.hop = token.hop.saturating_add(u64::from(hops));
         let (ring, hop, seq) = (token.ring, token.hop, token.seq);
         self.flow.token_went(now, !token.idle);
         let body = Message::Token(token).encode();
-        self.pass(now, successor, ring, hop, seq, body);
+        self.pass(now, to, ring, hop, seq, body);
     }
 
     fn pass_to_self(&mut self, now: Time, mut token: Token) {
@@ -327,12 +327,12 @@ impl Ring {
         if matches!(self.state, State::Recovery(_)) {
             self.recovery_token(now, token);
         } else {
-            self.operational_token(now, None, token);
+            self.operational_token(now, token);
         }
     }
 
-    /// The token has rested long enough.
-    pub(super) fn release_token(&mut self, now: Time) {
+    /// The token has rested long enough: it goes on by `hops`.
+    pub(super) fn release_token(&mut self, now: Time, hops: u16) {
         let State::Operational(operational) = &mut self.state else {
             return;
         };
@@ -341,7 +341,7 @@ impl Ring {
         };
         self.timers.cancel(Timer::Hold);
         self.timers.set(Timer::Loss, now + self.token_loss());
-        self.visit(now, token);
+        self.visit(now, token, hops);
     }
 
     /// This member has something to say: gets the token moving if it rests.
@@ -352,7 +352,7 @@ impl Ring {
         operational.quiet_since = now;
         if ring.is_representative() {
             if self.timers.due(Timer::Hold).is_some() {
-                self.release_awake(now);
+                self.release_awake(now, SUCCESSOR);
             }
         } else if operational.idle && self.timers.due(Timer::Hurry).is_none() {
             self.hurry(now);
@@ -368,27 +368,34 @@ impl Ring {
         self.timers.set(Timer::Hurry, now + HURRY_INTERVAL);
     }
 
-    pub(super) fn handle_hurry(&mut self, now: Time, key: RingKey) {
-        let State::Operational(operational) = &mut self.state else {
+    /// A member has something to say: if the token rests here, it goes to that member at once.
+    ///
+    /// Whom it skips has nothing to add to it: a token that rests says that everybody holds everything, and the marks that
+    /// members take from their next two visits start from there. The one before the next rest is a whole rotation.
+    pub(super) fn handle_hurry(&mut self, now: Time, from: MemberId, key: RingKey) {
+        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
             return;
         };
-        if self.ring.as_ref().is_none_or(|ring| ring.key() != key) {
+        let asker = ring.members.iter().position(|member| *member == from);
+        let Some(asker) = asker.filter(|_| ring.key() == key) else {
             return;
-        }
+        };
         operational.hurried = true;
         operational.quiet_since = now;
-        self.release_awake(now);
+        // The token rests at the representative, whose index is 0.
+        let hops = (asker as u16).max(SUCCESSOR);
+        self.release_awake(now, hops);
     }
 
-    /// The token goes on at once, and does not come to rest in this rotation.
-    fn release_awake(&mut self, now: Time) {
+    /// The token goes on at once by `hops`, and does not come to rest in this rotation.
+    fn release_awake(&mut self, now: Time, hops: u16) {
         if let State::Operational(operational) = &mut self.state
             && let Some(token) = &mut operational.resting
             && self.timers.due(Timer::Hold).is_some()
         {
             token.idle = false;
             operational.hurried = false;
-            self.release_token(now);
+            self.release_token(now, hops);
         }
     }
 
