@@ -10,7 +10,7 @@ use groupcast_core::{MemberId, SocketClass, Time};
 use super::delivery::delivery;
 use super::ordering::{Ordering, Visit};
 use super::planted::Planted;
-use super::wire::{Data, DataHeader, Index, Message, Packet, RingKey, Token};
+use super::wire::{Data, DataHeader, Index, Message, Packet, RingKey, RingTag, Token};
 use super::{Ring, State, Timer, TokenPriority};
 
 /// What only an operational member needs.
@@ -51,8 +51,8 @@ const OWN_TOKEN_DELAY: Duration = Duration::from_micros(20);
 const HURRY_INTERVAL: Duration = Duration::from_millis(3);
 
 impl Ring {
-    /// The ring in which tokens and data of `key` are handled now: the forming one in recovery, else the installed.
-    fn ring_of(&mut self, key: RingKey) -> Option<&mut Ordering> {
+    /// The ring in which tokens and data with `tag` are handled now: the forming one in recovery, else the installed.
+    fn ring_of(&mut self, tag: RingTag) -> Option<&mut Ordering> {
         match &mut self.state {
             State::Recovery(recovery) => Some(&mut recovery.ring),
             State::Operational(_) | State::Gather(_) => self.ring.as_mut(),
@@ -60,7 +60,7 @@ impl Ring {
             State::Commit(_) if self.config.has(Planted::NoFreeze) => self.ring.as_mut(),
             State::Commit(_) | State::Left => None,
         }
-        .filter(|ring| ring.key() == key)
+        .filter(|ring| ring.tag() == tag)
     }
 
     pub(super) fn handle_data(&mut self, data: Data) {
@@ -74,11 +74,9 @@ impl Ring {
             return;
         };
         // 002 III-C. The representative visits first in each round, so its predecessor's next round has its own number.
-        let next_round = ring
-            .round
-            .wrapping_add(u32::from(!ring.is_representative()));
+        let next_round = ring.round.wrapping_add(u8::from(!ring.is_representative()));
         let token_is_near = data.packet.origin == ring.predecessor()
-            && data.packet.round.wrapping_sub(next_round) as i32 >= 0
+            && data.packet.round.wrapping_sub(next_round) as i8 >= 0
             && (first_method || data.post_token);
         let inserted = ring.handle_data(&data);
         if token_is_near {
@@ -108,7 +106,7 @@ impl Ring {
 
     /// Planted bug: an old-ring packet is kept although the holding was declared.
     fn keep_late(&mut self, data: &Data) {
-        if let Some(old) = self.ring.as_mut().filter(|old| old.key() == data.ring) {
+        if let Some(old) = self.ring.as_mut().filter(|old| old.tag() == data.ring) {
             old.handle_data(data);
         }
     }
@@ -143,7 +141,7 @@ impl Ring {
             self.counters.foreign += 1;
             return;
         }
-        let Some(ring) = self.ring_of(token.ring) else {
+        let Some(ring) = self.ring_of(token.ring.tag()) else {
             self.counters.foreign += 1;
             return;
         };
@@ -256,7 +254,7 @@ impl Ring {
             _ => self.ring.as_ref(),
         };
         let Some(ring) = ring else { return };
-        let (key, alone) = (ring.key(), ring.members.len() == 1);
+        let (tag, alone) = (ring.tag(), ring.members.len() == 1);
         let new = visit.new.end() + 1 - visit.new.start();
         let last_before = visit.new.start() + self.flow.before_token(new);
         let counters = &mut self.counters;
@@ -264,7 +262,7 @@ impl Ring {
         let mut send = |seq: u64, again: bool| {
             if let Some(packet) = ring.window.get(seq) {
                 let Packet { body, .. } = packet;
-                let header = DataHeader::new(key, seq, false, packet);
+                let header = DataHeader::new(tag, seq, false, packet);
                 outbox.data(if again { header.again() } else { header }, body.clone());
             }
         };
@@ -285,7 +283,7 @@ impl Ring {
         let after: alloc::vec::Vec<(DataHeader, Bytes)> = after
             .filter_map(|seq| {
                 let packet = ring.window.get(seq)?;
-                Some((DataHeader::new(key, seq, true, packet), packet.body.clone()))
+                Some((DataHeader::new(tag, seq, true, packet), packet.body.clone()))
             })
             .collect();
         let to = ring.after(hops);

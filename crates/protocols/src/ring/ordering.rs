@@ -14,7 +14,7 @@ use groupcast_core::{ConfigId, MemberId, Time};
 use super::config::RingConfig;
 use super::delivery::Cursor;
 use super::planted::Planted;
-use super::wire::{Data, Index, Packet, RTR_RUNS_MAX, Recovered, RingKey, Token};
+use super::wire::{Data, Index, Packet, RTR_RUNS_MAX, Recovered, RingKey, RingTag, Token};
 
 /// State of one ring's order.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ pub(super) struct Ordering {
     pub(super) cursor: Cursor,
     /// All members hold all up to here (Global_aru; 002 III-A.4).
     pub(super) safe: u64,
-    /// Rotations of the token since its first, modulo 2^32: the *round* of what is sent now.
-    pub(super) round: u32,
+    /// Rotations of the token since its first, modulo 256: the *round* of what is sent now.
+    pub(super) round: u8,
     /// Hop of the last token that was taken.
     pub(super) hop: u64,
     /// seq of the token received in the round before: retransmissions are requested up to here only (002 III-A.2).
@@ -109,6 +109,10 @@ impl Ordering {
         self.id.into()
     }
 
+    pub(super) fn tag(&self) -> RingTag {
+        self.key().tag()
+    }
+
     pub(super) fn is_representative(&self) -> bool {
         self.me == 0
     }
@@ -181,7 +185,7 @@ impl Ordering {
         mut source: impl FnMut() -> Option<NewPacket>,
     ) -> Visit {
         // Hops, not visits, are counted: a token that was called skips some members, who must not fall behind.
-        self.round = (token.hop / self.members.len() as u64) as u32;
+        self.round = (token.hop / self.members.len() as u64) as u8;
         let received_seq = token.seq;
         let retransmissions = self.answer_requests(token, limits);
 
