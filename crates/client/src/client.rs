@@ -265,8 +265,9 @@ impl Client {
                 }
                 return Ok(Some(event));
             }
+            // What is left to give back is less than a quarter of the window: the daemon can go on, and each credit would
+            // wake it.
             self.check_end()?;
-            self.give_credit();
             self.flush()?;
             if deadline.is_none() {
                 deadline = timeout.map(|timeout| Instant::now() + timeout);

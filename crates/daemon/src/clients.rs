@@ -33,6 +33,7 @@ const CLIENTS_FROM: usize = 16;
 
 /// All connections of clients, and where they come from.
 pub(crate) struct Clients {
+    registry: Registry,
     unix: UnixDoor,
     tcp: Option<TcpDoor>,
     streams: BTreeMap<ClientId, Stream>,
@@ -60,8 +61,11 @@ impl Clients {
                 Some(tcp) => registry.register(&mut tcp.listener, TCP_DOOR, Interest::READABLE),
                 None => Ok(()),
             });
-        registered.map_err(failed)?;
+        let registry = registered
+            .and_then(|()| registry.try_clone())
+            .map_err(failed)?;
         Ok(Self {
+            registry,
             unix,
             tcp,
             streams: BTreeMap::new(),
@@ -90,15 +94,15 @@ impl Clients {
         if readiness.readable || readiness.closed {
             self.readable.insert(id);
         }
-        if (readiness.writable || readiness.closed) && self.blocked.remove(&id) {
+        if (readiness.writable || readiness.closed) && self.blocked.contains(&id) {
             self.write(now, id, engine);
         }
     }
 
     /// Takes new connections, and of each client that has something its share.
-    pub(crate) fn take_input(&mut self, now: Time, registry: &Registry, engine: &mut Engine) {
+    pub(crate) fn take_input(&mut self, now: Time, engine: &mut Engine) {
         if self.accept_at.is_some_and(|at| at <= now) {
-            self.accept_at = self.accept(now, registry, engine);
+            self.accept_at = self.accept(now, engine);
         }
         let readable = std::mem::take(&mut self.readable);
         for id in readable {
@@ -141,7 +145,7 @@ impl Clients {
     }
 
     /// When to go on accepting: `None` if nobody waits.
-    fn accept(&mut self, now: Time, registry: &Registry, engine: &mut Engine) -> Option<Time> {
+    fn accept(&mut self, now: Time, engine: &mut Engine) -> Option<Time> {
         for _ in 0..ACCEPT_SHARE {
             let (accepted, transport) = match self.unix.accept() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => match &self.tcp {
@@ -151,7 +155,7 @@ impl Clients {
                 accepted => (accepted, Transport::Unix),
             };
             match accepted {
-                Ok(stream) => self.admit(now, stream, transport, registry, engine),
+                Ok(stream) => self.admit(now, stream, transport, engine),
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => return None,
                     ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
@@ -165,19 +169,11 @@ impl Clients {
         Some(now)
     }
 
-    fn admit(
-        &mut self,
-        now: Time,
-        mut stream: Stream,
-        transport: Transport,
-        registry: &Registry,
-        engine: &mut Engine,
-    ) {
+    fn admit(&mut self, now: Time, mut stream: Stream, transport: Transport, engine: &mut Engine) {
         let Some(id) = engine.connected(now, transport) else {
             return;
         };
-        let token = Token(CLIENTS_FROM + id.0 as usize);
-        match stream.register(registry, token) {
+        match stream.register(&self.registry, token_of(id)) {
             Ok(()) => {
                 self.streams.insert(id, stream);
             }
@@ -225,10 +221,19 @@ impl Clients {
             return;
         };
         match engine.write_to(now, id, stream) {
-            Ok(true) => {}
-            Ok(false) => {
-                self.blocked.insert(id);
-            }
+            Ok(all) if all != self.blocked.contains(&id) => {}
+            Ok(all) => match stream.watch_room(&self.registry, token_of(id), !all) {
+                Ok(()) if all => {
+                    self.blocked.remove(&id);
+                }
+                Ok(()) => {
+                    self.blocked.insert(id);
+                }
+                Err(error) => {
+                    tracing::warn!("cannot wait for a client: {error}");
+                    self.end(now, id, engine);
+                }
+            },
             Err(error) => {
                 tracing::debug!("{id:?}: {error}");
                 self.end(now, id, engine);
@@ -248,6 +253,11 @@ impl Clients {
         self.readable.remove(&id);
         self.blocked.remove(&id);
     }
+}
+
+/// What the poll calls a client's socket.
+fn token_of(id: ClientId) -> Token {
+    Token(CLIENTS_FROM + id.0 as usize)
 }
 
 /// Lets the process have a file for each of `clients` connections, as far as it may.

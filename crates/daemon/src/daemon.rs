@@ -179,11 +179,12 @@ impl Daemon {
                     .handle_ready(now, token, readiness, &mut self.engine);
             }
         }
-        self.clients
-            .take_input(now, self.endpoint.registry(), &mut self.engine);
+        self.clients.take_input(now, &mut self.engine);
         self.engine.handle_timeout(now);
         self.tend(now);
         self.submit(now);
+        // Other hosts are told before the clients of this one: waking a client takes as long as a message to all of them.
+        self.endpoint.flush(now);
         // A ring may have something to say about a message at once, for instance that it has room again.
         self.take_events()?;
         self.answer_questions();

@@ -13,12 +13,30 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Registers it for both directions: events come at the edges only, so nothing is lost by asking for both.
+    /// Asks to be told when there is something to read.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
         match self {
-            Self::Unix(stream) => registry.register(stream, token, interest),
-            Self::Tcp(stream) => registry.register(stream, token, interest),
+            Self::Unix(stream) => registry.register(stream, token, Interest::READABLE),
+            Self::Tcp(stream) => registry.register(stream, token, Interest::READABLE),
+        }
+    }
+
+    /// Also asks to be told when there is room to write, or no longer. Not always on: the kernel would wake the daemon
+    /// whenever the client reads.
+    pub(crate) fn watch_room(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        watch: bool,
+    ) -> io::Result<()> {
+        let interest = if watch {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
+        match self {
+            Self::Unix(stream) => registry.reregister(stream, token, interest),
+            Self::Tcp(stream) => registry.reregister(stream, token, interest),
         }
     }
 }

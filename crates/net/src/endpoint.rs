@@ -46,8 +46,6 @@ pub struct Endpoint<P> {
     seen: Option<Time>,
     /// Since when the sockets have not been empty at the end of a turn.
     backlog: Option<Time>,
-    /// Whether a readiness collected earlier may be out of date: something was read since.
-    stale: bool,
     /// Receives in a row, from the preferred socket, that brought nothing acceptable.
     junk: usize,
     /// Whether the node may have more to send than the last flush took.
@@ -105,7 +103,6 @@ impl<P: Protocol> Endpoint<P> {
             buffer: sockets.buffer,
             seen: None,
             backlog: None,
-            stale: false,
             junk: 0,
             unsent: false,
             watches_room: false,
@@ -138,7 +135,7 @@ impl<P: Protocol> Endpoint<P> {
         if self.sender.is_blocked() {
             self.flush(now);
         }
-        self.receive(ready)?;
+        self.receive()?;
         self.run_timers();
         Ok(())
     }
@@ -263,26 +260,16 @@ impl<P: Protocol> Endpoint<P> {
         ready: &mut Vec<(Token, Readiness)>,
     ) -> io::Result<()> {
         let (control, data) = (&mut self.control, &mut self.data);
-        self.stale = false;
         self.waiter.wait(self.clock, now, wait, |token, readiness| {
             sort(control, data, ready, token, readiness);
         })
     }
 
-    /// Brings the readiness of the sockets up to date.
-    fn collect(&mut self, ready: &mut Vec<(Token, Readiness)>) -> io::Result<()> {
-        let (control, data) = (&mut self.control, &mut self.data);
-        self.stale = false;
-        self.waiter
-            .collect(|token, readiness| sort(control, data, ready, token, readiness))
-            .map(|_| ())
-    }
-
     /// Reads the sockets and sends what comes of it, until both are empty or the turn is long enough.
-    fn receive(&mut self, ready: &mut Vec<(Token, Readiness)>) -> io::Result<()> {
+    fn receive(&mut self) -> io::Result<()> {
         let mut taken = 0;
         while taken < self.config.receive_max {
-            let Some(class) = self.choose(ready)? else {
+            let Some(class) = self.choose() else {
                 break;
             };
             taken += self.receive_from(class)?;
@@ -291,7 +278,7 @@ impl<P: Protocol> Endpoint<P> {
     }
 
     /// Which socket to read next: the preferred one for as long as it has something (002 III-C).
-    fn choose(&mut self, ready: &mut Vec<(Token, Readiness)>) -> io::Result<Option<SocketClass>> {
+    fn choose(&mut self) -> Option<SocketClass> {
         let (first, second) = match (self.node.read_first(), self.junk < Self::JUNK_MAX) {
             (SocketClass::Token, true) | (SocketClass::Data, false) => {
                 (SocketClass::Token, SocketClass::Data)
@@ -300,13 +287,9 @@ impl<P: Protocol> Endpoint<P> {
                 (SocketClass::Data, SocketClass::Token)
             }
         };
-        // The preferred one may have got something since readiness was last collected.
-        if !self.receiver(first).readable && self.stale {
-            self.collect(ready)?;
-        }
-        Ok([first, second]
+        [first, second]
             .into_iter()
-            .find(|class| self.receiver(*class).readable))
+            .find(|class| self.receiver(*class).readable)
     }
 
     fn receiver(&mut self, class: SocketClass) -> &mut Receiver {
@@ -318,7 +301,6 @@ impl<P: Protocol> Endpoint<P> {
 
     /// Receives once; how many datagrams, at least 1 for the attempt.
     fn receive_from(&mut self, class: SocketClass) -> io::Result<usize> {
-        self.stale = true;
         let receiver = match class {
             SocketClass::Token => &mut self.control,
             SocketClass::Data => &mut self.data,
@@ -328,6 +310,9 @@ impl<P: Protocol> Endpoint<P> {
             self.junk = 0;
             return Ok(1);
         };
+        // Either may have got something meanwhile. To try is as cheap as to ask, and brings it at once.
+        self.control.readable = true;
+        self.data.readable = true;
         let now = self.tick(Duration::ZERO);
         self.waiter.traffic = now;
         let from = SocketAddr::V4(batch.received.from);

@@ -1,8 +1,8 @@
 //! Waiting: readiness of the endpoint's sockets and of the caller's sources, and when to sleep.
 //!
-//! The wait itself is a `ppoll` on the epoll descriptor (nanoseconds, where `epoll_wait` has milliseconds and rounds
-//! up: the token's timers are shorter than that), followed by a collection that does not wait. Before it, the thread
-//! polls for a while where [`Spin`] says so.
+//! Whole milliseconds are waited in `epoll_wait` itself; the rest, which it would round up, in a `ppoll` on its
+//! descriptor (nanoseconds: the token's timers are as short), followed by a collection that does not wait. Before it, the
+//! thread polls for a while where [`Spin`] says so.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -110,21 +110,33 @@ impl Waiter {
         });
         let mut at = now;
         while at < spin_end {
-            if self.collect(&mut sink)? {
+            if self.collect(Duration::ZERO, &mut sink)? {
                 return Ok(());
             }
-            std::hint::spin_loop();
+            // Whoever wants this processor is often the one that is waited for.
+            std::thread::yield_now();
+            at = clock.now();
+        }
+        let whole = Duration::from_millis((end - at).as_millis() as u64);
+        if !whole.is_zero() {
+            if self.collect(whole, &mut sink)? {
+                return Ok(());
+            }
             at = clock.now();
         }
         if at < end {
             sys::wait_readable(&self.poll, end - at)?;
         }
-        self.collect(&mut sink).map(|_| ())
+        self.collect(Duration::ZERO, &mut sink).map(|_| ())
     }
 
-    /// Collects what is there without waiting; whether there was anything.
-    pub(crate) fn collect(&mut self, mut sink: impl FnMut(Token, Readiness)) -> io::Result<bool> {
-        match self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
+    /// Collects what comes within `wait`, as soon as anything does; whether anything did.
+    fn collect(
+        &mut self,
+        wait: Duration,
+        mut sink: impl FnMut(Token, Readiness),
+    ) -> io::Result<bool> {
+        match self.poll.poll(&mut self.events, Some(wait)) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(false),
             Err(error) => return Err(error),

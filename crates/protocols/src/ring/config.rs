@@ -32,8 +32,8 @@ pub struct RingConfig {
     /// Most packets of all members a rotation (Global_window). Default: 1024. Too large for the
     /// receivers' socket buffers: bursts are lost and sent again.
     pub global_window: Option<u32>,
-    /// Most new packets sent after the token (Accelerated_window). Default: three quarters of the personal window.
-    /// 0 with the second method is the original ring.
+    /// Most new packets sent after the token (Accelerated_window). Default: three quarters of the personal window, and
+    /// none if a visit sends a single packet. 0 with the second method is the original ring.
     pub accelerated_window: Option<u32>,
     /// Most packets between what everybody holds and the newest (Max_seq_gap). Default 4096. Bounds the memory of the
     /// receive window: twice this many packets.

@@ -10,7 +10,8 @@
 //! member with a small one starve.)
 //!
 //! Post-token packets are three quarters of the personal window (002 III-A.1: acceleration): as many members then send at
-//! a time as keep the links busy; if all sent after the token, all would send at a time, into the buffers of one switch.
+//! a time as keep the links busy; if all sent after the token, all would send at a time, into the buffers of one switch. A
+//! lone packet goes before the token, which would only wake the next member to pass on what it has not got yet.
 //! The original ring is accelerated window 0 with the second priority method.
 
 use core::time::Duration;
@@ -82,7 +83,11 @@ impl Flow {
 
     /// Of `new` packets of a visit, how many go before the token (002 III-A.1).
     pub(super) fn before_token(&self, new: u64) -> u64 {
-        let accelerated = self.pinned_accelerated.unwrap_or(self.personal * 3 / 4);
+        let accelerated = match self.pinned_accelerated {
+            Some(pinned) => pinned,
+            None if new == 1 => 0,
+            None => self.personal * 3 / 4,
+        };
         new.saturating_sub(u64::from(accelerated))
     }
 

@@ -89,7 +89,7 @@ mod tests {
             counter: 3,
             representative,
         });
-        let header = DataHeader::new(key, 7, true, &packet);
+        let header = DataHeader::new(key.tag(), 7, true, &packet);
         for (header, role) in [(header, Role::Data), (header.again(), Role::Repair)] {
             let datagram = [header.as_bytes(), &packet.body[..]].concat();
             let mut seen: Vec<Vec<u8>> = Vec::new();

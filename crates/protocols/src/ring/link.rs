@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use groupcast_core::{MemberId, Time};
 
-use super::wire::RingKey;
+use super::wire::{RingKey, RingTag};
 use super::{Ring, Timer};
 
 /// The last token that this member passed on.
@@ -84,12 +84,12 @@ impl Ring {
     }
 
     /// Data of `ring` with `seq` came: whoever claimed a number above the token's has seen the token.
-    pub(super) fn data_is_evidence(&mut self, ring: RingKey, seq: u64) {
+    pub(super) fn data_is_evidence(&mut self, ring: RingTag, seq: u64) {
         if self
             .link
             .sent
             .as_ref()
-            .is_some_and(|sent| sent.ring == ring && seq > sent.seq)
+            .is_some_and(|sent| sent.ring.tag() == ring && seq > sent.seq)
         {
             self.token_arrived();
         }

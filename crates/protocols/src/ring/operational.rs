@@ -10,7 +10,7 @@ use groupcast_core::{MemberId, SocketClass, Time};
 use super::delivery::delivery;
 use super::ordering::{Ordering, Visit};
 use super::planted::Planted;
-use super::wire::{Data, DataHeader, Index, Message, Packet, RingKey, Token};
+use super::wire::{Data, DataHeader, Index, Message, Packet, RingKey, RingTag, Token};
 use super::{Ring, State, Timer, TokenPriority};
 
 /// What only an operational member needs.
@@ -43,14 +43,16 @@ impl Operational {
     }
 }
 
+/// The way to the next member, in hops.
+pub(super) const SUCCESSOR: u16 = 1;
 /// A ring of one handles its token this long after it passed it to itself.
 const OWN_TOKEN_DELAY: Duration = Duration::from_micros(20);
 /// A member that has something to say asks again this often for a resting token.
 const HURRY_INTERVAL: Duration = Duration::from_millis(3);
 
 impl Ring {
-    /// The ring in which tokens and data of `key` are handled now: the forming one in recovery, else the installed.
-    fn ring_of(&mut self, key: RingKey) -> Option<&mut Ordering> {
+    /// The ring in which tokens and data with `tag` are handled now: the forming one in recovery, else the installed.
+    fn ring_of(&mut self, tag: RingTag) -> Option<&mut Ordering> {
         match &mut self.state {
             State::Recovery(recovery) => Some(&mut recovery.ring),
             State::Operational(_) | State::Gather(_) => self.ring.as_mut(),
@@ -58,7 +60,7 @@ impl Ring {
             State::Commit(_) if self.config.has(Planted::NoFreeze) => self.ring.as_mut(),
             State::Commit(_) | State::Left => None,
         }
-        .filter(|ring| ring.key() == key)
+        .filter(|ring| ring.tag() == tag)
     }
 
     pub(super) fn handle_data(&mut self, data: Data) {
@@ -72,11 +74,9 @@ impl Ring {
             return;
         };
         // 002 III-C. The representative visits first in each round, so its predecessor's next round has its own number.
-        let next_round = ring
-            .visits
-            .wrapping_add(u32::from(!ring.is_representative()));
+        let next_round = ring.round.wrapping_add(u8::from(!ring.is_representative()));
         let token_is_near = data.packet.origin == ring.predecessor()
-            && data.packet.round.wrapping_sub(next_round) as i32 >= 0
+            && data.packet.round.wrapping_sub(next_round) as i8 >= 0
             && (first_method || data.post_token);
         let inserted = ring.handle_data(&data);
         if token_is_near {
@@ -106,7 +106,7 @@ impl Ring {
 
     /// Planted bug: an old-ring packet is kept although the holding was declared.
     fn keep_late(&mut self, data: &Data) {
-        if let Some(old) = self.ring.as_mut().filter(|old| old.key() == data.ring) {
+        if let Some(old) = self.ring.as_mut().filter(|old| old.tag() == data.ring) {
             old.handle_data(data);
         }
     }
@@ -141,7 +141,7 @@ impl Ring {
             self.counters.foreign += 1;
             return;
         }
-        let Some(ring) = self.ring_of(token.ring) else {
+        let Some(ring) = self.ring_of(token.ring.tag()) else {
             self.counters.foreign += 1;
             return;
         };
@@ -173,12 +173,12 @@ impl Ring {
         if forming {
             self.recovery_token(now, token);
         } else {
-            self.operational_token(now, Some(from), token);
+            self.operational_token(now, token);
         }
     }
 
-    /// The token is here: lets it rest, or visits. `from` is who passed it, unless it was this member.
-    pub(super) fn operational_token(&mut self, now: Time, from: Option<MemberId>, token: Token) {
+    /// The token is here: lets it rest, or visits.
+    pub(super) fn operational_token(&mut self, now: Time, token: Token) {
         let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
             return;
         };
@@ -195,25 +195,18 @@ impl Ring {
         if !(quiet && token.idle && ring.is_representative()) {
             let mut token = token;
             token.idle = quiet && (token.idle || ring.is_representative());
-            self.visit(now, token);
+            self.visit(now, token, SUCCESSOR);
             return;
         }
-        // It rests. Whoever passed it on must not take it for lost.
-        if let Some(from) = from {
-            let ack = Message::Ack {
-                ring: token.ring,
-                hop: token.hop,
-            };
-            self.outbox.unicast(from, ack.encode());
-        }
+        // It rests. Whoever passed it on was told already that an idle token arrived.
         operational.resting = Some(token);
         self.timers.set(Timer::Hold, now + self.config.idle_hold);
         self.timers
             .set(Timer::Loss, now + self.config.idle_hold + self.token_loss());
     }
 
-    /// A visit of the token in the operational state (002 III-A).
-    fn visit(&mut self, now: Time, mut token: Token) {
+    /// A visit of the token in the operational state (002 III-A), which then goes on by `hops`.
+    fn visit(&mut self, now: Time, mut token: Token, hops: u16) {
         let limits = self.flow.limits();
         let (Some(ring), State::Operational(operational)) = (&mut self.ring, &mut self.state)
         else {
@@ -242,7 +235,12 @@ impl Ring {
             self.exclude_deaf(now, deaf);
             return;
         }
-        self.send_visit(now, &visit, token);
+        let hops = if ring.is_quiescent(&token) {
+            hops
+        } else {
+            SUCCESSOR
+        };
+        self.send_visit(now, &visit, token, hops);
         self.flush_unordered();
         self.deliver();
         self.wake_submitter();
@@ -250,13 +248,13 @@ impl Ring {
     }
 
     /// Sends what a visit decided: retransmissions and the first new packets, the token, the rest (002 III-A.1–3).
-    pub(super) fn send_visit(&mut self, now: Time, visit: &Visit, token: Token) {
+    pub(super) fn send_visit(&mut self, now: Time, visit: &Visit, token: Token, hops: u16) {
         let ring = match &self.state {
             State::Recovery(recovery) => Some(&recovery.ring),
             _ => self.ring.as_ref(),
         };
         let Some(ring) = ring else { return };
-        let (key, alone) = (ring.key(), ring.members.len() == 1);
+        let (tag, alone) = (ring.tag(), ring.members.len() == 1);
         let new = visit.new.end() + 1 - visit.new.start();
         let last_before = visit.new.start() + self.flow.before_token(new);
         let counters = &mut self.counters;
@@ -264,7 +262,7 @@ impl Ring {
         let mut send = |seq: u64, again: bool| {
             if let Some(packet) = ring.window.get(seq) {
                 let Packet { body, .. } = packet;
-                let header = DataHeader::new(key, seq, false, packet);
+                let header = DataHeader::new(tag, seq, false, packet);
                 outbox.data(if again { header.again() } else { header }, body.clone());
             }
         };
@@ -285,11 +283,11 @@ impl Ring {
         let after: alloc::vec::Vec<(DataHeader, Bytes)> = after
             .filter_map(|seq| {
                 let packet = ring.window.get(seq)?;
-                Some((DataHeader::new(key, seq, true, packet), packet.body.clone()))
+                Some((DataHeader::new(tag, seq, true, packet), packet.body.clone()))
             })
             .collect();
-        let successor = ring.successor();
-        self.pass_token(now, successor, token);
+        let to = ring.after(hops);
+        self.pass_token(now, to, hops, token);
         for (header, body) in after {
             self.outbox.data(header, body);
         }
@@ -297,12 +295,12 @@ impl Ring {
         self.priority = SocketClass::Data;
     }
 
-    fn pass_token(&mut self, now: Time, successor: MemberId, mut token: Token) {
-        token.hop = token.hop.saturating_add(1);
+    fn pass_token(&mut self, now: Time, to: MemberId, hops: u16, mut token: Token) {
+        token.hop = token.hop.saturating_add(u64::from(hops));
         let (ring, hop, seq) = (token.ring, token.hop, token.seq);
         self.flow.token_went(now, !token.idle);
         let body = Message::Token(token).encode();
-        self.pass(now, successor, ring, hop, seq, body);
+        self.pass(now, to, ring, hop, seq, body);
     }
 
     fn pass_to_self(&mut self, now: Time, mut token: Token) {
@@ -327,12 +325,12 @@ impl Ring {
         if matches!(self.state, State::Recovery(_)) {
             self.recovery_token(now, token);
         } else {
-            self.operational_token(now, None, token);
+            self.operational_token(now, token);
         }
     }
 
-    /// The token has rested long enough.
-    pub(super) fn release_token(&mut self, now: Time) {
+    /// The token has rested long enough: it goes on by `hops`.
+    pub(super) fn release_token(&mut self, now: Time, hops: u16) {
         let State::Operational(operational) = &mut self.state else {
             return;
         };
@@ -341,7 +339,7 @@ impl Ring {
         };
         self.timers.cancel(Timer::Hold);
         self.timers.set(Timer::Loss, now + self.token_loss());
-        self.visit(now, token);
+        self.visit(now, token, hops);
     }
 
     /// This member has something to say: gets the token moving if it rests.
@@ -352,7 +350,7 @@ impl Ring {
         operational.quiet_since = now;
         if ring.is_representative() {
             if self.timers.due(Timer::Hold).is_some() {
-                self.release_awake(now);
+                self.release_awake(now, SUCCESSOR);
             }
         } else if operational.idle && self.timers.due(Timer::Hurry).is_none() {
             self.hurry(now);
@@ -368,27 +366,34 @@ impl Ring {
         self.timers.set(Timer::Hurry, now + HURRY_INTERVAL);
     }
 
-    pub(super) fn handle_hurry(&mut self, now: Time, key: RingKey) {
-        let State::Operational(operational) = &mut self.state else {
+    /// A member has something to say: if the token rests here, it goes to that member at once.
+    ///
+    /// Whom it skips has nothing to add to it: a token that rests says that everybody holds everything, and the marks that
+    /// members take from their next two visits start from there. The one before the next rest is a whole rotation.
+    pub(super) fn handle_hurry(&mut self, now: Time, from: MemberId, key: RingKey) {
+        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
             return;
         };
-        if self.ring.as_ref().is_none_or(|ring| ring.key() != key) {
+        let asker = ring.members.iter().position(|member| *member == from);
+        let Some(asker) = asker.filter(|_| ring.key() == key) else {
             return;
-        }
+        };
         operational.hurried = true;
         operational.quiet_since = now;
-        self.release_awake(now);
+        // The token rests at the representative, whose index is 0.
+        let hops = (asker as u16).max(SUCCESSOR);
+        self.release_awake(now, hops);
     }
 
-    /// The token goes on at once, and does not come to rest in this rotation.
-    fn release_awake(&mut self, now: Time) {
+    /// The token goes on at once by `hops`, and does not come to rest in this rotation.
+    fn release_awake(&mut self, now: Time, hops: u16) {
         if let State::Operational(operational) = &mut self.state
             && let Some(token) = &mut operational.resting
             && self.timers.due(Timer::Hold).is_some()
         {
             token.idle = false;
             operational.hurried = false;
-            self.release_token(now);
+            self.release_token(now, hops);
         }
     }
 

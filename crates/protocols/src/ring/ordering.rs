@@ -14,7 +14,7 @@ use groupcast_core::{ConfigId, MemberId, Time};
 use super::config::RingConfig;
 use super::delivery::Cursor;
 use super::planted::Planted;
-use super::wire::{Data, Index, Packet, RTR_RUNS_MAX, Recovered, RingKey, Token};
+use super::wire::{Data, Index, Packet, RTR_RUNS_MAX, Recovered, RingKey, RingTag, Token};
 
 /// State of one ring's order.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ pub(super) struct Ordering {
     pub(super) cursor: Cursor,
     /// All members hold all up to here (Global_aru; 002 III-A.4).
     pub(super) safe: u64,
-    /// Own visits of the token since the ring was installed, modulo 2^32: the *round* of what is sent now.
-    pub(super) visits: u32,
+    /// Rotations of the token since its first, modulo 256: the *round* of what is sent now.
+    pub(super) round: u8,
     /// Hop of the last token that was taken.
     pub(super) hop: u64,
     /// seq of the token received in the round before: retransmissions are requested up to here only (002 III-A.2).
@@ -93,7 +93,7 @@ impl Ordering {
             window: SeqWindow::new(start, config.seq_gap_max as usize * 2),
             cursor,
             safe: start,
-            visits: 0,
+            round: 0,
             hop: 0,
             requestable: start,
             aru_sent: start,
@@ -109,12 +109,22 @@ impl Ordering {
         self.id.into()
     }
 
+    pub(super) fn tag(&self) -> RingTag {
+        self.key().tag()
+    }
+
     pub(super) fn is_representative(&self) -> bool {
         self.me == 0
     }
 
-    pub(super) fn successor(&self) -> MemberId {
-        self.members[(usize::from(self.me) + 1) % self.members.len()]
+    /// The member to which `hops` hops lead from here: 1 to the successor.
+    pub(super) fn after(&self, hops: u16) -> MemberId {
+        self.members[(usize::from(self.me) + usize::from(hops)) % self.members.len()]
+    }
+
+    /// Whether everybody holds all that was ever claimed, and this member knows it.
+    pub(super) fn is_quiescent(&self, token: &Token) -> bool {
+        token.aru == token.seq && self.safe == token.seq && token.rtr.is_empty()
     }
 
     pub(super) fn predecessor(&self) -> Index {
@@ -174,7 +184,8 @@ impl Ordering {
         config: &RingConfig,
         mut source: impl FnMut() -> Option<NewPacket>,
     ) -> Visit {
-        self.visits = self.visits.wrapping_add(1);
+        // Hops, not visits, are counted: a token that was called skips some members, who must not fall behind.
+        self.round = (token.hop / self.members.len() as u64) as u8;
         let received_seq = token.seq;
         let retransmissions = self.answer_requests(token, limits);
 
@@ -194,7 +205,7 @@ impl Ordering {
             token.seq += 1;
             let packet = Packet {
                 origin: self.me,
-                round: self.visits,
+                round: self.round,
                 recovered,
                 body,
             };

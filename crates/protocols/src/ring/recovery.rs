@@ -15,7 +15,7 @@ use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
 
 use super::config::RingConfig;
 use super::indices::Indices;
-use super::operational::Operational;
+use super::operational::{Operational, SUCCESSOR};
 use super::ordering::Ordering;
 use super::planted::Planted;
 use super::wire::{Commit, Data, Holding, Index, Packet, Recovered, Token};
@@ -182,7 +182,7 @@ impl Ring {
         if holds_all && (token.installed || recovery.complete_visits >= 2) {
             token.installed = true;
             self.install(now);
-            self.operational_token(now, None, token);
+            self.operational_token(now, token);
             return;
         }
         recovery.clear_visits = if token.backlog == 0 {
@@ -229,7 +229,7 @@ impl Ring {
             self.exclude_deaf(now, deaf);
             return;
         }
-        self.send_visit(now, &visit, token);
+        self.send_visit(now, &visit, token, SUCCESSOR);
     }
 
     /// Finishes the old configuration and begins the new one (EVS): the rest of the regular one, the transitional one

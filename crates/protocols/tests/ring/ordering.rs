@@ -34,6 +34,33 @@ fn the_first_message_after_a_rest_takes_less_than_two_milliseconds() {
 }
 
 #[test]
+fn a_resting_token_goes_to_who_has_something_to_say_past_all_others() {
+    // Three ways of 30 µs and more: to ask, to pass the token, and of the message. Around the ring it would be up to 21.
+    let three_ways = Duration::from_micros(200);
+    let mut cluster = formed(20, 28);
+    for sender in (0..20).rev() {
+        cluster.run_for(Duration::from_millis(977));
+        let id = cluster
+            .submit(sender, Service::Agreed, "wake up")
+            .expect("there is room");
+        cluster.must(
+            "delivered everywhere",
+            |cluster| (0..20).all(|host| cluster.has_delivered(host, id)),
+            three_ways,
+        );
+        let id = cluster
+            .submit((sender + 7) % 20, Service::Safe, "and at once again")
+            .expect("there is room");
+        cluster.must(
+            "safe everywhere",
+            |cluster| (0..20).all(|host| cluster.has_delivered(host, id)),
+            Duration::from_millis(5),
+        );
+    }
+    cluster.check();
+}
+
+#[test]
 fn a_resting_ring_sends_few_datagrams() {
     let mut cluster = formed(5, 22);
     cluster.run_for(Duration::from_secs(1));

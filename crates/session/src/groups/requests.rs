@@ -264,8 +264,12 @@ impl Engine {
         let accepted = client.accepted;
         let report_accepted = accepted > link.accepted_reported;
         link.accepted_reported = accepted;
-        // A little credit is not worth a frame while the client has requests waiting here.
-        let worth = link.publish_returned >= link.publish_window / 4 || client.requests.is_empty();
+        // A little credit is not worth a frame of its own, unless the client can have none left and nothing here will
+        // bring it more.
+        let spent = !has_credit(link.publish_outstanding, link.publish_window);
+        let worth = report_accepted
+            || link.publish_returned >= link.publish_window / 4
+            || spent && client.requests.is_empty();
         let returned = if held_back || !worth {
             0
         } else {

@@ -290,7 +290,9 @@ pub const KEYS: &[Key] = &[
         name: "ring.accelerated_window",
         meaning: "The most new packets sent after the token (Accelerated_window); 0 is the original ring.",
         value: "0 or more, at most personal_window where both are given",
-        default: Default::Words("three quarters of the personal window"),
+        default: Default::Words(
+            "three quarters of the personal window, and none if a visit sends a single packet",
+        ),
         wrong: "Too small: the token waits for data. Too large: more requests for packets that are on their way.",
     },
     Key {

@@ -1,14 +1,14 @@
-//! Data packets: as they are stored, and their header on the wire.
+//! Data packets: as they are stored, and their header on the wire, which is short because it costs throughput.
 
 use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader};
 
-use super::{Index, Kind, Message, RingKey, key};
+use super::{FLAGS_SHIFT, Index, Kind, Message, RingTag, tag};
 
 /// Bytes of a data packet before its body.
-pub(in crate::ring) const DATA_HEADER: usize = 32;
+pub(in crate::ring) const DATA_HEADER: usize = 17;
 /// Bytes that a recovered packet's header has more.
-pub(in crate::ring) const RECOVERED_HEADER: usize = 10;
+pub(in crate::ring) const RECOVERED_HEADER: usize = 7;
 
 const FLAG_POST_TOKEN: u8 = 1;
 const FLAG_RECOVERED: u8 = 2;
@@ -20,8 +20,8 @@ const FLAG_AGAIN: u8 = 4;
 pub(in crate::ring) struct Packet {
     /// Who initiated it.
     pub(in crate::ring) origin: Index,
-    /// The initiator's token visit in which it was.
-    pub(in crate::ring) round: u32,
+    /// The token's rotation in which it was initiated, modulo 256.
+    pub(in crate::ring) round: u8,
     /// What it was in an old ring, if it is recovered from one.
     pub(in crate::ring) recovered: Option<Recovered>,
     /// Packed records.
@@ -38,7 +38,7 @@ pub(in crate::ring) struct Recovered {
 /// A data packet as it arrives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::ring) struct Data {
-    pub(in crate::ring) ring: RingKey,
+    pub(in crate::ring) ring: RingTag,
     pub(in crate::ring) seq: u64,
     /// Sent after the token of its round (002 III-C, second method).
     pub(in crate::ring) post_token: bool,
@@ -53,20 +53,19 @@ pub(in crate::ring) struct DataHeader {
 }
 
 impl DataHeader {
-    pub(in crate::ring) fn new(ring: RingKey, seq: u64, post_token: bool, packet: &Packet) -> Self {
+    pub(in crate::ring) fn new(ring: RingTag, seq: u64, post_token: bool, packet: &Packet) -> Self {
         let mut bytes = [0; DATA_HEADER + RECOVERED_HEADER];
-        bytes[0] = Kind::Data as u8;
-        bytes[1] = if post_token { FLAG_POST_TOKEN } else { 0 };
-        bytes[2..4].copy_from_slice(&packet.origin.to_be_bytes());
-        bytes[4..12].copy_from_slice(&ring.counter.to_be_bytes());
-        bytes[12..20].copy_from_slice(&ring.incarnation.0.to_be_bytes());
-        bytes[20..28].copy_from_slice(&seq.to_be_bytes());
-        bytes[28..32].copy_from_slice(&packet.round.to_be_bytes());
+        let flag = if post_token { FLAG_POST_TOKEN } else { 0 };
+        bytes[0] = Kind::Data as u8 | flag << FLAGS_SHIFT;
+        bytes[1] = packet.origin as u8;
+        bytes[2..10].copy_from_slice(&ring.0.to_be_bytes());
+        bytes[10..16].copy_from_slice(&seq.to_be_bytes()[2..]);
+        bytes[16] = packet.round;
         let mut len = DATA_HEADER;
         if let Some(Recovered { seq, origin }) = packet.recovered {
-            bytes[1] |= FLAG_RECOVERED;
-            bytes[32..40].copy_from_slice(&seq.to_be_bytes());
-            bytes[40..42].copy_from_slice(&origin.to_be_bytes());
+            bytes[0] |= FLAG_RECOVERED << FLAGS_SHIFT;
+            bytes[17..23].copy_from_slice(&seq.to_be_bytes()[2..]);
+            bytes[23] = origin as u8;
             len += RECOVERED_HEADER;
         }
         Self {
@@ -77,7 +76,7 @@ impl DataHeader {
 
     /// The same packet, sent again because somebody asked for it.
     pub(in crate::ring) fn again(mut self) -> Self {
-        self.bytes[1] |= FLAG_AGAIN;
+        self.bytes[0] |= FLAG_AGAIN << FLAGS_SHIFT;
         self
     }
 
@@ -88,19 +87,24 @@ impl DataHeader {
 
 /// Whether the encoded data packet `bytes` was marked by [`DataHeader::again`].
 pub(in crate::ring) fn is_again(bytes: &[u8]) -> bool {
-    bytes.get(1).is_some_and(|flags| flags & FLAG_AGAIN != 0)
+    bytes
+        .first()
+        .is_some_and(|kind| kind >> FLAGS_SHIFT & FLAG_AGAIN != 0)
 }
 
-pub(super) fn data(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Message, DecodeError> {
-    let flags = reader.u8("flags")?;
-    let origin = reader.u16("origin")?;
-    let ring = key(&mut reader)?;
-    let seq = reader.u64("seq")?;
-    let round = reader.u32("round")?;
+pub(super) fn data(
+    flags: u8,
+    mut reader: Reader<'_>,
+    bytes: &Bytes,
+) -> Result<Message, DecodeError> {
+    let origin = reader.u8("origin")?.into();
+    let ring = tag(&mut reader)?;
+    let seq = seq(&mut reader, "seq")?;
+    let round = reader.u8("round")?;
     let recovered = if flags & FLAG_RECOVERED != 0 {
         Some(Recovered {
-            seq: reader.u64("old seq")?,
-            origin: reader.u16("old origin")?,
+            seq: self::seq(&mut reader, "old seq")?,
+            origin: reader.u8("old origin")?.into(),
         })
     } else {
         None
@@ -117,4 +121,11 @@ pub(super) fn data(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Message, Dec
         post_token: flags & FLAG_POST_TOKEN != 0,
         packet,
     }))
+}
+
+/// A sequence number of 48 bits: a place in the order has no more for it.
+fn seq(reader: &mut Reader<'_>, field: &'static str) -> Result<u64, DecodeError> {
+    let mut bytes = [0; 8];
+    bytes[2..].copy_from_slice(reader.take(field, 6)?);
+    Ok(u64::from_be_bytes(bytes))
 }

@@ -1,11 +1,12 @@
 //! Datagram bodies of the ring.
 //!
-//! The first byte is the kind. Integers are big-endian; a *key* is a ring's identity on the wire, (counter 8,
-//! representative's incarnation 8), enough because incarnations are never reused; a *list* is a count (2) and items.
+//! The first byte is the kind, with flags in its upper half where there are any. Integers are big-endian; a *key* is a ring's
+//! identity on the wire, (counter 8, representative's incarnation 8), enough because incarnations are never reused, and its
+//! *tag* (8) is both in one number; a *list* is a count (2) and items.
 //!
 //! | kind | layout after the kind byte |
 //! |---|---|
-//! | 1 data | flags 1, origin 2, key 16, seq 8, round 4, [old seq 8, old origin 2 if recovered], body |
+//! | 1 data | origin 1, tag 8, seq 6, round 1, [old seq 6, old origin 1 if recovered], body |
 //! | 2 token | flags 1, key 16, hop 8, seq 8, aru 8, aru-by 2, fcc 4, retransmissions 4, backlog 4, install 8, list of (first 8, count 2), extensions |
 //! | 3 join | flags 1, attempt 8, counter 8, lists of members: proc, fail, left, heard |
 //! | 4 commit token | hop 8, ring 24, list of left members, list of (member 16, attempt 8, filled 1, old ring 24, aru 8, high 8, safe 8, obligations 16) |
@@ -51,6 +52,20 @@ impl From<ConfigId> for RingKey {
     }
 }
 
+impl RingKey {
+    /// Stands for it in data packets: different for all rings of one representative, and for those of two in all but one of
+    /// 2^64 cases, since incarnations are random.
+    pub(super) fn tag(self) -> RingTag {
+        /// Odd, so that no two counters give the same product: 2^64 by the golden ratio.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        RingTag(self.incarnation.0 ^ self.counter.wrapping_mul(SPREAD))
+    }
+}
+
+/// A ring's identity in as few bytes as do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RingTag(pub(super) u64);
+
 /// Index of a member in its ring.
 pub(super) type Index = u16;
 
@@ -79,6 +94,11 @@ pub(super) enum Message {
     },
 }
 
+/// Where in the first byte the flags begin.
+const FLAGS_SHIFT: u32 = 4;
+/// The part of the first byte that is the kind.
+const KIND_MASK: u8 = 0x0f;
+
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Kind {
@@ -98,8 +118,10 @@ impl Message {
     pub(super) fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let kind = reader.u8("kind")?;
+        if kind & KIND_MASK == Kind::Data as u8 {
+            return data::data(kind >> FLAGS_SHIFT, reader, bytes);
+        }
         let message = match kind {
-            1 => return data::data(reader, bytes),
             2 => Self::Token(token::token(&mut reader)?),
             3 => Self::Join(membership::join(&mut reader)?),
             4 => Self::Commit(membership::commit(&mut reader)?),
@@ -182,6 +204,10 @@ fn key(reader: &mut Reader<'_>) -> Result<RingKey, DecodeError> {
         counter: reader.u64("ring counter")?,
         incarnation: Incarnation(reader.u64("ring incarnation")?),
     })
+}
+
+fn tag(reader: &mut Reader<'_>) -> Result<RingTag, DecodeError> {
+    Ok(RingTag(reader.u64("ring tag")?))
 }
 
 fn put_key(writer: &mut Writer<'_>, key: RingKey) {

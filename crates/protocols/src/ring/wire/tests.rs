@@ -39,13 +39,13 @@ fn examples() -> Vec<Message> {
     };
     vec![
         Message::Data(Data {
-            ring: ring().into(),
+            ring: RingKey::from(ring()).tag(),
             seq: 12,
             post_token: true,
             packet: packet.clone(),
         }),
         Message::Data(Data {
-            ring: ring().into(),
+            ring: RingKey::from(ring()).tag(),
             seq: 13,
             post_token: false,
             packet: Packet {
@@ -152,7 +152,7 @@ fn the_layout_of_data_and_token_is_pinned() {
     };
     assert_eq!(
         hex(&examples()[1]),
-        "0102000200000000000000030000000100000007000000000000000d00000009000000000000004d0001626f6479"
+        "2102daa66d2d7ddf743800000000000d0900000000004d01626f6479"
     );
     assert_eq!(
         hex(&Message::Token(token())),
