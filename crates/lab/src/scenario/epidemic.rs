@@ -1,6 +1,8 @@
 //! `[protocol]` of gossip and SRM (004): the settings of their configurations, by their names.
 
-use groupcast_protocols::gossip::{Dissemination, GossipConfig, HashConfig, Place, Variant};
+use groupcast_protocols::gossip::{
+    Dissemination, GossipConfig, HashConfig, Hierarchy, Place, Variant,
+};
 use groupcast_protocols::srm::{SrmConfig, Timing};
 
 use super::error::ScenarioError;
@@ -11,8 +13,42 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 
 const HELP: &str = "docs/scenarios.md says what the key does and its default";
 
+/// `[protocol]` of gossip, read.
+#[derive(Clone, Debug)]
+pub(super) struct GossipTable {
+    /// What all hosts have in common.
+    config: GossipConfig,
+    zones: Option<Zones>,
+}
+
+/// Hosts in zones of equal size, in their order (004 3.7, 5.3.3).
+#[derive(Clone, Copy, Debug)]
+struct Zones {
+    count: u32,
+    /// Hosts of a zone, its first ones, that gossip with other zones; `None`: everybody gossips with everybody.
+    links: Option<u32>,
+    remote_every: u32,
+}
+
+impl GossipTable {
+    /// The settings of `host`, one of `hosts`.
+    pub(super) fn of_host(&self, host: usize, hosts: usize) -> GossipConfig {
+        let mut config = self.config.clone();
+        let Some(zones) = self.zones else {
+            return config;
+        };
+        let size = hosts.div_ceil(zones.count as usize).max(1);
+        config.zone = (host / size) as u32;
+        config.hierarchy = zones.links.map(|links| Hierarchy {
+            link: host % size < links as usize,
+            remote_every: zones.remote_every,
+        });
+        config
+    }
+}
+
 /// Settings of gossip.
-pub(super) fn gossip(section: &Section<'_>) -> Result<GossipConfig> {
+pub(super) fn gossip(section: &Section<'_>) -> Result<GossipTable> {
     let paper = section.or("preset", false, |entry| {
         entry.word(&[("lan", false), ("paper", true)])
     })?;
@@ -67,10 +103,34 @@ pub(super) fn gossip(section: &Section<'_>) -> Result<GossipConfig> {
     gossip.announce_every = (every > 0).then_some(every);
     gossip.hash = hash(section)?;
     gossip.dissemination = dissemination(section)?;
+    let zones = zones(section)?;
     match gossip.validate() {
-        Ok(()) => Ok(gossip),
+        Ok(()) => Ok(GossipTable {
+            config: gossip,
+            zones,
+        }),
         Err(error) => Err(refused(section, error.field, error.problem)),
     }
+}
+
+/// Zones, if `zones` says so; a hierarchy of them, if `links` does.
+fn zones(section: &Section<'_>) -> Result<Option<Zones>> {
+    let least_one = |entry: &Entry<'_>| Ok(entry.number_in(1, u64::from(u32::MAX))? as u32);
+    let count = section.optional("zones", least_one)?;
+    let links = section.optional("links", least_one)?;
+    let remote_every = section.optional("remote_every", least_one)?;
+    let alone = [
+        ("links", links.is_some() && count.is_none()),
+        ("remote_every", remote_every.is_some() && links.is_none()),
+    ];
+    if let Some((key, _)) = alone.into_iter().find(|(_, alone)| *alone) {
+        return Err(refused(section, key, "needs `zones` and `links` beside it"));
+    }
+    Ok(count.map(|count| Zones {
+        count,
+        links,
+        remote_every: remote_every.unwrap_or(1),
+    }))
 }
 
 /// Hash buffering, if `bufferers` says so.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use groupcast_check::Contract;
 use groupcast_core::Service;
 use groupcast_protocols::bulk::MessagesConfig;
-use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::{RingConfig, TokenPriority};
 use groupcast_protocols::srm::SrmConfig;
 
+use super::epidemic::GossipTable;
 use super::error::ScenarioError;
 use super::section::{Entry, Section};
 use super::select::Spot;
@@ -30,7 +30,7 @@ pub(super) struct ProtocolTable {
 pub(super) enum Protocol {
     Ring(Box<RingConfig>),
     Bulk(Box<MessagesConfig>),
-    Gossip(Box<GossipConfig>),
+    Gossip(Box<GossipTable>),
     Srm(Box<SrmConfig>),
     Flood,
 }

@@ -67,10 +67,14 @@ pub(super) fn run(
                 Messages::new(member, config.clone(), rng).expect("checked when it was read")
             })
         }
-        Protocol::Gossip(config) => {
-            let config = config.as_ref().clone();
+        Protocol::Gossip(table) => {
+            let table = table.as_ref().clone();
+            let hosts = plan.topology.hosts().len();
             run.simulate(plan, gossip::inspect, move |member, rng, now| {
-                Gossip::new(config.clone(), member, rng, now).expect("checked when it was read")
+                // A host's process is the node that has its index, from 1.
+                let host = member.node.0.saturating_sub(1) as usize;
+                let config = table.of_host(host, hosts);
+                Gossip::new(config, member, rng, now).expect("checked when it was read")
             })
         }
         Protocol::Srm(config) => {

@@ -401,3 +401,56 @@ fn a_setting_of_gossip_that_cannot_work_is_named_at_its_place() {
     assert!(error.to_string().contains("threshold"), "{error}");
     assert!(error.place().is_some());
 }
+
+/// Bytes between the two clusters of the example, where half of everything between them is lost, and messages that some
+/// host did not deliver, of 126,400.
+fn between_clusters(settings: &[&str]) -> (u64, u64) {
+    let example = "../../examples/scenarios/gossip-zones.toml";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(example);
+    let shorter = [
+        "seeds=1..3",
+        "duration=14 s",
+        "warm_up=5 s",
+        "source.0.start=4 s",
+        "source.0.stop=12 s",
+    ];
+    let settings = [&shorter, settings].concat();
+    let settings: Vec<String> = settings.into_iter().map(str::to_owned).collect();
+    let scenario = Scenario::read(&path, &settings).unwrap();
+    let out = Directory::new(&format!("zones-{}", settings.len()));
+    let report = run_into(&scenario, 1, Some(&out));
+    assert_eq!(report.broken, []);
+    let files = out.files();
+    let sum = |file: &str, column: &str, admits: &dyn Fn(&str) -> bool| -> u64 {
+        let text = std::str::from_utf8(&files[file]).unwrap();
+        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let header = lines.next().unwrap();
+        let at = header.iter().position(|name| *name == column).unwrap();
+        let of_interest = lines.filter(|line| admits(line[1]));
+        of_interest
+            .map(|line| line[at].parse::<u64>().unwrap())
+            .sum()
+    };
+    let between = sum("links.csv", "bytes", &|link| {
+        link == "0>40" || link == "40>0"
+    });
+    (between, sum("hosts.csv", "missing", &|_| true))
+}
+
+#[test]
+fn a_hierarchy_halves_what_crosses_between_clusters_and_loses_no_more() {
+    let (flat, missed) = between_clusters(&["protocol.zones=1"]);
+    let (zoned, missing) = between_clusters(&[]);
+    assert!(zoned * 2 <= flat, "{zoned} beside {flat} bytes");
+    // Within what chance makes of a few messages.
+    assert!(missing <= missed + 8, "{missing} beside {missed}");
+}
+
+#[test]
+fn links_of_zones_that_are_not_there_are_refused() {
+    let text = lossy("[protocol]\nname = \"gossip\"\nlinks = 3");
+    let Err(error) = Scenario::parse(Path::new("s.toml"), &text, &[]) else {
+        panic!("it is accepted");
+    };
+    assert!(error.to_string().contains("links"), "{error}");
+}

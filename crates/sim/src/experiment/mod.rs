@@ -54,7 +54,7 @@ pub struct ExperimentConfig {
     /// Those that are different.
     pub overrides: BTreeMap<usize, HostConfig>,
     /// How many others, drawn at random, each process knows when all start together; all of them if there are not more.
-    /// No time or traffic is spent on it. Default 0: processes find each other by themselves.
+    /// Those have admitted it. No time or traffic is spent on it. Default 0: processes find each other by themselves.
     pub acquainted: usize,
     /// What is measured, and how finely.
     pub measure: MeterConfig,

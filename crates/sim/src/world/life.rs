@@ -71,7 +71,7 @@ impl<P: Ordered> World<P> {
     }
 
     /// Every process that is alive knows `count` others of them, drawn at random: as if each had been given a
-    /// list of members.
+    /// list of members, and had been admitted by those on it.
     pub(crate) fn acquaint(&mut self, count: usize) {
         let alive: Vec<(usize, MemberId)> = self
             .hosts
@@ -96,10 +96,17 @@ impl<P: Ordered> World<P> {
             let local = host.clock.local(now);
             let Some(node) = &mut host.node else { continue };
             let drawn = others[..known].iter().filter(|(_, peer)| *peer != member);
-            for (other, peer) in drawn.take(count) {
+            for (other, peer) in drawn.clone().take(count) {
                 node.trust(local, *peer, host::address(*other));
                 if let Some(instance) = node.instance_mut(CHANNEL) {
                     instance.meet(local, *peer);
+                }
+            }
+            for (other, _) in drawn.take(count) {
+                let other = &mut self.hosts[*other];
+                let local = other.clock.local(now);
+                if let Some(node) = &mut other.node {
+                    node.trust(local, member, host::address(index));
                 }
             }
         }
