@@ -3,7 +3,7 @@
 //! One thread drives an endpoint with the settings of 001, go-back-N and a window and nothing else. A sender has
 //! messages to send; a receiver receives until it is told that all is over.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use groupcast_core::node::Channel;
 use groupcast_core::{
     Event, Incarnation, MemberId, MessageId, NodeId, Ordered as _, Protocol as _, Rng, Service,
 };
-use groupcast_net::{Endpoint, EndpointConfig, random_u64};
+use groupcast_net::{Endpoint, EndpointConfig};
 use groupcast_protocols::bulk::{BulkConfig, Counters, Messages, MessagesConfig, Policy, Wanted};
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +30,12 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 /// A member's part.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Member {
-    pub(super) host: u32,
-    pub(super) address: Ipv4Addr,
+    /// Who the members are is made of it.
+    pub(super) seed: u64,
+    /// Which one it is, from 1.
+    pub(super) host: usize,
+    /// All hosts' addresses, the sender's first.
+    pub(super) hosts: Vec<Ipv4Addr>,
     pub(super) system: System,
     pub(super) receivers: usize,
     pub(super) packet: usize,
@@ -101,20 +105,35 @@ impl Member {
     }
 
     fn open(&self) -> Result<Endpoint<Messages>, BenchError> {
-        let rng = Rng::new(random_u64().map_err(failed)?);
-        let local = MemberId {
-            node: NodeId::from_name(&format!("host-{}", self.host)),
-            incarnation: Incarnation(rng.fork("incarnation").next_u64()),
-        };
         let policy = self.system.policy();
         let policy = policy.ok_or_else(|| failed("TCP has no policy"))?;
         let settings = paper(policy, self.packet, self.window, self.receivers);
+        let local = self.member(self.host);
+        let rng = Rng::new(self.seed).fork(&format!("host {}", self.host));
         let messages = Messages::new(local, settings, rng.fork("messages")).map_err(failed)?;
-        let listen = SocketAddrV4::new(self.address, PORT);
-        let config = EndpointConfig::multicast(listen, GROUP);
+        let address = self.hosts.get(self.host - 1);
+        let address = address.ok_or_else(|| failed("it has no address"))?;
+        let config = EndpointConfig::multicast(SocketAddrV4::new(*address, PORT), GROUP);
         let mut endpoint = endpoint::open(local, config, None, &rng.fork("node"))?;
-        endpoint.node_mut().open(CHANNEL, messages);
+        let now = endpoint.now();
+        let node = endpoint.node_mut();
+        for (host, address) in (1..).zip(&self.hosts) {
+            if host != self.host {
+                let address = SocketAddrV4::new(*address, PORT);
+                node.trust(now, self.member(host), SocketAddr::V4(address));
+            }
+        }
+        node.open(CHANNEL, messages);
         Ok(endpoint)
+    }
+
+    /// The member on a host.
+    fn member(&self, host: usize) -> MemberId {
+        let mut rng = Rng::new(self.seed).fork(&format!("member {host}"));
+        MemberId {
+            node: NodeId::from_name(&format!("host-{host}")),
+            incarnation: Incarnation(rng.next_u64()),
+        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! Messages from one host to many, one after the other: what the figures of 001 measure, on real sockets.
 //!
 //! Host 1 sends, hosts 2 to N + 1 receive; each has a process of its own. The time of a message is from its offer until
-//! its sender knows that every receiver has it. A first message of one byte makes everybody known and is not counted.
-//! Nothing is encrypted, as in 001. What comes out of the figures is judged in [`papers`](crate::papers).
+//! its sender knows that every receiver has it. A first message of one byte is not counted. As in 001 nothing is
+//! encrypted, and the members know each other from the start, so that no admission is measured. What comes out of the figures is judged in [`papers`](crate::papers).
 //!
 //! - `member.rs`: a member of one of the four protocols. `tcp.rs`: TCP to one after the other, which 001 compares ACK with.
 
 pub mod member;
 pub mod tcp;
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,14 +21,15 @@ use serde::{Deserialize, Serialize};
 use self::member::Member;
 use self::tcp::Unicast;
 use super::clock::{self, Instant, Window};
+use super::endpoint::failed;
 use super::{Assignment, BenchError, assign, await_ready, await_result, open_window};
 use crate::process::Process;
 use crate::testbed::Testbed;
 
 /// A message that has not come to its end by then never does.
 const LIMIT: Duration = Duration::from_secs(8);
-/// The message that makes everybody known.
-const ACQUAINTANCE: u64 = 1;
+/// The message that comes before those that count: memory is touched, round trips are known.
+const WARM_UP: u64 = 1;
 
 /// Who brings a message to all receivers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -98,8 +100,9 @@ pub struct Carried {
     pub buffered: u64,
     /// The share of the time in which the sender's processor worked for it.
     pub processor: f64,
-    /// The share of the time in which the processors of this machine worked, for whatever.
-    pub machine: f64,
+    /// The share of the time in which the processors of this machine worked, for whatever; `None` if it was too short to
+    /// tell, less than a tick.
+    pub machine: Option<f64>,
 }
 
 /// Whether the protocol takes these settings; 001's refuse some, and one of its figures is about that.
@@ -116,8 +119,9 @@ pub fn is_possible(course: &Course) -> bool {
 /// # Errors
 /// If a process fails; not if a message does not come to its end.
 pub fn carry(bed: &Testbed, executable: &Path, course: &Course) -> Result<Carried, BenchError> {
+    let seed = groupcast_net::random_u64().map_err(failed)?;
     let start = |host: usize, label: &str| {
-        let part = part(bed, host, course);
+        let part = part(bed, host, course, seed);
         assign(bed, host, label, executable, &part)
     };
     let mut receivers = (2..=course.receivers + 1)
@@ -144,22 +148,22 @@ fn dismiss<T: DeserializeOwned>(process: &mut Process, length: Duration) -> Resu
     await_result(process, window)
 }
 
-/// What `host` does: host 1 sends.
-fn part(bed: &Testbed, host: usize, course: &Course) -> Assignment {
+/// What `host` does: host 1 sends. From `seed` all know who the others are.
+fn part(bed: &Testbed, host: usize, course: &Course, seed: u64) -> Assignment {
     let mut messages = vec![course.size; course.messages];
-    messages.insert(0, ACQUAINTANCE);
+    messages.insert(0, WARM_UP);
     let messages = if host == 1 { messages } else { Vec::new() };
     let address = bed.address(host);
-    let receivers = || (2..=course.receivers + 1).map(|host| bed.address(host));
     match course.system {
         System::Tcp => Assignment::LanTcp(Unicast {
             address,
-            receivers: receivers().collect(),
+            receivers: addresses(bed, 2, course),
             messages,
         }),
         system => Assignment::LanMember(Member {
-            host: host as u32,
-            address,
+            seed,
+            host,
+            hosts: addresses(bed, 1, course),
             system,
             receivers: course.receivers,
             packet: course.packet,
@@ -167,6 +171,12 @@ fn part(bed: &Testbed, host: usize, course: &Course) -> Assignment {
             messages,
         }),
     }
+}
+
+/// The addresses of the hosts from `first` on.
+fn addresses(bed: &Testbed, first: usize, course: &Course) -> Vec<Ipv4Addr> {
+    let hosts = first..=course.receivers + 1;
+    hosts.map(|host| bed.address(host)).collect()
 }
 
 /// How long something took, and what the processors did meanwhile.
@@ -191,9 +201,9 @@ impl Watch {
         carried.processor = (processor_seconds() - self.own) / seconds;
         carried.machine = match (self.machine, machine_ticks()) {
             (Some((busy, all)), Some((busy_now, all_now))) if all_now > all => {
-                (busy_now - busy) as f64 / (all_now - all) as f64
+                Some((busy_now - busy) as f64 / (all_now - all) as f64)
             }
-            _ => f64::NAN,
+            _ => None,
         };
     }
 }

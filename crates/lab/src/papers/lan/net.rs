@@ -66,7 +66,7 @@ fn conditions(data: &mut Data) {
     );
     data.condition(
         "costs, copy, socket buffers",
-        "this machine's and this implementation's; nothing is encrypted",
+        "this machine's and this implementation's; nothing is encrypted, and all know each other from the start",
     );
     data.condition(
         "reservation",
@@ -108,7 +108,7 @@ fn measure(
     }
     let executable = &context.options().executable;
     let carried = lan::carry(bed, executable, &course).map_err(|error| failed(&error))?;
-    Ok((read(&carried), carried.machine))
+    Ok((read(&carried), carried.machine.unwrap_or(f64::NAN)))
 }
 
 fn read(carried: &Carried) -> Measured {
