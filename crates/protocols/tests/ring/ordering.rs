@@ -16,19 +16,24 @@ use super::{formed, with_config};
 /// First byte of a token's body.
 const TOKEN: u8 = 2;
 
+/// After a rest, `sender` says something, and all `hosts` have it within `limit`.
+fn wake_up(cluster: &mut Cluster<Ring>, sender: usize, hosts: usize, limit: Duration) {
+    cluster.run_for(Duration::from_millis(977));
+    let id = cluster
+        .submit(sender, Service::Agreed, "wake up")
+        .expect("there is room");
+    cluster.must(
+        "delivered everywhere",
+        |cluster| (0..hosts).all(|host| cluster.has_delivered(host, id)),
+        limit,
+    );
+}
+
 #[test]
 fn the_first_message_after_a_rest_takes_less_than_two_milliseconds() {
     let mut cluster = formed(5, 21);
     for sender in 0..5 {
-        cluster.run_for(Duration::from_millis(977));
-        let id = cluster
-            .submit(sender, Service::Agreed, "wake up")
-            .expect("there is room");
-        cluster.must(
-            "delivered everywhere",
-            |cluster| (0..5).all(|host| cluster.has_delivered(host, id)),
-            Duration::from_millis(2),
-        );
+        wake_up(&mut cluster, sender, 5, Duration::from_millis(2));
     }
     cluster.check();
 }
@@ -39,15 +44,7 @@ fn a_resting_token_goes_to_who_has_something_to_say_past_all_others() {
     let three_ways = Duration::from_micros(200);
     let mut cluster = formed(20, 28);
     for sender in (0..20).rev() {
-        cluster.run_for(Duration::from_millis(977));
-        let id = cluster
-            .submit(sender, Service::Agreed, "wake up")
-            .expect("there is room");
-        cluster.must(
-            "delivered everywhere",
-            |cluster| (0..20).all(|host| cluster.has_delivered(host, id)),
-            three_ways,
-        );
+        wake_up(&mut cluster, sender, 20, three_ways);
         let id = cluster
             .submit((sender + 7) % 20, Service::Safe, "and at once again")
             .expect("there is room");
