@@ -5,174 +5,24 @@
 //! nothing: of contradicting facts it keeps the first, and the rule that forbids the contradiction has seen both.
 
 mod describe;
+mod enter;
 mod life;
+mod record;
 mod stream;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use groupcast_core::trace::Observation;
-use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, Place, Service};
+use groupcast_core::{ConfigId, MemberId, MessageId, Place};
 
 pub(crate) use describe::call_kind;
 pub(crate) use life::Life;
+pub(crate) use record::{
+    Account, Config, ConfigIx, MemberIx, Message, MessageIx, SetIx, Spot, Step, Transition, index,
+};
 pub(crate) use stream::Stream;
 pub(crate) use views::{GroupIx, Moment, ViewIx, Views};
-
-use crate::outcome::Ending;
-
-/// An index into one of the ledger's tables.
-macro_rules! index {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        pub(crate) struct $name(u32);
-
-        impl $name {
-            pub(crate) fn new(index: usize) -> Self {
-                Self(u32::try_from(index).expect("2^32 records do not fit into memory"))
-            }
-
-            pub(crate) fn get(self) -> usize {
-                self.0 as usize
-            }
-        }
-    };
-}
-pub(crate) use index;
-
-index!(
-    /// A member: it has a history, or sent a message that is in one.
-    MemberIx
-);
-index!(
-    /// A regular configuration.
-    ConfigIx
-);
-index!(
-    /// A message.
-    MessageIx
-);
-index!(
-    /// A list of members.
-    SetIx
-);
-
-/// A place in the total order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Spot {
-    pub(crate) seq: u64,
-    pub(crate) config: ConfigIx,
-}
-
-/// What is known about a message.
-#[derive(Debug)]
-pub(crate) struct Message {
-    pub(crate) id: MessageId,
-    pub(crate) sender: MemberIx,
-    pub(crate) submission: Option<Submission>,
-    /// Its first delivery anywhere.
-    pub(crate) sighting: Option<Sighting>,
-    /// Who delivered it first in a regular configuration.
-    pub(crate) regular_at: Option<MemberIx>,
-}
-
-/// How a message was submitted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Submission {
-    pub(crate) service: Service,
-    pub(crate) digest: u64,
-    /// The last ordered message that its sender had delivered: all that it had seen stands there or before.
-    pub(crate) after: Option<Spot>,
-    /// The last regular configuration that its sender had closed, by installing its transitional one.
-    pub(crate) closed: Option<ConfigIx>,
-}
-
-/// How a message was delivered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sighting {
-    pub(crate) by: MemberIx,
-    pub(crate) service: Service,
-    pub(crate) digest: u64,
-    pub(crate) spot: Option<Spot>,
-}
-
-/// What the sender of a message said became of it.
-#[derive(Debug)]
-pub(crate) struct Account {
-    /// Who said it.
-    pub(crate) by: MemberIx,
-    /// Who has all of it.
-    pub(crate) complete: Box<[MemberId]>,
-    /// Who does not, or may not.
-    pub(crate) failed: Box<[MemberId]>,
-}
-
-/// What is known about a regular configuration.
-#[derive(Debug)]
-pub(crate) struct Config {
-    pub(crate) id: ConfigId,
-    /// Its members and who installed it first; `None` as long as nobody has.
-    pub(crate) installed: Option<(SetIx, MemberIx)>,
-    /// What is delivered anywhere with a place in it, by `seq`.
-    pub(crate) order: BTreeMap<u64, MessageIx>,
-}
-
-/// Two consecutive regular configurations of a member, through a transitional one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transition {
-    /// The members of the transitional configuration.
-    pub(crate) set: SetIx,
-    /// Who made it first.
-    pub(crate) by: MemberIx,
-    /// Which of that one's stays it ended.
-    pub(crate) stay: usize,
-}
-
-/// An observation in terms of the ledger, not yet entered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Step<'a> {
-    Start,
-    Submit {
-        message: MessageIx,
-        id: MessageId,
-        service: Service,
-        digest: u64,
-    },
-    Deliver {
-        message: MessageIx,
-        service: Service,
-        digest: u64,
-        spot: Option<Spot>,
-    },
-    Install {
-        kind: ConfigurationKind,
-        config: ConfigIx,
-        set: SetIx,
-    },
-    Enrolled {
-        message: MessageIx,
-    },
-    Account {
-        message: MessageIx,
-        complete: &'a [MemberId],
-        failed: &'a [MemberId],
-    },
-    GroupView {
-        group: GroupIx,
-        view: Option<ViewIx>,
-        name: &'a str,
-        members: &'a [String],
-    },
-    /// Of `sender`, all numbers from `first` to `last`.
-    Gap {
-        sender: MemberIx,
-        first: u64,
-        last: u64,
-    },
-    Leave,
-    Crash,
-}
 
 /// The facts.
 #[derive(Default, Debug)]
@@ -259,136 +109,6 @@ impl Ledger {
             Observation::Leave => Step::Leave,
             Observation::Crash => Step::Crash,
         }
-    }
-
-    /// Enters `step`, which `observer` saw.
-    pub(crate) fn enter(&mut self, observer: MemberIx, step: &Step<'_>) {
-        let life = &mut self.lives[observer.get()];
-        life.lines += 1;
-        match *step {
-            Step::Start => {}
-            Step::Submit {
-                message,
-                id,
-                service,
-                digest,
-            } => {
-                life.submitted = life.submitted.max(id.number);
-                let message = &mut self.messages[message.get()];
-                if id.sender == life.id && message.submission.is_none() {
-                    message.submission = Some(Submission {
-                        service,
-                        digest,
-                        after: life.last,
-                        closed: life.closed(),
-                    });
-                }
-            }
-            Step::Deliver {
-                message,
-                service,
-                digest,
-                spot,
-            } => {
-                let sighting = Sighting {
-                    by: observer,
-                    service,
-                    digest,
-                    spot,
-                };
-                self.enter_delivery(observer, message, sighting);
-            }
-            Step::Install { kind, config, set } => self.enter_install(observer, kind, config, set),
-            Step::Enrolled { message } => {
-                self.enrolled.entry(message).or_default().insert(observer);
-            }
-            Step::Account {
-                message,
-                complete,
-                failed,
-            } => {
-                let account = Account {
-                    by: observer,
-                    complete: complete.into(),
-                    failed: failed.into(),
-                };
-                let number = self.messages[message.get()].id.number;
-                life.accounted = life.accounted.max(number);
-                self.accounts.entry(message).or_insert(account);
-            }
-            Step::GroupView {
-                group,
-                view,
-                name,
-                members,
-            } => {
-                let moment = life.moment();
-                let view = view
-                    .unwrap_or_else(|| self.views.insert(group, name, members, observer, moment));
-                self.views.enter(group, observer, view);
-            }
-            Step::Gap {
-                sender,
-                first,
-                last,
-            } => life.report(sender, first, last),
-            Step::Leave => life.ended = Some(Ending::Left),
-            Step::Crash => life.ended = Some(Ending::Crashed),
-        }
-    }
-
-    fn enter_delivery(&mut self, observer: MemberIx, ix: MessageIx, sighting: Sighting) {
-        self.deliveries += 1;
-        let life = &mut self.lives[observer.get()];
-        let message = &mut self.messages[ix.get()];
-        let is_first = message.sighting.is_none();
-        message.sighting.get_or_insert(sighting);
-        let Some(spot) = sighting.spot else {
-            if sighting.service != Service::Unreliable {
-                life.receive(ix, message.sender, message.id.number);
-                life.deliver_unplaced(message.sender, message.id.number, sighting.service);
-            }
-            return;
-        };
-        if !life.deliver(ix, message.sender, message.id.number, spot) {
-            return;
-        }
-        if life.in_regular() {
-            message.regular_at.get_or_insert(observer);
-        }
-        if is_first {
-            let order = &mut self.configs[spot.config.get()].order;
-            order.entry(spot.seq).or_insert(ix);
-        }
-    }
-
-    fn enter_install(
-        &mut self,
-        observer: MemberIx,
-        kind: ConfigurationKind,
-        config: ConfigIx,
-        set: SetIx,
-    ) {
-        let life = &mut self.lives[observer.get()];
-        if kind == ConfigurationKind::Transitional {
-            life.install_transitional(set);
-            return;
-        }
-        if let Some((stay, last)) = life.stays.iter().enumerate().next_back()
-            && let Some(transitional) = &last.transitional
-        {
-            let transition = Transition {
-                set: transitional.set,
-                by: observer,
-                stay,
-            };
-            self.transitions
-                .entry((last.config, config))
-                .or_insert(transition);
-        }
-        let record = &mut self.configs[config.get()];
-        record.installed.get_or_insert((set, observer));
-        life.install_regular(config, record.id.counter);
     }
 
     /// The index of `member`, new or old.
