@@ -11,7 +11,7 @@ mod plan;
 mod results;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -78,19 +78,38 @@ impl Options {
                 }
             }
         }
-        if options.show && options.out.is_none() {
-            return Err(Failure::Usage(
-                "`--show` prints what is in a file: name it with `--out FILE.json`".into(),
-            ));
-        }
+        shown_from(options.show, options.out.as_deref())?;
         Ok(options)
     }
 
-    /// Whether `row` is to be measured.
+    /// Whether `row` is asked for.
     fn wants(&self, row: &Row) -> bool {
         (self.only.is_empty() || self.only.iter().any(|part| part == row.part))
             && (!self.quick || row.setting.hosts <= 3)
     }
+
+    /// What is to be measured: the rows that are asked for, and what half of the most is half of, if `results` do not have it.
+    fn rows(&self, results: &Results) -> Vec<Row> {
+        let mut rows = plan::all();
+        let missing: Vec<String> = rows
+            .iter()
+            .filter(|row| self.wants(row) && row.setting.rate == Rate::Half)
+            .map(|row| row.setting.at_most().to_string())
+            .filter(|most| results.report(most).is_none())
+            .collect();
+        rows.retain(|row| self.wants(row) || missing.contains(&row.setting.to_string()));
+        rows
+    }
+}
+
+/// `--show` goes with `--out`.
+fn shown_from(show: bool, out: Option<&Path>) -> Result<(), Failure> {
+    if show && out.is_none() {
+        return Err(Failure::Usage(
+            "`--show` prints what is in a file: name it with `--out FILE`".into(),
+        ));
+    }
+    Ok(())
 }
 
 /// Names of parts, separated by commas.
@@ -143,7 +162,7 @@ fn sweep(options: &Options) -> Result<(), Failure> {
         if let Some(warning) = conditions.warning() {
             eprintln!("warning: {warning}");
         }
-        for row in plan::all().iter().filter(|row| options.wants(row)) {
+        for row in &options.rows(&results) {
             let report = measure(row, options, &binary, &results)?;
             results.keep(row.setting.to_string(), report, &conditions);
             // After every row: an interrupted sweep loses no more than one.
@@ -172,7 +191,7 @@ fn binary(options: &Options) -> Result<PathBuf, Failure> {
 fn measure(
     row: &Row,
     options: &Options,
-    binary: &std::path::Path,
+    binary: &Path,
     results: &Results,
 ) -> Result<Value, Failure> {
     let half = match row.setting.rate {
@@ -180,7 +199,7 @@ fn measure(
             let most = row.setting.at_most();
             let figure = results.figure(&most.to_string(), "/mbps_slowest");
             figure.ok_or_else(|| {
-                format!("half of what is carried by `{most}`? Measure the part `none` first, into the same file")
+                format!("half of what is carried by `{most}`, which carried nothing")
             })? / 2.0
         }
         Rate::Max | Rate::Mbps(_) => 0.0,
@@ -225,19 +244,32 @@ mod tests {
             panic!("these are options");
         };
         assert_eq!((options.runs, options.seconds), (5, 4));
-        let rows = plan::all();
-        let wanted: Vec<_> = rows.iter().filter(|row| options.wants(row)).collect();
-        assert_eq!(wanted.len(), 6 + 4);
+        assert_eq!(options.rows(&Results::default()).len(), 6 + 4);
         let Ok(quick) = parse("--quick") else {
             panic!("this is an option");
         };
         assert_eq!(quick.runs, 1);
-        assert!(rows.iter().any(|row| quick.wants(row)));
-        assert!(
-            !rows
-                .iter()
-                .any(|row| quick.wants(row) && row.setting.hosts > 3)
-        );
+        let rows = quick.rows(&Results::default());
+        assert!(!rows.is_empty());
+        assert!(rows.iter().all(|row| row.setting.hosts <= 3));
+    }
+
+    #[test]
+    fn half_of_the_most_is_measured_after_the_most() {
+        let Ok(options) = parse("--only latency") else {
+            panic!("these are options");
+        };
+        let rows = options.rows(&Results::default());
+        let half = rows.iter().position(|row| row.setting.rate == Rate::Half);
+        let half = half.expect("latency is measured at half of the most, too");
+        let most = rows[half].setting.at_most().to_string();
+        let before = |row: &Row| row.setting.to_string() == most;
+        assert_eq!(rows.iter().filter(|row| before(row)).count(), 1);
+        assert!(rows[..half].iter().any(before));
+
+        let mut results = Results::default();
+        results.keep(most.clone(), Value::Null, &Conditions::sample());
+        assert!(!options.rows(&results).iter().any(before));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use super::conditions::Conditions;
-use super::{build, count, value_of};
+use super::{build, count, shown_from, value_of};
 use crate::exec::{self, cargo};
 use crate::{Failure, setup};
 
@@ -78,11 +78,7 @@ impl Options {
                 }
             }
         }
-        if options.show && options.out.is_none() {
-            return Err(Failure::Usage(
-                "`--show` prints what is in a file: name it with `--out FILE`".into(),
-            ));
-        }
+        shown_from(options.show, options.out.as_deref())?;
         Ok(options)
     }
 }
