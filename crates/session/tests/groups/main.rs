@@ -1,0 +1,28 @@
+//! Groups over a few daemons: one behaviour a test, the whole story of what a client saw.
+
+mod changes;
+mod clients;
+mod messages;
+#[path = "../world/mod.rs"]
+mod world;
+
+use groupcast_core::{MemberId, Rng};
+use groupcast_session::ClientId;
+
+use world::World;
+
+/// Two daemons in one configuration, with a client each.
+fn pair() -> (World, Rng, [(MemberId, ClientId); 2]) {
+    let mut world = World::new(2);
+    let mut rng = Rng::new(1);
+    let (one, two) = (world.member(1), world.member(2));
+    world.divide(&[vec![one, two]], &mut rng);
+    world.run(&mut rng);
+    let al = (one, world.connect(one, "al"));
+    let bo = (two, world.connect(two, "bo"));
+    (world, rng, [al, bo])
+}
+
+fn story(world: &mut World, (member, id): (MemberId, ClientId)) -> Vec<String> {
+    world.client(member, id).story()
+}
