@@ -38,6 +38,8 @@ pub struct Packer {
     offset: usize,
     /// Payload bytes that wait.
     bytes: usize,
+    /// Safe messages that wait.
+    safe: usize,
     /// Bodies are cut from here, many to an allocation.
     slab: BytesMut,
     /// Holds one header while its record is packed.
@@ -51,6 +53,7 @@ impl Packer {
     /// Appends a message.
     pub fn push(&mut self, record: Record) {
         self.bytes += record.payload.len();
+        self.safe += usize::from(record.service == Service::Safe);
         self.queue.push_back(record);
     }
 
@@ -67,6 +70,11 @@ impl Packer {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Whether a safe message waits, or the rest of one.
+    pub fn holds_safe(&self) -> bool {
+        self.safe > 0
     }
 
     /// The next body, of at most `max` bytes; `None` if nothing waits.
@@ -106,6 +114,7 @@ impl Packer {
             if self.offset < record.payload.len() {
                 break;
             }
+            self.safe -= usize::from(record.service == Service::Safe);
             self.queue.pop_front();
             self.offset = 0;
         }

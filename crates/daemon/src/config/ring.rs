@@ -49,6 +49,8 @@ pub struct RingOptions {
     pub idle_after: Option<Span>,
     /// How long the token rests.
     pub idle_hold: Option<Span>,
+    /// What was sent from rest is confirmed by a rotation after this.
+    pub confirm_after: Option<Span>,
     /// How often joins are repeated.
     pub join_interval: Option<Span>,
     /// How long a silent member is waited for while a ring forms.
@@ -110,6 +112,7 @@ impl RingOptions {
         set_time(&mut ring.token_retransmit_min, self.token_retransmit_min);
         ring.idle_after = self.idle_after.map_or(IDLE_AFTER, |span| span.0);
         set_time(&mut ring.idle_hold, self.idle_hold);
+        set_time(&mut ring.confirm_after, self.confirm_after);
         set_time(&mut ring.join_interval, self.join_interval);
         set_time(&mut ring.consensus_timeout, self.consensus_timeout);
         set_time(&mut ring.alone_after, self.alone_after);

@@ -172,6 +172,7 @@ fn ring(section: &Section<'_>) -> Result<RingConfig> {
     time("token_retransmit_min", &mut ring.token_retransmit_min)?;
     time("idle_after", &mut ring.idle_after)?;
     time("idle_hold", &mut ring.idle_hold)?;
+    time("confirm_after", &mut ring.confirm_after)?;
     time("join_interval", &mut ring.join_interval)?;
     time("consensus_timeout", &mut ring.consensus_timeout)?;
     time("alone_after", &mut ring.alone_after)?;

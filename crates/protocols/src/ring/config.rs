@@ -52,6 +52,10 @@ pub struct RingConfig {
     pub idle_after: Duration,
     /// How long the token rests there when nobody wakes it. Default 35 ms; at most a quarter of `token_loss_min`.
     pub idle_hold: Duration,
+    /// What was sent by members that called for the resting token: after this the token goes round, to find out whether
+    /// all hold it. Default 3 ms. Too small: every lone message is followed by a rotation. Too large: a lone message that
+    /// was lost on the way to a member is missed there for that long, unless another follows.
+    pub confirm_after: Duration,
     /// Joins are repeated this often while a ring forms. Default 15 ms.
     pub join_interval: Duration,
     /// Who has not answered joins for this long is not part of the next ring. Default 160 ms. With `token_loss_min`
@@ -106,6 +110,7 @@ impl RingConfig {
             token_retransmit_min: Duration::from_millis(3),
             idle_after: Duration::from_millis(2),
             idle_hold: Duration::from_millis(35),
+            confirm_after: Duration::from_millis(3),
             join_interval: Duration::from_millis(15),
             consensus_timeout: Duration::from_millis(160),
             alone_after: Duration::from_millis(100),
@@ -128,6 +133,7 @@ impl RingConfig {
             token_loss_max: lan.token_loss_max * 6,
             token_retransmit_min: Duration::from_millis(50),
             idle_hold: lan.idle_hold * 6,
+            confirm_after: lan.confirm_after * 6,
             join_interval: lan.join_interval * 6,
             consensus_timeout: lan.consensus_timeout * 6,
             alone_after: lan.alone_after * 6,

@@ -18,6 +18,16 @@ impl Indices {
         self.0 & 1u128.checked_shl(u32::from(index)).unwrap_or(0) != 0
     }
 
+    /// How many.
+    pub(super) fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// The lowest.
+    pub(super) fn first(self) -> Option<Index> {
+        (self.0 != 0).then(|| self.0.trailing_zeros() as Index)
+    }
+
     pub(super) fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

@@ -58,6 +58,7 @@ mod ordering;
 mod outbox;
 mod planted;
 mod recovery;
+mod rest;
 mod status;
 mod wire;
 
@@ -82,7 +83,7 @@ use self::gather::Gather;
 use self::indices::Indices;
 pub use self::inspect::inspect;
 use self::link::Link;
-use self::operational::{Operational, SUCCESSOR};
+use self::operational::Operational;
 use self::ordering::Ordering;
 use self::outbox::Outbox;
 pub use self::planted::{Planted, UnknownPlanted};
@@ -322,7 +323,7 @@ impl Ring {
         match timer {
             Timer::Loss => self.token_lost(now),
             Timer::Retransmit => self.retransmit_token(now),
-            Timer::Hold => self.release_token(now, SUCCESSOR),
+            Timer::Hold => self.release_token(now),
             Timer::Own => self.own_token(now),
             Timer::Hurry => self.hurry(now),
             Timer::Join => self.repeat_join(now),
@@ -365,7 +366,7 @@ impl Protocol for Ring {
             return;
         }
         match message {
-            Message::Data(data) => self.handle_data(data),
+            Message::Data(data) => self.handle_data(now, data),
             Message::Token(token) => self.handle_token(now, from, token),
             Message::Ack { ring, hop } => self.handle_ack(from, ring, hop),
             Message::Hurry { ring } => self.handle_hurry(now, from, ring),

@@ -8,6 +8,7 @@ use groupcast_core::mech::window::Insert;
 use groupcast_core::{MemberId, SocketClass, Time};
 
 use super::delivery::delivery;
+use super::indices::Indices;
 use super::ordering::{Ordering, Visit};
 use super::planted::Planted;
 use super::wire::{Data, DataHeader, Index, Message, Packet, RingKey, RingTag, Token};
@@ -17,15 +18,17 @@ use super::{Ring, State, Timer, TokenPriority};
 #[derive(Debug)]
 pub(super) struct Operational {
     /// The token, while it rests here (representative) or waits to be handled by this member again (a ring of one).
-    resting: Option<Token>,
+    pub(super) resting: Option<Token>,
     /// Since when nobody has had anything to say, as far as this member saw.
-    quiet_since: Time,
+    pub(super) quiet_since: Time,
     /// seq of the token at the last visit.
     last_seq: u64,
     /// The token that this member passed on was idle: it may rest at the representative.
-    idle: bool,
-    /// Somebody asked for the token before it came to rest.
-    hurried: bool,
+    pub(super) idle: bool,
+    /// Who called for the token while it was away from the representative.
+    pub(super) callers: Indices,
+    /// When a token that rests goes round again, at the latest.
+    pub(super) round_at: Time,
     /// Unreliable packets sent since the last visit.
     pub(super) unordered_sent: u32,
 }
@@ -37,18 +40,17 @@ impl Operational {
             quiet_since: now,
             last_seq: 0,
             idle: false,
-            hurried: false,
+            callers: Indices::default(),
+            round_at: now,
             unordered_sent: 0,
         }
     }
 }
 
 /// The way to the next member, in hops.
-pub(super) const SUCCESSOR: u16 = 1;
+const SUCCESSOR: u16 = 1;
 /// A ring of one handles its token this long after it passed it to itself.
 const OWN_TOKEN_DELAY: Duration = Duration::from_micros(20);
-/// A member that has something to say asks again this often for a resting token.
-const HURRY_INTERVAL: Duration = Duration::from_millis(3);
 
 impl Ring {
     /// The ring in which tokens and data with `tag` are handled now: the forming one in recovery, else the installed.
@@ -63,7 +65,7 @@ impl Ring {
         .filter(|ring| ring.tag() == tag)
     }
 
-    pub(super) fn handle_data(&mut self, data: Data) {
+    pub(super) fn handle_data(&mut self, now: Time, data: Data) {
         let first_method = self.config.priority == TokenPriority::FirstMethod;
         let twice = self.config.has(Planted::DeliverTwice);
         if self.config.has(Planted::NoFreeze) && matches!(self.state, State::Recovery(_)) {
@@ -92,6 +94,7 @@ impl Ring {
                     }
                 } else {
                     self.deliver();
+                    self.notice_gap(now);
                 }
             }
             Insert::Duplicate => {
@@ -154,16 +157,18 @@ impl Ring {
             self.outbox.unicast(from, ack.encode());
             return;
         }
-        if !ring.plausible(&token) {
+        if !ring.plausible(&token) || token.called && forming {
             self.counters.malformed += 1;
             return;
         }
         ring.hop = token.hop;
+        // Who was called answers with the token itself.
+        let answers = token.called && !ring.is_representative();
         self.token_arrived();
         self.flow.token_came(now);
         self.timers.cancel(Timer::Hurry);
         self.timers.set(Timer::Loss, now + self.token_loss());
-        if token.idle {
+        if token.idle && !answers {
             let ack = Message::Ack {
                 ring: token.ring,
                 hop: token.hop,
@@ -178,35 +183,38 @@ impl Ring {
     }
 
     /// The token is here: lets it rest, or visits.
-    pub(super) fn operational_token(&mut self, now: Time, token: Token) {
-        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+    pub(super) fn operational_token(&mut self, now: Time, mut token: Token) {
+        if token.called {
+            self.called_token(now, token);
+            return;
+        }
+        let (Some(ring), State::Operational(operational)) = (&mut self.ring, &mut self.state)
+        else {
             return;
         };
-        let silent = token.seq == operational.last_seq
-            && token.aru == token.seq
-            && ring.safe == token.seq
-            && self.queue.is_empty()
-            && self.unordered.is_empty();
-        if !silent || operational.hurried {
-            operational.quiet_since = now;
+        if ring.is_representative() {
+            let settled = token.seq == operational.last_seq
+                && ring.is_settled(&token)
+                && self.queue.is_empty()
+                && self.unordered.is_empty();
+            let called = core::mem::take(&mut operational.callers).len() > 0;
+            if !settled || called {
+                operational.quiet_since = now;
+            }
+            // All know that it may rest, and that all hold everything: it went round since with both.
+            if settled && !called && token.idle {
+                ring.note_settled(&token);
+                self.deliver();
+                self.rest(now, token, now + self.config.idle_hold);
+                return;
+            }
+            token.idle = settled && now.since(operational.quiet_since) >= self.config.idle_after;
         }
-        operational.hurried = false;
-        let quiet = now.since(operational.quiet_since) >= self.config.idle_after;
-        if !(quiet && token.idle && ring.is_representative()) {
-            let mut token = token;
-            token.idle = quiet && (token.idle || ring.is_representative());
-            self.visit(now, token, SUCCESSOR);
-            return;
-        }
-        // It rests. Whoever passed it on was told already that an idle token arrived.
-        operational.resting = Some(token);
-        self.timers.set(Timer::Hold, now + self.config.idle_hold);
-        self.timers
-            .set(Timer::Loss, now + self.config.idle_hold + self.token_loss());
+        self.visit(now, token);
     }
 
-    /// A visit of the token in the operational state (002 III-A), which then goes on by `hops`.
-    fn visit(&mut self, now: Time, mut token: Token, hops: u16) {
+    /// A visit of the token in the operational state (002 III-A), which then goes on.
+    pub(super) fn visit(&mut self, now: Time, mut token: Token) {
         let limits = self.flow.limits();
         let (Some(ring), State::Operational(operational)) = (&mut self.ring, &mut self.state)
         else {
@@ -218,7 +226,7 @@ impl Ring {
         let visit = ring.visit(&mut token, limits, &self.config, || {
             queue.pack(records_max).map(|body| (None, body))
         });
-        if !visit.new.is_empty() || !visit.retransmissions.is_empty() {
+        if !visit.new.is_empty() || !visit.retransmissions.is_empty() || !queue.is_empty() {
             token.idle = false;
         }
         operational.last_seq = token.seq;
@@ -235,12 +243,7 @@ impl Ring {
             self.exclude_deaf(now, deaf);
             return;
         }
-        let hops = if ring.is_quiescent(&token) {
-            hops
-        } else {
-            SUCCESSOR
-        };
-        self.send_visit(now, &visit, token, hops);
+        self.send_visit(now, &visit, token);
         self.flush_unordered();
         self.deliver();
         self.wake_submitter();
@@ -248,7 +251,7 @@ impl Ring {
     }
 
     /// Sends what a visit decided: retransmissions and the first new packets, the token, the rest (002 III-A.1–3).
-    pub(super) fn send_visit(&mut self, now: Time, visit: &Visit, token: Token, hops: u16) {
+    pub(super) fn send_visit(&mut self, now: Time, visit: &Visit, token: Token) {
         let ring = match &self.state {
             State::Recovery(recovery) => Some(&recovery.ring),
             _ => self.ring.as_ref(),
@@ -286,8 +289,8 @@ impl Ring {
                 Some((DataHeader::new(tag, seq, true, packet), packet.body.clone()))
             })
             .collect();
-        let to = ring.after(hops);
-        self.pass_token(now, to, hops, token);
+        let to = ring.after(SUCCESSOR);
+        self.pass_token(now, to, SUCCESSOR, token);
         for (header, body) in after {
             self.outbox.data(header, body);
         }
@@ -295,7 +298,7 @@ impl Ring {
         self.priority = SocketClass::Data;
     }
 
-    fn pass_token(&mut self, now: Time, to: MemberId, hops: u16, mut token: Token) {
+    pub(super) fn pass_token(&mut self, now: Time, to: MemberId, hops: u16, mut token: Token) {
         token.hop = token.hop.saturating_add(u64::from(hops));
         let (ring, hop, seq) = (token.ring, token.hop, token.seq);
         self.flow.token_went(now, !token.idle);
@@ -329,74 +332,6 @@ impl Ring {
         }
     }
 
-    /// The token has rested long enough: it goes on by `hops`.
-    pub(super) fn release_token(&mut self, now: Time, hops: u16) {
-        let State::Operational(operational) = &mut self.state else {
-            return;
-        };
-        let Some(token) = operational.resting.take() else {
-            return;
-        };
-        self.timers.cancel(Timer::Hold);
-        self.timers.set(Timer::Loss, now + self.token_loss());
-        self.visit(now, token, hops);
-    }
-
-    /// This member has something to say: gets the token moving if it rests.
-    pub(super) fn wake_token(&mut self, now: Time) {
-        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
-            return;
-        };
-        operational.quiet_since = now;
-        if ring.is_representative() {
-            if self.timers.due(Timer::Hold).is_some() {
-                self.release_awake(now, SUCCESSOR);
-            }
-        } else if operational.idle && self.timers.due(Timer::Hurry).is_none() {
-            self.hurry(now);
-        }
-    }
-
-    pub(super) fn hurry(&mut self, now: Time) {
-        let (Some(ring), State::Operational(_)) = (&self.ring, &self.state) else {
-            return;
-        };
-        let message = Message::Hurry { ring: ring.key() };
-        self.outbox.unicast(ring.members[0], message.encode());
-        self.timers.set(Timer::Hurry, now + HURRY_INTERVAL);
-    }
-
-    /// A member has something to say: if the token rests here, it goes to that member at once.
-    ///
-    /// Whom it skips has nothing to add to it: a token that rests says that everybody holds everything, and the marks that
-    /// members take from their next two visits start from there. The one before the next rest is a whole rotation.
-    pub(super) fn handle_hurry(&mut self, now: Time, from: MemberId, key: RingKey) {
-        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
-            return;
-        };
-        let asker = ring.members.iter().position(|member| *member == from);
-        let Some(asker) = asker.filter(|_| ring.key() == key) else {
-            return;
-        };
-        operational.hurried = true;
-        operational.quiet_since = now;
-        // The token rests at the representative, whose index is 0.
-        let hops = (asker as u16).max(SUCCESSOR);
-        self.release_awake(now, hops);
-    }
-
-    /// The token goes on at once by `hops`, and does not come to rest in this rotation.
-    fn release_awake(&mut self, now: Time, hops: u16) {
-        if let State::Operational(operational) = &mut self.state
-            && let Some(token) = &mut operational.resting
-            && self.timers.due(Timer::Hold).is_some()
-        {
-            token.idle = false;
-            operational.hurried = false;
-            self.release_token(now, hops);
-        }
-    }
-
     /// Sends an unreliable message: at once while few were sent since the token's last visit, else with the next.
     pub(super) fn submit_unordered(&mut self, record: Record) {
         let body = {
@@ -414,7 +349,7 @@ impl Ring {
         self.flush_unordered();
     }
 
-    fn flush_unordered(&mut self) {
+    pub(super) fn flush_unordered(&mut self) {
         let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
             return;
         };

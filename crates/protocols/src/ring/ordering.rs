@@ -122,9 +122,15 @@ impl Ordering {
         self.members[(usize::from(self.me) + usize::from(hops)) % self.members.len()]
     }
 
-    /// Whether everybody holds all that was ever claimed, and this member knows it.
-    pub(super) fn is_quiescent(&self, token: &Token) -> bool {
-        token.aru == token.seq && self.safe == token.seq && token.rtr.is_empty()
+    /// Whether the token that came round says that everybody holds all that was ever claimed.
+    pub(super) fn is_settled(&self, token: &Token) -> bool {
+        let stable = self.safe.max(self.aru_sent.min(token.aru));
+        stable == token.seq && token.rtr.is_empty()
+    }
+
+    /// The token that [is settled](Self::is_settled) is not passed on: what it says is taken note of.
+    pub(super) fn note_settled(&mut self, token: &Token) {
+        self.safe = token.seq;
     }
 
     pub(super) fn predecessor(&self) -> Index {
@@ -145,6 +151,7 @@ impl Ordering {
             install: None,
             installed: false,
             idle: false,
+            called: false,
             rtr: Vec::new(),
         }
     }
@@ -189,31 +196,11 @@ impl Ordering {
         let received_seq = token.seq;
         let retransmissions = self.answer_requests(token, limits);
 
-        // 002 III-A.1: how many new packets.
-        let by_global = limits
-            .global
-            .saturating_sub(token.fcc)
-            .saturating_sub(retransmissions.len() as u32);
-        let by_gap = (self.safe + u64::from(limits.seq_gap)).saturating_sub(received_seq);
-        let most = u64::from(limits.personal.min(by_global)).min(by_gap);
         let aru_before = self.window.aru();
-        let mut count = 0;
-        while count < most
-            && let Some((recovered, body)) = source()
-        {
-            count += 1;
-            token.seq += 1;
-            let packet = Packet {
-                origin: self.me,
-                round: self.round,
-                recovered,
-                body,
-            };
-            self.window.insert(token.seq, packet);
-            self.own_high = token.seq;
-        }
+        let most = self.most_new(token, limits, retransmissions.len() as u32);
+        let count = self.claim_new(token, most, &mut source);
 
-        self.update_aru(token, received_seq, aru_before, config);
+        self.update_aru(token, aru_before, config);
         self.update_counts(token, count as u32, retransmissions.len() as u32);
         self.make_requests(token);
         self.requestable = received_seq;
@@ -233,17 +220,63 @@ impl Ordering {
         }
     }
 
-    /// 002 III-A.2. The rules of Totem: lower to what is missing here, raise what was lowered here, or move along with
-    /// seq while nobody misses anything.
-    fn update_aru(
-        &self,
+    /// The token is here because it was called: claims sequence numbers for what `source` gives, and returns them.
+    ///
+    /// All else stays as it is, in the token and here, as if it had not come. What is known to be held by all rests on two
+    /// visits between which every other member could lower aru (002 III-A.4); a call passes nobody, so it is no visit.
+    pub(super) fn claim(
+        &mut self,
         token: &mut Token,
-        received_seq: u64,
-        aru_before: u64,
-        config: &RingConfig,
-    ) {
+        limits: Limits,
+        mut source: impl FnMut() -> Option<NewPacket>,
+    ) -> RangeInclusive<u64> {
+        self.round = (token.hop / self.members.len() as u64) as u8;
+        let received_seq = token.seq;
+        let most = self.most_new(token, limits, 0);
+        self.claim_new(token, most, &mut source);
+        received_seq + 1..=token.seq
+    }
+
+    /// 002 III-A.1: how many new packets a visit may send beside `retransmissions`.
+    fn most_new(&self, token: &Token, limits: Limits, retransmissions: u32) -> u64 {
+        let by_global = limits
+            .global
+            .saturating_sub(token.fcc)
+            .saturating_sub(retransmissions);
+        let by_gap = (self.safe + u64::from(limits.seq_gap)).saturating_sub(token.seq);
+        u64::from(limits.personal.min(by_global)).min(by_gap)
+    }
+
+    /// Claims at most `most` numbers for what `source` gives; how many it were.
+    fn claim_new(
+        &mut self,
+        token: &mut Token,
+        most: u64,
+        source: &mut impl FnMut() -> Option<NewPacket>,
+    ) -> u64 {
+        let mut count = 0;
+        while count < most
+            && let Some((recovered, body)) = source()
+        {
+            count += 1;
+            token.seq += 1;
+            let packet = Packet {
+                origin: self.me,
+                round: self.round,
+                recovered,
+                body,
+            };
+            self.window.insert(token.seq, packet);
+            self.own_high = token.seq;
+        }
+        count
+    }
+
+    /// 002 III-A.2. The rules of Totem: lower to what is missing here, raise what was lowered here, or move along with
+    /// seq while nobody misses anything; after calls, which leave it behind seq, up to what is held here.
+    fn update_aru(&self, token: &mut Token, aru_before: u64, config: &RingConfig) {
         let lowered_here = token.aru_by == Some(self.me);
-        let complete = token.aru == received_seq && token.aru_by.is_none();
+        let complete = token.aru_by.is_none();
         if aru_before < token.aru && !config.has(Planted::AruNeverLowered) {
             token.aru = aru_before;
             token.aru_by = Some(self.me);

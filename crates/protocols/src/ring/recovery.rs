@@ -15,7 +15,7 @@ use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
 
 use super::config::RingConfig;
 use super::indices::Indices;
-use super::operational::{Operational, SUCCESSOR};
+use super::operational::Operational;
 use super::ordering::Ordering;
 use super::planted::Planted;
 use super::wire::{Commit, Data, Holding, Index, Packet, Recovered, Token};
@@ -229,7 +229,7 @@ impl Ring {
             self.exclude_deaf(now, deaf);
             return;
         }
-        self.send_visit(now, &visit, token, SUCCESSOR);
+        self.send_visit(now, &visit, token);
     }
 
     /// Finishes the old configuration and begins the new one (EVS): the rest of the regular one, the transitional one

@@ -4,6 +4,7 @@ mod faults;
 mod forming;
 mod obligations;
 mod ordering;
+mod rest;
 mod traps;
 
 use std::time::Duration;

@@ -345,6 +345,13 @@ pub const KEYS: &[Key] = &[
         wrong: "Too small: processor time while nothing happens. Too large: rest is taken for loss.",
     },
     Key {
+        name: "ring.confirm_after",
+        meaning: "After a message for which the resting token was called, the token goes round after this, to find out whether all hold it.",
+        value: "duration such as `\"150 ms\"`",
+        default: Default::Ring(|c| span(c.confirm_after)),
+        wrong: "Too small: each lone message costs a rotation. Too large: a lone message that one host did not get is missing there for that long.",
+    },
+    Key {
         name: "ring.join_interval",
         meaning: "How often joins are repeated while a ring forms.",
         value: "duration such as `\"150 ms\"`; at most a quarter of consensus_timeout",

@@ -114,6 +114,7 @@ fn token() -> Token {
         install: Some(18),
         installed: true,
         idle: false,
+        called: true,
         rtr: vec![(16, 1), (18, 2)],
     }
 }

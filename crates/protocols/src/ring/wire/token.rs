@@ -11,6 +11,7 @@ pub(in crate::ring) const RTR_RUNS_MAX: usize = 64;
 
 const FLAG_IDLE: u8 = 1;
 const FLAG_INSTALLED: u8 = 2;
+const FLAG_CALLED: u8 = 4;
 const NOBODY: u16 = u16::MAX;
 
 /// The token (002 III-A), with what recovery and idling add.
@@ -37,6 +38,8 @@ pub(in crate::ring) struct Token {
     pub(in crate::ring) installed: bool,
     /// Nobody had anything to say: receivers acknowledge the token, the representative may hold it.
     pub(in crate::ring) idle: bool,
+    /// It left its rest for a member that called for it, or comes back from there: its way passes nobody else.
+    pub(in crate::ring) called: bool,
     /// Missing packets, as runs (first, count), ascending.
     pub(in crate::ring) rtr: Vec<(u64, u16)>,
 }
@@ -55,6 +58,7 @@ pub(super) fn token(reader: &mut Reader<'_>) -> Result<Token, DecodeError> {
         install: Some(reader.u64("install")?).filter(|seq| *seq != u64::MAX),
         installed: flags & FLAG_INSTALLED != 0,
         idle: flags & FLAG_IDLE != 0,
+        called: flags & FLAG_CALLED != 0,
         rtr: Vec::new(),
     };
     if token.aru > token.seq {
@@ -86,8 +90,10 @@ pub(super) fn token(reader: &mut Reader<'_>) -> Result<Token, DecodeError> {
 }
 
 pub(super) fn put_token(writer: &mut Writer<'_>, token: &Token) {
-    let flags =
-        if token.idle { FLAG_IDLE } else { 0 } | if token.installed { FLAG_INSTALLED } else { 0 };
+    let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+    let flags = flag(token.idle, FLAG_IDLE)
+        | flag(token.installed, FLAG_INSTALLED)
+        | flag(token.called, FLAG_CALLED);
     writer.u8(Kind::Token as u8).u8(flags);
     put_key(writer, token.ring);
     writer

@@ -1,0 +1,216 @@
+//! The token at rest: when the ring is quiet it stays at the representative, and goes to whoever calls for it.
+//!
+//! Who has something to say asks for it (`Hurry`), gets it out of turn, claims sequence numbers and gives it back:
+//! nobody else is woken but by the message. Whether all hold what was sent so is found out by a rotation, after
+//! `confirm_after` at the latest. A call takes nothing else for known than that rotation does, because it leaves the
+//! token's marks and the members' alone (`Ordering::claim`). It turns into rotations where more is asked for: safe
+//! messages, many messages, a packet that is missing, a second caller.
+
+use core::time::Duration;
+
+use groupcast_core::{MemberId, SocketClass, Time};
+
+use super::wire::{DataHeader, Index, Message, RingKey, Token};
+use super::{Ring, State, Timer};
+
+/// A member that has something to say asks again this often for a resting token.
+const HURRY_INTERVAL: Duration = Duration::from_millis(3);
+/// With more packets than this that no rotation has confirmed, the token goes round: who says that much gains by visits,
+/// whose messages share packets.
+const UNCONFIRMED_MAX: u64 = 16;
+
+impl Ring {
+    /// The token rests here, until `round_at` at the latest.
+    pub(super) fn rest(&mut self, now: Time, token: Token, round_at: Time) {
+        let State::Operational(operational) = &mut self.state else {
+            return;
+        };
+        operational.resting = Some(token);
+        operational.round_at = round_at;
+        self.timers.set(Timer::Hold, round_at);
+        self.timers
+            .set(Timer::Loss, round_at.max(now) + self.token_loss());
+        // The message of a called member is on its way before the token comes back: it is to be read first.
+        self.priority = SocketClass::Data;
+    }
+
+    /// The token, if it rests here.
+    fn take_resting(&mut self) -> Option<Token> {
+        // A ring of one also keeps its token between two visits.
+        self.timers.due(Timer::Hold)?;
+        let State::Operational(operational) = &mut self.state else {
+            return None;
+        };
+        let token = operational.resting.take()?;
+        self.timers.cancel(Timer::Hold);
+        Some(token)
+    }
+
+    /// The token has rested long enough: it goes round once, to find out whether all hold all.
+    pub(super) fn release_token(&mut self, now: Time) {
+        let State::Operational(operational) = &mut self.state else {
+            return;
+        };
+        if let Some(token) = operational.resting.take() {
+            self.timers.set(Timer::Loss, now + self.token_loss());
+            self.visit(now, token);
+        }
+    }
+
+    /// This member has something to say, or misses something: gets the token moving if it rests.
+    pub(super) fn wake_token(&mut self, now: Time) {
+        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+            return;
+        };
+        operational.quiet_since = now;
+        if ring.is_representative() {
+            if let Some(token) = self.take_resting() {
+                self.dispose(now, token);
+            }
+        } else if operational.idle && self.timers.due(Timer::Hurry).is_none() {
+            self.hurry(now);
+        }
+    }
+
+    /// A packet came, and one before it did not: while the token goes round it will tell, while it rests nothing would.
+    pub(super) fn notice_gap(&mut self, now: Time) {
+        if let (Some(ring), State::Operational(operational)) = (&self.ring, &self.state)
+            && (operational.idle || operational.resting.is_some())
+            && ring.window.aru() < ring.window.high()
+        {
+            self.wake_token(now);
+        }
+    }
+
+    pub(super) fn hurry(&mut self, now: Time) {
+        let (Some(ring), State::Operational(_)) = (&self.ring, &self.state) else {
+            return;
+        };
+        let message = Message::Hurry { ring: ring.key() };
+        self.outbox.unicast(ring.members[0], message.encode());
+        self.timers.set(Timer::Hurry, now + HURRY_INTERVAL);
+    }
+
+    /// A member calls for the token.
+    pub(super) fn handle_hurry(&mut self, now: Time, from: MemberId, key: RingKey) {
+        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+            return;
+        };
+        let caller = ring.members.iter().position(|member| *member == from);
+        let Some(caller) = caller.filter(|caller| *caller > 0 && ring.key() == key) else {
+            return;
+        };
+        operational.callers.insert(caller as Index);
+        operational.quiet_since = now;
+        if let Some(token) = self.take_resting() {
+            self.dispose(now, token);
+        }
+    }
+
+    /// A token that was called: on its way to a caller, or back.
+    pub(super) fn called_token(&mut self, now: Time, mut token: Token) {
+        let Some(ring) = &self.ring else { return };
+        if ring.is_representative() {
+            token.called = false;
+            self.dispose(now, token);
+        } else {
+            self.answer_call(now, token);
+        }
+    }
+
+    /// The token is with the representative, out of turn: goes round, to a caller, or rests.
+    fn dispose(&mut self, now: Time, mut token: Token) {
+        if !self.awaits_stability() {
+            self.claim(now, &mut token);
+        }
+        let round = self.needs_rounds(&token);
+        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+            return;
+        };
+        let callers = core::mem::take(&mut operational.callers);
+        if round || callers.len() > 1 {
+            token.idle = false;
+            operational.quiet_since = now;
+            self.timers.set(Timer::Loss, now + self.token_loss());
+            self.visit(now, token);
+        } else if let Some(caller) = callers.first() {
+            let to = ring.after(caller);
+            token.called = true;
+            self.timers.set(Timer::Loss, now + self.token_loss());
+            self.pass_token(now, to, caller, token);
+        } else {
+            let confirmed = token.aru == token.seq;
+            let round_at = match confirmed {
+                true => operational.round_at,
+                false => operational.round_at.min(now + self.config.confirm_after),
+            };
+            self.rest(now, token, round_at);
+        }
+    }
+
+    /// This member called, and here is the token: claims what it has to say and gives the token back. For safe messages
+    /// the token goes on from here instead, if all hold everything: whom it skipped had nothing to add to it.
+    fn answer_call(&mut self, now: Time, mut token: Token) {
+        let complete = token.aru == token.seq && token.rtr.is_empty();
+        let urgent = self.awaits_stability();
+        if urgent && complete {
+            token.called = false;
+            token.idle = false;
+            self.visit(now, token);
+            return;
+        }
+        self.claim(now, &mut token);
+        token.idle &= !urgent && !self.needs_rounds(&token);
+        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+            return;
+        };
+        operational.idle = token.idle;
+        let home = ring.members.len() as u16 - ring.me;
+        let to = ring.after(home);
+        self.pass_token(now, to, home, token);
+        self.priority = SocketClass::Data;
+    }
+
+    /// Claims sequence numbers for what waits here, as much as a visit may, and sends it.
+    fn claim(&mut self, now: Time, token: &mut Token) {
+        let limits = self.flow.limits();
+        let records_max = self.config.records_max();
+        let (Some(ring), State::Operational(operational)) = (&mut self.ring, &mut self.state)
+        else {
+            return;
+        };
+        let queue = &mut self.queue;
+        let new = ring.claim(token, limits, || {
+            queue.pack(records_max).map(|body| (None, body))
+        });
+        operational.unordered_sent = 0;
+        for seq in new.clone().filter(|_| ring.members.len() > 1) {
+            if let Some(packet) = ring.window.get(seq) {
+                let header = DataHeader::new(ring.tag(), seq, false, packet);
+                self.outbox.data(header, packet.body.clone());
+            }
+        }
+        if !new.is_empty() {
+            operational.quiet_since = now;
+            self.counters.packets_sent += new.end() + 1 - new.start();
+            self.deliver();
+            self.wake_submitter();
+        }
+        self.flush_unordered();
+    }
+
+    /// Whether what waits here is done only once it is known that all hold it.
+    fn awaits_stability(&self) -> bool {
+        self.queue.holds_safe() || self.acquaintance.leaving.is_some()
+    }
+
+    /// Whether the token must go round at once instead of resting.
+    fn needs_rounds(&self, token: &Token) -> bool {
+        let misses = |ring: &super::Ordering| ring.window.aru() < token.seq;
+        !token.idle
+            || !self.queue.is_empty()
+            || self.awaits_stability()
+            || token.seq - token.aru > UNCONFIRMED_MAX
+            || self.ring.as_ref().is_some_and(misses)
+    }
+}

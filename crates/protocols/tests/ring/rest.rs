@@ -1,0 +1,170 @@
+//! Goal: a message of a quiet ring costs a call and no rotation, and is as sure to arrive as any other.
+//! Method: messages of all members out of rest, apart and close together, with losses where nothing follows that would
+//! show them.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use groupcast_core::{MessageId, Rng, Service, SocketClass};
+use groupcast_protocols::ring::{Ring, RingConfig};
+use groupcast_sim::Cluster;
+
+use super::{formed, with_config};
+
+/// First byte of a token's body.
+const TOKEN: u8 = 2;
+/// Three ways of 30 µs and more: to call, to pass the token, and of the message.
+const THREE_WAYS: Duration = Duration::from_micros(200);
+
+/// A ring of `hosts` whose token rests, for much longer than it would otherwise, with nothing to confirm.
+fn resting(hosts: usize, seed: u64, confirm_after: Duration) -> Cluster<Ring> {
+    let config = RingConfig {
+        token_loss_min: Duration::from_secs(20),
+        token_loss_max: Duration::from_secs(20),
+        idle_hold: Duration::from_secs(5),
+        confirm_after,
+        ..RingConfig::lan()
+    };
+    let mut cluster = with_config(hosts, seed, config);
+    cluster.must(
+        "one ring",
+        Cluster::all_in_one_configuration,
+        Duration::from_secs(2),
+    );
+    cluster.run_for(Duration::from_millis(900));
+    cluster
+}
+
+/// Counts the tokens that are sent from now on.
+fn tokens(cluster: &mut Cluster<Ring>) -> Rc<Cell<u32>> {
+    let count = Rc::new(Cell::new(0));
+    let counted = count.clone();
+    cluster.drop_all(move |info| {
+        let token = info.body().first() == Some(&TOKEN);
+        counted.set(counted.get() + u32::from(token));
+        false
+    });
+    count
+}
+
+/// The next packet to `deaf` is lost; whether it was.
+fn loses(cluster: &mut Cluster<Ring>, deaf: usize) -> Rc<Cell<bool>> {
+    let lost = Rc::new(Cell::new(false));
+    let told = lost.clone();
+    cluster.drop_next(move |info| {
+        let hit = info.to == deaf && info.class == SocketClass::Data;
+        told.set(told.get() || hit);
+        hit
+    });
+    lost
+}
+
+fn say(cluster: &mut Cluster<Ring>, host: usize, service: Service) -> MessageId {
+    cluster
+        .submit(host, service, "a few words")
+        .expect("there is room")
+}
+
+fn arrives(cluster: &mut Cluster<Ring>, id: MessageId, limit: Duration) {
+    cluster.must(
+        "delivered everywhere",
+        |cluster| (0..cluster.hosts()).all(|host| cluster.has_delivered(host, id)),
+        limit,
+    );
+}
+
+#[test]
+fn a_message_moves_the_token_to_its_sender_and_back_and_one_rotation_confirms_several() {
+    let mut cluster = resting(6, 41, Duration::from_millis(50));
+    let tokens = tokens(&mut cluster);
+    for sender in 0..6 {
+        let id = say(&mut cluster, sender, Service::Agreed);
+        arrives(&mut cluster, id, THREE_WAYS);
+        cluster.run_for(Duration::from_millis(1));
+    }
+    // One member is the representative, where the token rests.
+    assert_eq!(tokens.get(), 5 * 2);
+    cluster.run_for(Duration::from_millis(100));
+    assert_eq!(tokens.get(), 5 * 2 + 6, "one rotation more");
+    cluster.check();
+}
+
+#[test]
+fn messages_apart_or_close_together_are_all_there_in_no_time() {
+    let mut cluster = formed(5, 42);
+    let mut random = Rng::new(42);
+    cluster.run_for(Duration::from_millis(900));
+    for _ in 0..1_500 {
+        let pause = match random.next_u64() % 3 {
+            0 => random.next_u64() % 50,
+            _ => random.next_u64() % 6_000,
+        };
+        cluster.run_for(Duration::from_micros(pause));
+        let sender = random.next_u64() as usize % 5;
+        let id = say(&mut cluster, sender, Service::Agreed);
+        // At worst the token has just left for another caller, or goes round.
+        arrives(&mut cluster, id, Duration::from_micros(700));
+    }
+    cluster.check();
+}
+
+#[test]
+fn a_lone_message_that_is_lost_is_found_by_the_rotation_that_confirms_it() {
+    let mut cluster = resting(4, 43, Duration::from_millis(3));
+    for (sender, deaf) in [(0, 3), (1, 0), (3, 2), (2, 3)] {
+        let lost = loses(&mut cluster, deaf);
+        let id = say(&mut cluster, sender, Service::Agreed);
+        arrives(&mut cluster, id, Duration::from_millis(5));
+        assert!(lost.get());
+        cluster.run_for(Duration::from_millis(20));
+    }
+    cluster.check();
+}
+
+#[test]
+fn a_lone_message_that_is_lost_is_found_at_once_when_another_follows() {
+    let mut cluster = resting(4, 44, Duration::from_secs(4));
+    for (sender, deaf) in [(0, 3), (1, 0), (3, 2), (2, 3)] {
+        let lost = loses(&mut cluster, deaf);
+        let first = say(&mut cluster, sender, Service::Agreed);
+        cluster.run_for(Duration::from_millis(20));
+        assert!(lost.get());
+        let next = say(&mut cluster, (sender + 1) % 4, Service::Agreed);
+        arrives(&mut cluster, first, Duration::from_millis(2));
+        arrives(&mut cluster, next, Duration::from_millis(1));
+        cluster.run_for(Duration::from_millis(20));
+    }
+    cluster.check();
+}
+
+#[test]
+fn a_safe_message_behind_what_is_not_confirmed_does_not_wait_for_it() {
+    let mut cluster = resting(5, 45, Duration::from_secs(4));
+    for sender in 0..5 {
+        let agreed = say(&mut cluster, sender, Service::Agreed);
+        arrives(&mut cluster, agreed, THREE_WAYS);
+        let safe = say(&mut cluster, (sender + 2) % 5, Service::Safe);
+        arrives(&mut cluster, safe, Duration::from_millis(2));
+    }
+    cluster.check();
+}
+
+#[test]
+fn a_message_whose_sender_dies_before_the_rotation_reaches_all_or_none() {
+    for (seed, heard_by) in [(46, Some(1)), (47, None)] {
+        let mut cluster = resting(4, seed, Duration::from_millis(3));
+        cluster.drop_all(move |info| {
+            info.from == 2 && info.class == SocketClass::Data && Some(info.to) != heard_by
+        });
+        let id = say(&mut cluster, 2, Service::Agreed);
+        cluster.run_for(Duration::from_millis(1));
+        cluster.crash(2);
+        cluster.heal();
+        cluster.run_for(Duration::from_secs(25));
+        for host in [0, 1, 3] {
+            assert_eq!(cluster.has_delivered(host, id), heard_by.is_some());
+        }
+        cluster.check();
+    }
+}
