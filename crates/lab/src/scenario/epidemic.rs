@@ -92,6 +92,7 @@ pub(super) fn gossip(section: &Section<'_>) -> Result<GossipTable> {
         *setting = section.or(key, *setting as u64, Entry::size)? as usize;
     }
     for (key, setting) in [
+        ("threshold_grows", &mut gossip.threshold_grows),
         ("multicast_exempt", &mut gossip.multicast_exempt),
         ("cyclic", &mut gossip.cyclic),
         ("duplicate_resets", &mut gossip.duplicate_resets),

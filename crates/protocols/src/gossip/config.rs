@@ -107,6 +107,12 @@ pub struct GossipConfig {
     pub variant: Variant,
     /// How often a message is asked for before it is multicast (004 5.3.1). Default 2.
     pub threshold: u32,
+    /// Larger groups multicast repairs later (ours): each member counts for itself, so the more members, the likelier
+    /// some are asked twice for a message that few have lost, and each of those would send it to all. In a group of more
+    /// than 100 members `threshold` is one higher, of more than 1,000 two, and so on, and as many more others must have
+    /// repaired the message (for [`Variant::Grb`]); where the view is full, so that nobody knows how large the group
+    /// is, repairs are not multicast. Default true.
+    pub threshold_grows: bool,
     /// Multicast repairs are sent whatever `limit_retrans` says, as 004 Fig. 5.4 has it. Default false.
     pub multicast_exempt: bool,
     /// What was sent to the same member or multicast in this round or the last one is not sent again (004 3.7, cyclic
@@ -181,6 +187,7 @@ impl GossipConfig {
             stable_threshold: 10,
             variant: Variant::Grb,
             threshold: 2,
+            threshold_grows: true,
             multicast_exempt: false,
             cyclic: true,
             duplicate_resets: false,
@@ -204,11 +211,12 @@ impl GossipConfig {
     }
 
     /// Settings of 004 chapters 5 to 7, where they differ from [`lan`](Self::lan): basic Pbcast, no cyclic rule,
-    /// multicast repairs exempt from the limit, duplicates reset the gossip count, gossip carries no signs of life and
-    /// nobody announces anything.
+    /// one threshold whatever the size of the group, multicast repairs exempt from the limit, duplicates reset the gossip
+    /// count, gossip carries no signs of life and nobody announces anything.
     pub fn paper() -> Self {
         Self {
             variant: Variant::Basic,
+            threshold_grows: false,
             multicast_exempt: true,
             cyclic: false,
             duplicate_resets: true,

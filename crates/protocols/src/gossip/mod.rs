@@ -38,6 +38,8 @@
 //! # Deviations from the paper, and why
 //! - `limit-requests` is the number of requests that are sent; 004 Fig. 5.2 sends one less.
 //! - Multicast repairs count against `limit-retrans` unless `multicast_exempt` (004 Fig. 5.4 lets them pass).
+//! - In groups of more than 100 members repairs are multicast later, and not at all where the group is larger than the
+//!   view (`threshold_grows`): by 004's counters the multicasts of a message grow with the group.
 //! - A multicast request of 004 7.4 is refused if the message was multicast in this or the last round, whatever
 //!   `cyclic` says: all who share a gap ask within a round.
 //! - A digest is bounded in bytes; senders take turns to be in it.

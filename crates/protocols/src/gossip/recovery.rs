@@ -9,6 +9,11 @@ use super::config::Variant;
 use super::stream::Stream;
 use super::wire::{self, Carries, DataHeader, Holding, Message, NO_TREE};
 
+/// The members of a group in which two requests say that many miss a message: 004's are not larger. If a share p misses
+/// it and each member gossips to k others in a round, about n · (k · p)^t / t! members are asked t times in the first
+/// rounds; with p = 5 %, less than one for t = 2 here, and for one more with ten times the members.
+const SMALL_GROUP: usize = 100;
+
 /// In which way a message was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ask {
@@ -156,9 +161,28 @@ impl Gossip {
         }
     }
 
+    /// How much more often than in a small group a message has to be asked for, and repaired by others, before many are
+    /// taken to miss it; `None` if nothing tells, because nobody knows how large the group is.
+    fn doubt(&self) -> Option<u32> {
+        if !self.config.threshold_grows {
+            return Some(0);
+        }
+        let known = self.view.len();
+        if known >= self.config.view_max {
+            return None;
+        }
+        let (mut doubt, mut members) = (0, SMALL_GROUP);
+        while known + 1 > members {
+            doubt += 1;
+            members *= 10;
+        }
+        Some(doubt)
+    }
+
     /// Somebody asks for a message, to be sent to `to` or to all.
     pub(super) fn serve(&mut self, to: MemberId, id: MessageId, ask: Ask) {
         let round = self.round.number;
+        let doubt = self.doubt();
         let config = &self.config;
         let slot = self
             .streams
@@ -173,9 +197,10 @@ impl Gossip {
         if config.multicasts() {
             slot.requests += 1;
         }
-        // 004 Fig. 5.4 and Fig. 5.7.
-        let asked_often = config.multicasts() && slot.requests >= config.threshold;
-        let repaired_often = config.flags() && slot.retransmitted && slot.flagged >= 1;
+        // 004 Fig. 5.4 and Fig. 5.7, where there is no doubt.
+        let least = |count: u32| doubt.map_or(u32::MAX, |doubt| count.saturating_add(doubt));
+        let asked_often = config.multicasts() && slot.requests >= least(config.threshold);
+        let repaired_often = config.flags() && slot.retransmitted && slot.flagged >= least(1);
         let multicast = ask == Ask::Multicast || asked_often || repaired_often;
         if !multicast && ask == Ask::Mcast {
             return;

@@ -5,3 +5,4 @@ mod exchanges;
 mod hashing;
 mod life;
 mod script;
+mod sizes;
