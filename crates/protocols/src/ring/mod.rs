@@ -21,8 +21,9 @@
 //! ```
 //!
 //! Files: `ordering` and `delivery` are 002's rules for one ring; `operational`, `gather`, `commit`,
-//! `recovery` are the states; `flow` tunes the windows; `link` gets the token over one hop; `acquaintance` is
-//! what a member knows of others between rings; `wire` is the format; `inspect` reads it from outside.
+//! `recovery` are the states; `rest` is what a quiet ring does; `flow` tunes the windows; `link` gets the token over one
+//! hop; `acquaintance` is what a member knows of others between rings; `wire` is the format; `inspect` reads it from
+//! outside.
 //!
 //! # Guarantees
 //! Unreliable, reliable, FIFO, causal, agreed, safe (reliable to causal are delivered like agreed). Configurations as
@@ -42,6 +43,8 @@
 //! - Joins carry an attempt number; stale ones are told apart by it instead of by ring counters.
 //! - A stranger is let in only if there is evidence that it hears us; who was excluded waits in quarantine. Totem
 //!   would break and form the ring again and again over a one-way link.
+//! - The token of a quiet ring rests at the representative. Who calls for it claims numbers and gives it back, without a
+//!   visit: what all hold is found out by a rotation later.
 //! - The token is acknowledged when the ring is idle and while a ring forms; when data flows, data is the sign.
 
 mod acquaintance;
