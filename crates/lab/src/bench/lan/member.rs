@@ -106,7 +106,8 @@ impl Member {
 
     fn open(&self) -> Result<Endpoint<Messages>, BenchError> {
         let policy = self.system.policy();
-        let policy = policy.ok_or_else(|| failed("TCP has no policy"))?;
+        let policy =
+            policy.ok_or_else(|| failed("raw UDP and TCP are none of the four protocols"))?;
         let settings = paper(policy, self.packet, self.window, self.receivers);
         let local = self.member(self.host);
         let rng = Rng::new(self.seed).fork(&format!("host {}", self.host));

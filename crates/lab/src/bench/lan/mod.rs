@@ -49,19 +49,21 @@ pub enum System {
         /// Receivers in a chain.
         height: u32,
     },
+    /// Multicast without repair; receivers answer the last packet. In the simulator only.
+    Udp,
     /// TCP to one receiver after the other.
     Tcp,
 }
 
 impl System {
     /// The policy of those that are 001's own.
-    fn policy(self) -> Option<Policy> {
+    pub(crate) fn policy(self) -> Option<Policy> {
         match self {
             Self::Ack => Some(Policy::Ack),
             Self::Nak { poll } => Some(Policy::Nak { poll }),
             Self::Ring => Some(Policy::Ring),
             Self::Tree { height } => Some(Policy::Tree { height }),
-            Self::Tcp => None,
+            Self::Udp | Self::Tcp => None,
         }
     }
 }

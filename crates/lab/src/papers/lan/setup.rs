@@ -1,6 +1,7 @@
 //! What 001's figures are measured on: systems, their parameters, and what the paper leaves open.
 
 use super::points::Key;
+pub(super) use crate::bench::lan::System;
 
 /// The most receivers (001 section 5: 31 machines, one of which sends).
 pub(super) const RECEIVERS: u32 = 30;
@@ -8,29 +9,6 @@ pub(super) const RECEIVERS: u32 = 30;
 pub(super) const KB500: u64 = 500_000;
 /// "2MB".
 pub(super) const MB2: u64 = 2_000_000;
-
-/// Who brings a message to all receivers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum System {
-    /// Every receiver acknowledges every packet.
-    Ack,
-    /// NAK with polling.
-    Nak {
-        /// Packets from one that is flagged to the next.
-        poll: u32,
-    },
-    /// Receivers acknowledge in turn.
-    Ring,
-    /// A flat tree.
-    Tree {
-        /// Receivers in a chain.
-        height: u32,
-    },
-    /// Multicast without repair; receivers answer the last packet.
-    Udp,
-    /// TCP to one receiver after the other.
-    Tcp,
-}
 
 impl System {
     /// The word for it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use groupcast_core::trace::Inspect;
 use groupcast_core::{Incarnation, MemberId, NodeId, Ordered, Rng, Service, Time};
-use groupcast_protocols::bulk::{self, BulkConfig, Messages, MessagesConfig, Policy, Wanted};
+use groupcast_protocols::bulk::{self, BulkConfig, Messages, MessagesConfig, Wanted};
 use groupcast_sim::HostConfig;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
 use groupcast_sim::host::config::Cost;
@@ -58,19 +58,13 @@ pub(super) fn run(
 
 fn measure(setting: &Setting, seed: u64) -> Result<Measured, RunError> {
     let packet = setting.packet as usize;
-    let policy = match setting.system {
-        System::Udp => {
-            return simulate(setting, seed, compare::inspect, move |local, rng, now| {
+    let Some(policy) = setting.system.policy() else {
+        return match setting.system {
+            System::Tcp => simulate(setting, seed, compare::inspect, Tcp::new),
+            _ => simulate(setting, seed, compare::inspect, move |local, rng, now| {
                 Udp::new(local, packet, rng, now)
-            });
-        }
-        System::Tcp => {
-            return simulate(setting, seed, compare::inspect, Tcp::new);
-        }
-        System::Ack => Policy::Ack,
-        System::Nak { poll } => Policy::Nak { poll },
-        System::Ring => Policy::Ring,
-        System::Tree { height } => Policy::Tree { height },
+            }),
+        };
     };
     let settings = MessagesConfig {
         bulk: BulkConfig {
