@@ -97,7 +97,8 @@ impl Ring {
             return;
         };
         let caller = ring.members.iter().position(|member| *member == from);
-        let Some(caller) = caller.filter(|caller| *caller > 0 && ring.key() == key) else {
+        let here = ring.is_representative() && ring.key() == key;
+        let Some(caller) = caller.filter(|caller| *caller > 0 && here) else {
             return;
         };
         operational.callers.insert(caller as Index);
