@@ -28,11 +28,42 @@ pub(super) struct Place {
     behind: Option<MemberId>,
     /// What the chain behind has: next and limit.
     rest: Option<(u64, u64)>,
+    /// What a receiver said of its part of a chain before it was known to be the one behind.
+    early: Option<Early>,
     /// The highest packet, plus one, that it has acknowledged down its chain.
     acknowledged: u64,
 }
 
+/// An acknowledgement that has overtaken the roster: it comes by unicast, from a member that had the roster sooner, and
+/// is not repeated unless the sender runs out of patience.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Early {
+    from: MemberId,
+    pass: u16,
+    next: u64,
+    limit: u64,
+}
+
 impl Place {
+    /// Another pass begins.
+    pub(super) fn anew(self, pass: u16) -> Self {
+        Self {
+            early: self.early.filter(|early| early.pass == pass),
+            ..Self::default()
+        }
+    }
+
+    /// Takes what the one behind has said in this pass before the roster was here.
+    pub(super) fn take_early(&mut self, pass: u16) {
+        if let Some(early) = self.early
+            && early.pass == pass
+            && self.behind == Some(early.from)
+        {
+            self.rest = Some((early.next, early.limit));
+            self.early = None;
+        }
+    }
+
     /// Reads a page of the roster; whether `local` is on it.
     pub(super) fn read(&mut self, local: MemberId, start: &Start) -> bool {
         let members = &start.members;
@@ -162,8 +193,19 @@ impl Receiver {
         from: MemberId,
         report: &Report,
     ) {
-        let expected = report.aggregate && report.pass == self.pass;
-        if !expected || self.place.behind != Some(from) {
+        if !report.aggregate || report.pass < self.pass {
+            return;
+        }
+        if report.pass > self.pass || self.place.behind.is_none() {
+            self.place.early = Some(Early {
+                from,
+                pass: report.pass,
+                next: report.next,
+                limit: report.limit,
+            });
+            return;
+        }
+        if self.place.behind != Some(from) {
             return;
         }
         let (next, limit) = self.place.rest.unwrap_or((0, 0));

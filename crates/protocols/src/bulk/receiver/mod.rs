@@ -192,7 +192,7 @@ impl Receiver {
         }
         if start.pass > self.pass {
             self.pass = start.pass;
-            self.place = Place::default();
+            self.place = self.place.anew(start.pass);
             self.asked = None;
         }
         if !self.place.read(context.local, start) {
@@ -205,6 +205,7 @@ impl Receiver {
             self.state = State::Receiving(store);
             context.notify(Notice::Enrolled { id: self.id });
         }
+        self.place.take_early(self.pass);
         if start.answer {
             self.report(context, Purpose::Ready, false);
         }

@@ -10,8 +10,8 @@ use groupcast_core::{Incarnation, MemberId, NodeId};
 
 use super::net::{Net, accepting, file, member};
 use crate::bulk::{
-    Acceptance, BulkConfig, Failure, Notice, Order, Outcome, Policy, RateControl, SendError,
-    SlowPolicy, Transfer, Wanted,
+    Acceptance, Bulk, BulkConfig, Counters, Failure, Notice, Order, Outcome, Policy, RateControl,
+    SendError, SlowPolicy, Transfer, Wanted,
 };
 
 fn config() -> BulkConfig {
@@ -421,5 +421,28 @@ fn parity_repairs_streams_of_known_and_of_open_length() {
         assert!((1..5).all(|index| net.has_stream(index, 0)));
         let restored = (1..5).map(|index| net.endpoints[index].counters().packets_restored);
         assert!(restored.sum::<u64>() > 100);
+    }
+}
+
+#[test]
+fn an_acknowledgement_of_a_chain_that_overtakes_the_roster_is_not_forgotten() {
+    let paper = BulkConfig {
+        reserve: false,
+        ..BulkConfig::paper(Policy::Tree { height: 3 }, 1000, 20)
+    };
+    for packets in [1, 45] {
+        let length = packets * 1000;
+        let mut net = Net::new(4, &paper, length);
+        let millis = [0, 9, 4, 0];
+        net.late = millis.map(Duration::from_millis).to_vec();
+        net.send(file(length, Wanted::Count(3)));
+        net.must(Duration::from_secs(5), Net::is_sent);
+        let counters: Vec<Counters> = net.endpoints.iter().map(Bulk::counters).collect();
+        let sent: u64 = counters[1..].iter().map(|one| one.reports_sent).sum();
+        // 001 Table 2: N·P in the network, P at the sender of one chain.
+        let expected = (3 * packets as u64, packets as u64, 0);
+        let sender = counters[0];
+        let counted = (sent, sender.reports_received, sender.packets_repeated);
+        assert_eq!(counted, expected, "{packets} packets");
     }
 }

@@ -29,6 +29,8 @@ pub(super) type Loses = Box<dyn FnMut(Time, usize, &Bytes) -> bool>;
 pub(super) struct Net {
     pub(super) now: Time,
     pub(super) endpoints: Vec<Bulk>,
+    /// How much longer what the sender says takes to each endpoint.
+    pub(super) late: Vec<Duration>,
     /// Who is cut off.
     pub(super) cut: Vec<bool>,
     /// Share of datagrams to each endpoint that are lost.
@@ -84,6 +86,7 @@ impl Net {
         Self {
             now: Time::from_millis(1),
             endpoints: (0..endpoints).map(endpoint).collect(),
+            late: std::vec![Duration::ZERO; endpoints],
             cut: std::vec![false; endpoints],
             loss: std::vec![0.0; endpoints],
             loses: None,
@@ -166,14 +169,20 @@ impl Net {
                         };
                         let lost = self.rng.chance(self.loss[to]);
                         if reaches && !lost && !self.cut[index] && !self.cut[to] {
-                            let at = self.now + Duration::from_millis(1);
+                            let late = if index == 0 {
+                                self.late[to]
+                            } else {
+                                Duration::ZERO
+                            };
+                            let at = self.now + Duration::from_millis(1) + late;
                             let from = self.endpoints[index].local();
                             let body = Bytes::copy_from_slice(body);
                             let chosen = self.loses.as_mut();
                             if chosen.is_some_and(|loses| loses(self.now, to, &body)) {
                                 continue;
                             }
-                            self.flying.push_back((at, to, from, body));
+                            let place = self.flying.partition_point(|(other, ..)| *other <= at);
+                            self.flying.insert(place, (at, to, from, body));
                         }
                     }
                 }
