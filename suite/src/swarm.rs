@@ -74,7 +74,10 @@ fn settings(scenario: &Scenario) -> BulkConfig {
         rate: if pick(&mut rng, 0.5) {
             RateControl::Window
         } else {
-            RateControl::Adaptive { max: None }
+            RateControl::Adaptive {
+                max: None,
+                yields: scenario.seed.is_multiple_of(2),
+            }
         },
         slow: match rng.below(3) {
             0 => SlowPolicy::Wait,

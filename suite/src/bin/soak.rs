@@ -56,6 +56,9 @@ struct Options {
     /// How long the shares of a link are counted, in seconds
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
+    /// With which `--rate` the transfers are sent that share a link: fair, auto, or megabits a second
+    #[arg(long, default_value = "fair")]
+    transfer_rate: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -294,7 +297,7 @@ fn run_shares(options: &Options) -> Outcome<Value> {
         "link", "transfer 1", "transfer 2", "TCP", "unfairness"
     );
     for shared in [Shared::Port, Shared::Sender] {
-        let shares = shares::measure(shared, length)?;
+        let shares = shares::measure(shared, &options.transfer_rate, length)?;
         let [first, second] = shares.transfers;
         let unfairness = shares.unfairness();
         println!(

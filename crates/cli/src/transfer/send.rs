@@ -51,8 +51,9 @@ pub(crate) struct Args {
     /// With tree: receivers in a chain
     #[arg(long, value_name = "N", default_value_t = 4)]
     height: u32,
-    /// Megabits a second, auto (as much as the network and the slowest receiver take, fair to others), or window (no limit but the window)
-    #[arg(long, value_name = "MBPS|auto|window", default_value = "auto", value_parser = rate)]
+    /// Megabits a second, auto (as much as the network and the slowest receiver take), fair (the same, and TCP on the same
+    /// link gets its share), or window (no limit but the window)
+    #[arg(long, value_name = "MBPS|auto|fair|window", default_value = "auto", value_parser = rate)]
     rate: RateControl,
     /// What happens to a receiver that holds back all others
     #[arg(long, value_enum, default_value_t = Slow::Demote)]
@@ -89,13 +90,16 @@ enum Slow {
 fn rate(text: &str) -> Result<RateControl, String> {
     const BYTES_PER_MEGABIT: f64 = 125_000.0;
     match text {
-        "auto" => Ok(RateControl::Adaptive { max: None }),
+        "auto" | "fair" => Ok(RateControl::Adaptive {
+            max: None,
+            yields: text == "fair",
+        }),
         "window" => Ok(RateControl::Window),
         text => match text.parse::<f64>() {
             Ok(rate) if (0.01..=1e6).contains(&rate) => Ok(RateControl::Fixed {
                 bytes_per_second: (rate * BYTES_PER_MEGABIT) as u64,
             }),
-            _ => Err("not a rate: megabits a second, auto or window".into()),
+            _ => Err("not a rate: megabits a second, auto, fair or window".into()),
         },
     }
 }

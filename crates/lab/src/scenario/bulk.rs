@@ -141,11 +141,14 @@ fn preset(section: &Section<'_>) -> Result<BulkConfig> {
     })
 }
 
-/// `"window"`, `"adaptive"`, or so many bits a second.
+/// `"window"`, `"adaptive"`, `"fair"`, or so many bits a second.
 fn rate(entry: &Entry<'_>) -> Result<RateControl> {
     match entry.string() {
         Ok("window") => Ok(RateControl::Window),
-        Ok("adaptive") => Ok(RateControl::Adaptive { max: None }),
+        Ok(word @ ("adaptive" | "fair")) => Ok(RateControl::Adaptive {
+            max: None,
+            yields: word == "fair",
+        }),
         _ => Ok(RateControl::Fixed {
             bytes_per_second: entry.bandwidth()? / 8,
         }),

@@ -45,11 +45,14 @@ pub enum RateControl {
         /// Bytes a second; above 0.
         bytes_per_second: u64,
     },
-    /// A rate that is found by itself and shared with others on the link, limited by the slowest receiver that the
-    /// sender waits for.
+    /// A rate that is found by itself, limited by the slowest receiver that the sender waits for.
     Adaptive {
         /// Never faster than so many bytes a second, if given.
         max: Option<u64>,
+        /// Whether it falls for a queue that loses nothing, too: then TCP on the same link gets its share, and a transfer
+        /// that is alone takes longer where processors are what one queues for. Else it falls for loss alone, and what
+        /// fills queues instead of losing packets, like TCP, is left with little. Default no.
+        yields: bool,
     },
 }
 
@@ -160,7 +163,10 @@ impl BulkConfig {
             window: 1024,
             reserve: false,
             block: Some(64),
-            rate: RateControl::Adaptive { max: None },
+            rate: RateControl::Adaptive {
+                max: None,
+                yields: false,
+            },
             slow: SlowPolicy::Demote,
             slow_after: Duration::from_secs(1),
             nak: NakRule::Unicast,

@@ -66,8 +66,8 @@ impl Shares {
     }
 }
 
-/// Runs the three flows over `shared`, and counts for `length`.
-pub fn measure(shared: Shared, length: Duration) -> Outcome<Shares> {
+/// Runs the three flows over `shared`, the transfers with `--rate` as `rate` says, and counts for `length`.
+pub fn measure(shared: Shared, rate: &str, length: Duration) -> Outcome<Shares> {
     let mut site = Site::new(4, Link::Mbit100)?;
     let sources = match shared {
         Shared::Port => [1, 2, 3],
@@ -99,7 +99,8 @@ pub fn measure(shared: Shared, length: Duration) -> Outcome<Shares> {
         let receiver = site.launch_in(&group, 4, "recv", &["--out", &out])?;
         super::await_event(&receiver, "listening")?;
         receivers.push(receiver);
-        running.push(site.launch_in(&group, *source, "send", &[&file, "--receivers", "1"])?);
+        let options = [&file, "--receivers", "1", "--rate", rate];
+        running.push(site.launch_in(&group, *source, "send", &options)?);
     }
     for receiver in &receivers {
         super::await_event(receiver, "progress")?;

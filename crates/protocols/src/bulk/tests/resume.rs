@@ -192,7 +192,10 @@ fn settings(rng: &mut Rng) -> BulkConfig {
         reserve: rng.chance(0.3),
         rate: match rng.below(3) {
             0 => RateControl::Window,
-            1 => RateControl::Adaptive { max: None },
+            1 => RateControl::Adaptive {
+                max: None,
+                yields: false,
+            },
             _ => RateControl::Fixed {
                 bytes_per_second: rng.range(500_000..4_000_000),
             },

@@ -4,12 +4,20 @@
 //! epoch after the other.
 //!
 //! - Every sixteenth epoch is sent at a lower rate. What is lost then is not lost to congestion: it is the baseline. The
-//!   round trip is near to what it is without a queue.
+//!   round trip is near to what it is without a queue. Where it is not, others keep the queue full, and what is lost says
+//!   nothing of the link.
 //! - Loss above the baseline with a round trip that a queue has lengthened is congestion: the rate falls.
 //! - Heavy loss above the baseline without a queue that shows may be congestion too. The rate falls, and an epoch at a
 //!   lower rate follows at once: if most of the loss stays, it is the link's own, and the rate is restored.
 //! - Otherwise the rate grows: doubled each epoch until the first congestion, then by a packet per round trip in each
 //!   round trip, as TCP's window does, scaled to the smaller decrease. A rate that is not used up does not grow.
+//!
+//! A controller that yields differs in two things:
+//!
+//! - A queue that is there through a whole epoch is congestion where nothing is lost, too: the queue of a host whose
+//!   sockets wait holds whatever they put into it. The rate falls below what went through. If the queue stays all the same,
+//!   others keep it full until something is lost, as TCP does: the rate is restored, and for a while only loss counts.
+//! - After loss it falls as far as TCP's window, and grows by a step that depends on the time alone.
 
 use core::time::Duration;
 
@@ -39,6 +47,8 @@ pub(super) struct Rate {
     rate: Option<f64>,
     max: f64,
     adaptive: bool,
+    /// Whether queues count where nothing is lost.
+    yields: bool,
     /// Bytes that may be sent now; below zero after a send that was larger.
     tokens: f64,
     filled: Time,
@@ -60,6 +70,13 @@ pub(super) struct Rate {
     round_trips: (Duration, u32),
     /// The mean round trip of the epochs at a lower rate.
     unqueued: Shortest,
+    /// The shortest round trip of this epoch, and of each of those at a lower rate.
+    shortest: Option<Duration>,
+    shortest_unqueued: Shortest,
+    /// The rate falls for a queue alone.
+    draining: Option<Draining>,
+    /// For so many epochs others are taken to keep a queue full, and only loss counts.
+    rivals: u32,
 }
 
 /// The rate has fallen: was the loss congestion?
@@ -71,13 +88,35 @@ struct Trial {
     excess: f64,
 }
 
+/// The rate has fallen for a queue without loss: does the queue go away?
+#[derive(Clone, Copy, Debug)]
+struct Draining {
+    /// The rate before, and the shortest round trip of the last epoch.
+    rate: f64,
+    shortest: Duration,
+    /// How often the queue was no shorter for it.
+    vain: u32,
+}
+
 impl Rate {
     const INITIAL: f64 = 16e6;
     const MIN: f64 = 16e3;
     /// After congestion the rate is this part of what it was.
     const DECREASE: f64 = 0.85;
+    /// And this one, if it yields and there is a queue: as TCP's window (CUBIC's), because a single loss is not yet congestion
+    /// here, so it must not cost less.
+    const DECREASE_YIELDING: f64 = 0.7;
+    /// A queue that is no shorter after so many decreases is kept full by others.
+    const VAIN_MAX: u32 = 5;
+    /// For so many epochs without congestion that is then believed.
+    const RIVALS: u32 = 64;
     /// Packets per round trip and round trip: as fair to TCP as the smaller decrease allows.
     const INCREASE: f64 = 0.3;
+    /// If it yields: as fast as with such a round trip, if it is shorter, so that the step depends on the time alone, and flows
+    /// of different rates come nearer to each other; and this part of the rate in each epoch, because where links are fast
+    /// packets would be too few.
+    const YIELDING_ROUND_TRIP_MIN: Duration = Duration::from_millis(6);
+    const YIELDING_GROWTH: f64 = 0.002;
     /// An epoch is at least this long, and two round trips.
     const EPOCH_MIN: Duration = Duration::from_millis(8);
     /// Of so many epochs one is sent at a lower rate, and at which part of it.
@@ -85,24 +124,25 @@ impl Rate {
     const PROBE: f64 = 0.7;
     /// A queue shows when the round trip is half as long again as without, and so much longer.
     const QUEUE_MIN: Duration = Duration::from_millis(2);
+    /// The same for the shortest round trip of an epoch, which chance makes no longer.
+    const STAYS_MIN: Duration = Duration::from_micros(1_400);
     /// So much more is lost than the baseline: congestion, whatever the round trip.
     const HEAVY: f64 = 0.08;
 
     pub(super) fn new(control: RateControl, now: Time) -> Self {
-        let (rate, max, adaptive) = match control {
-            RateControl::Window => (None, f64::MAX, false),
-            RateControl::Fixed { bytes_per_second } => {
-                (Some(bytes_per_second as f64), f64::MAX, false)
-            }
-            RateControl::Adaptive { max } => {
+        let (rate, max) = match control {
+            RateControl::Window => (None, f64::MAX),
+            RateControl::Fixed { bytes_per_second } => (Some(bytes_per_second as f64), f64::MAX),
+            RateControl::Adaptive { max, .. } => {
                 let max = max.map_or(f64::MAX, |max| max as f64);
-                (Some(Self::INITIAL.min(max)), max, true)
+                (Some(Self::INITIAL.min(max)), max)
             }
         };
         Self {
             rate,
             max,
-            adaptive,
+            adaptive: matches!(control, RateControl::Adaptive { .. }),
+            yields: matches!(control, RateControl::Adaptive { yields: true, .. }),
             tokens: 0.0,
             filled: now,
             used: 0,
@@ -115,6 +155,10 @@ impl Rate {
             excess: 0.0,
             round_trips: (Duration::ZERO, 0),
             unqueued: Shortest::default(),
+            shortest: None,
+            shortest_unqueued: Shortest::default(),
+            draining: None,
+            rivals: 0,
         }
     }
 
@@ -168,6 +212,8 @@ impl Rate {
     pub(super) fn sample(&mut self, round_trip: Duration) {
         self.round_trips.0 += round_trip;
         self.round_trips.1 += 1;
+        let shortest = self.shortest.unwrap_or(round_trip);
+        self.shortest = Some(shortest.min(round_trip));
     }
 
     /// Whether an epoch is over: there is something to learn from.
@@ -182,69 +228,142 @@ impl Rate {
         };
         let probe = self.is_probe();
         let length = (now - self.epoch).as_secs_f64();
-        let used_up = self.used as f64 >= 0.75 * pace * length;
+        let achieved = self.used as f64 / length.max(1e-9);
+        let used_up = achieved >= 0.75 * pace;
         let (sum, count) = core::mem::take(&mut self.round_trips);
         let round_trip = sum / count.max(1);
+        let shortest = self.shortest.take();
         self.epoch = now;
         self.epochs += 1;
         self.used = 0;
-        if worst.sent < 8 || count == 0 {
+        let Some(shortest) = shortest.filter(|_| worst.sent >= 8) else {
             return;
-        }
+        };
         if core::mem::take(&mut self.settling) {
             return;
         }
         if probe || self.epochs == 1 {
             self.unqueued.sample(round_trip);
-            self.read_probe(worst.loss());
+            self.shortest_unqueued.sample(shortest);
+            let stays = self.stays(shortest);
+            self.read_probe(worst.loss(), stays);
             return;
         }
-        let queued = self.is_queued(round_trip);
-        let next = if let Some(excess) = self.congestion(queued, worst) {
-            if !queued {
-                let starting = self.starting;
-                self.trial = Some(Trial {
-                    rate,
-                    starting,
-                    excess,
-                });
-            }
-            self.starting = false;
-            self.settling = true;
-            self.excess = 0.0;
-            rate * Self::DECREASE.min(1.0 - excess)
-        } else if !used_up {
-            rate
-        } else if self.starting {
-            rate * 2.0
+        let queued = exceeds(round_trip, self.unqueued.value(), Self::QUEUE_MIN);
+        let stays = self.stays(shortest);
+        self.rivals = if stays {
+            self.rivals.saturating_sub(1)
         } else {
-            let round_trip = round_trip.as_secs_f64().max(1e-5);
-            let step = Self::INCREASE * packet as f64 / (round_trip * round_trip) * length;
-            rate + step.min(rate * 0.1)
+            0
+        };
+        let next = if let Some(excess) = self.congestion(queued, worst) {
+            self.congested(rate, queued, excess)
+        } else if stays && self.rivals == 0 {
+            self.drain(rate, achieved, shortest)
+        } else {
+            self.draining = None;
+            self.grown(rate, used_up, packet, round_trip, length)
         };
         self.rate = Some(next.clamp(Self::MIN.min(self.max), self.max));
     }
 
-    /// After an epoch at a lower rate: what was lost in it is lost anyway.
-    fn read_probe(&mut self, loss: f64) {
+    /// Whether there was a queue all through an epoch with this shortest round trip, and that counts.
+    fn stays(&self, shortest: Duration) -> bool {
+        let unqueued = self.shortest_unqueued.value();
+        self.yields && exceeds(shortest, unqueued, Self::STAYS_MIN)
+    }
+
+    /// The rate after more was lost than the link loses by itself.
+    fn congested(&mut self, rate: f64, queued: bool, excess: f64) -> f64 {
+        if !queued {
+            self.trial = Some(Trial {
+                rate,
+                starting: self.starting,
+                excess,
+            });
+        }
+        if self.rivals > 0 {
+            self.rivals = Self::RIVALS;
+        }
+        self.starting = false;
+        self.settling = true;
+        self.draining = None;
+        self.excess = 0.0;
+        let decrease = if queued && self.yields {
+            Self::DECREASE_YIELDING
+        } else {
+            Self::DECREASE
+        };
+        rate * decrease.min(1.0 - excess)
+    }
+
+    /// The rate while there is a queue and nothing is lost: below what went through, until the queue is gone; what it was
+    /// before, if others keep it full.
+    fn drain(&mut self, rate: f64, achieved: f64, shortest: Duration) -> f64 {
+        let through = rate.min(achieved);
+        self.starting = false;
+        self.settling = true;
+        let mut draining = self.draining.take().unwrap_or(Draining {
+            rate: through,
+            shortest: Duration::MAX,
+            vain: 0,
+        });
+        let shrinks = draining.vain > 0 && shortest < draining.shortest - draining.shortest / 8;
+        draining.shortest = shortest;
+        if shrinks {
+            self.draining = Some(draining);
+            return rate;
+        }
+        if draining.vain == Self::VAIN_MAX {
+            self.rivals = Self::RIVALS;
+            return draining.rate;
+        }
+        draining.vain += 1;
+        self.draining = Some(draining);
+        through * Self::DECREASE
+    }
+
+    /// The rate after an epoch of `length` seconds without congestion.
+    fn grown(
+        &self,
+        rate: f64,
+        used_up: bool,
+        packet: usize,
+        round_trip: Duration,
+        length: f64,
+    ) -> f64 {
+        if !used_up {
+            return rate;
+        }
+        if self.starting {
+            return rate * 2.0;
+        }
+        let step =
+            |round_trip: f64| Self::INCREASE * packet as f64 / (round_trip * round_trip) * length;
+        if self.yields {
+            let round_trip = round_trip.max(Self::YIELDING_ROUND_TRIP_MIN);
+            let step = step(round_trip.as_secs_f64()) + rate * Self::YIELDING_GROWTH;
+            rate + step.min(rate)
+        } else {
+            rate + step(round_trip.as_secs_f64().max(1e-5)).min(rate * 0.1)
+        }
+    }
+
+    /// After an epoch at a lower rate: what was lost in it is lost anyway, unless a queue `stays` that others keep full.
+    fn read_probe(&mut self, loss: f64, stays: bool) {
         // What is on its way was sent before.
         self.settling = true;
         let Some(trial) = self.trial.take() else {
-            if !self.starting {
+            if !self.starting && (!stays || loss < self.baseline) {
                 self.baseline += (loss - self.baseline) / 4.0;
             }
             return;
         };
-        if loss - self.baseline > trial.excess / 2.0 {
+        if !stays && loss - self.baseline > trial.excess / 2.0 {
             self.baseline = loss;
             self.rate = Some(trial.rate);
             self.starting = trial.starting;
         }
-    }
-
-    fn is_queued(&self, round_trip: Duration) -> bool {
-        let unqueued = self.unqueued.value();
-        round_trip > unqueued + (unqueued / 2).max(Self::QUEUE_MIN)
     }
 
     /// The share that is lost to congestion, if it is taken for that.
@@ -261,6 +380,11 @@ impl Rate {
     }
 }
 
+/// Whether a round trip is so much longer than one without a queue, `least` in any case, that there is one.
+fn exceeds(round_trip: Duration, unqueued: Duration, least: Duration) -> bool {
+    round_trip > unqueued + (unqueued / 2).max(least)
+}
+
 /// The square root, by Newton's method: this crate has no floating-point library, and needs no more than this.
 fn sqrt(square: f64) -> f64 {
     if square <= 0.0 {
@@ -274,77 +398,4 @@ fn sqrt(square: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use groupcast_core::Rng;
-
-    use super::*;
-
-    /// A link of `capacity` bytes a second without a queue and with `loss` of its own, for `epochs` epochs; the mean
-    /// rate of the second half.
-    fn settle(capacity: f64, loss: f64, epochs: u32) -> f64 {
-        let packet = 1400;
-        let mut rng = Rng::new(1);
-        let mut now = Time::ZERO;
-        let mut rate = Rate::new(RateControl::Adaptive { max: None }, now);
-        let round_trip = Duration::from_millis(1);
-        let (mut sum, mut counted) = (0.0, 0);
-        for epoch in 0..epochs {
-            let allowed = rate.pace().expect("it is adaptive");
-            now += Duration::from_millis(10);
-            let sent = (allowed * 0.01 / packet as f64) as u64;
-            let kept = (capacity / allowed).min(1.0) * (1.0 - loss);
-            let lost = (0..sent).filter(|_| !rng.chance(kept)).count() as u64;
-            rate.spend(sent as usize * packet);
-            rate.sample(round_trip);
-            rate.end_epoch(now, packet, Seen { sent, lost });
-            if epoch >= epochs / 2 {
-                sum += allowed;
-                counted += 1;
-            }
-        }
-        sum / f64::from(counted)
-    }
-
-    #[test]
-    fn the_rate_finds_the_capacity_of_a_link() {
-        for capacity in [12.5e6, 125e6] {
-            let found = settle(capacity, 0.0, 600);
-            assert!(
-                (0.8..1.15).contains(&(found / capacity)),
-                "{found} of {capacity}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_links_own_loss_is_not_taken_for_congestion() {
-        for loss in [0.01, 0.05, 0.2] {
-            let found = settle(125e6, loss, 600);
-            assert!(
-                (0.75..1.3).contains(&(found / 125e6)),
-                "{found} at a loss of {loss}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_fixed_rate_is_kept_and_a_pause_gives_no_burst() {
-        let mut rate = Rate::new(
-            RateControl::Fixed {
-                bytes_per_second: 1_000_000,
-            },
-            Time::ZERO,
-        );
-        let mut now = Time::from_millis(1000);
-        let mut sent = 0;
-        while now < Time::from_millis(2000) {
-            if rate.allows(now) {
-                rate.spend(1000);
-                sent += 1000;
-            } else {
-                now = rate.due(now);
-            }
-        }
-        assert!((990_000..1_010_000).contains(&sent), "{sent}");
-    }
-}
+mod tests;

@@ -1,0 +1,132 @@
+//! The controller on links of one number each: capacity, loss, a queue.
+
+use std::vec::Vec;
+
+use groupcast_core::Rng;
+
+use super::*;
+
+fn adaptive(yields: bool) -> RateControl {
+    RateControl::Adaptive { max: None, yields }
+}
+
+/// A link of `capacity` bytes a second without a queue and with `loss` of its own, for `epochs` epochs; the mean
+/// rate of the second half.
+fn settle(control: RateControl, capacity: f64, loss: f64, epochs: u32) -> f64 {
+    let packet = 1400;
+    let mut rng = Rng::new(1);
+    let mut now = Time::ZERO;
+    let mut rate = Rate::new(control, now);
+    let round_trip = Duration::from_millis(1);
+    let (mut sum, mut counted) = (0.0, 0);
+    for epoch in 0..epochs {
+        let allowed = rate.pace().expect("it is adaptive");
+        now += Duration::from_millis(10);
+        let sent = (allowed * 0.01 / packet as f64) as u64;
+        let kept = (capacity / allowed).min(1.0) * (1.0 - loss);
+        let lost = (0..sent).filter(|_| !rng.chance(kept)).count() as u64;
+        rate.spend(sent as usize * packet);
+        rate.sample(round_trip);
+        rate.end_epoch(now, packet, Seen { sent, lost });
+        if epoch >= epochs / 2 {
+            sum += allowed;
+            counted += 1;
+        }
+    }
+    sum / f64::from(counted)
+}
+
+#[test]
+fn the_rate_finds_the_capacity_of_a_link() {
+    for (capacity, yields) in [
+        (12.5e6, false),
+        (125e6, false),
+        (12.5e6, true),
+        (125e6, true),
+    ] {
+        let found = settle(adaptive(yields), capacity, 0.0, 600);
+        assert!(
+            (0.8..1.15).contains(&(found / capacity)),
+            "{found} of {capacity}"
+        );
+    }
+}
+
+#[test]
+fn the_links_own_loss_is_not_taken_for_congestion() {
+    for loss in [0.01, 0.05, 0.2] {
+        for yields in [false, true] {
+            let found = settle(adaptive(yields), 125e6, loss, 600);
+            assert!(
+                (0.75..1.3).contains(&(found / 125e6)),
+                "{found} at a loss of {loss}"
+            );
+        }
+    }
+}
+
+/// A link of 12.5 MB/s that loses nothing and queues everything, and round trips that others make longer by what
+/// `others` says for each epoch: for each of `epochs` epochs the rate, and how long the queue is.
+fn queue(epochs: u32, others: impl Fn(u32) -> Duration) -> Vec<(f64, Duration)> {
+    let (packet, capacity) = (1400, 12.5e6);
+    let mut now = Time::ZERO;
+    let mut rate = Rate::new(adaptive(true), now);
+    let mut queued = 0.0_f64;
+    let mut epoch = |index| {
+        let allowed = rate.pace().expect("it is adaptive");
+        now += Duration::from_millis(10);
+        queued = (queued + (allowed - capacity) * 0.01).max(0.0);
+        let delay = Duration::from_secs_f64(queued / capacity);
+        let sent = (allowed * 0.01 / packet as f64) as u64;
+        rate.spend(sent as usize * packet);
+        rate.sample(Duration::from_millis(1) + delay + others(index));
+        rate.end_epoch(now, packet, Seen { sent, lost: 0 });
+        (allowed, delay)
+    };
+    (0..epochs).map(&mut epoch).collect()
+}
+
+#[test]
+fn a_queue_that_loses_nothing_is_kept_short_and_not_empty() {
+    let run = queue(1000, |_| Duration::ZERO);
+    let second = &run[500..];
+    let rate = second.iter().map(|(rate, _)| rate).sum::<f64>() / 500.0;
+    assert!((0.85..1.0).contains(&(rate / 12.5e6)), "{rate}");
+    let longest = second.iter().map(|(_, delay)| *delay).max();
+    assert!(longest < Some(Duration::from_millis(8)), "{longest:?}");
+}
+
+#[test]
+fn a_queue_that_others_keep_full_does_not_take_the_rate_away() {
+    let others = |epoch| match epoch {
+        0..500 => Duration::ZERO,
+        _ => Duration::from_millis(30),
+    };
+    let run = queue(2000, others);
+    let mean = |part: &[(f64, Duration)]| {
+        part.iter().map(|(rate, _)| rate).sum::<f64>() / part.len() as f64
+    };
+    let (before, after) = (mean(&run[300..500]), mean(&run[500..]));
+    assert!(after > 0.7 * before, "{after} after {before}");
+}
+
+#[test]
+fn a_fixed_rate_is_kept_and_a_pause_gives_no_burst() {
+    let mut rate = Rate::new(
+        RateControl::Fixed {
+            bytes_per_second: 1_000_000,
+        },
+        Time::ZERO,
+    );
+    let mut now = Time::from_millis(1000);
+    let mut sent = 0;
+    while now < Time::from_millis(2000) {
+        if rate.allows(now) {
+            rate.spend(1000);
+            sent += 1000;
+        } else {
+            now = rate.due(now);
+        }
+    }
+    assert!((990_000..1_010_000).contains(&sent), "{sent}");
+}
