@@ -1,7 +1,6 @@
 //! Whether all receivers saw one order: a running hash, noted every so often, compared at the end.
 
 use groupcast_core::Place;
-use groupcast_core::id::fnv1a;
 use serde::{Deserialize, Serialize};
 
 /// Messages between two notes.
@@ -20,20 +19,28 @@ impl OrderDigest {
     /// One more message: where it stood, and who sent it as which.
     pub(super) fn add(&mut self, place: Place, sender: u32, index: u64) {
         let representative = place.config.representative;
-        let mut bytes = [0; 52];
-        bytes[0..8].copy_from_slice(&self.hash.to_be_bytes());
-        bytes[8..16].copy_from_slice(&place.config.counter.to_be_bytes());
-        bytes[16..24].copy_from_slice(&representative.node.0.to_be_bytes());
-        bytes[24..32].copy_from_slice(&representative.incarnation.0.to_be_bytes());
-        bytes[32..40].copy_from_slice(&place.seq.to_be_bytes());
-        bytes[40..48].copy_from_slice(&index.to_be_bytes());
-        bytes[48..52].copy_from_slice(&sender.to_be_bytes());
-        self.hash = fnv1a(&bytes);
+        // Word by word: byte by byte it took a tenth of all time where messages are small.
+        self.hash = [
+            place.config.counter,
+            representative.node.0,
+            representative.incarnation.0,
+            place.seq,
+            index,
+            u64::from(sender),
+        ]
+        .into_iter()
+        .fold(self.hash, mixed);
         self.count += 1;
         if self.count.is_multiple_of(BLOCK) {
             self.notes.push(self.hash);
         }
     }
+}
+
+/// `hash` with one more word: each step is a bijection of either, so two rows that differ in one word never meet.
+fn mixed(hash: u64, word: u64) -> u64 {
+    let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    product ^ (product >> 32)
 }
 
 /// What a comparison of all receivers says.
