@@ -114,7 +114,7 @@ fn token() -> Token {
         install: Some(18),
         installed: true,
         idle: false,
-        called: true,
+        called: false,
         rtr: vec![(16, 1), (18, 2)],
     }
 }
@@ -161,6 +161,12 @@ fn the_layout_of_data_and_token_is_pinned() {
          0000000600000002000000010000000000000012000200000000000000100001000000000000001200\
          02"
     );
+    let called = Message::Token(Token {
+        called: true,
+        ..token()
+    });
+    assert_eq!(&hex(&called)[..4], "0206");
+    assert_eq!(Message::decode(&called.encode()), Ok(called));
 }
 
 #[test]
