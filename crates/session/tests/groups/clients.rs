@@ -104,20 +104,20 @@ fn a_client_that_does_not_read_holds_publishers_back_then_is_disconnected() {
         }
         sent
     };
+    let go_on = |world: &mut World, rng: &mut Rng| {
+        for _ in 0..25 {
+            world.act(far.0, far.1, |client| {
+                let number = client.published;
+                let payload = [&number.to_be_bytes()[..], &[8; 992]].concat();
+                client.publish(&["g"], Service::Agreed, &payload);
+            });
+            world.run(rng);
+        }
+    };
     let sent = publish(&mut world, &mut rng, near, Service::Agreed);
     assert!((19..40).contains(&sent), "held back after {sent} kB");
     // Another daemon's publisher is not held back, but unreliable messages are dropped ...
-    for _ in 0..25 {
-        world.act(far.0, far.1, |client| {
-            let number = client.published;
-            client.publish(
-                &["g"],
-                Service::Agreed,
-                &[&number.to_be_bytes()[..], &[8; 992]].concat(),
-            );
-        });
-        world.run(&mut rng);
-    }
+    go_on(&mut world, &mut rng);
     for _ in 0..50 {
         world.act(far.0, far.1, |client| {
             client.publish(&["g"], Service::Unreliable, &[9; 1000]);
@@ -127,17 +127,7 @@ fn a_client_that_does_not_read_holds_publishers_back_then_is_disconnected() {
     assert!(world.daemon(one).engine.counters().unreliable_dropped > 10);
     assert!(world.client(slow.0, slow.1).open);
     // ... until the slow one is disconnected, and the near publisher goes on.
-    for _ in 0..25 {
-        world.act(far.0, far.1, |client| {
-            let number = client.published;
-            client.publish(
-                &["g"],
-                Service::Agreed,
-                &[&number.to_be_bytes()[..], &[8; 992]].concat(),
-            );
-        });
-        world.run(&mut rng);
-    }
+    go_on(&mut world, &mut rng);
     assert_eq!(world.daemon(one).engine.counters().clients_disconnected, 1);
     world.client(slow.0, slow.1).reads = true;
     world.act(slow.0, slow.1, |_| {});
