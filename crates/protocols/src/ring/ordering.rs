@@ -124,8 +124,13 @@ impl Ordering {
 
     /// Whether the token that came round says that everybody holds all that was ever claimed.
     pub(super) fn is_settled(&self, token: &Token) -> bool {
-        let stable = self.safe.max(self.aru_sent.min(token.aru));
-        stable == token.seq && token.rtr.is_empty()
+        self.stable(token.aru) == token.seq && token.rtr.is_empty()
+    }
+
+    /// Up to where all hold everything, if the token is here with `aru`: between this visit and the one before every member
+    /// could lower it (002 III-A.4).
+    fn stable(&self, aru: u64) -> u64 {
+        self.safe.max(self.aru_sent.min(aru))
     }
 
     /// The token that [is settled](Self::is_settled) is not passed on: what it says is taken note of.
@@ -204,15 +209,12 @@ impl Ordering {
         self.update_counts(token, count as u32, retransmissions.len() as u32);
         self.make_requests(token);
         self.requestable = received_seq;
-        let before = self.aru_sent;
-        self.aru_sent = token.aru;
-        // 002 III-A.4: every member could lower aru in the round between.
-        let stable = if config.has(Planted::SafeAfterOneRound) {
-            token.aru
+        self.safe = if config.has(Planted::SafeAfterOneRound) {
+            self.safe.max(token.aru)
         } else {
-            before.min(token.aru)
+            self.stable(token.aru)
         };
-        self.safe = self.safe.max(stable);
+        self.aru_sent = token.aru;
         Visit {
             retransmissions,
             new: received_seq + 1..=token.seq,

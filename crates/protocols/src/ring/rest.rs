@@ -140,11 +140,10 @@ impl Ring {
             self.timers.set(Timer::Loss, now + self.token_loss());
             self.pass_token(now, to, caller, token);
         } else {
-            let confirmed = token.aru == token.seq;
-            let round_at = match confirmed {
-                true => operational.round_at,
-                false => operational.round_at.min(now + self.config.confirm_after),
-            };
+            let mut round_at = operational.round_at;
+            if token.aru < token.seq {
+                round_at = round_at.min(now + self.config.confirm_after);
+            }
             self.rest(now, token, round_at);
         }
     }
