@@ -7,7 +7,7 @@
 //! - [`protocol`] and [`transmit`]: the contract of an endpoint (sans-IO: bytes and times in, bytes and times out).
 //! - [`node`] and [`seal`]: authenticated datagrams, replay windows, admission of peers.
 //! - [`wire`]: bounds-checked cursors and the prefix of every datagram.
-//! - [`mech`]: receive windows, packing and fragmentation, timers, round-trip estimates.
+//! - [`mech`]: receive windows, send queues, packing and fragmentation, timers, round-trip estimates.
 //! - [`shuffle`]: the fair hash that says who buffers what.
 //! - [`trace`]: what an observer of a member sees; the checker's only input.
 #![no_std]

@@ -12,6 +12,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use bytes::{Buf as _, Bytes};
+use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
 use groupcast_core::trace::{Inspected, Role};
 use groupcast_core::{
     Delivery, Destination, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service,
@@ -24,16 +25,14 @@ const HEADER: usize = 8;
 #[derive(Debug)]
 pub struct Flood {
     local: MemberId,
-    submitted: u64,
-    /// Messages that wait to be sent, and their payload bytes.
-    queue: VecDeque<(u64, Bytes)>,
-    queued: usize,
-    refused: bool,
+    queue: SendQueue<Fifo>,
     events: VecDeque<Event>,
     left: bool,
 }
 
 impl Flood {
+    /// The services that it carries.
+    pub const SERVICES: &[Service] = &[Service::Unreliable];
     /// The longest message: one datagram, with room for framing.
     pub const MESSAGE_MAX: usize = 65_000;
     /// Payload bytes that may wait to be sent.
@@ -41,12 +40,14 @@ impl Flood {
 
     /// A member that sends and receives at once: there is nobody to look for.
     pub fn new(local: MemberId) -> Self {
+        let limits = SendLimits {
+            services: Self::SERVICES,
+            message_max: Self::MESSAGE_MAX,
+            queue_max: Self::QUEUE_MAX,
+        };
         Self {
             local,
-            submitted: 0,
-            queue: VecDeque::new(),
-            queued: 0,
-            refused: false,
+            queue: SendQueue::new(limits, Fifo::default()),
             events: VecDeque::new(),
             left: false,
         }
@@ -97,16 +98,13 @@ impl Protocol for Flood {
     fn handle_timeout(&mut self, _now: Time) {}
 
     fn poll_transmit(&mut self, _now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
-        while let Some((number, payload)) = self.queue.front() {
-            if !buf.accepts(HEADER + payload.len()) {
-                break;
-            }
-            buf.push(&[&number.to_be_bytes(), payload]);
-            self.queued -= payload.len();
-            self.queue.pop_front();
+        while let Some(message) = self.queue.front()
+            && buf.accepts(HEADER + message.payload.len())
+        {
+            buf.push(&[&message.number.to_be_bytes(), &message.payload]);
+            self.queue.pop();
         }
-        if self.refused && self.queued <= Self::QUEUE_MAX / 2 {
-            self.refused = false;
+        if self.queue.take_writable() {
             self.events.push_back(Event::Writable);
         }
         (!buf.is_empty()).then_some(Transmit {
@@ -124,7 +122,7 @@ impl Protocol for Flood {
     }
 
     fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        each("queued", self.queued as u64);
+        each("queued", self.queue.bytes() as u64);
     }
 
     fn read_first(&self) -> SocketClass {
@@ -139,26 +137,7 @@ impl Ordered for Flood {
         service: Service,
         payload: Bytes,
     ) -> Result<MessageId, SubmitError> {
-        let len = payload.len();
-        if self.left {
-            return Err(SubmitError::Leaving);
-        }
-        if service != Service::Unreliable {
-            return Err(SubmitError::Unsupported { service });
-        }
-        if len > Self::MESSAGE_MAX {
-            let max = Self::MESSAGE_MAX;
-            return Err(SubmitError::TooLarge { len, max });
-        }
-        if self.queued + len > Self::QUEUE_MAX {
-            self.refused = true;
-            let queued = self.queued;
-            return Err(SubmitError::Full { queued });
-        }
-        self.submitted += 1;
-        let number = self.submitted;
-        self.queued += len;
-        self.queue.push_back((number, payload.clone()));
+        let number = self.queue.submit(service, payload.clone())?;
         let sender = self.local;
         self.deliver(MessageId { sender, number }, payload);
         Ok(MessageId { sender, number })
@@ -166,6 +145,7 @@ impl Ordered for Flood {
 
     fn leave(&mut self, _now: Time) {
         self.left = true;
+        self.queue.close();
         self.events.push_back(Event::Left);
     }
 

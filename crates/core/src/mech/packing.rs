@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
+use crate::mech::send_queue::Backlog;
 use crate::service::Service;
 use crate::wire::{DecodeError, Reader, Writer};
 
@@ -57,19 +58,9 @@ impl Packer {
         self.queue.push_back(record);
     }
 
-    /// Payload bytes that wait.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Messages that wait, a partly sent one included.
     pub fn len(&self) -> usize {
         self.queue.len()
-    }
-
-    /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
     }
 
     /// Whether a safe message waits, or the rest of one.
@@ -125,6 +116,16 @@ impl Packer {
     pub fn rewind(&mut self) {
         self.bytes += self.offset;
         self.offset = 0;
+    }
+}
+
+impl Backlog for Packer {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 }
 

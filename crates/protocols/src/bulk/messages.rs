@@ -11,6 +11,7 @@ use core::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use groupcast_core::event::Account;
+use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
 use groupcast_core::wire::Reader;
 use groupcast_core::{
     Delivery, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
@@ -55,26 +56,16 @@ impl Default for MessagesConfig {
 pub struct Messages {
     config: MessagesConfig,
     bulk: Bulk,
-    submitted: u64,
-    queue: VecDeque<Outgoing>,
-    queued: usize,
+    queue: SendQueue<Fifo>,
     /// The first of the queue, on its way.
     sending: Option<Sending>,
     incoming: BTreeMap<TransferId, Incoming>,
     /// The highest message of each sender that was delivered here.
     delivered: BTreeMap<MemberId, u64>,
-    refused: bool,
     /// Until when a leave waits.
     leaving: Option<Time>,
     left: bool,
     events: VecDeque<Event>,
-}
-
-#[derive(Debug)]
-struct Outgoing {
-    number: u64,
-    service: Service,
-    payload: Bytes,
 }
 
 #[derive(Debug)]
@@ -92,6 +83,9 @@ struct Incoming {
 }
 
 impl Messages {
+    /// The services that it carries.
+    pub const SERVICES: &[Service] = &[Service::Reliable, Service::Fifo];
+
     /// A member; it begins to listen at once.
     ///
     /// # Errors
@@ -114,16 +108,18 @@ impl Messages {
                 problem: "must be at least 1 and at most receivers_max, and fewer than the window of a ring",
             });
         }
+        let limits = SendLimits {
+            services: Self::SERVICES,
+            message_max: config.message_max,
+            queue_max: config.queue_max,
+        };
         Ok(Self {
             config,
             bulk,
-            submitted: 0,
-            queue: VecDeque::new(),
-            queued: 0,
+            queue: SendQueue::new(limits, Fifo::default()),
             sending: None,
             incoming: BTreeMap::new(),
             delivered: BTreeMap::new(),
-            refused: false,
             leaving: None,
             left: false,
             events: VecDeque::new(),
@@ -148,8 +144,7 @@ impl Messages {
                 break;
             }
         }
-        if self.refused && self.queued <= self.config.queue_max / 2 {
-            self.refused = false;
+        if self.queue.take_writable() {
             self.events.push_back(Event::Writable);
         }
         if self.leaving.is_some_and(|limit| limit <= now) {
@@ -309,10 +304,9 @@ impl Messages {
 
     /// Every receiver of the first message of the queue is settled.
     fn account(&mut self, complete: Vec<MemberId>, failed: Vec<MemberId>) {
-        let Some(message) = self.queue.pop_front() else {
+        let Some(message) = self.queue.pop() else {
             return;
         };
-        self.queued -= message.payload.len();
         let id = MessageId {
             sender: self.bulk.local(),
             number: message.number,
@@ -359,7 +353,7 @@ impl Protocol for Messages {
     }
 
     fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        each("queued", self.queued as u64);
+        each("queued", self.queue.bytes() as u64);
         self.bulk.report(each);
     }
 
@@ -375,29 +369,7 @@ impl Ordered for Messages {
         service: Service,
         payload: Bytes,
     ) -> Result<MessageId, SubmitError> {
-        let (len, max) = (payload.len(), self.config.message_max);
-        if self.leaving.is_some() {
-            return Err(SubmitError::Leaving);
-        }
-        if !matches!(service, Service::Reliable | Service::Fifo) {
-            return Err(SubmitError::Unsupported { service });
-        }
-        if len > max {
-            return Err(SubmitError::TooLarge { len, max });
-        }
-        if !self.queue.is_empty() && self.queued + len > self.config.queue_max {
-            self.refused = true;
-            let queued = self.queued;
-            return Err(SubmitError::Full { queued });
-        }
-        self.submitted += 1;
-        let number = self.submitted;
-        self.queued += len;
-        self.queue.push_back(Outgoing {
-            number,
-            service,
-            payload,
-        });
+        let number = self.queue.submit(service, payload)?;
         self.work(now);
         let sender = self.bulk.local();
         Ok(MessageId { sender, number })
@@ -406,6 +378,7 @@ impl Ordered for Messages {
     fn leave(&mut self, now: Time) {
         if self.leaving.is_none() {
             self.leaving = Some(now + self.config.leave_within);
+            self.queue.close();
             self.work(now);
         }
     }

@@ -64,6 +64,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+use groupcast_core::mech::send_queue::{Backlog as _, SendLimits, SendQueue};
 use groupcast_core::{
     Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass, SubmitError, Time,
     Transmit, TransmitBuf,
@@ -111,12 +112,8 @@ pub struct Gossip {
     buffering: Option<Buffering>,
     streams: BTreeMap<MemberId, Stream>,
     held: Held,
-    /// Messages accepted so far: the number of the last one.
-    submitted: u64,
-    /// A submit was refused since the queue last had room.
-    refused: bool,
     /// New messages.
-    sending: Outbox,
+    sending: SendQueue<Outbox>,
     /// All else.
     outbox: Outbox,
     events: VecDeque<Event>,
@@ -151,6 +148,9 @@ struct Held {
 }
 
 impl Gossip {
+    /// The services that it carries.
+    pub const SERVICES: &[Service] = &[Service::Fifo];
+
     /// A member that begins at `now`; an error if the settings cannot work.
     pub fn new(
         config: GossipConfig,
@@ -172,6 +172,11 @@ impl Gossip {
         };
         // `submit` keeps the queue; a message's copies for its neighbours always fit.
         let sending = config.queue_max + copies * (config.message_max + DATA_HEADER + 64);
+        let limits = SendLimits {
+            services: Self::SERVICES,
+            message_max: config.message_max,
+            queue_max: config.queue_max,
+        };
         Ok(Self {
             local,
             round: Round::new(now + first),
@@ -181,9 +186,7 @@ impl Gossip {
             buffering: config.hash.clone().map(Buffering::new),
             streams: BTreeMap::from([(local, Stream::from(0, config.window_max))]),
             held: Held::default(),
-            submitted: 0,
-            refused: false,
-            sending: Outbox::new(sending),
+            sending: SendQueue::new(limits, Outbox::new(sending)),
             outbox: Outbox::new(config.queue_max.max(config.message_max + DATA_HEADER)),
             events: VecDeque::new(),
             life: Life::Member,
@@ -222,7 +225,7 @@ impl Gossip {
             heartbeat: self.round.number,
             zone: self.config.zone,
             link: self.config.hierarchy.is_some_and(|level| level.link),
-            sent: self.submitted,
+            sent: self.sending.submitted(),
         }
     }
 }
@@ -271,8 +274,7 @@ impl Protocol for Gossip {
 
     fn poll_transmit(&mut self, _now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
         let transmit = self.sending.poll(buf).or_else(|| self.outbox.poll(buf));
-        if self.refused && self.sending.bytes() <= self.config.queue_max / 2 {
-            self.refused = false;
+        if self.sending.take_writable() {
             self.events.push_back(Event::Writable);
         }
         transmit
@@ -339,26 +341,9 @@ impl Ordered for Gossip {
         service: Service,
         payload: Bytes,
     ) -> Result<MessageId, SubmitError> {
-        let len = payload.len();
-        if self.life != Life::Member {
-            return Err(SubmitError::Leaving);
-        }
-        if service != Service::Fifo {
-            return Err(SubmitError::Unsupported { service });
-        }
-        if len > self.config.message_max {
-            let max = self.config.message_max;
-            return Err(SubmitError::TooLarge { len, max });
-        }
-        let queued = self.sending.bytes();
-        if queued + len > self.config.queue_max {
-            self.refused = true;
-            return Err(SubmitError::Full { queued });
-        }
-        self.submitted += 1;
         let id = MessageId {
             sender: self.local,
-            number: self.submitted,
+            number: self.sending.admit(service, payload.len())?,
         };
         self.disseminate(id, payload);
         Ok(id)
@@ -367,6 +352,7 @@ impl Ordered for Gossip {
     fn leave(&mut self, _now: Time) {
         if self.life == Life::Member {
             self.life = Life::Leaving(self.round.number);
+            self.sending.close();
         }
     }
 

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 
 use bytes::Bytes;
+use groupcast_core::mech::send_queue::Backlog;
 use groupcast_core::{Destination, MemberId, SocketClass, Transmit, TransmitBuf};
 
 use super::wire::{DATA_HEADER, DataHeader, Message};
@@ -98,9 +99,15 @@ impl Outbox {
         }
         begun
     }
+}
 
-    /// Bytes that wait.
-    pub(super) fn bytes(&self) -> usize {
+impl Backlog for Outbox {
+    /// With what each datagram costs besides.
+    fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 }

@@ -38,7 +38,7 @@ impl Gossip {
     pub(super) fn handle_data(&mut self, from: MemberId, header: DataHeader, payload: Bytes) {
         self.heard(from);
         let own = header.id.sender == self.local;
-        if own && header.id.number <= self.submitted {
+        if own && header.id.number <= self.sending.submitted() {
             // Somebody multicast a repair of it.
             self.counters.duplicates += 1;
             return;

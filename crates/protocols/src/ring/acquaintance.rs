@@ -244,6 +244,7 @@ impl Ring {
                 self.events.push_back(Event::NameInUse { holder: from });
                 self.timers.cancel_all();
                 self.transition(State::Left, "name in use");
+                self.queue.close();
             }
             return;
         }
@@ -262,6 +263,7 @@ impl Ring {
         if self.acquaintance.leaving.is_some() || matches!(self.state, State::Left) {
             return;
         }
+        self.queue.close();
         self.acquaintance.leaving = Some(Leaving {
             alone: false,
             goodbyes: 0,

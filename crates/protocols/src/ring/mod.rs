@@ -71,6 +71,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::mech::packing::{Packer, Record};
+use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::trace::Transition;
 use groupcast_core::{
@@ -126,13 +127,9 @@ pub struct Ring {
     acquaintance: Acquaintance,
     link: Link,
     flow: Flow,
-    queue: Packer,
+    queue: SendQueue<Packer>,
     /// Unreliable messages that wait for a ring.
     unordered: VecDeque<Bytes>,
-    /// Messages accepted so far: the number of the last one.
-    submitted: u64,
-    /// A submit was refused since the queue last had room.
-    refused: bool,
     outbox: Outbox,
     events: VecDeque<Event>,
     transitions: VecDeque<Transition>,
@@ -230,6 +227,11 @@ impl Ring {
         now: Time,
     ) -> Result<Self, ConfigError> {
         config.validate()?;
+        let limits = SendLimits {
+            services: &Service::ALL,
+            message_max: config.message_max,
+            queue_max: config.queue_max,
+        };
         let mut ring = Self {
             flow: Flow::new(&config),
             config,
@@ -242,10 +244,8 @@ impl Ring {
             obligations: Indices::default(),
             acquaintance: Acquaintance::default(),
             link: Link::default(),
-            queue: Packer::default(),
+            queue: SendQueue::new(limits, Packer::default()),
             unordered: VecDeque::new(),
-            submitted: 0,
-            refused: false,
             outbox: Outbox::default(),
             events: VecDeque::new(),
             transitions: VecDeque::new(),
@@ -336,15 +336,9 @@ impl Ring {
         }
     }
 
-    /// The most payload bytes that may wait.
-    fn room_for(&self, len: usize) -> bool {
-        self.queue.is_empty() || self.queue.bytes() + len <= self.config.queue_max
-    }
-
     /// Tells the user that a refused message fits now.
     fn wake_submitter(&mut self) {
-        if self.refused && self.queue.bytes() <= self.config.queue_max / 2 {
-            self.refused = false;
+        if self.queue.take_writable() {
             self.events.push_back(Event::Writable);
         }
     }
@@ -429,31 +423,16 @@ impl Ordered for Ring {
         service: Service,
         payload: Bytes,
     ) -> Result<MessageId, SubmitError> {
-        let (len, max) = (payload.len(), self.config.message_max);
-        if matches!(self.state, State::Left) || self.acquaintance.leaving.is_some() {
-            return Err(SubmitError::Leaving);
-        }
-        if service == Service::Bimodal {
-            return Err(SubmitError::Unsupported { service });
-        }
-        if len > max {
-            return Err(SubmitError::TooLarge { len, max });
-        }
-        if !self.room_for(len) {
-            self.refused = true;
-            return Err(SubmitError::Full {
-                queued: self.queue.bytes(),
-            });
-        }
-        self.submitted += 1;
+        let len = payload.len();
+        let number = self.queue.admit(service, len)?;
         let record = Record {
             service,
-            number: self.submitted,
+            number,
             payload,
         };
         let id = MessageId {
             sender: self.local,
-            number: self.submitted,
+            number,
         };
         if service == Service::Unreliable && len + 32 <= self.config.records_max() {
             self.submit_unordered(record);

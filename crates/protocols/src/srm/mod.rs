@@ -49,6 +49,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
 use groupcast_core::{
     Delivery, Destination, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service,
     SocketClass, SubmitError, Time, Transmit, TransmitBuf,
@@ -85,13 +86,9 @@ pub struct Srm {
     streams: BTreeMap<MemberId, Stream>,
     recovery: Recovery,
     store: Store,
-    /// Own messages so far, and those that were sent.
-    submitted: u64,
+    queue: SendQueue<Fifo>,
+    /// The number of the last own message that was sent.
     sent: u64,
-    /// Own messages that wait to be sent, and their payload bytes.
-    queue: VecDeque<(u64, Service, Bytes)>,
-    queued: usize,
-    refused: bool,
     /// Session messages and requests that wait to be sent.
     control: VecDeque<Vec<u8>>,
     /// Repairs that wait to be sent: header and payload.
@@ -132,6 +129,9 @@ pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Ordered> {
 }
 
 impl Srm {
+    /// The services that it carries.
+    pub const SERVICES: &[Service] = &[Service::Reliable, Service::Fifo];
+
     /// Requests and repairs that wait for [`Protocol::poll_transmit`]; timers that come due wait until there is room.
     const OUTBOX_MAX: usize = 1_024;
 
@@ -143,6 +143,11 @@ impl Srm {
         now: Time,
     ) -> Result<Self, ConfigError> {
         config.validate()?;
+        let limits = SendLimits {
+            services: Self::SERVICES,
+            message_max: config.message_max(),
+            queue_max: config.queue_max,
+        };
         let mut sessions = rng.fork("sessions");
         // Members that begin together do not speak together.
         let session_due = now + sessions.duration(Duration::ZERO, config.session_interval);
@@ -154,11 +159,8 @@ impl Srm {
             rng: sessions,
             peers: Peers::default(),
             streams: BTreeMap::new(),
-            submitted: 0,
+            queue: SendQueue::new(limits, Fifo::default()),
             sent: 0,
-            queue: VecDeque::new(),
-            queued: 0,
-            refused: false,
             control: VecDeque::new(),
             repairs: VecDeque::new(),
             session_due,
@@ -227,12 +229,11 @@ impl Srm {
 
     /// Says so if there is room again, or if the leave is complete: nothing is left to be sent.
     fn settle(&mut self, now: Time) {
-        if self.refused && self.queued <= self.config.queue_max / 2 {
-            self.refused = false;
+        if self.queue.take_writable() {
             self.events.push_back(Event::Writable);
         }
         if self.stage == Stage::Leaving && self.queue.is_empty() {
-            if self.submitted > 0 && self.session_due != Time::MAX {
+            if self.queue.submitted() > 0 && self.session_due != Time::MAX {
                 // The others learn of the last message by this.
                 self.session_due = Time::MAX;
                 self.send_session(now);
@@ -333,15 +334,14 @@ impl Protocol for Srm {
             }
         }
         if buf.is_empty() {
-            while let Some((number, service, payload)) = self.queue.front() {
-                let header = wire::data_header(*service, *number);
-                if !buf.accepts(header.len() + payload.len()) {
+            while let Some(message) = self.queue.front() {
+                let header = wire::data_header(message.service, message.number);
+                if !buf.accepts(header.len() + message.payload.len()) {
                     break;
                 }
-                buf.push(&[&header, payload]);
-                self.sent = *number;
-                self.queued -= payload.len();
-                self.queue.pop_front();
+                buf.push(&[&header, &message.payload]);
+                self.sent = message.number;
+                self.queue.pop();
             }
         }
         (!buf.is_empty()).then_some(Transmit {
@@ -366,7 +366,7 @@ impl Protocol for Srm {
         let counters = &self.counters;
         each("buffered", self.store.payload_bytes() as u64);
         each("buffered_messages", self.store.len() as u64);
-        each("queued", self.queued as u64);
+        each("queued", self.queue.bytes() as u64);
         each("members", u64::from(self.group()));
         each("requests_sent", counters.requests_sent);
         each("requests_heard", counters.requests_heard);
@@ -388,29 +388,11 @@ impl Ordered for Srm {
         service: Service,
         payload: Bytes,
     ) -> Result<MessageId, SubmitError> {
-        let (len, max) = (payload.len(), self.config.message_max());
-        if self.stage != Stage::Member {
-            return Err(SubmitError::Leaving);
-        }
-        if !matches!(service, Service::Reliable | Service::Fifo) {
-            return Err(SubmitError::Unsupported { service });
-        }
-        if len > max {
-            return Err(SubmitError::TooLarge { len, max });
-        }
-        if self.queued + len > self.config.queue_max && !self.queue.is_empty() {
-            self.refused = true;
-            let queued = self.queued;
-            return Err(SubmitError::Full { queued });
-        }
-        self.submitted += 1;
-        let number = self.submitted;
+        let number = self.queue.submit(service, payload.clone())?;
         let id = MessageId {
             sender: self.local,
             number,
         };
-        self.queued += len;
-        self.queue.push_back((number, service, payload.clone()));
         self.store.keep(id, service, payload.clone());
         self.events.push_back(Event::Deliver(Delivery {
             id,
@@ -424,6 +406,7 @@ impl Ordered for Srm {
     fn leave(&mut self, _now: Time) {
         if self.stage == Stage::Member {
             self.stage = Stage::Leaving;
+            self.queue.close();
         }
     }
 

@@ -34,6 +34,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::send_queue::SendLimits;
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::{
     Delivery, Destination, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service,
@@ -58,7 +59,6 @@ pub struct Windowed {
     receivers: BTreeMap<MemberId, Receiver>,
     /// Others to whom something is owed.
     unacknowledged: BTreeSet<MemberId>,
-    refused: bool,
     timers: Timers<Timer>,
     outbox: VecDeque<(Destination, SocketClass, Vec<u8>, Bytes)>,
     events: VecDeque<Event>,
@@ -112,6 +112,9 @@ impl TimerKey for Timer {
 }
 
 impl Windowed {
+    /// The services that it carries.
+    pub const SERVICES: &[Service] = &[Service::Reliable, Service::Fifo];
+
     /// Missing numbers that one acknowledgement names.
     const MISSING_MAX: usize = 128;
 
@@ -128,15 +131,19 @@ impl Windowed {
             Timer::Hello,
             now + rng.duration(Duration::ZERO, config.hello_interval),
         );
+        let sender = Sender::new(SendLimits {
+            services: Self::SERVICES,
+            message_max: config.message_max(),
+            queue_max: config.queue_max,
+        });
         let mut windowed = Self {
             config,
             local,
             others: BTreeMap::new(),
             installed: false,
-            sender: Sender::default(),
+            sender,
             receivers: BTreeMap::new(),
             unacknowledged: BTreeSet::new(),
-            refused: false,
             timers,
             outbox: VecDeque::new(),
             events: VecDeque::new(),
@@ -268,24 +275,23 @@ impl Protocol for Windowed {
             return Some(transmit);
         }
         while self.installed && self.stage != Stage::Left {
-            let Some((number, service, payload)) = self.sender.next(self.config.window) else {
+            let Some(message) = self.sender.next(self.config.window) else {
                 break;
             };
-            let header = wire::data_header(false, service, number);
-            if !buf.accepts(header.len() + payload.len()) {
+            let header = wire::data_header(false, message.service, message.number);
+            if !buf.accepts(header.len() + message.payload.len()) {
                 break;
             }
-            buf.push(&[&header, &payload]);
+            buf.push(&[&header, &message.payload]);
             self.sender.advance();
             if self.timers.due(Timer::Retransmit).is_none() {
                 self.await_progress(now);
             }
         }
-        if self.refused && self.sender.queued() <= self.config.queue_max / 2 {
-            self.refused = false;
+        if self.sender.queue.take_writable() {
             self.events.push_back(Event::Writable);
         }
-        let is_idle = self.sender.outstanding() == 0 && !self.sender.is_waiting();
+        let is_idle = self.sender.outstanding() == 0 && self.sender.queue.is_empty();
         if self.stage == Stage::Leaving && is_idle {
             self.finish_leave();
         }
@@ -306,7 +312,7 @@ impl Protocol for Windowed {
     fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("buffered", self.sender.buffered() as u64);
         each("outstanding", self.sender.outstanding() as u64);
-        each("queued", self.sender.queued() as u64);
+        each("queued", self.sender.queue.bytes() as u64);
         each("acknowledgements", self.counters.acks);
         each("requests", self.counters.naks);
         each("repairs", self.counters.repairs);
@@ -323,22 +329,7 @@ impl Ordered for Windowed {
         service: Service,
         payload: Bytes,
     ) -> Result<MessageId, SubmitError> {
-        let (len, max) = (payload.len(), self.config.message_max());
-        if self.stage != Stage::Member {
-            return Err(SubmitError::Leaving);
-        }
-        if !matches!(service, Service::Reliable | Service::Fifo) {
-            return Err(SubmitError::Unsupported { service });
-        }
-        if len > max {
-            return Err(SubmitError::TooLarge { len, max });
-        }
-        let queued = self.sender.queued();
-        if queued + len > self.config.queue_max && self.sender.is_waiting() {
-            self.refused = true;
-            return Err(SubmitError::Full { queued });
-        }
-        let number = self.sender.submit(service, payload.clone());
+        let number = self.sender.queue.submit(service, payload.clone())?;
         let id = MessageId {
             sender: self.local,
             number,
@@ -355,6 +346,7 @@ impl Ordered for Windowed {
     fn leave(&mut self, now: Time) {
         if self.stage == Stage::Member {
             self.stage = Stage::Leaving;
+            self.sender.queue.close();
             self.timers
                 .set(Timer::Leave, now + self.config.leave_timeout);
         }

@@ -4,10 +4,11 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use groupcast_core::mech::send_queue::{Fifo, Outgoing, SendLimits, SendQueue};
 use groupcast_core::{MemberId, Service};
 
 /// A member's own messages on their way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sender {
     /// Messages that not all have acknowledged, from number `acknowledged + 1` on.
     window: VecDeque<(Service, Bytes)>,
@@ -16,30 +17,22 @@ pub(super) struct Sender {
     /// What each other member has acknowledged.
     marks: BTreeMap<MemberId, u64>,
     /// Messages that wait for the window.
-    queue: VecDeque<(Service, Bytes)>,
-    queued: usize,
+    pub(super) queue: SendQueue<Fifo>,
 }
 
 impl Sender {
+    pub(super) fn new(limits: SendLimits) -> Self {
+        Self {
+            window: VecDeque::new(),
+            acknowledged: 0,
+            marks: BTreeMap::new(),
+            queue: SendQueue::new(limits, Fifo::default()),
+        }
+    }
+
     /// These others are to acknowledge.
     pub(super) fn install(&mut self, others: impl Iterator<Item = MemberId>) {
         self.marks = others.map(|member| (member, 0)).collect();
-    }
-
-    /// Takes a message of the user; its number.
-    pub(super) fn submit(&mut self, service: Service, payload: Bytes) -> u64 {
-        self.queued += payload.len();
-        self.queue.push_back((service, payload));
-        self.sent() + self.queue.len() as u64
-    }
-
-    /// Payload bytes that wait.
-    pub(super) fn queued(&self) -> usize {
-        self.queued
-    }
-
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.queue.is_empty()
     }
 
     /// The number of the last message that was sent.
@@ -58,19 +51,15 @@ impl Sender {
     }
 
     /// The next message to send, if fewer than `window` are outstanding.
-    pub(super) fn next(&self, window: u32) -> Option<(u64, Service, Bytes)> {
-        if self.window.len() >= window as usize {
-            return None;
-        }
-        let (service, payload) = self.queue.front()?.clone();
-        Some((self.sent() + 1, service, payload))
+    pub(super) fn next(&self, window: u32) -> Option<&Outgoing> {
+        let has_room = self.window.len() < window as usize;
+        self.queue.front().filter(|_| has_room)
     }
 
     /// The next message is sent. In a group of one that is all.
     pub(super) fn advance(&mut self) {
-        if let Some(message) = self.queue.pop_front() {
-            self.queued -= message.1.len();
-            self.window.push_back(message);
+        if let Some(message) = self.queue.pop() {
+            self.window.push_back((message.service, message.payload));
             self.discard();
         }
     }
@@ -126,18 +115,20 @@ mod tests {
 
     #[test]
     fn the_slowest_member_holds_the_window() {
-        let mut sender = Sender::default();
+        let mut sender = Sender::new(SendLimits {
+            services: &[Service::Fifo],
+            message_max: 2,
+            queue_max: 16,
+        });
         sender.install([member(2), member(3)].into_iter());
         for number in 1..=6 {
-            assert_eq!(
-                sender.submit(Service::Fifo, Bytes::from_static(b"ab")),
-                number
-            );
+            let payload = Bytes::from_static(b"ab");
+            assert_eq!(sender.queue.submit(Service::Fifo, payload), Ok(number));
         }
         while sender.next(4).is_some() {
             sender.advance();
         }
-        assert_eq!((sender.outstanding(), sender.queued()), (4, 4));
+        assert_eq!((sender.outstanding(), sender.queue.bytes()), (4, 4));
         assert!(sender.acknowledge(member(2), 4));
         assert!(
             sender.next(4).is_none(),
@@ -145,7 +136,7 @@ mod tests {
         );
         assert!(!sender.acknowledge(member(3), 9) && !sender.acknowledge(member(4), 4));
         assert!(sender.acknowledge(member(3), 2) && !sender.acknowledge(member(3), 1));
-        assert_eq!(sender.next(4).map(|(number, ..)| number), Some(5));
+        assert_eq!(sender.next(4).map(|message| message.number), Some(5));
         assert_eq!(sender.behind(), [(member(3), 3)]);
         assert!(sender.get(2).is_none() && sender.get(3).is_some() && sender.get(5).is_none());
     }
