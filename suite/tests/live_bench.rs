@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use groupcast_lab::Link;
+use groupcast_bench::Link;
 use groupcast_suite::live::cluster::Cluster;
 use groupcast_suite::live::{Outcome, skipped};
 use serde_json::Value;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use groupcast_lab::{Link, Process};
+use groupcast_bench::{Link, Process};
 use groupcast_suite::live::cluster::{Cluster, MULTICAST};
 use groupcast_suite::live::{Outcome, live, until};
 use serde_json::Value;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use groupcast_lab::Link;
+use groupcast_bench::Link;
 use groupcast_suite::live::cluster::{Cluster, MULTICAST};
 use groupcast_suite::live::eavesdrop::{Eavesdropper, skipped_without_tcpdump};
 use groupcast_suite::live::{Outcome, skipped};

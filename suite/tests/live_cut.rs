@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use groupcast_lab::Link;
+use groupcast_bench::Link;
 use groupcast_suite::live::cluster::{Cluster, judge_streams};
 use groupcast_suite::live::judge::complete;
 use groupcast_suite::live::text::{messages, text};

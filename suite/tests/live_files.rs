@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use groupcast_lab::{Link, Process};
+use groupcast_bench::{Link, Process};
 use groupcast_suite::live::cluster::Cluster;
 use groupcast_suite::live::{Outcome, live, until};
 

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use groupcast_lab::Link;
+use groupcast_bench::Link;
 use groupcast_suite::live::cluster::{Cluster, GROUP, MULTICAST, PORT, judge_streams};
 use groupcast_suite::live::text::{messages, text};
 use groupcast_suite::live::{Outcome, live, until};

@@ -3,8 +3,8 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use groupcast_lab::Link;
-use groupcast_lab::bench::ring::first_messages;
+use groupcast_bench::Link;
+use groupcast_bench::measure::ring::first_messages;
 use groupcast_suite::live::cluster::Cluster;
 use groupcast_suite::live::{Outcome, skipped};
 

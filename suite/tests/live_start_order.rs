@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use groupcast_lab::Link;
+use groupcast_bench::Link;
 use groupcast_suite::live::cluster::{Cluster, GROUP, PORT, judge_streams};
 use groupcast_suite::live::text::{messages, text};
 use groupcast_suite::live::{Outcome, live};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use groupcast_lab::Testbed;
+use groupcast_bench::Testbed;
 use groupcast_suite::live::failover::{self, Fault, median_and_max};
 use groupcast_suite::live::files::faults::{Plan, Soak};
 use groupcast_suite::live::files::shares::{self, Shared};

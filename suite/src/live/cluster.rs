@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use groupcast_lab::{Link, Process, Testbed};
+use groupcast_bench::{Link, Process, Testbed};
 use serde_json::Value;
 
 use super::judge::{self, Subscriber};

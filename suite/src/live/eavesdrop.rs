@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use groupcast_lab::Process;
+use groupcast_bench::Process;
 
 use super::cluster::Cluster;
 use super::{Outcome, until};

@@ -7,7 +7,7 @@ use std::fmt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use groupcast_lab::{Link, Process};
+use groupcast_bench::{Link, Process};
 
 use super::Outcome;
 use super::cluster::{Cluster, GROUP, Subscription};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use groupcast_lab::Link;
+use groupcast_bench::Link;
 
 use super::cluster::{Cluster, MULTICAST, PORT, judge_streams};
 use super::eavesdrop::Eavesdropper;

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use groupcast_lab::Testbed;
+use groupcast_bench::Testbed;
 
 /// How a live test ends: any error is a failure that says what was expected.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use groupcast_lab::Link;
+use groupcast_bench::Link;
 
 use super::Outcome;
 use super::cluster::{Cluster, GROUP, judge_streams};

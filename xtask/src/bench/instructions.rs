@@ -1,7 +1,7 @@
 //! `cargo xtask bench --instructions`: what deterministic work costs in instructions, compared to a committed baseline.
 //!
 //! Time depends on the machine and on what else it does; instructions hardly do, so that a regression of a few percent
-//! shows. Callgrind counts them in the program `instructions` (crates/lab/examples), twice a case with different numbers
+//! shows. Callgrind counts them in the program `instructions` (crates/bench/examples), twice a case with different numbers
 //! of messages: the difference is what messages cost. `--keep` writes the baseline anew.
 
 use std::fs;
@@ -15,7 +15,7 @@ use crate::exec;
 use crate::{Failure, setup};
 
 /// Where the baseline is, from the root of the workspace.
-const BASELINE: &str = "crates/lab/examples/instructions/baseline.json";
+const BASELINE: &str = "crates/bench/examples/instructions/baseline.json";
 /// How many messages of every sender each case is counted with.
 const COUNTS: (u64, u64) = (1000, 3000);
 /// A rise of more than this share fails. The same build counts the same, but other code nearby moves what is inlined.

@@ -215,9 +215,9 @@ fn measure(
         .map_err(|error| Failure::Failed(format!("`{line}` printed no JSON object: {error}")))
 }
 
-/// Builds a measuring program of crates/lab/examples; where it is.
+/// Builds a measuring program of crates/bench/examples; where it is.
 fn build(name: &str) -> Result<PathBuf, Failure> {
-    let mut command = cargo(["build", "--release", "--package", "groupcast-lab"]);
+    let mut command = cargo(["build", "--release", "--package", "groupcast-bench"]);
     command.args(["--example", name]);
     command.args(["--message-format", "json-render-diagnostics"]);
     let line = exec::shown(&command);

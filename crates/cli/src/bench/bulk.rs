@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use groupcast_lab::Link;
-use groupcast_lab::bench::BenchError;
-use groupcast_lab::bench::bulk::report::BulkReport;
-use groupcast_lab::bench::bulk::{self, BulkOptions};
-use groupcast_lab::testbed::HOSTS_MAX;
+use groupcast_bench::Link;
+use groupcast_bench::measure::BenchError;
+use groupcast_bench::measure::bulk::report::BulkReport;
+use groupcast_bench::measure::bulk::{self, BulkOptions};
+use groupcast_bench::testbed::HOSTS_MAX;
 
 use super::values::{Switch, permille};
 

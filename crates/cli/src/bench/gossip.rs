@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use groupcast_lab::bench::BenchError;
-use groupcast_lab::bench::gossip::{self, Carrier, GossipOptions, GossipReport};
+use groupcast_bench::measure::BenchError;
+use groupcast_bench::measure::gossip::{self, Carrier, GossipOptions, GossipReport};
 
 use super::values::{Switch, per_second, seconds, share};
 

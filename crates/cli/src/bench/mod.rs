@@ -10,8 +10,8 @@ mod values;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use groupcast_lab::bench::{BenchError, WORKER, work};
-use groupcast_lab::calibrate::Calibration;
+use groupcast_bench::calibrate::Calibration;
+use groupcast_bench::measure::{BenchError, WORKER, work};
 
 use self::bulk::Bulk;
 use self::gossip::Gossip;

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use groupcast_bench::Link;
+use groupcast_bench::measure::BenchError;
+use groupcast_bench::measure::report::{Rate, RingReport};
+use groupcast_bench::measure::ring::{self, RingOptions, Spinning, Windows};
+use groupcast_bench::testbed::HOSTS_MAX;
 use groupcast_core::Service;
-use groupcast_lab::Link;
-use groupcast_lab::bench::BenchError;
-use groupcast_lab::bench::report::{Rate, RingReport};
-use groupcast_lab::bench::ring::{self, RingOptions, Spinning, Windows};
-use groupcast_lab::testbed::HOSTS_MAX;
 
 use super::values::{Switch, permille, seconds};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use groupcast_lab::bench::BenchError;
-use groupcast_lab::calibrate::truth::{self, TruthOptions, TruthReport};
+use groupcast_bench::calibrate::truth::{self, TruthOptions, TruthReport};
+use groupcast_bench::measure::BenchError;
 
 use super::values::seconds;
 

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use groupcast_bench::measure::clock;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::files::{Files, WriteError};
 use super::record::{Record, Sheet};
 use super::world::{self, Outcome};
 use super::{Scenario, ScenarioError, Summary};
-use crate::bench::clock;
 
 /// How to run a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use groupcast_bench::{Link, Process};
 use groupcast_core::Rng;
-use groupcast_lab::{Link, Process};
 
 use super::super::Outcome;
 use super::{Site, await_event, last_line, leftovers, succeed, tree};

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use groupcast_lab::{Link, Process};
+use groupcast_bench::{Link, Process};
 use serde_json::Value;
 
 use super::cluster::Cluster;

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use groupcast_lab::{Link, Process};
+use groupcast_bench::{Link, Process};
 use serde_json::{Value, json};
 
 use super::super::{Outcome, until};

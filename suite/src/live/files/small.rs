@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use groupcast_bench::Link;
 use groupcast_core::Rng;
-use groupcast_lab::Link;
 
 use super::super::Outcome;
 use super::{Site, await_event, succeed, tree};

@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use groupcast_bench::measure::BenchError;
+use groupcast_bench::measure::lan::{self, Carried, Course};
+use groupcast_bench::testbed::{Link, Testbed};
+
 use super::super::{Context, Data, RunError, Table};
 use super::points::{self, MACHINE, Measured};
 use super::setup::{Setting, System};
-use crate::bench::BenchError;
-use crate::bench::lan::{self, Carried, Course};
-use crate::testbed::{Link, Testbed};
 
 /// Messages of a run, as on the simulator.
 const MESSAGES: usize = 3;

@@ -1,7 +1,8 @@
 //! What 001's figures are measured on: systems, their parameters, and what the paper leaves open.
 
+pub(super) use groupcast_bench::measure::lan::System;
+
 use super::points::Key;
-pub(super) use crate::bench::lan::System;
 
 /// The most receivers (001 section 5: 31 machines, one of which sends).
 pub(super) const RECEIVERS: u32 = 30;
@@ -9,34 +10,6 @@ pub(super) const RECEIVERS: u32 = 30;
 pub(super) const KB500: u64 = 500_000;
 /// "2MB".
 pub(super) const MB2: u64 = 2_000_000;
-
-impl System {
-    /// The word for it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Ack => "ack",
-            Self::Nak { .. } => "nak",
-            Self::Ring => "ring",
-            Self::Tree { .. } => "tree",
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        }
-    }
-
-    fn poll(self) -> f64 {
-        match self {
-            Self::Nak { poll } => f64::from(poll),
-            _ => f64::NAN,
-        }
-    }
-
-    fn height(self) -> f64 {
-        match self {
-            Self::Tree { height } => f64::from(height),
-            _ => f64::NAN,
-        }
-    }
-}
 
 /// One point of a figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -162,8 +135,14 @@ impl Setting {
             size: self.size as f64,
             packet: f64::from(self.packet),
             window: f64::from(self.window),
-            poll: self.system.poll(),
-            height: self.system.height(),
+            poll: match self.system {
+                System::Nak { poll } => f64::from(poll),
+                _ => f64::NAN,
+            },
+            height: match self.system {
+                System::Tree { height } => f64::from(height),
+                _ => f64::NAN,
+            },
             copy: self.open.copy as f64,
             send_buffer: self.open.send_buffer as f64,
             costs: self.open.costs as f64,

@@ -5,13 +5,14 @@
 
 use std::time::Duration;
 
+use groupcast_bench::measure::BenchError;
+use groupcast_bench::measure::report::{LatencySummary, Rate};
+use groupcast_bench::measure::ring::{self, Mode, RingOptions, Spinning};
+use groupcast_bench::testbed::{Link, Testbed};
+
 use super::super::{Context, Data, RunError, Table};
 use super::curve::{self, Measured};
 use super::setup::{HOSTS, Implementation, Load, Setting, Wire};
-use crate::bench::BenchError;
-use crate::bench::report::{LatencySummary, Rate};
-use crate::bench::ring::{self, Mode, RingOptions, Spinning};
-use crate::testbed::{Link, Testbed};
 
 /// Measures the points of `plan`, which are for 1 Gb/s, on 100 Mb/s and 1 Gb/s, loads in proportion; each once for
 /// every seed, which is only its number here.

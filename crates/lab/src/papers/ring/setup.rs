@@ -3,10 +3,10 @@
 //! Everything here that 002 prints is cited; the rest is ours, stated in the data's conditions, and swept where a
 //! verdict could hang on it.
 
+use groupcast_bench::measure::ring::{Method, Windows};
 use groupcast_core::Service;
 
 use super::curve::Key;
-use crate::bench::ring::{Method, Windows};
 
 /// Hosts (002 IV-A).
 pub(super) const HOSTS: usize = 8;

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use groupcast_bench::measure::ring::Method;
 use groupcast_core::Time;
 use groupcast_protocols::ring::{Ring, RingConfig, TokenPriority, inspect};
 use groupcast_sim::HostConfig;
@@ -19,7 +20,6 @@ use groupcast_sim::topology::{Kind, Topology};
 use super::super::{Context, Data, RunError, Table};
 use super::curve::{self, Measured};
 use super::setup::{HOSTS, Implementation, Load, Open, Setting};
-use crate::bench::ring::Method;
 
 /// The table of a [`sweep`].
 pub(super) const SWEEP: &str = "sweep";

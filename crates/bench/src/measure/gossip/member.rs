@@ -11,11 +11,11 @@ use groupcast_core::{Event, Ordered, Protocol as _, Rng, SubmitError};
 use groupcast_net::{Endpoint, EndpointConfig};
 
 use super::{Bench, Carrier, SLEEP, carrier};
-use crate::bench::BenchError;
-use crate::bench::clock::{self, Instant, Window};
-use crate::bench::endpoint::{self, Driver};
-use crate::bench::stamp::Stamp;
-use crate::bench::tally::Latencies;
+use crate::measure::BenchError;
+use crate::measure::clock::{self, Instant, Window};
+use crate::measure::endpoint::{self, Driver};
+use crate::measure::stamp::Stamp;
+use crate::measure::tally::Latencies;
 
 const CHANNEL: Channel = Channel(1);
 /// A member that waits for the others looks around this often.

@@ -1,12 +1,12 @@
 //! What a test bed's network carries without any protocol.
 //!
-//! `cargo run --release -p groupcast-lab --example raw_limit -- [HOSTS] [none|100mbit|1gbit]`, as root.
+//! `cargo run --release -p groupcast-bench --example raw_limit -- [HOSTS] [none|100mbit|1gbit]`, as root.
 
 use std::error::Error;
 use std::time::Duration;
 
-use groupcast_lab::bench::{WORKER, raw, work};
-use groupcast_lab::{Link, Testbed};
+use groupcast_bench::measure::{WORKER, raw, work};
+use groupcast_bench::{Link, Testbed};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::BulkOptions;
 use super::attempt::{Attempt, Course};
-use crate::bench::{BenchError, make_key};
+use crate::measure::{BenchError, make_key};
 use crate::process::Process;
 
 /// The group's address.

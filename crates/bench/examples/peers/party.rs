@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use groupcast_lab::bench::clock::{self, Window};
-use groupcast_lab::bench::order::{self, Order};
-use groupcast_lab::bench::tally::{Latencies, Tally};
-use groupcast_lab::{Process, Testbed};
+use groupcast_bench::measure::clock::{self, Window};
+use groupcast_bench::measure::order::{self, Order};
+use groupcast_bench::measure::tally::{Latencies, Tally};
+use groupcast_bench::{Process, Testbed};
 use serde_json::{Value, json};
 
 use super::Failure;

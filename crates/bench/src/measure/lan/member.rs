@@ -17,9 +17,9 @@ use groupcast_protocols::bulk::{BulkConfig, Counters, Messages, MessagesConfig, 
 use serde::{Deserialize, Serialize};
 
 use super::{Carried, Course, LIMIT, System, Watch};
-use crate::bench::clock::{self, Instant};
-use crate::bench::endpoint::{self, Driver, failed, window_in_time};
-use crate::bench::{BenchError, Said, say};
+use crate::measure::clock::{self, Instant};
+use crate::measure::endpoint::{self, Driver, failed, window_in_time};
+use crate::measure::{BenchError, Said, say};
 
 const CHANNEL: Channel = Channel(1);
 const PORT: u16 = 7940;
@@ -75,7 +75,7 @@ pub(super) fn is_possible(settings: MessagesConfig) -> bool {
 impl Member {
     /// Sends its messages, or receives until it is told to end. A sender's result is a [`Carried`], a receiver's how many
     /// acknowledgements it has sent since the first message.
-    pub(in crate::bench) fn run(&self) -> Result<(), BenchError> {
+    pub(in crate::measure) fn run(&self) -> Result<(), BenchError> {
         let mut actor = Actor {
             endpoint: self.open()?,
             receivers: self.receivers,

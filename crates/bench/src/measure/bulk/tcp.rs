@@ -12,7 +12,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use super::attempt::{Attempt, Course};
-use crate::bench::{Assignment, BenchError, Said, WORKER, assign, await_ready, say};
+use crate::measure::{Assignment, BenchError, Said, WORKER, assign, await_ready, say};
 
 const PORT: u16 = 7930;
 /// Bytes that a receiver reads at a time.
@@ -70,7 +70,7 @@ pub(super) fn attempt(course: &Course<'_>, at_once: bool) -> Result<Attempt, Ben
 
 impl Send {
     /// Sends until every receiver has said that it has all.
-    pub(in crate::bench) fn run(&self) -> Result<(), BenchError> {
+    pub(in crate::measure) fn run(&self) -> Result<(), BenchError> {
         let send = |to: &Ipv4Addr| send(&self.file, *to);
         let sent: io::Result<()> = if self.at_once {
             thread::scope(|scope| {
@@ -100,7 +100,7 @@ fn send(file: &PathBuf, to: Ipv4Addr) -> io::Result<()> {
 
 impl Receive {
     /// Receives one file.
-    pub(in crate::bench) fn run(&self) -> Result<(), BenchError> {
+    pub(in crate::measure) fn run(&self) -> Result<(), BenchError> {
         let listener = TcpListener::bind(SocketAddrV4::new(self.address, PORT))
             .map_err(BenchError::io("listen"))?;
         say::<()>(&Said::Ready)?;

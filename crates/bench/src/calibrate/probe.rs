@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::drum::{BEAT, Drum, Heard, Roll};
 use super::fit::deciles;
-use crate::bench::clock::{self, Window};
-use crate::bench::{BenchError, Said, await_window, say};
+use crate::measure::clock::{self, Window};
+use crate::measure::{BenchError, Said, await_window, say};
 
 const DRUM: Channel = Channel(1);
 /// How long everybody may take to hear everybody.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use groupcast_lab::{Link, Process, Testbed};
+use groupcast_bench::{Link, Process, Testbed};
 
 const GROUP: &str = "239.79.0.1";
 const PORT: u16 = 7900;

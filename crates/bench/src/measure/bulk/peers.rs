@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::attempt::{Attempt, Course, Outcome};
-use crate::bench::BenchError;
+use crate::measure::BenchError;
 use crate::process::Process;
 use crate::testbed::Link;
 

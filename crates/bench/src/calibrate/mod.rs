@@ -31,8 +31,8 @@ use serde::Serialize;
 
 use self::fit::{Fit, Observation, fit};
 use self::probe::{Part, Probe, Sample};
-use crate::bench::clock::Window;
-use crate::bench::{Assignment, BenchError, assign, await_ready, await_result, open_window};
+use crate::measure::clock::Window;
+use crate::measure::{Assignment, BenchError, assign, await_ready, await_result, open_window};
 use crate::process::Process;
 use crate::testbed::{Link, Testbed};
 
@@ -266,7 +266,7 @@ fn run(
     length: Duration,
     part: impl Fn(usize) -> Part,
 ) -> Result<Vec<Vec<Sample>>, BenchError> {
-    let key = crate::bench::make_key(bed, executable, true)?.unwrap_or_default();
+    let key = crate::measure::make_key(bed, executable, true)?.unwrap_or_default();
     let mut probes = (1..=bed.hosts())
         .map(|host| {
             let probe = Probe {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use groupcast_core::Rng;
 
-use crate::bench::BenchError;
+use crate::measure::BenchError;
 use crate::testbed::Testbed;
 
 /// The file's name.

@@ -2,7 +2,7 @@
 //!
 //! Host 1 sends, hosts 2 to N + 1 receive; each has a process of its own. The time of a message is from its offer until
 //! its sender knows that every receiver has it. A first message of one byte is not counted. As in 001 nothing is
-//! encrypted, and the members know each other from the start, so that no admission is measured. What comes out of the figures is judged in [`papers`](crate::papers).
+//! encrypted, and the members know each other from the start, so that no admission is measured. What comes out of the figures is judged in the lab.
 //!
 //! - `member.rs`: a member of one of the four protocols. `tcp.rs`: TCP to one after the other, which 001 compares ACK with.
 
@@ -56,8 +56,20 @@ pub enum System {
 }
 
 impl System {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ack => "ack",
+            Self::Nak { .. } => "nak",
+            Self::Ring => "ring",
+            Self::Tree { .. } => "tree",
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
+
     /// The policy of those that are 001's own.
-    pub(crate) fn policy(self) -> Option<Policy> {
+    pub fn policy(self) -> Option<Policy> {
         match self {
             Self::Ack => Some(Policy::Ack),
             Self::Nak { poll } => Some(Policy::Nak { poll }),

@@ -7,7 +7,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use super::{Carried, LIMIT, Watch};
-use crate::bench::{BenchError, Said, await_window, clock, say};
+use crate::measure::{BenchError, Said, await_window, clock, say};
 
 const PORT: u16 = 7942;
 /// What a receiver answers when it has all of a message.
@@ -27,7 +27,7 @@ pub struct Unicast {
 impl Unicast {
     /// Sends its messages, or receives until it is told to end. A sender's result is a [`Carried`]; a receiver sends no
     /// acknowledgements that are counted.
-    pub(in crate::bench) fn run(&self) -> Result<(), BenchError> {
+    pub(in crate::measure) fn run(&self) -> Result<(), BenchError> {
         if self.messages.is_empty() {
             let listener = TcpListener::bind(SocketAddrV4::new(self.address, PORT))
                 .map_err(BenchError::io("listen"))?;

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::member::Counts;
 use super::{Bench, SLEEP};
-use crate::bench::report::{LatencySummary, cores};
-use crate::bench::tally::Latencies;
+use crate::measure::report::{LatencySummary, cores};
+use crate::measure::tally::Latencies;
 
 /// What a run showed, and under which conditions.
 #[derive(Clone, Debug, Serialize)]

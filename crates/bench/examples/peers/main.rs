@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use groupcast_bench::measure::report::Rate;
+use groupcast_bench::measure::ring::{self, Mode, RingOptions, Spinning, Windows};
+use groupcast_bench::measure::{WORKER, raw, work};
+use groupcast_bench::{Link, Testbed};
 use groupcast_core::Service;
-use groupcast_lab::bench::report::Rate;
-use groupcast_lab::bench::ring::{self, Mode, RingOptions, Spinning, Windows};
-use groupcast_lab::bench::{WORKER, raw, work};
-use groupcast_lab::{Link, Testbed};
 use serde_json::{Value, json};
 
 use self::corosync::{Corosync, Transport};

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::files::Files;
-use crate::bench::{BenchError, clock};
+use crate::measure::{BenchError, clock};
 use crate::process::Process;
 use crate::testbed::Testbed;
 

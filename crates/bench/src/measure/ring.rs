@@ -221,11 +221,11 @@ pub fn ceiling_mbps(link: Link, hosts: usize) -> Option<f64> {
 }
 
 /// What the ring alone showed.
-pub(crate) struct Carried {
+pub struct Carried {
     /// Payload at the slowest receiver, in Mb/s.
-    pub(crate) mbps_slowest: f64,
+    pub mbps_slowest: f64,
     /// From every sender to every receiver.
-    pub(crate) latencies: Latencies,
+    pub latencies: Latencies,
     msgs_per_s: f64,
     cpu_s_per_million: f64,
     /// Of all cores together.
@@ -238,7 +238,10 @@ pub(crate) struct Carried {
 }
 
 /// Measures the ring on a bed that may be used again.
-pub(crate) fn carry(
+///
+/// # Errors
+/// If a process on a host fails, or what the ring delivered is not in one order.
+pub fn carry(
     bed: &Testbed,
     options: &RingOptions,
     executable: &Path,

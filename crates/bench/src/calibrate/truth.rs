@@ -21,10 +21,10 @@ use groupcast_sim::topology::{Kind, Topology};
 use serde::Serialize;
 
 use super::Calibration;
-use crate::bench::BenchError;
-use crate::bench::library::QUEUE_MAX;
-use crate::bench::report::Rate;
-use crate::bench::ring::{Mode, RingOptions, Spinning, Windows, carry};
+use crate::measure::BenchError;
+use crate::measure::library::QUEUE_MAX;
+use crate::measure::report::Rate;
+use crate::measure::ring::{Mode, RingOptions, Spinning, Windows, carry};
 use crate::testbed::{Link, Testbed};
 
 /// How far throughput may be off, as a part of what was measured.

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use groupcast_lab::{Process, Testbed};
+use groupcast_bench::{Process, Testbed};
 
 use super::Failure;
 use super::party::{Load, Party};

@@ -8,8 +8,8 @@ use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_protocols::windowed::{Windowed, WindowedConfig};
 
 use super::GossipOptions;
-use crate::bench::BenchError;
-use crate::bench::endpoint::failed;
+use crate::measure::BenchError;
+use crate::measure::endpoint::failed;
 
 /// No view changes, as in 004 4.4: a pause of a member is never taken for its death.
 const NEVER: Duration = Duration::from_secs(600);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use groupcast_lab::{Process, Testbed};
+use groupcast_bench::{Process, Testbed};
 
 use super::Failure;
 use super::party::{Load, Party};
