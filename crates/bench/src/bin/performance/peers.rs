@@ -10,12 +10,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use groupcast_bench::Testbed;
 use serde_json::Value;
 
-use super::conditions::Conditions;
-use super::{build, count, shown_from, value_of};
-use crate::exec::{self, cargo};
-use crate::{Failure, setup};
+use crate::conditions::Conditions;
+use crate::{Failure, count, exec, shown_from, value_of};
 
 const JGROUPS_GROUP: &str = "org.jgroups:jgroups";
 const JGROUPS_VERSION: &str = "5.5.0.Final";
@@ -35,16 +34,14 @@ struct Options {
 }
 
 /// `cargo xtask bench --peers …`
-pub(super) fn task(args: &[String]) -> Result<(), Failure> {
+pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
     let options = Options::parse(args)?;
     let mut rows = match &options.out {
         Some(path) => load(path)?,
         None => Vec::new(),
     };
     if !options.show {
-        if let Some(obstacle) = setup::live_obstacle() {
-            return Err(Failure::Failed(obstacle));
-        }
+        Testbed::available()?;
         measure(&options, &mut rows)?;
     }
     print!("{}", table(&rows));
@@ -94,11 +91,8 @@ fn link(word: &str) -> Result<String, Failure> {
 }
 
 fn measure(options: &Options, rows: &mut Vec<Value>) -> Result<(), Failure> {
-    exec::hand_over(cargo(["build", "--release", "--package", "groupcast"]))?;
-    let program = build("peers")?;
-    if let Err(reason) = setup::install_peers() {
-        eprintln!("warning: {reason}");
-    }
+    let groupcast = exec::build_groupcast()?;
+    let program = exec::build_example("peers")?;
     let jgroups = jgroups();
     if let Err(reason) = &jgroups {
         eprintln!("warning: {reason}");
@@ -112,7 +106,7 @@ fn measure(options: &Options, rows: &mut Vec<Value>) -> Result<(), Failure> {
             let mut command =
                 exec::command(&program, ["--hosts", hosts, "--link", link, "--groupcast"]);
             command
-                .arg(exec::built("release", "groupcast"))
+                .arg(&groupcast)
                 .args(["--runs", &options.runs.to_string()])
                 .args(["--duration", &options.seconds.to_string()]);
             if let Ok(jar) = &jgroups {

@@ -18,21 +18,21 @@ const LOAD_MAX: f64 = 0.5;
 
 /// The conditions at one moment.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Conditions {
+pub(crate) struct Conditions {
     /// The commit, with a + if files differ from it.
-    pub(super) commit: String,
-    pub(super) kernel: String,
-    pub(super) cores: usize,
+    pub(crate) commit: String,
+    pub(crate) kernel: String,
+    pub(crate) cores: usize,
     /// The load average of the last minute, which remembers what has ended since.
-    pub(super) load: f64,
+    pub(crate) load: f64,
     /// The share of the processors that other work took just before.
-    pub(super) busy: f64,
+    pub(crate) busy: f64,
 }
 
 impl Conditions {
     /// Some, for tests of what is done with them.
     #[cfg(test)]
-    pub(super) fn sample() -> Self {
+    pub(crate) fn sample() -> Self {
         Self {
             commit: "abc".into(),
             kernel: "6.18".into(),
@@ -43,7 +43,7 @@ impl Conditions {
     }
 
     /// Those of now. Takes half a second.
-    pub(super) fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let git = |args: &[&str]| {
             let mut command = exec::command("git", args);
             let output = command.stderr(Stdio::null()).output().ok()?;
@@ -70,7 +70,7 @@ impl Conditions {
     }
 
     /// Why figures may be too low, if they may.
-    pub(super) fn warning(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         if self.busy > BUSY_MAX {
             return Some(format!(
                 "other work takes {:.0} % of the processors: figures will be too low",
@@ -87,7 +87,7 @@ impl Conditions {
     }
 
     /// As they are kept.
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "commit": self.commit,
             "kernel": self.kernel,
@@ -98,7 +98,7 @@ impl Conditions {
     }
 
     /// As they were kept; `None` if something is missing.
-    pub(super) fn of_json(value: &Value) -> Option<Self> {
+    pub(crate) fn of_json(value: &Value) -> Option<Self> {
         Some(Self {
             commit: value["commit"].as_str()?.to_owned(),
             kernel: value["kernel"].as_str()?.to_owned(),
@@ -109,7 +109,7 @@ impl Conditions {
     }
 
     /// A line for the table.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         format!(
             "commit {}, Linux {}, {} cores; load average {:.2}, other work {:.0} % of the processors just before",
             self.commit,

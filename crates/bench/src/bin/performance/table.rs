@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::plan::{self, Bar, Mode, Rate, Row};
-use super::results::Results;
+use crate::plan::{self, Bar, Mode, Rate, Row};
+use crate::results::Results;
 
 const HEAD: &str = "\
 | link | hosts | mode | what | Mb/s | messages/s | by raw | of the ceiling | latency, µs: mean | 99 % | round trips | CPU, % of all cores | CPU s a million | MiB | asked |
@@ -13,7 +13,7 @@ const HEAD: &str = "\
 ";
 
 /// The table as markdown, with the conditions before it.
-pub(super) fn table(results: &Results) -> String {
+pub(crate) fn table(results: &Results) -> String {
     let rows: Vec<Row> = plan::all()
         .into_iter()
         .filter(|row| results.report(&row.setting.to_string()).is_some())
@@ -190,8 +190,8 @@ fn limit(bar: Bar) -> (f64, bool) {
 mod tests {
     use serde_json::json;
 
-    use super::super::conditions::Conditions;
     use super::*;
+    use crate::conditions::Conditions;
 
     fn measured() -> Results {
         let conditions = Conditions::sample();

@@ -7,18 +7,18 @@ use std::fmt;
 /// How many hosts the group has.
 const HOSTS: [u8; 3] = [3, 5, 8];
 /// The rate at which latency is measured, in Mb/s of all senders together.
-pub(super) const MODEST: u32 = 5;
+pub(crate) const MODEST: u32 = 5;
 
 /// How messages reach the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     Daemon,
     Library,
 }
 
 /// How much is offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Rate {
+pub(crate) enum Rate {
     Max,
     /// Mb/s of all senders together.
     Mbps(u32),
@@ -28,22 +28,22 @@ pub(super) enum Rate {
 
 /// Arguments of `groupcast bench ring`, but those of all rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Setting {
-    pub(super) link: &'static str,
-    pub(super) hosts: u8,
-    pub(super) mode: Mode,
-    pub(super) size: u32,
-    pub(super) service: &'static str,
-    pub(super) rate: Rate,
-    pub(super) encrypt: bool,
-    pub(super) loss: u8,
-    pub(super) spin: Option<bool>,
-    pub(super) original: bool,
+pub(crate) struct Setting {
+    pub(crate) link: &'static str,
+    pub(crate) hosts: u8,
+    pub(crate) mode: Mode,
+    pub(crate) size: u32,
+    pub(crate) service: &'static str,
+    pub(crate) rate: Rate,
+    pub(crate) encrypt: bool,
+    pub(crate) loss: u8,
+    pub(crate) spin: Option<bool>,
+    pub(crate) original: bool,
 }
 
 /// What is asked of a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Bar {
+pub(crate) enum Bar {
     /// Throughput, at least so many times the raw limit.
     Raw(f64),
     /// Throughput, at least this share of the ceiling.
@@ -66,18 +66,18 @@ pub(super) enum Bar {
 
 /// A row of the table.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// Which part of the plan it belongs to.
-    pub(super) part: &'static str,
-    pub(super) setting: Setting,
-    pub(super) bars: Vec<Bar>,
+    pub(crate) part: &'static str,
+    pub(crate) setting: Setting,
+    pub(crate) bars: Vec<Bar>,
 }
 
 /// A part of the plan: its name, and its rows.
 type Part = (&'static str, fn() -> Vec<Row>);
 
 /// The parts by name, in the order of the table.
-pub(super) const PARTS: [Part; 8] = [
+pub(crate) const PARTS: [Part; 8] = [
     ("none", unlimited),
     ("1gbit", gigabit),
     ("100mbit", fast_ethernet),
@@ -89,7 +89,7 @@ pub(super) const PARTS: [Part; 8] = [
 ];
 
 /// All rows.
-pub(super) fn all() -> Vec<Row> {
+pub(crate) fn all() -> Vec<Row> {
     PARTS.iter().flat_map(|(_, part)| part()).collect()
 }
 
@@ -111,7 +111,7 @@ impl Setting {
     }
 
     /// The row that says what half of the most is.
-    pub(super) fn at_most(self) -> Self {
+    pub(crate) fn at_most(self) -> Self {
         Self {
             rate: Rate::Max,
             spin: None,
@@ -151,7 +151,7 @@ impl Setting {
     }
 
     /// The arguments; `half` is the rate that half of the most is, in Mb/s.
-    pub(super) fn arguments(self, half: f64) -> Vec<String> {
+    pub(crate) fn arguments(self, half: f64) -> Vec<String> {
         match self.rate {
             Rate::Max => self.words("max"),
             Rate::Mbps(rate) => self.words(&rate.to_string()),

@@ -9,18 +9,18 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::conditions::Conditions;
 use crate::Failure;
+use crate::conditions::Conditions;
 
 /// What was measured, by row.
 #[derive(Default, Debug)]
-pub(super) struct Results {
+pub(crate) struct Results {
     rows: Map<String, Value>,
 }
 
 impl Results {
     /// Those in `path`; none if there is no such file.
-    pub(super) fn load(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
@@ -35,30 +35,30 @@ impl Results {
     }
 
     /// Writes them to `path`.
-    pub(super) fn save(&self, path: &Path) -> Result<(), Failure> {
+    pub(crate) fn save(&self, path: &Path) -> Result<(), Failure> {
         let text = format!("{:#}\n", json!({ "rows": self.rows }));
         fs::write(path, text)
             .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
     }
 
     /// Keeps a row's report; a former one of the same row is forgotten.
-    pub(super) fn keep(&mut self, row: String, report: Value, conditions: &Conditions) {
+    pub(crate) fn keep(&mut self, row: String, report: Value, conditions: &Conditions) {
         let value = json!({ "conditions": conditions.to_json(), "report": report });
         self.rows.insert(row, value);
     }
 
     /// A row's report.
-    pub(super) fn report(&self, row: &str) -> Option<&Value> {
+    pub(crate) fn report(&self, row: &str) -> Option<&Value> {
         self.rows.get(row).map(|value| &value["report"])
     }
 
     /// A figure of a row's report.
-    pub(super) fn figure(&self, row: &str, pointer: &str) -> Option<f64> {
+    pub(crate) fn figure(&self, row: &str, pointer: &str) -> Option<f64> {
         self.report(row)?.pointer(pointer)?.as_f64()
     }
 
     /// Under which conditions a row was measured.
-    pub(super) fn conditions(&self, row: &str) -> Option<Conditions> {
+    pub(crate) fn conditions(&self, row: &str) -> Option<Conditions> {
         Conditions::of_json(&self.rows.get(row)?["conditions"])
     }
 }

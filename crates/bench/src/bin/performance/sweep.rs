@@ -1,25 +1,15 @@
-//! `cargo xtask bench`: the measurements that docs/performance.md is made of. The measuring is `groupcast bench ring`'s;
-//! here is the sweep over its settings ([`plan`]), the results' file ([`results`]) and the table ([`table`]).
-//!
-//! `--instructions` counts instructions instead of time ([`instructions`]); `--peers` measures other systems beside the
-//! ring ([`peers`]).
-
-mod conditions;
-mod instructions;
-mod peers;
-mod plan;
-mod results;
-mod table;
+//! `cargo xtask bench`: `groupcast bench ring` over its settings ([`plan`]), the results' file
+//! ([`results`](crate::results)) and the table ([`table`]).
 
 use std::path::{Path, PathBuf};
 
+use groupcast_bench::Testbed;
 use serde_json::Value;
 
-use self::conditions::Conditions;
-use self::plan::{PARTS, Rate, Row};
-use self::results::Results;
-use crate::exec::{self, cargo};
-use crate::{Failure, setup};
+use crate::conditions::Conditions;
+use crate::plan::{self, PARTS, Rate, Row};
+use crate::results::Results;
+use crate::{Failure, count, exec, shown_from, table, value_of};
 
 /// How the sweep is done.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,11 +32,7 @@ struct Options {
 
 /// `cargo xtask bench …`
 pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
-    match args.first().map(String::as_str) {
-        Some("--instructions") => instructions::task(&args[1..]),
-        Some("--peers") => peers::task(&args[1..]),
-        _ => sweep(&Options::parse(args)?),
-    }
+    sweep(&Options::parse(args)?)
 }
 
 impl Options {
@@ -102,16 +88,6 @@ impl Options {
     }
 }
 
-/// `--show` goes with `--out`.
-fn shown_from(show: bool, out: Option<&Path>) -> Result<(), Failure> {
-    if show && out.is_none() {
-        return Err(Failure::Usage(
-            "`--show` prints what is in a file: name it with `--out FILE`".into(),
-        ));
-    }
-    Ok(())
-}
-
 /// Names of parts, separated by commas.
 fn parts(list: &str) -> Result<Vec<String>, Failure> {
     let names = || PARTS.map(|(name, _)| name);
@@ -129,25 +105,6 @@ fn parts(list: &str) -> Result<Vec<String>, Failure> {
         .collect()
 }
 
-/// What follows `option`.
-fn value_of<'a>(
-    option: &str,
-    args: &mut impl Iterator<Item = &'a String>,
-) -> Result<&'a String, Failure> {
-    args.next()
-        .ok_or_else(|| Failure::Usage(format!("`{option}` takes a value")))
-}
-
-/// A number from 1 to 100 that follows `option`.
-fn count(option: &str, value: &str) -> Result<u8, Failure> {
-    match value.parse() {
-        Ok(count @ 1..=100) => Ok(count),
-        _ => Err(Failure::Usage(format!(
-            "`{option}` takes a number from 1 to 100, not `{value}`"
-        ))),
-    }
-}
-
 fn sweep(options: &Options) -> Result<(), Failure> {
     let mut results = match &options.out {
         Some(path) => Results::load(path)?,
@@ -155,9 +112,7 @@ fn sweep(options: &Options) -> Result<(), Failure> {
     };
     if !options.show {
         let binary = binary(options)?;
-        if let Some(obstacle) = setup::live_obstacle() {
-            return Err(Failure::Failed(obstacle));
-        }
+        Testbed::available()?;
         let conditions = Conditions::now();
         if let Some(warning) = conditions.warning() {
             eprintln!("warning: {warning}");
@@ -180,10 +135,7 @@ fn binary(options: &Options) -> Result<PathBuf, Failure> {
     match &options.binary {
         Some(binary) => Ok(std::path::absolute(binary)
             .map_err(|error| format!("cannot find {}: {error}", binary.display()))?),
-        None => {
-            exec::hand_over(cargo(["build", "--release", "--package", "groupcast"]))?;
-            Ok(exec::built("release", "groupcast"))
-        }
+        None => exec::build_groupcast(),
     }
 }
 
@@ -213,20 +165,6 @@ fn measure(
     let text = exec::output(bench)?;
     serde_json::from_str(text.lines().last().unwrap_or_default())
         .map_err(|error| Failure::Failed(format!("`{line}` printed no JSON object: {error}")))
-}
-
-/// Builds a measuring program of crates/bench/examples; where it is.
-fn build(name: &str) -> Result<PathBuf, Failure> {
-    let mut command = cargo(["build", "--release", "--package", "groupcast-bench"]);
-    command.args(["--example", name]);
-    command.args(["--message-format", "json-render-diagnostics"]);
-    let line = exec::shown(&command);
-    exec::output(command)?
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name)
-        .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
-        .ok_or_else(|| Failure::Failed(format!("`{line}` named no program")))
 }
 
 #[cfg(test)]

@@ -10,9 +10,7 @@ use std::process::Command;
 
 use serde_json::{Map, Value, json};
 
-use super::build;
-use crate::exec;
-use crate::{Failure, setup};
+use crate::{Failure, exec};
 
 /// Where the baseline is, from the root of the workspace.
 const BASELINE: &str = "crates/bench/examples/instructions/baseline.json";
@@ -25,7 +23,7 @@ const TOLERANCE: f64 = 0.01;
 type Costs = Vec<(String, f64)>;
 
 /// `cargo xtask bench --instructions …`
-pub(super) fn task(args: &[String]) -> Result<(), Failure> {
+pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
     let keep = match args {
         [] => false,
         [keep] if keep == "--keep" => true,
@@ -35,8 +33,7 @@ pub(super) fn task(args: &[String]) -> Result<(), Failure> {
             ));
         }
     };
-    setup::install_counter()?;
-    let program = build("instructions")?;
+    let program = exec::build_example("instructions")?;
     let costs = count(&program)?;
     let path = exec::root().join(BASELINE);
     if keep {
