@@ -11,14 +11,14 @@
 //! - [`plot`]: what to draw, and SVG and PNG of it.
 //! - [`record`]: a run as it is kept: data, verdict, and the commit, host and seeds that they came from.
 //! - [`kept`]: the runs kept in docs/lab, and their index.
-//! - [`calc`]: rows in closed form. [`ring`]: 002's figures. [`bimodal`]: 004's.
+//! - [`calc`]: rows in closed form. [`ring`]: 002's figures. [`gossip`]: 004's.
 //!
 //! Adding a row: implement [`Reproduction`] in the folder of its paper, name it in [`registry`].
 
-pub mod bimodal;
 pub mod calc;
 pub mod context;
 pub mod data;
+pub mod gossip;
 pub mod kept;
 pub mod lan;
 pub mod plot;
@@ -72,8 +72,8 @@ pub enum Paper {
     AcceleratedRing,
     /// 003: a transport layer reliable multicast, XTP.
     Xtp,
-    /// 004: bimodal multicast and SRM.
-    Bimodal,
+    /// 004: Bimodal Multicast (the family gossip) and SRM.
+    Gossip,
 }
 
 impl Paper {
@@ -84,7 +84,7 @@ impl Paper {
             Paper::Lan => "001",
             Paper::AcceleratedRing => "002",
             Paper::Xtp => "003",
-            Paper::Bimodal => "004",
+            Paper::Gossip => "004",
         }
     }
 
@@ -95,7 +95,7 @@ impl Paper {
             Paper::Lan => "ACK, NAK, ring and tree over Ethernet",
             Paper::AcceleratedRing => "the Accelerated Ring",
             Paper::Xtp => "XTP reliable multicast",
-            Paper::Bimodal => "bimodal multicast and SRM",
+            Paper::Gossip => "bimodal multicast and SRM",
         }
     }
 }

@@ -12,9 +12,9 @@
 
 mod bulk;
 mod change;
-mod epidemic;
 mod error;
 mod files;
+mod gossip;
 mod hosts;
 mod link;
 mod measure;

@@ -1,4 +1,4 @@
-//! `[protocol]`: which, and its settings. Those of gossip and SRM are read in `epidemic`.
+//! `[protocol]`: which, and its settings. Those of gossip and SRM are read in `gossip`.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use groupcast_protocols::bulk::MessagesConfig;
 use groupcast_protocols::ring::{RingConfig, TokenPriority};
 use groupcast_protocols::srm::SrmConfig;
 
-use super::epidemic::GossipTable;
 use super::error::ScenarioError;
+use super::gossip::GossipTable;
 use super::section::{Entry, Section};
 use super::select::Spot;
-use super::{bulk, epidemic};
+use super::{bulk, gossip};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -59,8 +59,8 @@ impl ProtocolTable {
         let which = match name {
             Name::Ring => Protocol::Ring(Box::new(ring(&section)?)),
             Name::Bulk => Protocol::Bulk(Box::new(bulk::read(&section)?)),
-            Name::Gossip => Protocol::Gossip(Box::new(epidemic::gossip(&section)?)),
-            Name::Srm => Protocol::Srm(Box::new(epidemic::srm(&section)?)),
+            Name::Gossip => Protocol::Gossip(Box::new(gossip::gossip(&section)?)),
+            Name::Srm => Protocol::Srm(Box::new(gossip::srm(&section)?)),
             Name::Flood => Protocol::Flood,
         };
         let acquainted = match name {

@@ -2,8 +2,8 @@
 //!
 //! Nothing here runs; which of them can be run stands in [`registry`](super::registry).
 
+mod gossip;
 mod lan;
-mod pb;
 mod ring;
 mod rmp;
 mod xtp;
@@ -12,7 +12,7 @@ use super::{Paper, Row};
 
 /// Every row, in the papers' order.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    let papers: [&'static [Row]; 5] = [rmp::ROWS, lan::ROWS, ring::ROWS, xtp::ROWS, pb::ROWS];
+    let papers: [&'static [Row]; 5] = [rmp::ROWS, lan::ROWS, ring::ROWS, xtp::ROWS, gossip::ROWS];
     papers.into_iter().flatten()
 }
 
@@ -23,7 +23,7 @@ pub(super) fn common_setup(paper: Paper) -> &'static str {
         Paper::Lan => lan::SETUP,
         Paper::AcceleratedRing => ring::SETUP,
         Paper::Xtp => xtp::SETUP,
-        Paper::Bimodal => pb::SETUP,
+        Paper::Gossip => gossip::SETUP,
     }
 }
 

@@ -11,10 +11,10 @@ use groupcast_core::Rng;
 
 use super::super::plot::{Axis, Point, Series};
 use super::super::{Context, Data, Host, Plot, Reproduction, RunError, Table, Verdict};
-use super::epidemic::{Crashing, Epidemic};
+use super::reach::{Crashing, ReachModel};
 
 /// The bimodal distribution of deliveries.
-pub struct Bimodal;
+pub struct GossipReach;
 
 const SIZES: [usize; 4] = [25, 50, 75, 100];
 const FAN_OUT: f64 = 7.0;
@@ -27,8 +27,8 @@ const OPEN: ([f64; 5], [usize; 6]) = ([5.0, 6.0, 7.0, 8.0, 9.0], [8, 12, 16, 21,
 /// Outcomes less likely than this are too rare to be counted.
 const LIKELY: f64 = 1e-3;
 
-fn epidemic(processes: usize, fan_out: f64, rounds: usize) -> Epidemic {
-    Epidemic {
+fn model(processes: usize, fan_out: f64, rounds: usize) -> ReachModel {
+    ReachModel {
         processes,
         fan_out,
         rounds,
@@ -38,7 +38,7 @@ fn epidemic(processes: usize, fan_out: f64, rounds: usize) -> Epidemic {
     }
 }
 
-impl Reproduction for Bimodal {
+impl Reproduction for GossipReach {
     fn title(&self) -> &'static str {
         "Almost all or almost none: how many processes deliver"
     }
@@ -87,7 +87,7 @@ fn play_all(seed: u64, plays: usize) -> Vec<Vec<u64>> {
         let mut rng = rng.fork_index(size as u64);
         let mut counts = vec![0; size + 1];
         for _ in 0..plays {
-            counts[epidemic(size, FAN_OUT, ROUNDS).play(&mut rng)] += 1;
+            counts[model(size, FAN_OUT, ROUNDS).simulate(&mut rng)] += 1;
         }
         counts
     };
@@ -104,7 +104,7 @@ fn outcomes(played: &[Vec<Vec<u64>>]) -> Table {
     ];
     let mut table = Table::new("outcomes", &columns);
     for (index, size) in SIZES.into_iter().enumerate() {
-        let distribution = epidemic(size, FAN_OUT, ROUNDS).distribution();
+        let distribution = model(size, FAN_OUT, ROUNDS).distribution();
         let count = |delivered: usize| {
             played
                 .iter()
@@ -130,31 +130,25 @@ fn risks(context: &Context<'_>) -> Result<Table, RunError> {
     let mut points = Vec::new();
     for fan_out in context.choose(&OPEN.0[..], &[FAN_OUT]) {
         for rounds in OPEN.1 {
-            points.extend(SIZES.map(|size| ("at contact", epidemic(size, *fan_out, rounds))));
+            points.extend(SIZES.map(|size| ("at contact", model(size, *fan_out, rounds))));
         }
     }
     points.extend(SIZES.map(|size| {
-        let epidemic = epidemic(size, FAN_OUT, ROUNDS);
+        let model = model(size, FAN_OUT, ROUNDS);
         let crashing = Crashing::Throughout;
-        (
-            "throughout",
-            Epidemic {
-                crashing,
-                ..epidemic
-            },
-        )
+        ("throughout", ReachModel { crashing, ..model })
     }));
-    let risks = context.each(&points, |(_, epidemic)| {
-        Ok(epidemic.distribution()[epidemic.processes / 2])
+    let risks = context.each(&points, |(_, model)| {
+        Ok(model.distribution()[model.processes / 2])
     })?;
     let columns = ["crash", "fan-out", "rounds", "processes", "risk"].map(|name| (name, ""));
     let mut table = Table::new("risks", &columns);
-    for ((crash, epidemic), risk) in points.into_iter().zip(risks) {
+    for ((crash, model), risk) in points.into_iter().zip(risks) {
         table.row([
             crash.into(),
-            epidemic.fan_out.into(),
-            epidemic.rounds.into(),
-            epidemic.processes.into(),
+            model.fan_out.into(),
+            model.rounds.into(),
+            model.processes.into(),
             risk.into(),
         ]);
     }
@@ -366,13 +360,19 @@ mod tests {
 
     fn run() -> Data {
         let options = options(1..5, true, 2);
-        Bimodal.run(&Context::new(&options, &|_, _| {})).unwrap()
+        GossipReach
+            .run(&Context::new(&options, &|_, _| {}))
+            .unwrap()
     }
 
     #[test]
     fn a_valley_filled_or_a_risk_that_rises_does_not_pass() {
         let data = run();
-        assert!(Bimodal.judge(&data).passed(), "{:?}", Bimodal.judge(&data));
+        assert!(
+            GossipReach.judge(&data).passed(),
+            "{:?}",
+            GossipReach.judge(&data)
+        );
         let spoil = |at: f64, probability: f64| {
             let mut data = data.clone();
             for row in &mut data.tables[0].rows {
@@ -380,11 +380,11 @@ mod tests {
                     row[2] = probability.into();
                 }
             }
-            Bimodal.judge(&data)
+            GossipReach.judge(&data)
         };
         assert!(!spoil(50.0, 1e-5).passed());
         assert!(!spoil(50.0, 1e-30).passed());
         assert!(!spoil(99.0, 0.5).passed());
-        assert!(!Bimodal.judge(&Data::new()).passed());
+        assert!(!GossipReach.judge(&Data::new()).passed());
     }
 }

@@ -1,5 +1,5 @@
-//! How far an epidemic of gossip gets: the distribution of how many processes deliver, exactly, down to the tails that
-//! no simulation reaches; and the same process by process, for the part that one does.
+//! How many processes a gossiped message reaches: the distribution, exactly, down to the tails that no simulation
+//! shows; and the same process by process, for the part that a simulation shows.
 //!
 //! The model is that of the analysis which 004 ch. 3 takes its figure from: rounds in step, a process gossips in the
 //! round after it received the message and never again, to each other process with the same probability (so that they
@@ -7,9 +7,9 @@
 
 use groupcast_core::Rng;
 
-/// An epidemic's parameters.
+/// A gossiped message and the group that it spreads in.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Epidemic {
+pub(super) struct ReachModel {
     /// Processes, the sender among them, which alone has the message at first.
     pub(super) processes: usize,
     /// How many processes one gossips to, on average.
@@ -37,7 +37,7 @@ pub(super) enum Crashing {
 /// More crashes than this in a run are left out: at 0.1 % each they add nothing that shows.
 const CRASHES_MAX: usize = 8;
 
-impl Epidemic {
+impl ReachModel {
     /// The probability that one process gossips to another in the round in which it gossips.
     fn chosen(&self) -> f64 {
         self.fan_out / (self.processes - 1) as f64
@@ -119,8 +119,8 @@ impl Epidemic {
         states.rows().map(|row| row.iter().sum()).collect()
     }
 
-    /// How many processes deliver in one epidemic, played process by process.
-    pub(super) fn play(&self, rng: &mut Rng) -> usize {
+    /// How many processes deliver in one run, simulated process by process.
+    pub(super) fn simulate(&self, rng: &mut Rng) -> usize {
         let mut susceptible = 0;
         for _ in 1..self.processes {
             susceptible += usize::from(!rng.chance(self.crash_throughout()));
@@ -131,7 +131,7 @@ impl Epidemic {
             for _ in 0..susceptible {
                 let mut hit = false;
                 for _ in 0..gossiping {
-                    hit |= self.play_contact(rng);
+                    hit |= self.try_contact(rng);
                 }
                 new += usize::from(hit);
             }
@@ -142,7 +142,7 @@ impl Epidemic {
         have
     }
 
-    fn play_contact(&self, rng: &mut Rng) -> bool {
+    fn try_contact(&self, rng: &mut Rng) -> bool {
         rng.chance(self.chosen()) && !rng.chance(self.loss) && !rng.chance(self.crash_at_contact())
     }
 }
@@ -192,7 +192,7 @@ impl Square {
 mod tests {
     use super::*;
 
-    const SMALL: Epidemic = Epidemic {
+    const SMALL: ReachModel = ReachModel {
         processes: 3,
         fan_out: 1.0,
         rounds: 2,
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn probabilities_sum_to_one_but_for_crashes_left_out() {
-        let epidemic = Epidemic {
+        let model = ReachModel {
             processes: 40,
             fan_out: 4.0,
             rounds: 12,
@@ -222,14 +222,14 @@ mod tests {
             crash: 0.001,
             crashing: Crashing::Throughout,
         };
-        let sum: f64 = epidemic.distribution().iter().sum();
+        let sum: f64 = model.distribution().iter().sum();
         assert!((sum - 1.0).abs() < 1e-10, "{sum}");
     }
 
     #[test]
-    fn played_epidemics_end_as_computed() {
+    fn simulated_runs_end_as_computed() {
         for crashing in [Crashing::AtContact, Crashing::Throughout] {
-            let epidemic = Epidemic {
+            let model = ReachModel {
                 processes: 8,
                 fan_out: 2.0,
                 rounds: 4,
@@ -240,9 +240,9 @@ mod tests {
             let mut counts = [0u32; 9];
             let mut rng = Rng::new(11);
             for _ in 0..20_000 {
-                counts[epidemic.play(&mut rng)] += 1;
+                counts[model.simulate(&mut rng)] += 1;
             }
-            for (count, probability) in counts.iter().zip(epidemic.distribution()) {
+            for (count, probability) in counts.iter().zip(model.distribution()) {
                 let expected = 20_000.0 * probability;
                 let error = (f64::from(*count) - expected).abs();
                 assert!(
