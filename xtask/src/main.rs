@@ -4,6 +4,7 @@
 //! part of the product.
 
 mod arrows;
+mod behaviour;
 mod bench;
 mod exec;
 mod fuzz;
@@ -25,6 +26,10 @@ Usage: cargo xtask TASK [OPTIONS]
     --only STEP,...      only these steps      --skip STEP,...   all but these
     --list               name the steps        --swarm-seconds N (default 150)
   arrows               check which crate names which, and that core and protocols stay no_std
+  behaviour            compare what the protocols do with what was recorded: trace hashes of seeds, captures of
+                       bulk transfers, data of the lab's rows
+    --record             record it anew              --only TEXT        only entries that begin so
+    --swarm FILE, --groupcast FILE                   observe these builds
   swarm --seeds A..B [--jobs N] [...]
                        run the simulator's swarm over seeds; options go through to it
   soak [WHAT] [...]    run the long live tests, or one of failover, exclusion, forged, transfer, files, small-files
@@ -88,6 +93,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
         }
         "test" => test::task(rest),
         "arrows" => arrows(rest),
+        "behaviour" => behaviour::task(rest),
         "swarm" => swarm::task(rest),
         "soak" => swarm::soak(rest),
         "bench" => bench::task(rest),

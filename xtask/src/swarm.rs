@@ -52,6 +52,12 @@ fn build() -> Command {
     ])
 }
 
+/// Builds the swarm; where it is.
+pub(crate) fn built() -> Result<std::path::PathBuf, Failure> {
+    exec::hand_over(build())?;
+    Ok(exec::built(PROFILE, "swarm"))
+}
+
 fn program(profile: &str, name: &str, args: &[String]) -> Command {
     exec::command(exec::built(profile, name), args)
 }
