@@ -9,6 +9,7 @@
 //! - [`wire`]: bounds-checked cursors and the prefix of every datagram.
 //! - [`mech`]: receive windows, send queues, packing and fragmentation, timers, round-trip estimates.
 //! - [`shuffle`]: the fair hash that says who buffers what.
+//! - [`instrument`]: what experiments do with a protocol beyond its contract.
 //! - [`trace`]: what an observer of a member sees; the checker's only input.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ extern crate std;
 
 pub mod event;
 pub mod id;
+pub mod instrument;
 pub mod mech;
 pub mod node;
 pub mod protocol;
@@ -33,6 +35,7 @@ pub mod wire;
 
 pub use event::{Account, Configuration, ConfigurationKind, Delivery, Event, Gap, Place};
 pub use id::{ConfigId, Incarnation, MemberId, MessageId, NodeId};
+pub use instrument::Instrumented;
 pub use node::Node;
 pub use protocol::{Ordered, Protocol, SubmitError};
 pub use rng::Rng;

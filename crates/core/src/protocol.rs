@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::id::{MemberId, MessageId};
 use crate::service::Service;
 use crate::time::Time;
-use crate::trace::Transition;
+use crate::trace::{Observable, Transition};
 use crate::transmit::{SocketClass, Transmit, TransmitBuf};
 
 /// A sans-IO protocol instance: no sockets, threads, clock, files or globals.
@@ -18,6 +18,10 @@ use crate::transmit::{SocketClass, Transmit, TransmitBuf};
 /// come before the draining; the protocol bounds what they can pile up. Every call does bounded work. Times never go
 /// back; a timeout may be handled late, early or without need.
 pub trait Protocol {
+    /// What it tells its user: [`Event`](crate::event::Event) of a protocol that carries messages in a group. Another
+    /// protocol has a type of its own.
+    type Event: Observable;
+
     /// A datagram of an admitted peer: its body, authenticated. Junk is counted and dropped, never an error.
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes);
 
@@ -28,7 +32,7 @@ pub trait Protocol {
     fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit>;
 
     /// The next thing that the user should know.
-    fn poll_event(&mut self) -> Option<Event>;
+    fn poll_event(&mut self) -> Option<Self::Event>;
 
     /// The next change of the protocol's state machine since the last call, for logs and for the swarm's coverage. It
     /// is no event: nothing is lost by not asking, and at most a few are kept.
@@ -39,26 +43,15 @@ pub trait Protocol {
     /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// The host knows that `peer` is in the group: from a list of members, or because the simulator says so. Protocols
-    /// that find each other by themselves need not be told.
-    fn meet(&mut self, now: Time, peer: MemberId) {
-        let _ = (now, peer);
-    }
-
-    /// Tells `each` of what the protocol counts and holds, by name, for measurements. Bytes or packets that are held
-    /// for others are `buffered`; names otherwise are the protocol's own. Nothing by default.
-    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let _ = each;
-    }
-
-    /// Which socket to read first when both have something (002 III-C). It may change with every datagram.
+    /// Which socket to read first when both have something (002 III-C). It may change with every datagram. A protocol
+    /// to which the order makes no difference leaves it as it is.
     fn read_first(&self) -> SocketClass {
         SocketClass::Token
     }
 }
 
-/// A protocol that orders messages in a group: the ring, RMP.
-pub trait Ordered: Protocol {
+/// A protocol that carries the messages of a group: the ring, gossip.
+pub trait Ordered: Protocol<Event = Event> {
     /// Accepts a message for the group, or says why not; nothing changes in that case.
     fn submit(
         &mut self,
@@ -104,6 +97,8 @@ pub enum SubmitError {
 }
 
 impl<P: Protocol + ?Sized> Protocol for Box<P> {
+    type Event = P::Event;
+
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         (**self).handle_datagram(now, from, body);
     }
@@ -116,7 +111,7 @@ impl<P: Protocol + ?Sized> Protocol for Box<P> {
         (**self).poll_transmit(now, buf)
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<P::Event> {
         (**self).poll_event()
     }
 
@@ -126,14 +121,6 @@ impl<P: Protocol + ?Sized> Protocol for Box<P> {
 
     fn poll_timeout(&self) -> Option<Time> {
         (**self).poll_timeout()
-    }
-
-    fn meet(&mut self, now: Time, peer: MemberId) {
-        (**self).meet(now, peer);
-    }
-
-    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        (**self).report(each);
     }
 
     fn read_first(&self) -> SocketClass {

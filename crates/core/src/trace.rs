@@ -4,6 +4,7 @@
 //! times and no internals. Payloads appear as a digest.
 
 use alloc::vec::Vec;
+use core::convert::Infallible;
 
 use crate::event::{Account, Configuration, ConfigurationKind, Delivery, Event, Gap, Place};
 use crate::id::{ConfigId, MemberId, MessageId, fnv1a};
@@ -139,6 +140,23 @@ impl Observation {
         }
     }
 }
+
+/// What a protocol tells its user, as an observer of the member sees it.
+pub trait Observable {
+    /// The line of the member's history; none by default.
+    fn observation(&self) -> Option<Observation> {
+        None
+    }
+}
+
+impl Observable for Event {
+    fn observation(&self) -> Option<Observation> {
+        Observation::of(self)
+    }
+}
+
+/// Of a protocol that tells its user nothing.
+impl Observable for Infallible {}
 
 /// Digest of a payload in a history: FNV-1a, 64 bits.
 pub fn digest(payload: &[u8]) -> u64 {

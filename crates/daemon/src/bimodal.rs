@@ -107,7 +107,7 @@ impl Bimodal {
 
     /// What group `index` holds and has counted, by name.
     pub(crate) fn report_of(&self, index: usize, each: &mut dyn FnMut(&'static str, u64)) {
-        self.groups[index].gossip.report(each);
+        self.groups[index].gossip.status().list(each);
     }
 
     /// The round that group `index` is in.
@@ -127,6 +127,8 @@ fn label(name: &str) -> [u8; LABEL] {
 }
 
 impl Protocol for Bimodal {
+    type Event = Event;
+
     fn handle_datagram(&mut self, now: Time, from: MemberId, mut body: Bytes) {
         let group = body.first_chunk::<LABEL>().and_then(|label| {
             let mut groups = self.groups.iter_mut();

@@ -56,7 +56,7 @@ pub(crate) fn bimodal_mut(node: &mut Node<Instance>) -> Option<&mut Bimodal> {
 }
 
 impl Instance {
-    fn get(&self) -> &dyn Protocol {
+    fn get(&self) -> &dyn Protocol<Event = Event> {
         match self {
             Self::Ring(ring) => &**ring,
             Self::Bimodal(groups) => &**groups,
@@ -65,6 +65,8 @@ impl Instance {
 }
 
 impl Protocol for Instance {
+    type Event = Event;
+
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         match self {
             Self::Ring(ring) => ring.handle_datagram(now, from, body),
@@ -102,10 +104,6 @@ impl Protocol for Instance {
 
     fn poll_timeout(&self) -> Option<Time> {
         self.get().poll_timeout()
-    }
-
-    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.get().report(each);
     }
 
     /// The ring's to say: the token is for it alone, and whoever has bimodal groups is in the ring too.

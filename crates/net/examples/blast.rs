@@ -32,6 +32,8 @@ struct Blaster {
 }
 
 impl Protocol for Blaster {
+    type Event = Event;
+
     fn handle_datagram(&mut self, _: Time, _: MemberId, _: Bytes) {
         self.received += 1;
     }

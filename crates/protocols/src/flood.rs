@@ -15,8 +15,8 @@ use bytes::{Buf as _, Bytes};
 use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
 use groupcast_core::trace::{Inspected, Role};
 use groupcast_core::{
-    Delivery, Destination, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service,
-    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
+    Delivery, Destination, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng,
+    Service, SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
 const HEADER: usize = 8;
@@ -64,7 +64,7 @@ impl Flood {
 }
 
 /// A member for the registry.
-pub fn build(local: MemberId, _rng: Rng, _now: Time) -> Box<dyn Ordered> {
+pub fn build(local: MemberId, _rng: Rng, _now: Time) -> Box<dyn Instrumented> {
     Box::new(Flood::new(local))
 }
 
@@ -84,6 +84,8 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
 }
 
 impl Protocol for Flood {
+    type Event = Event;
+
     fn handle_datagram(&mut self, _now: Time, from: MemberId, mut body: Bytes) {
         if body.len() < HEADER || self.left {
             return;
@@ -121,10 +123,6 @@ impl Protocol for Flood {
         None
     }
 
-    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        each("queued", self.queue.bytes() as u64);
-    }
-
     fn read_first(&self) -> SocketClass {
         SocketClass::Data
     }
@@ -151,6 +149,12 @@ impl Ordered for Flood {
 
     fn local(&self) -> MemberId {
         self.local
+    }
+}
+
+impl Instrumented for Flood {
+    fn measure(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("queued", self.queue.bytes() as u64);
     }
 }
 

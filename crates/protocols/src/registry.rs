@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use groupcast_core::trace::Inspect;
-use groupcast_core::{MemberId, Ordered, Rng, Time};
+use groupcast_core::{Instrumented, MemberId, Rng, Time};
 
 use crate::{bulk, flood, gossip, ring, srm};
 
@@ -13,7 +13,7 @@ pub struct Family {
     /// Its name on command lines and in configurations.
     pub name: &'static str,
     /// An instance with the settings that tests use.
-    pub build: fn(MemberId, Rng, Time) -> Box<dyn Ordered>,
+    pub build: fn(MemberId, Rng, Time) -> Box<dyn Instrumented>,
     /// Reads its datagrams from outside.
     pub inspect: Inspect,
 }

@@ -23,8 +23,8 @@ use core::time::Duration;
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use groupcast_core::trace::Transition;
 use groupcast_core::{
-    Delivery, Event, Gap, MemberId, MessageId, Ordered, Protocol, Service, SocketClass,
-    SubmitError, Time, Transmit, TransmitBuf,
+    Delivery, Event, Gap, Instrumented, MemberId, MessageId, Ordered, Protocol, Service,
+    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
 use crate::gossip::GossipConfig;
@@ -183,6 +183,8 @@ impl<P: Ordered> Total<P> {
 }
 
 impl<P: Ordered> Protocol for Total<P> {
+    type Event = Event;
+
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         self.below.handle_datagram(now, from, body);
         self.settle(now);
@@ -210,13 +212,6 @@ impl<P: Ordered> Protocol for Total<P> {
     fn poll_timeout(&self) -> Option<Time> {
         let dues = [self.below.poll_timeout(), self.due()];
         dues.into_iter().flatten().min()
-    }
-
-    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.below.report(each);
-        each("held back", self.held_bytes as u64);
-        each("late", self.late);
-        each("early", self.early);
     }
 
     fn read_first(&self) -> SocketClass {
@@ -256,5 +251,18 @@ impl<P: Ordered> Ordered for Total<P> {
 
     fn local(&self) -> MemberId {
         self.below.local()
+    }
+}
+
+impl<P: Instrumented> Instrumented for Total<P> {
+    fn introduce(&mut self, now: Time, peer: MemberId) {
+        self.below.introduce(now, peer);
+    }
+
+    fn measure(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.below.measure(each);
+        each("held back", self.held_bytes as u64);
+        each("late", self.late);
+        each("early", self.early);
     }
 }

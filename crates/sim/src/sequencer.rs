@@ -17,8 +17,9 @@ use bytes::Bytes;
 use groupcast_core::trace::Transition;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{
-    ConfigId, Configuration, ConfigurationKind, Delivery, Destination, Event, MemberId, MessageId,
-    Ordered, Place, Protocol, Rng, Service, SocketClass, SubmitError, Time, Transmit, TransmitBuf,
+    ConfigId, Configuration, ConfigurationKind, Delivery, Destination, Event, Instrumented,
+    MemberId, MessageId, Ordered, Place, Protocol, Rng, Service, SocketClass, SubmitError, Time,
+    Transmit, TransmitBuf,
 };
 
 const TICK: Duration = Duration::from_millis(20);
@@ -236,6 +237,8 @@ impl Sequencer {
 }
 
 impl Protocol for Sequencer {
+    type Event = Event;
+
     fn handle_datagram(&mut self, _now: Time, from: MemberId, body: Bytes) {
         if !self.left {
             self.read(from, &body).expect("the seal keeps junk out");
@@ -283,6 +286,8 @@ impl Protocol for Sequencer {
         (!self.left).then_some(self.tick)
     }
 }
+
+impl Instrumented for Sequencer {}
 
 impl Ordered for Sequencer {
     fn submit(

@@ -128,8 +128,9 @@ impl Host {
         bulk.expect("the instance was opened with the host and stays")
     }
 
-    pub(crate) fn poll_notice(&mut self) -> Option<Notice> {
-        self.bulk().poll_notice()
+    pub(crate) fn poll_event(&mut self) -> Option<Notice> {
+        let (_, notice) = self.endpoint.node_mut().poll_event()?;
+        Some(notice)
     }
 
     /// Where `member` was heard.
@@ -144,7 +145,6 @@ impl Host {
             .turn(Some(patience), &mut self.ready)
             .map_err(TransferError::system("wait for the network"))?;
         let node = self.endpoint.node_mut();
-        while node.poll_event().is_some() {}
         while node.poll_transition().is_some() {}
         Ok(())
     }

@@ -174,7 +174,7 @@ impl Service {
     }
 
     fn take_notices(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
-        while let Some(notice) = self.host.poll_notice() {
+        while let Some(notice) = self.host.poll_event() {
             match notice {
                 Notice::Announced { id, about, length } => self.announced(id, &about, length, tell),
                 Notice::Data { id, offset, bytes } => self.data(id, offset, bytes, tell),

@@ -239,7 +239,7 @@ impl Sender {
     }
 
     fn take_notices(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) {
-        while let Some(notice) = self.host.poll_notice() {
+        while let Some(notice) = self.host.poll_event() {
             match notice {
                 Notice::Registered { receiver, name, .. } => self.registered(receiver, &name, tell),
                 Notice::Started { receivers, .. } => {

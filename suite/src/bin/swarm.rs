@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use groupcast_check::Contract;
-use groupcast_core::{Ordered, Rng, Service};
+use groupcast_core::{Instrumented, Rng, Service};
 use groupcast_protocols::gossip::{Dissemination, Gossip, GossipConfig, HashConfig, Variant};
 use groupcast_protocols::ring::{Planted, Ring, RingConfig, TokenPriority};
 use groupcast_protocols::srm::{Srm, SrmConfig, Timing};
@@ -183,7 +183,7 @@ fn run(options: &Options) -> bool {
     }
 }
 
-fn run_swarm<P: Ordered + 'static>(options: &Options, swarm: &Swarm<P>) -> bool {
+fn run_swarm<P: Instrumented + 'static>(options: &Options, swarm: &Swarm<P>) -> bool {
     if let Some(level) = options.trace {
         let scenario = swarm.scenario(options.seeds.start);
         eprint!("{scenario}");
@@ -221,7 +221,7 @@ fn run_swarm<P: Ordered + 'static>(options: &Options, swarm: &Swarm<P>) -> bool 
 }
 
 /// The ring of a scenario: mostly as it comes, sometimes with pinned windows, the first method, small datagrams.
-fn ring(scenario: &Scenario, plant: Option<Planted>) -> Factory<Box<dyn Ordered>> {
+fn ring(scenario: &Scenario, plant: Option<Planted>) -> Factory<Box<dyn Instrumented>> {
     let mut rng = Rng::new(scenario.seed).fork("ring");
     let mut config = RingConfig::lan();
     config.planted = plant;
@@ -255,7 +255,7 @@ fn gapped(services: &[Service]) -> SwarmConfig {
 }
 
 /// The gossip group of a scenario: every variant, with and without hash buffering and trees.
-fn gossip(scenario: &Scenario) -> Factory<Box<dyn Ordered>> {
+fn gossip(scenario: &Scenario) -> Factory<Box<dyn Instrumented>> {
     let mut rng = Rng::new(scenario.seed).fork("gossip");
     let variants = [Variant::Basic, Variant::Ipmc, Variant::Grb, Variant::Local];
     let hash = HashConfig {
@@ -289,7 +289,7 @@ fn gossip(scenario: &Scenario) -> Factory<Box<dyn Ordered>> {
 }
 
 /// The SRM session of a scenario: every way to set timers, with much and with little kept for repairs.
-fn srm(scenario: &Scenario) -> Factory<Box<dyn Ordered>> {
+fn srm(scenario: &Scenario) -> Factory<Box<dyn Instrumented>> {
     let mut rng = Rng::new(scenario.seed).fork("srm");
     let timings = [Timing::LogGroup, Timing::SqrtGroup, Timing::Adaptive];
     let lan = SrmConfig::lan();

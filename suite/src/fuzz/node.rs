@@ -49,6 +49,8 @@ pub fn node(script: &[u8]) {
 struct Sink(Vec<(MemberId, Bytes)>);
 
 impl Protocol for Sink {
+    type Event = Event;
+
     fn handle_datagram(&mut self, _now: Time, from: MemberId, body: Bytes) {
         self.0.push((from, body));
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_check::{Checker, Contract, Outcome};
 use groupcast_core::trace::{Observation, digest};
-use groupcast_core::{Destination, Ordered, Rng, Service, Time, TransmitBuf};
+use groupcast_core::{Destination, Instrumented, Rng, Service, Time, TransmitBuf};
 use groupcast_protocols::registry::{BULK, Family, GAPPED, ORDERED};
 
 use super::{Script, member};
@@ -63,7 +63,7 @@ struct Datagram {
 }
 
 struct Stage {
-    members: Vec<Box<dyn Ordered>>,
+    members: Vec<Box<dyn Instrumented>>,
     now: Time,
     buf: TransmitBuf,
     wire: VecDeque<Datagram>,

@@ -88,6 +88,8 @@ impl Drum {
 }
 
 impl Protocol for Drum {
+    type Event = Event;
+
     fn handle_datagram(&mut self, _now: Time, from: MemberId, body: Bytes) {
         self.peers.insert(from);
         let same = self.heard.datagrams == 0 || self.heard.len == Some(body.len());

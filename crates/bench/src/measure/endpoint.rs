@@ -56,7 +56,7 @@ pub(super) fn window_in_time() -> Receiver<Result<Window, BenchError>> {
 /// Whoever drives an endpoint, and takes what comes of it.
 pub(super) trait Driver {
     /// What runs on the endpoint.
-    type Protocol: Protocol;
+    type Protocol: Protocol<Event = Event>;
 
     fn endpoint(&mut self) -> &mut Endpoint<Self::Protocol>;
 

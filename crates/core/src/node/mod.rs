@@ -20,13 +20,12 @@ use bytes::{Buf as _, BytesMut};
 
 use self::admission::{Admission, Admitted, OutgoingHello, Standing};
 pub use self::admission::{AdmissionConfig, Hello};
-use crate::event::Event;
 use crate::id::{Incarnation, MemberId};
 use crate::protocol::Protocol;
 use crate::rng::Rng;
 use crate::seal::{AssociatedData, Sealer};
 use crate::time::Time;
-use crate::trace::{Observation, Observer, Transition};
+use crate::trace::{Observable as _, Observation, Observer, Transition};
 use crate::transmit::{Destination, SocketClass, Transmit, TransmitBuf};
 use crate::wire::{ClusterTag, PREFIX_LEN, Prefix, PrefixError, VERSION};
 
@@ -385,13 +384,13 @@ impl<P: Protocol> Node<P> {
     }
 
     /// The next event of any instance. The observer sees it first.
-    pub fn poll_event(&mut self) -> Option<(Channel, Event)> {
+    pub fn poll_event(&mut self) -> Option<(Channel, P::Event)> {
         let (channel, event) = self
             .instances
             .iter_mut()
             .find_map(|(channel, instance)| Some((*channel, instance.poll_event()?)))?;
         if let Some(observer) = &mut self.observer
-            && let Some(observation) = Observation::of(&event)
+            && let Some(observation) = event.observation()
         {
             observer.observe(self.config.local, &observation);
         }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::*;
+use crate::event::Event;
 use crate::id::{Incarnation, NodeId, fnv1a};
 use crate::seal::OpenError;
 
@@ -70,6 +71,8 @@ struct Courier {
 }
 
 impl Protocol for Courier {
+    type Event = Event;
+
     fn handle_datagram(&mut self, _: Time, from: MemberId, body: Bytes) {
         self.inbox.push((from, body));
     }

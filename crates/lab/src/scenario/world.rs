@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use groupcast_core::trace::Inspect;
-use groupcast_core::{MemberId, Ordered, Rng, Time};
+use groupcast_core::{Instrumented, MemberId, Rng, Time};
 use groupcast_protocols::bulk::{self, Messages};
 use groupcast_protocols::flood::{self, Flood};
 use groupcast_protocols::gossip::{self, Gossip};
@@ -100,7 +100,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn simulate<P: Ordered>(
+    fn simulate<P: Instrumented>(
         &self,
         plan: Plan,
         inspect: Inspect,
@@ -193,7 +193,7 @@ impl Run<'_> {
     }
 
     /// Hosts, sources and changes.
-    fn fill<P: Ordered>(&self, experiment: &mut Experiment<P>, plan: &Plan) {
+    fn fill<P: Instrumented>(&self, experiment: &mut Experiment<P>, plan: &Plan) {
         let mut sources: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for source in &plan.sources {
             let number = experiment.add_source(source.host, self.source(source));
@@ -253,7 +253,7 @@ impl Run<'_> {
     }
 
     /// Lets the time pass, and tells.
-    fn pass<P: Ordered>(&self, experiment: &mut Experiment<P>) {
+    fn pass<P: Instrumented>(&self, experiment: &mut Experiment<P>) {
         let end = self.scenario.duration.as_nanos();
         for percent in 1..=100 {
             let until = u128::from(end) * u128::from(percent) / 100;
@@ -263,7 +263,7 @@ impl Run<'_> {
     }
 
     /// The files that are captured into, by name.
-    fn capture<P: Ordered>(
+    fn capture<P: Instrumented>(
         &self,
         experiment: &mut Experiment<P>,
         plan: &Plan,

@@ -66,6 +66,8 @@ impl Courier {
 }
 
 impl Protocol for Courier {
+    type Event = Event;
+
     fn handle_datagram(&mut self, _: Time, from: MemberId, body: Bytes) {
         self.inbox.push((from, body));
     }

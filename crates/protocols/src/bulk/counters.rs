@@ -35,9 +35,32 @@ pub struct Counters {
     pub junk: u64,
 }
 
+/// A snapshot of an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct BulkStatus {
+    /// Counters since the start.
+    pub counters: Counters,
+    /// Bytes that senders keep for repairs, and receivers until they are handed over.
+    pub buffered: u64,
+    /// The most bytes that senders kept at once.
+    pub buffered_max: u64,
+    /// The most of those that were sent and not acknowledged by all.
+    pub unacknowledged_max: u64,
+}
+
+impl BulkStatus {
+    /// The same by name.
+    pub fn list(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.counters.list(each);
+        each("buffered", self.buffered);
+        each("buffered_max", self.buffered_max);
+        each("unacknowledged_max", self.unacknowledged_max);
+    }
+}
+
 impl Counters {
-    /// Tells `each` of all counts, by name.
-    pub(super) fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
+    /// Lists all counts by name.
+    fn list(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("packets sent", self.packets_sent);
         each("packets repeated", self.packets_repeated);
         each("parity sent", self.parity_sent);

@@ -14,7 +14,7 @@ use groupcast_core::event::Account;
 use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
 use groupcast_core::wire::Reader;
 use groupcast_core::{
-    Delivery, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
+    Delivery, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service,
     SubmitError, Time, Transmit, TransmitBuf,
 };
 
@@ -134,7 +134,7 @@ impl Messages {
     /// Does everything that is due after an input.
     fn work(&mut self, now: Time) {
         loop {
-            while let Some(notice) = self.bulk.poll_notice() {
+            while let Some(notice) = self.bulk.poll_event() {
                 self.handle_notice(now, notice);
             }
             if self.sending.is_none() && !self.send_next(now) {
@@ -160,7 +160,7 @@ impl Messages {
     fn give_up(&mut self, now: Time) {
         if let Some(sending) = &self.sending {
             self.bulk.cancel(now, sending.id, "its sender leaves");
-            while let Some(notice) = self.bulk.poll_notice() {
+            while let Some(notice) = self.bulk.poll_event() {
                 self.handle_notice(now, notice);
             }
         }
@@ -326,6 +326,8 @@ impl Messages {
 }
 
 impl Protocol for Messages {
+    type Event = Event;
+
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         self.bulk.handle_datagram(now, from, body);
         self.work(now);
@@ -350,15 +352,6 @@ impl Protocol for Messages {
             .into_iter()
             .flatten()
             .min()
-    }
-
-    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        each("queued", self.queue.bytes() as u64);
-        self.bulk.report(each);
-    }
-
-    fn read_first(&self) -> SocketClass {
-        self.bulk.read_first()
     }
 }
 
@@ -388,8 +381,15 @@ impl Ordered for Messages {
     }
 }
 
+impl Instrumented for Messages {
+    fn measure(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("queued", self.queue.bytes() as u64);
+        self.bulk.status().list(each);
+    }
+}
+
 /// A member of a group of tests: whoever is there, short time-outs.
-fn build(local: MemberId, rng: Rng, policy: Policy) -> Box<dyn Ordered> {
+fn build(local: MemberId, rng: Rng, policy: Policy) -> Box<dyn Instrumented> {
     let bulk = BulkConfig {
         policy,
         announce_interval: Duration::from_millis(20),
@@ -408,21 +408,21 @@ fn build(local: MemberId, rng: Rng, policy: Policy) -> Box<dyn Ordered> {
 }
 
 /// A member under the ACK policy, for the registry.
-pub fn build_ack(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Ordered> {
+pub fn build_ack(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
     build(local, rng, Policy::Ack)
 }
 
 /// A member under the NAK policy, for the registry.
-pub fn build_nak(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Ordered> {
+pub fn build_nak(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
     build(local, rng, Policy::Nak { poll: 32 })
 }
 
 /// A member under the ring policy, for the registry.
-pub fn build_ring(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Ordered> {
+pub fn build_ring(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
     build(local, rng, Policy::Ring)
 }
 
 /// A member under the tree policy, for the registry.
-pub fn build_tree(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Ordered> {
+pub fn build_tree(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
     build(local, rng, Policy::Tree { height: 3 })
 }

@@ -64,10 +64,10 @@ use alloc::collections::{BTreeMap, VecDeque};
 use core::ops::Range;
 
 use bytes::Bytes;
-use groupcast_core::{Event, MemberId, Protocol, Rng, SocketClass, Time, Transmit, TransmitBuf};
+use groupcast_core::{MemberId, Protocol, Rng, Time, Transmit, TransmitBuf};
 
 pub use self::config::{BulkConfig, ConfigError, NakRule, Policy, RateControl, Repair, SlowPolicy};
-pub use self::counters::Counters;
+pub use self::counters::{BulkStatus, Counters};
 pub use self::inspect::inspect;
 pub use self::messages::{Messages, MessagesConfig, build_ack, build_nak, build_ring, build_tree};
 use self::others::Others;
@@ -82,7 +82,7 @@ use self::wire::{Announce, Finish, Message};
 
 /// An endpoint of bulk transfers, sending and receiving any number at once.
 ///
-/// Drain order as for [`Protocol`], and [`poll_notice`](Self::poll_notice) beside `poll_event`, which never has anything.
+/// Drain order as for [`Protocol`].
 #[derive(Debug)]
 pub struct Bulk {
     local: MemberId,
@@ -284,14 +284,22 @@ impl Bulk {
         }
     }
 
-    /// The next thing that the user should know.
-    pub fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
-    }
-
     /// What was counted since the start.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// What was counted since the start, and what is kept now.
+    pub fn status(&self) -> BulkStatus {
+        let kept = |sender: &Sender| sender.buffered(self.config.packet);
+        let sending: u64 = self.senders.values().map(kept).sum();
+        let receiving: u64 = self.receivers.values().map(Receiver::buffered).sum();
+        BulkStatus {
+            counters: self.counters,
+            buffered: sending + receiving,
+            buffered_max: self.buffered_max,
+            unacknowledged_max: self.unacknowledged_max,
+        }
     }
 
     /// Who this is.
@@ -392,6 +400,8 @@ impl Bulk {
 }
 
 impl Protocol for Bulk {
+    type Event = Notice;
+
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         let Ok((number, message)) = Message::decode(&body) else {
             self.counters.junk += 1;
@@ -464,27 +474,13 @@ impl Protocol for Bulk {
         None
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
-        None
+    fn poll_event(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         let senders = self.senders.values().filter_map(Sender::poll_timeout);
         let receivers = self.receivers.values().filter_map(Receiver::poll_timeout);
         senders.chain(receivers).min()
-    }
-
-    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.counters.report(each);
-        let kept = |sender: &Sender| sender.buffered(self.config.packet);
-        let sending: u64 = self.senders.values().map(kept).sum();
-        let receiving: u64 = self.receivers.values().map(Receiver::buffered).sum();
-        each("buffered", sending + receiving);
-        each("buffered_max", self.buffered_max);
-        each("unacknowledged_max", self.unacknowledged_max);
-    }
-
-    fn read_first(&self) -> SocketClass {
-        SocketClass::Token
     }
 }

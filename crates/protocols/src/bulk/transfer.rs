@@ -6,6 +6,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::trace::Observable;
 use groupcast_core::{MemberId, NodeId};
 
 /// A transfer: who sends it, and that member's own count.
@@ -70,7 +71,7 @@ pub enum Order {
     AsTheyCome,
 }
 
-/// What the user of an endpoint is told.
+/// What the user of an endpoint is told: [`Bulk`](super::Bulk)'s events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Notice {
@@ -295,3 +296,6 @@ pub enum OfferError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("there is no such transfer, or it was answered before")]
 pub struct UnknownTransfer;
+
+/// A history is about messages, and a transfer is none.
+impl Observable for Notice {}

@@ -64,10 +64,10 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use groupcast_core::mech::send_queue::{Backlog as _, SendLimits, SendQueue};
+use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::{
-    Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass, SubmitError, Time,
-    Transmit, TransmitBuf,
+    Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
+    SubmitError, Time, Transmit, TransmitBuf,
 };
 
 use self::buffering::Buffering;
@@ -79,7 +79,7 @@ use self::members::View;
 use self::outbox::Outbox;
 use self::recovery::Ask;
 use self::round::Round;
-pub use self::status::GossipCounters;
+pub use self::status::{GossipCounters, GossipStatus};
 use self::stream::Stream;
 use self::tree::Trees;
 use self::wire::{About, DATA_HEADER, Message};
@@ -220,6 +220,12 @@ impl Gossip {
         self.counters
     }
 
+    /// Lets the member know that `peer` is in the group. From then on it looks for nobody: the caller knows them all.
+    pub fn meet(&mut self, peer: MemberId) {
+        self.met = true;
+        self.view.heard(peer, self.round.number);
+    }
+
     fn about(&self) -> About {
         About {
             heartbeat: self.round.number,
@@ -231,12 +237,14 @@ impl Gossip {
 }
 
 /// A member for the registry.
-pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Ordered> {
+pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     let member = Gossip::new(GossipConfig::lan(), local, rng, now);
     Box::new(member.expect("the preset is valid: a test says so"))
 }
 
 impl Protocol for Gossip {
+    type Event = Event;
+
     fn handle_datagram(&mut self, _now: Time, from: MemberId, body: Bytes) {
         let gone = matches!(self.life, Life::Parting | Life::Left);
         if gone || from == self.local {
@@ -292,45 +300,6 @@ impl Protocol for Gossip {
 
     fn poll_timeout(&self) -> Option<Time> {
         (self.life != Life::Left).then_some(self.round.due)
-    }
-
-    fn meet(&mut self, _now: Time, peer: MemberId) {
-        self.met = true;
-        self.view.heard(peer, self.round.number);
-    }
-
-    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let held = &self.held;
-        let waiting: usize = self.streams.values().map(Stream::waiting).sum();
-        let counters = &self.counters;
-        let queued = self.sending.bytes() + self.outbox.bytes();
-        for (name, value) in [
-            ("buffered", held.bytes as u64),
-            ("messages", held.messages as u64),
-            ("long-term", held.long_term as u64),
-            ("long-term max", held.long_term_max as u64),
-            ("short-term", (held.messages - held.long_term) as u64),
-            ("waiting", waiting as u64),
-            ("queued", queued as u64),
-            ("dropped", self.outbox.dropped + self.sending.dropped),
-            ("view", self.view.len() as u64),
-            ("senders", self.streams.len() as u64),
-            ("requests", counters.requests),
-            ("repairs", counters.repairs),
-            ("multicast repairs", counters.multicast_repairs),
-            ("refused round", counters.refused_round),
-            ("refused limit", counters.refused_limit),
-            ("refused cyclic", counters.refused_cyclic),
-            ("refused absent", counters.refused_absent),
-            ("gaps", counters.gaps),
-            ("duplicates", counters.duplicates),
-            ("late", counters.late),
-            ("overflows", counters.overflows),
-            ("junk", counters.junk),
-            ("failed", counters.failed),
-        ] {
-            each(name, value);
-        }
     }
 }
 

@@ -1,4 +1,9 @@
-//! What a member of a gossip group counts.
+//! What a member of a gossip group counts and holds, for `status`, logs and measurements.
+
+use groupcast_core::mech::send_queue::Backlog as _;
+use groupcast_core::{Instrumented, MemberId, Time};
+
+use super::{Gossip, Stream};
 
 /// Counted since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -29,4 +34,93 @@ pub struct GossipCounters {
     pub junk: u64,
     /// Members taken for failed.
     pub failed: u64,
+}
+
+/// A snapshot of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct GossipStatus {
+    /// Payload bytes kept for others.
+    pub buffered: u64,
+    /// Messages kept for others.
+    pub messages: u64,
+    /// Of those, such as stay until they are stable.
+    pub long_term: u64,
+    /// The most of these at any time.
+    pub long_term_max: u64,
+    /// Messages that wait for an earlier one of their sender.
+    pub waiting: u64,
+    /// Bytes that wait to be sent.
+    pub queued: u64,
+    /// Datagrams dropped because too many bytes waited.
+    pub dropped: u64,
+    /// Members that this one knows.
+    pub view: u64,
+    /// Senders that it has heard of, itself included.
+    pub senders: u64,
+    /// Counters since the start.
+    pub counters: GossipCounters,
+}
+
+impl GossipStatus {
+    /// The same by name.
+    pub fn list(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let counters = &self.counters;
+        for (name, value) in [
+            ("buffered", self.buffered),
+            ("messages", self.messages),
+            ("long-term", self.long_term),
+            ("long-term max", self.long_term_max),
+            ("short-term", self.messages - self.long_term),
+            ("waiting", self.waiting),
+            ("queued", self.queued),
+            ("dropped", self.dropped),
+            ("view", self.view),
+            ("senders", self.senders),
+            ("requests", counters.requests),
+            ("repairs", counters.repairs),
+            ("multicast repairs", counters.multicast_repairs),
+            ("refused round", counters.refused_round),
+            ("refused limit", counters.refused_limit),
+            ("refused cyclic", counters.refused_cyclic),
+            ("refused absent", counters.refused_absent),
+            ("gaps", counters.gaps),
+            ("duplicates", counters.duplicates),
+            ("late", counters.late),
+            ("overflows", counters.overflows),
+            ("junk", counters.junk),
+            ("failed", counters.failed),
+        ] {
+            each(name, value);
+        }
+    }
+}
+
+impl Gossip {
+    /// A snapshot.
+    pub fn status(&self) -> GossipStatus {
+        let held = &self.held;
+        let waiting: usize = self.streams.values().map(Stream::waiting).sum();
+        GossipStatus {
+            buffered: held.bytes as u64,
+            messages: held.messages as u64,
+            long_term: held.long_term as u64,
+            long_term_max: held.long_term_max as u64,
+            waiting: waiting as u64,
+            queued: (self.sending.bytes() + self.outbox.bytes()) as u64,
+            dropped: self.outbox.dropped + self.sending.dropped,
+            view: self.view.len() as u64,
+            senders: self.streams.len() as u64,
+            counters: self.counters,
+        }
+    }
+}
+
+impl Instrumented for Gossip {
+    fn introduce(&mut self, _now: Time, peer: MemberId) {
+        self.meet(peer);
+    }
+
+    fn measure(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.status().list(each);
+    }
 }

@@ -75,8 +75,8 @@ use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::trace::Transition;
 use groupcast_core::{
-    ConfigId, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
-    SubmitError, Time, Transmit, TransmitBuf,
+    ConfigId, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service,
+    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
 use self::acquaintance::Acquaintance;
@@ -206,7 +206,7 @@ impl TimerKey for Timer {
 }
 
 /// A ring with the settings that tests use, for the registry: [`RingConfig::lan`].
-pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Ordered> {
+pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     Box::new(
         Ring::new(RingConfig::lan(), local, rng, now)
             .expect("the preset is valid; a test holds it"),
@@ -350,6 +350,8 @@ impl Ring {
 }
 
 impl Protocol for Ring {
+    type Event = Event;
+
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         if self.is_deaf() || matches!(self.state, State::Left) {
             return;
@@ -405,10 +407,6 @@ impl Protocol for Ring {
 
     fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()
-    }
-
-    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.report_counters(each);
     }
 
     fn read_first(&self) -> SocketClass {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use groupcast_core::{ConfigId, MemberId};
+use groupcast_core::{ConfigId, Instrumented, MemberId};
 
 use super::Ring;
 
@@ -63,6 +63,8 @@ pub struct RingStatus {
     pub safe: u64,
     /// The highest sequence number received.
     pub high: u64,
+    /// Packets that are kept because somebody may still ask for them.
+    pub held: u64,
     /// Payload bytes that wait for the token.
     pub queued: usize,
     /// Packets a visit may initiate now.
@@ -76,22 +78,6 @@ pub struct RingStatus {
 }
 
 impl Ring {
-    /// What measurements want to know: payload bytes that wait, packets that are held for others, counters.
-    pub(super) fn report_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let held = self.ring.as_ref().map_or(0, |ring| {
-            ring.window.high().saturating_sub(ring.window.base()) + 1
-        });
-        each("queued", self.queue.bytes() as u64);
-        each("buffered", held);
-        each("window", u64::from(self.flow.personal()));
-        each("visits", self.counters.visits);
-        each("retransmissions", self.counters.retransmissions);
-        each("token retransmissions", self.counters.token_retransmissions);
-        each("duplicates", self.counters.packets_duplicate);
-        each("configurations", self.counters.configurations);
-        each("token losses", self.counters.token_losses);
-    }
-
     /// A snapshot.
     pub fn status(&self) -> RingStatus {
         let ring = self.ring.as_ref();
@@ -104,11 +90,30 @@ impl Ring {
             aru: ring.map_or(0, |ring| ring.window.aru()),
             safe: ring.map_or(0, |ring| ring.safe),
             high: ring.map_or(0, |ring| ring.window.high()),
+            held: ring.map_or(0, |ring| {
+                ring.window.high().saturating_sub(ring.window.base()) + 1
+            }),
             queued: self.queue.bytes(),
             personal_window: self.flow.personal(),
             rotation: self.flow.rotation().mean(),
             token_loss: self.token_loss(),
             counters,
         }
+    }
+}
+
+impl Instrumented for Ring {
+    fn measure(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let status = self.status();
+        let counters = &status.counters;
+        each("queued", status.queued as u64);
+        each("buffered", status.held);
+        each("window", u64::from(status.personal_window));
+        each("visits", counters.visits);
+        each("retransmissions", counters.retransmissions);
+        each("token retransmissions", counters.token_retransmissions);
+        each("duplicates", counters.packets_duplicate);
+        each("configurations", counters.configurations);
+        each("token losses", counters.token_losses);
     }
 }

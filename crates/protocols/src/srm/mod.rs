@@ -51,8 +51,8 @@ use core::time::Duration;
 use bytes::Bytes;
 use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
 use groupcast_core::{
-    Delivery, Destination, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service,
-    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
+    Delivery, Destination, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng,
+    Service, SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
 pub use self::config::{ConfigError, SrmConfig};
@@ -123,7 +123,7 @@ struct Counters {
 }
 
 /// A member with the settings that tests use, for the registry: [`SrmConfig::lan`].
-pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Ordered> {
+pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     let srm = Srm::new(SrmConfig::lan(), local, rng, now);
     Box::new(srm.expect("the preset is valid; a test holds it"))
 }
@@ -250,6 +250,8 @@ impl Srm {
 }
 
 impl Protocol for Srm {
+    type Event = Event;
+
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         if self.has_left() || from == self.local {
             return;
@@ -361,23 +363,6 @@ impl Protocol for Srm {
         let session = Some(self.session_due).filter(|due| *due != Time::MAX);
         [self.recovery.next(), session].into_iter().flatten().min()
     }
-
-    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let counters = &self.counters;
-        each("buffered", self.store.payload_bytes() as u64);
-        each("buffered_messages", self.store.len() as u64);
-        each("queued", self.queue.bytes() as u64);
-        each("members", u64::from(self.group()));
-        each("requests_sent", counters.requests_sent);
-        each("requests_heard", counters.requests_heard);
-        each("repairs_sent", counters.repairs_sent);
-        each("repairs_heard", counters.repairs_heard);
-        each("sessions_sent", counters.sessions_sent);
-        each("duplicates", counters.duplicates);
-        each("given_up", counters.given_up);
-        each("sources_refused", counters.sources_refused);
-        each("junk", counters.junk);
-    }
 }
 
 impl Ordered for Srm {
@@ -412,5 +397,24 @@ impl Ordered for Srm {
 
     fn local(&self) -> MemberId {
         self.local
+    }
+}
+
+impl Instrumented for Srm {
+    fn measure(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let counters = &self.counters;
+        each("buffered", self.store.payload_bytes() as u64);
+        each("buffered_messages", self.store.len() as u64);
+        each("queued", self.queue.bytes() as u64);
+        each("members", u64::from(self.group()));
+        each("requests_sent", counters.requests_sent);
+        each("requests_heard", counters.requests_heard);
+        each("repairs_sent", counters.repairs_sent);
+        each("repairs_heard", counters.repairs_heard);
+        each("sessions_sent", counters.sessions_sent);
+        each("duplicates", counters.duplicates);
+        each("given_up", counters.given_up);
+        each("sources_refused", counters.sources_refused);
+        each("junk", counters.junk);
     }
 }

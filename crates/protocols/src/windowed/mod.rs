@@ -37,8 +37,8 @@ use bytes::Bytes;
 use groupcast_core::mech::send_queue::SendLimits;
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::{
-    Delivery, Destination, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service,
-    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
+    Delivery, Destination, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng,
+    Service, SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
 pub use self::config::{ConfigError, WindowedConfig};
@@ -233,6 +233,8 @@ impl Windowed {
 }
 
 impl Protocol for Windowed {
+    type Event = Event;
+
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         if self.stage == Stage::Left || from == self.local {
             return;
@@ -308,17 +310,6 @@ impl Protocol for Windowed {
     fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()
     }
-
-    fn report(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        each("buffered", self.sender.buffered() as u64);
-        each("outstanding", self.sender.outstanding() as u64);
-        each("queued", self.sender.queue.bytes() as u64);
-        each("acknowledgements", self.counters.acks);
-        each("requests", self.counters.naks);
-        each("repairs", self.counters.repairs);
-        each("duplicates", self.counters.duplicates);
-        each("junk", self.counters.junk);
-    }
 }
 
 impl Ordered for Windowed {
@@ -357,8 +348,21 @@ impl Ordered for Windowed {
     }
 }
 
+impl Instrumented for Windowed {
+    fn measure(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("buffered", self.sender.buffered() as u64);
+        each("outstanding", self.sender.outstanding() as u64);
+        each("queued", self.sender.queue.bytes() as u64);
+        each("acknowledgements", self.counters.acks);
+        each("requests", self.counters.naks);
+        each("repairs", self.counters.repairs);
+        each("duplicates", self.counters.duplicates);
+        each("junk", self.counters.junk);
+    }
+}
+
 /// A member of a group of two, for tests and fuzzing of the format.
-pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Ordered> {
+pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     let windowed = Windowed::new(WindowedConfig::default(), local, rng, now);
     Box::new(windowed.expect("the defaults are valid; a test holds it"))
 }

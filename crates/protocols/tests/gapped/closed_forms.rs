@@ -53,7 +53,7 @@ impl Lockstep {
             let rng = rng.fork_index(local.node.0);
             let mut member = Gossip::new(config, *local, rng, Time::ZERO).unwrap();
             for other in ids.iter().filter(|other| *other != local) {
-                member.meet(Time::ZERO, *other);
+                member.meet(*other);
             }
             member
         };

@@ -4,14 +4,14 @@ use groupcast_check::Violation;
 use groupcast_core::node::NodeCounters;
 use groupcast_core::trace::Observation;
 use groupcast_core::{
-    Configuration, ConfigurationKind, Delivery, Gap, MemberId, MessageId, Node, Ordered,
+    Configuration, ConfigurationKind, Delivery, Gap, Instrumented, MemberId, MessageId, Node,
 };
 
 use super::Cluster;
 use crate::host::{HostLoad, Status};
 use crate::world::{CHANNEL, Transited};
 
-impl<P: Ordered> Cluster<P> {
+impl<P: Instrumented> Cluster<P> {
     /// How many hosts there are.
     pub fn hosts(&self) -> usize {
         self.world.hosts.len()

@@ -22,7 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_check::Contract;
 use groupcast_core::trace::{Observation, digest};
-use groupcast_core::{MemberId, MessageId, Node, Ordered, Rng, Service, SubmitError, Time};
+use groupcast_core::{Instrumented, MemberId, MessageId, Node, Rng, Service, SubmitError, Time};
 
 use crate::adversary::AdversaryConfig;
 use crate::clock::ClockRate;
@@ -86,7 +86,7 @@ pub struct Cluster<P> {
     seed: u64,
 }
 
-impl<P: Ordered> Cluster<P> {
+impl<P: Instrumented> Cluster<P> {
     /// A cluster whose processes run what `factory` makes. None runs yet.
     pub fn new(
         config: ClusterConfig,
@@ -400,7 +400,7 @@ impl<P: Ordered> Cluster<P> {
     }
 }
 
-impl<P: Ordered> fmt::Debug for Cluster<P> {
+impl<P: Instrumented> fmt::Debug for Cluster<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cluster at {:?}\n{}", self.now(), self.summary())
     }

@@ -1,6 +1,6 @@
 //! What changes while the world runs.
 
-use groupcast_core::Ordered;
+use groupcast_core::Instrumented;
 
 use super::Experiment;
 use crate::host::Status;
@@ -60,7 +60,7 @@ pub enum Change {
     },
 }
 
-impl<P: Ordered> Experiment<P> {
+impl<P: Instrumented> Experiment<P> {
     pub(super) fn change(&mut self, change: Change) {
         let world = &mut self.world;
         match change {

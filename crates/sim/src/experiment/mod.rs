@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use groupcast_check::{Contract, Violation};
 use groupcast_core::trace::Inspect;
-use groupcast_core::{ConfigurationKind, MemberId, Node, Ordered, Rng, Time};
+use groupcast_core::{ConfigurationKind, Instrumented, MemberId, Node, Rng, Time};
 
 pub use self::change::Change;
 use self::sources::Sources;
@@ -106,7 +106,7 @@ pub struct Experiment<P> {
     before: (Vec<LinkUse>, Vec<HostUse>),
 }
 
-impl<P: Ordered> Experiment<P> {
+impl<P: Instrumented> Experiment<P> {
     /// An experiment whose processes run what `factory` makes. None runs yet.
     pub fn new(
         config: ExperimentConfig,
@@ -341,7 +341,7 @@ impl<P: Ordered> Experiment<P> {
         let mut counters = Vec::new();
         let instance = self.node(host).and_then(|node| node.instance(CHANNEL));
         if let Some(instance) = instance {
-            instance.report(&mut |name, value| counters.push((name, value)));
+            instance.measure(&mut |name, value| counters.push((name, value)));
         }
         HostUse {
             cpu_busy: processor,

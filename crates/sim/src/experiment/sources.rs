@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use groupcast_core::{Ordered, Rng, Time};
+use groupcast_core::{Instrumented, Rng, Time};
 
 use super::{Experiment, Plan};
 use crate::source::{Arrivals, Source, SourceConfig, SourceError};
@@ -38,7 +38,7 @@ impl Sources {
     }
 }
 
-impl<P: Ordered> Experiment<P> {
+impl<P: Instrumented> Experiment<P> {
     /// A source sends at `host`; its number.
     ///
     /// # Errors

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes};
 use groupcast_core::trace::{Inspected, Role};
 use groupcast_core::{
-    Delivery, Destination, Event, MemberId, MessageId, Ordered, Protocol, Service, SocketClass,
-    SubmitError, Time, Transmit, TransmitBuf,
+    Delivery, Destination, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Service,
+    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
 use super::{Change, Experiment, ExperimentConfig};
@@ -46,6 +46,8 @@ impl Caster {
 }
 
 impl Protocol for Caster {
+    type Event = Event;
+
     fn handle_datagram(&mut self, _now: Time, from: MemberId, mut body: Bytes) {
         let number = body.get_u64();
         self.deliver(from, number, body);
@@ -70,6 +72,8 @@ impl Protocol for Caster {
         None
     }
 }
+
+impl Instrumented for Caster {}
 
 impl Ordered for Caster {
     fn submit(

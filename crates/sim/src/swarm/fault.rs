@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use groupcast_core::{Ordered, Rng, SocketClass, Time};
+use groupcast_core::{Instrumented, Rng, SocketClass, Time};
 
 use crate::clock::ClockRate;
 use crate::cluster::Cluster;
@@ -157,7 +157,7 @@ impl Fault {
     }
 
     /// Lets it begin.
-    pub(crate) fn begin<P: Ordered>(&self, cluster: &mut Cluster<P>) {
+    pub(crate) fn begin<P: Instrumented>(&self, cluster: &mut Cluster<P>) {
         match &self.effect {
             Effect::Crash(host) => cluster.crash(*host),
             Effect::Leave(host) => {
@@ -178,7 +178,7 @@ impl Fault {
     }
 
     /// Lets it end.
-    pub(crate) fn end<P: Ordered>(&self, cluster: &mut Cluster<P>) {
+    pub(crate) fn end<P: Instrumented>(&self, cluster: &mut Cluster<P>) {
         match &self.effect {
             Effect::Crash(host) | Effect::Leave(host) => {
                 if !cluster.is_alive(*host) {

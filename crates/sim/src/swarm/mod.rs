@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use groupcast_check::Contract;
-use groupcast_core::{Ordered, Service};
+use groupcast_core::{Instrumented, Service};
 
 pub use self::coverage::Coverage;
 pub use self::fault::{Effect, Fault, FaultKind};
@@ -95,7 +95,7 @@ pub struct Swarm<P> {
     maker: Maker<P>,
 }
 
-impl<P: Ordered + 'static> Swarm<P> {
+impl<P: Instrumented + 'static> Swarm<P> {
     /// A swarm of scenarios after `config`, whose processes come from the factories of `maker`.
     pub fn new(
         config: SwarmConfig,

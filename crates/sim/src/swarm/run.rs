@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_check::Contract;
-use groupcast_core::{MessageId, Ordered, Rng, Service, SubmitError, Time};
+use groupcast_core::{Instrumented, MessageId, Rng, Service, SubmitError, Time};
 
 use super::coverage::Coverage;
 use super::scenario::{Scenario, Submission};
@@ -45,7 +45,7 @@ pub struct SeedReport {
 }
 
 /// Runs `scenario`. A panic inside is a violation.
-pub(crate) fn run<P: Ordered>(
+pub(crate) fn run<P: Instrumented>(
     config: &SwarmConfig,
     scenario: &Scenario,
     factory: Factory<P>,
@@ -95,7 +95,7 @@ struct Run<'a, P> {
     refused: u64,
 }
 
-impl<'a, P: Ordered> Run<'a, P> {
+impl<'a, P: Instrumented> Run<'a, P> {
     /// How long after the healing members that report what they miss have to meet.
     const MEETING: Duration = Duration::from_secs(5);
 

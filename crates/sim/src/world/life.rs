@@ -6,7 +6,7 @@ use std::rc::Rc;
 use groupcast_check::{Ending, Outcome, Together, Violation};
 use groupcast_core::node::{AdmissionConfig, NodeConfig, Reach};
 use groupcast_core::trace::Observation;
-use groupcast_core::{Incarnation, MemberId, MessageId, Node, NodeId, Ordered};
+use groupcast_core::{Incarnation, Instrumented, MemberId, MessageId, Node, NodeId};
 
 use super::{CHANNEL, CLUSTER_KEY, Step, World};
 use crate::adversary::{Adversary, AdversaryConfig};
@@ -16,7 +16,7 @@ use crate::record::Tap;
 use crate::seal::FakeSealer;
 use crate::trace::TraceLevel;
 
-impl<P: Ordered> World<P> {
+impl<P: Instrumented> World<P> {
     /// A new process begins on a host that has none.
     ///
     /// # Panics
@@ -99,7 +99,7 @@ impl<P: Ordered> World<P> {
             for (other, peer) in drawn.clone().take(count) {
                 node.trust(local, *peer, host::address(*other));
                 if let Some(instance) = node.instance_mut(CHANNEL) {
-                    instance.meet(local, *peer);
+                    instance.introduce(local, *peer);
                 }
             }
             for (other, _) in drawn.take(count) {

@@ -1,6 +1,6 @@
 //! What a world tells a meter of its datagrams; nothing unless somebody measures.
 
-use groupcast_core::Ordered;
+use groupcast_core::Instrumented;
 use groupcast_core::trace::Inspect;
 
 use super::World;
@@ -23,7 +23,7 @@ impl Measuring {
     }
 }
 
-impl<P: Ordered> World<P> {
+impl<P: Instrumented> World<P> {
     /// A host sends a datagram.
     pub(super) fn measure_sent(&mut self, datagram: &Datagram) {
         let now = self.agenda.now();

@@ -27,7 +27,7 @@ use groupcast_check::Contract;
 use groupcast_core::node::Channel;
 use groupcast_core::trace::Transition;
 use groupcast_core::{
-    Configuration, Delivery, MemberId, MessageId, Ordered, Rng, Time, TransmitBuf,
+    Configuration, Delivery, Instrumented, MemberId, MessageId, Rng, Time, TransmitBuf,
 };
 
 pub(crate) use self::measuring::Measuring;
@@ -169,7 +169,7 @@ pub(crate) struct World<P> {
     pub(crate) measuring: Option<Measuring>,
 }
 
-impl<P: Ordered> World<P> {
+impl<P: Instrumented> World<P> {
     pub(crate) fn new(
         hosts: usize,
         medium: Medium,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use groupcast_core::node::Route;
 use groupcast_core::trace::Transition;
-use groupcast_core::{Event, Node, Ordered, Time, TransmitBuf};
+use groupcast_core::{Event, Instrumented, Node, Time, TransmitBuf};
 
 use super::{SPINNING_MAX, Step, Told, Transited, World};
 use crate::exponential::exponential;
@@ -28,7 +28,7 @@ use crate::trace::{Trace, TraceLevel};
 /// there.
 const BACKLOG_MAX: Duration = Duration::from_millis(50);
 
-impl<P: Ordered> World<P> {
+impl<P: Instrumented> World<P> {
     /// A copy is at a host, whoever brought it.
     pub(crate) fn arrive(&mut self, index: usize, received: Received) {
         let now = self.agenda.now();

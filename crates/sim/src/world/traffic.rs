@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use groupcast_core::{Ordered, SocketClass, Time, TransmitBuf};
+use groupcast_core::{Instrumented, SocketClass, Time, TransmitBuf};
 
 use super::{Medium, Step, World};
 use crate::fabric::{Hop, Reached, Target};
@@ -11,7 +11,7 @@ use crate::host::{self, Datagram, Received};
 use crate::network::body_of;
 use crate::trace::TraceLevel;
 
-impl<P: Ordered> World<P> {
+impl<P: Instrumented> World<P> {
     /// To an address; nobody is there if it is no host's.
     pub(super) fn send_to(
         &mut self,

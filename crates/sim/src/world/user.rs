@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::trace::{Observation, digest};
-use groupcast_core::{Delivery, MessageId, Ordered, Service, SubmitError, Time};
+use groupcast_core::{Delivery, Instrumented, MessageId, Service, SubmitError, Time};
 
 use super::{CHANNEL, Offer, Step, Told, World};
 use crate::host::config::{Effect, Processors};
 use crate::host::{Offered, Status, Task};
 
-impl<P: Ordered> World<P> {
+impl<P: Instrumented> World<P> {
     /// The user of a host has a message.
     pub(crate) fn offer(&mut self, index: usize, service: Service, payload: Bytes) -> Offer {
         let now = self.agenda.now();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use groupcast_core::{MemberId, Ordered, Rng, Service, Time};
+use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 use groupcast_protocols::gossip::{Gossip, GossipConfig, Variant};
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_protocols::windowed::{Windowed, WindowedConfig};
@@ -53,7 +53,7 @@ pub(super) fn protocol(
     local: MemberId,
     rng: Rng,
     now: Time,
-) -> Result<Box<dyn Ordered>, BenchError> {
+) -> Result<Box<dyn Instrumented>, BenchError> {
     let body_max = options.size + 1_000;
     let queue_max = options.size * WAITING;
     Ok(match options.carrier {

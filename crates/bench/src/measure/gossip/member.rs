@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::node::Channel;
-use groupcast_core::{Event, Ordered, Protocol as _, Rng, SubmitError};
+use groupcast_core::{Event, Instrumented, Ordered as _, Rng, SubmitError};
 use groupcast_net::{Endpoint, EndpointConfig};
 
 use super::{Bench, Carrier, SLEEP, carrier};
@@ -34,7 +34,7 @@ pub(super) struct Counts {
 /// A member at work.
 pub(super) struct Member<'a> {
     bench: &'a Bench,
-    endpoint: Endpoint<Box<dyn Ordered>>,
+    endpoint: Endpoint<Box<dyn Instrumented>>,
     counts: Counts,
     window: Option<Window>,
     together: bool,
@@ -84,7 +84,7 @@ impl<'a> Member<'a> {
         for (peer, address) in &self.bench.roster {
             if *peer != local {
                 node.trust(now, *peer, SocketAddr::V4(*address));
-                protocol.meet(now, *peer);
+                protocol.introduce(now, *peer);
             }
         }
         node.open(CHANNEL, protocol);
@@ -178,7 +178,7 @@ impl<'a> Member<'a> {
 }
 
 impl Driver for Member<'_> {
-    type Protocol = Box<dyn Ordered>;
+    type Protocol = Box<dyn Instrumented>;
 
     fn endpoint(&mut self) -> &mut Endpoint<Self::Protocol> {
         &mut self.endpoint
@@ -205,7 +205,7 @@ impl Driver for Member<'_> {
 }
 
 /// The sockets of member `index`, without a protocol yet.
-fn open(bench: &Bench, index: usize) -> Result<Endpoint<Box<dyn Ordered>>, BenchError> {
+fn open(bench: &Bench, index: usize) -> Result<Endpoint<Box<dyn Instrumented>>, BenchError> {
     let (local, listen) = bench.roster[index];
     let config = EndpointConfig::multicast(listen, bench.group);
     let rng = Rng::new(bench.seed).fork(&format!("node {index}"));

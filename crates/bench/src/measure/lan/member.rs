@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::node::Channel;
-use groupcast_core::{
-    Event, Incarnation, MemberId, MessageId, NodeId, Ordered as _, Protocol as _, Rng, Service,
-};
+use groupcast_core::{Event, Incarnation, MemberId, MessageId, NodeId, Ordered as _, Rng, Service};
 use groupcast_net::{Endpoint, EndpointConfig};
 use groupcast_protocols::bulk::{BulkConfig, Counters, Messages, MessagesConfig, Policy, Wanted};
 use serde::{Deserialize, Serialize};
@@ -173,12 +171,7 @@ impl Actor {
         carried.repairs = now.packets_repeated - before.packets_repeated;
         carried.packets = sent - carried.repairs;
         carried.arrived = now.reports_received - before.reports_received;
-        let messages = self.messages();
-        messages.report(&mut |name, value| {
-            if name == "unacknowledged_max" {
-                carried.buffered = value;
-            }
-        });
+        carried.buffered = self.messages().bulk().status().unacknowledged_max;
         Ok(carried)
     }
 

@@ -172,7 +172,7 @@ impl<'a> Stage<'a> {
         }
         for (index, one) in members.iter_mut().enumerate() {
             for other in (0..script.members.len()).filter(|other| *other != index) {
-                one.meet(Time::ZERO, member(other));
+                one.meet(member(other));
             }
         }
         Ok(Self {

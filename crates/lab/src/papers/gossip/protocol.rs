@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use groupcast_core::trace::Inspect;
-use groupcast_core::{MemberId, Ordered, Service};
+use groupcast_core::{Instrumented, MemberId, Service};
 use groupcast_protocols::flood;
 use groupcast_protocols::gossip::{
     self, Dissemination, Gossip, GossipConfig, HashConfig, Hierarchy, Variant,
@@ -40,7 +40,7 @@ pub(super) struct Built<P> {
     pub(super) acquainted: bool,
 }
 
-impl Built<Box<dyn Ordered>> {
+impl Built<Box<dyn Instrumented>> {
     /// The processes of `setting` on `net`.
     pub(super) fn new(setting: &Setting, net: &Net) -> Result<Self, RunError> {
         match setting.scheme {
@@ -84,7 +84,7 @@ fn refused(error: impl std::fmt::Display) -> RunError {
 }
 
 /// 004 6.3: C1 = C2 = 2 and D1 = D2 = log10 G, on stars C1 = D1 = 0 and C2 = D2 = √G.
-fn srm(setting: &Setting) -> Result<Built<Box<dyn Ordered>>, RunError> {
+fn srm(setting: &Setting) -> Result<Built<Box<dyn Instrumented>>, RunError> {
     let fixed = match setting.shape {
         Shape::Star { .. } => Timing::SqrtGroup,
         _ => Timing::LogGroup,
@@ -99,7 +99,7 @@ fn srm(setting: &Setting) -> Result<Built<Box<dyn Ordered>>, RunError> {
     };
     config.validate().map_err(refused)?;
     Ok(Built {
-        factory: Arc::new(move |local, rng, now| -> Box<dyn Ordered> {
+        factory: Arc::new(move |local, rng, now| -> Box<dyn Instrumented> {
             let srm = Srm::new(config.clone(), local, rng, now);
             Box::new(srm.expect("the settings were checked"))
         }),
@@ -112,7 +112,7 @@ fn srm(setting: &Setting) -> Result<Built<Box<dyn Ordered>>, RunError> {
 
 /// 004 4.4: failure time-outs above every pause. A sleep of 100 ms follows another with probability p; one in a million
 /// lasts for 14 s at p = 0.9.
-fn ring(setting: &Setting, net: &Net) -> Result<Built<Box<dyn Ordered>>, RunError> {
+fn ring(setting: &Setting, net: &Net) -> Result<Built<Box<dyn Instrumented>>, RunError> {
     let pause = Duration::from_secs(60);
     let lan = RingConfig::lan();
     let config = RingConfig {
@@ -126,7 +126,7 @@ fn ring(setting: &Setting, net: &Net) -> Result<Built<Box<dyn Ordered>>, RunErro
     };
     config.validate().map_err(refused)?;
     Ok(Built {
-        factory: Arc::new(move |local, rng, now| -> Box<dyn Ordered> {
+        factory: Arc::new(move |local, rng, now| -> Box<dyn Instrumented> {
             let ring = Ring::new(config.clone(), local, rng, now);
             Box::new(ring.expect("the settings were checked"))
         }),
@@ -137,7 +137,7 @@ fn ring(setting: &Setting, net: &Net) -> Result<Built<Box<dyn Ordered>>, RunErro
     })
 }
 
-fn windowed(setting: &Setting) -> Result<Built<Box<dyn Ordered>>, RunError> {
+fn windowed(setting: &Setting) -> Result<Built<Box<dyn Instrumented>>, RunError> {
     let config = WindowedConfig {
         window: WINDOW,
         ack_every: WINDOW / 4,
@@ -146,7 +146,7 @@ fn windowed(setting: &Setting) -> Result<Built<Box<dyn Ordered>>, RunError> {
     };
     config.validate().map_err(refused)?;
     Ok(Built {
-        factory: Arc::new(move |local, rng, now| -> Box<dyn Ordered> {
+        factory: Arc::new(move |local, rng, now| -> Box<dyn Instrumented> {
             let windowed = Windowed::new(config.clone(), local, rng, now);
             Box::new(windowed.expect("the settings were checked"))
         }),

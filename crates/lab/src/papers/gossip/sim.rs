@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use groupcast_core::trace::Role;
-use groupcast_core::{Ordered, Time};
+use groupcast_core::{Instrumented, Time};
 use groupcast_sim::HostConfig;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
 use groupcast_sim::fabric::Multicast;
@@ -69,7 +69,7 @@ pub(super) struct Staged<P> {
     between: Option<Way>,
 }
 
-impl<P: Ordered> Staged<P> {
+impl<P: Instrumented> Staged<P> {
     /// All members run, and the sender's messages are due.
     pub(super) fn new(
         setting: &Setting,

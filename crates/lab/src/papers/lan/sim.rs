@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use groupcast_core::trace::Inspect;
-use groupcast_core::{Incarnation, MemberId, NodeId, Ordered, Rng, Service, Time};
+use groupcast_core::{Incarnation, Instrumented, MemberId, NodeId, Rng, Service, Time};
 use groupcast_protocols::bulk::{self, BulkConfig, Messages, MessagesConfig, Wanted};
 use groupcast_sim::HostConfig;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
@@ -89,7 +89,7 @@ fn measure(setting: &Setting, seed: u64) -> Result<Measured, RunError> {
     })
 }
 
-fn simulate<P: Ordered>(
+fn simulate<P: Instrumented>(
     setting: &Setting,
     seed: u64,
     inspect: Inspect,

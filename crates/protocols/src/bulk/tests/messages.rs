@@ -7,7 +7,7 @@ use std::vec;
 use std::vec::Vec;
 
 use bytes::Bytes;
-use groupcast_core::{MessageId, Protocol as _, Service};
+use groupcast_core::{MessageId, Service};
 use groupcast_sim::{Cluster, ClusterConfig};
 
 use crate::bulk::{
@@ -197,13 +197,8 @@ fn memory_of_the_sender_stays_within_two_windows_and_a_block() {
     let mut cluster = cluster(5, 7, config);
     cluster.set_loss(0.02);
     send(&mut cluster, 3_000_000, Duration::from_secs(20));
-    let mut most = 0;
     let sender = cluster.protocol(0).expect("it runs");
-    sender.report(&mut |name, value| {
-        if name == "buffered_max" {
-            most = value;
-        }
-    });
+    let most = sender.bulk().status().buffered_max;
     assert!(most > 0 && most <= (2 * 64 + 64) * 1400, "{most} bytes");
 }
 

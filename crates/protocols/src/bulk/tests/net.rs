@@ -207,7 +207,7 @@ impl Net {
     }
 
     fn take_notices(&mut self, index: usize) {
-        while let Some(notice) = self.endpoints[index].poll_notice() {
+        while let Some(notice) = self.endpoints[index].poll_event() {
             match &notice {
                 Notice::Announced { id, .. } => {
                     self.take_over(index, *id);

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use groupcast_core::{Incarnation, MemberId, MessageId, NodeId, Protocol};
+use groupcast_core::{Incarnation, Instrumented as _, MemberId, MessageId, NodeId, Protocol};
 
 use super::super::wire::{
     About, Carries, DataHeader, Gossip as Digest, Holding, Message, NO_TREE, Run,
@@ -55,12 +55,12 @@ fn data(id: MessageId, len: usize) -> Message {
 
 fn reported(script: &mut Script, name: &str) -> u64 {
     let mut found = None;
-    script.member('A').report(&mut |what, value| {
+    script.member('A').measure(&mut |what, value| {
         if what == name {
             found = Some(value);
         }
     });
-    found.expect("a name of the report")
+    found.expect("a name of the list")
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl Script {
             let mut member =
                 Gossip::new(config, id(name), rng, Time::ZERO).expect("settings of a test");
             for other in names.chars().filter(|other| *other != name) {
-                member.meet(Time::ZERO, id(other));
+                member.meet(id(other));
             }
             members.insert(name, member);
         }

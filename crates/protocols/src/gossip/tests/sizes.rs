@@ -29,7 +29,7 @@ impl Asked {
     fn new(size: u64, config: GossipConfig) -> Self {
         let now = Time::ZERO;
         let mut member = Gossip::new(config, other(0), Rng::new(1), now).unwrap();
-        (1..size).for_each(|number| member.meet(now, other(number)));
+        (1..size).for_each(|number| member.meet(other(number)));
         let id = member
             .submit(now, Service::Fifo, Bytes::from_static(b"M"))
             .unwrap();

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use groupcast_core::{
-    Destination, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
-    SubmitError, Time, Transmit, TransmitBuf,
+    Destination, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service,
+    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
 use super::{HEADER, Kind, MESSAGE_MAX, Packet, Roster, delivery};
@@ -186,6 +186,8 @@ impl Tcp {
 }
 
 impl Protocol for Tcp {
+    type Event = Event;
+
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         let Some(packet) = Packet::decode(body) else {
             return;
@@ -259,6 +261,8 @@ impl Protocol for Tcp {
         sending.chain(receiving).chain(hello).min()
     }
 }
+
+impl Instrumented for Tcp {}
 
 impl Ordered for Tcp {
     fn submit(

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use groupcast_core::{
-    Destination, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
-    SubmitError, Time, Transmit, TransmitBuf,
+    Destination, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service,
+    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
 use super::{Kind, MESSAGE_MAX, Packet, Roster, delivery};
@@ -97,6 +97,8 @@ impl Udp {
 }
 
 impl Protocol for Udp {
+    type Event = Event;
+
     fn handle_datagram(&mut self, _now: Time, from: MemberId, body: Bytes) {
         let Some(packet) = Packet::decode(body) else {
             return;
@@ -133,6 +135,8 @@ impl Protocol for Udp {
         self.roster.poll_timeout()
     }
 }
+
+impl Instrumented for Udp {}
 
 impl Ordered for Udp {
     fn submit(
