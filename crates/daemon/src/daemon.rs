@@ -7,14 +7,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::node::{AdmissionConfig, NodeConfig};
-use groupcast_core::seal::Sealer;
+use groupcast_core::node::AdmissionConfig;
 use groupcast_core::trace::{Observation, digest};
 use groupcast_core::{
-    Event, Incarnation, MemberId, MessageId, Node, NodeId, Ordered as _, Rng, Service, SubmitError,
-    Time,
+    Event, MemberId, MessageId, Node, Ordered as _, Rng, Service, SubmitError, Time,
 };
-use groupcast_net::{AesGcmSealer, Endpoint, InsecureSealer, Key, Readiness, random_u64};
+use groupcast_net::{Endpoint, Key, Readiness, Sealing, new_member, random_u64};
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_session::Engine;
@@ -72,10 +70,7 @@ enum Stage {
 impl Daemon {
     /// Opens everything that `config` names: network, sockets, history. Nothing is sent before [`run`](Self::run).
     pub fn start(config: Config) -> Result<Self, DaemonError> {
-        let local = MemberId {
-            node: NodeId::from_name(&config.name),
-            incarnation: Incarnation(random_u64()?),
-        };
+        let local = new_member(&config.name)?;
         let rng = Rng::new(random_u64()?);
         let mut endpoint = open_network(&config, local, &rng)?;
         let history = match &config.history {
@@ -449,9 +444,9 @@ fn open_network(
     local: MemberId,
     rng: &Rng,
 ) -> Result<Endpoint<Instance>, DaemonError> {
-    let sealer: Box<dyn Sealer> = match &config.security {
-        Security::Key(path) => Box::new(AesGcmSealer::new(&Key::load(path)?, local.incarnation)),
-        Security::Insecure => Box::new(InsecureSealer),
+    let sealing = match &config.security {
+        Security::Key(path) => Sealing::Key(Key::load(path)?),
+        Security::Insecure => Sealing::Insecure,
     };
     let defaults = AdmissionConfig::default();
     let admission = AdmissionConfig {
@@ -462,16 +457,11 @@ fn open_network(
             .max(bimodal_peers(config)),
         ..defaults
     };
-    let node = Node::new(
-        NodeConfig {
-            local,
-            reach: config.endpoint.reach(),
-            admission,
-        },
-        sealer,
-        rng,
-    );
-    Ok(Endpoint::open(config.endpoint.clone(), node)?)
+    let endpoint = Endpoint::builder(config.endpoint.clone(), local, sealing)
+        .admission(admission)
+        .rng(rng.clone())
+        .open()?;
+    Ok(endpoint)
 }
 
 /// How many daemons gossip may know of; none without bimodal groups.
@@ -485,14 +475,7 @@ fn bimodal_peers(config: &Config) -> usize {
 /// The ring's settings with a datagram that the interface takes in one piece.
 fn fitted(config: &Config, endpoint: &Endpoint<Instance>) -> RingConfig {
     let mut ring = config.ring.clone();
-    let framing = {
-        let buf = endpoint.node().transmit_buf(1);
-        buf.headroom() + buf.tailroom()
-    };
-    let Some(fitting) = endpoint
-        .datagram_max()
-        .map(|max| max.saturating_sub(framing))
-    else {
+    let Some(fitting) = endpoint.body_max() else {
         return ring;
     };
     if ring.body_max > fitting {

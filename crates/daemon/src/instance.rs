@@ -3,17 +3,12 @@
 //! A node is made for one type of protocol; this one is either. Calls are passed on and nothing is added.
 
 use bytes::Bytes;
-use groupcast_core::node::Channel;
 use groupcast_core::trace::Transition;
 use groupcast_core::{Event, MemberId, Node, Protocol, SocketClass, Time, Transmit, TransmitBuf};
+pub(crate) use groupcast_protocols::channel::{BIMODAL, RING};
 use groupcast_protocols::ring::Ring;
 
 use crate::bimodal::Bimodal;
-
-/// The ring's channel in every datagram.
-pub(crate) const RING: Channel = Channel(1);
-/// The bimodal groups' channel.
-pub(crate) const BIMODAL: Channel = Channel(2);
 
 /// An instance of the daemon's node.
 pub(crate) enum Instance {

@@ -10,19 +10,15 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
-use groupcast_core::seal::Sealer;
+use groupcast_core::node::Channel;
 use groupcast_core::{
-    Destination, Event, Incarnation, MemberId, Node, NodeId, Protocol, Rng, SocketClass, Time,
-    Transmit, TransmitBuf,
+    Destination, Event, MemberId, Protocol, SocketClass, Time, Transmit, TransmitBuf,
 };
-use groupcast_net::{
-    AesGcmSealer, Endpoint, EndpointConfig, InsecureSealer, Key, Spin, random_u64,
-};
+use groupcast_net::{Endpoint, EndpointConfig, Key, Sealing, Spin, new_member, random_u64};
 
 const LEN: usize = 1350;
 const BATCH: usize = 48;
-const CHANNEL: Channel = Channel(1);
+const CHANNEL: Channel = Channel::SOLE;
 
 /// Sends batches when told to, counts what arrives.
 #[derive(Default)]
@@ -76,23 +72,11 @@ impl Pair {
             let mut config = EndpointConfig::multicast(listen, group);
             config.offload = offload;
             config.spin = Spin::Off;
-            let incarnation = Incarnation(random_u64()?);
-            let local = MemberId {
-                node: NodeId(port.into()),
-                incarnation,
-            };
-            let sealer: Box<dyn Sealer> = match key {
-                Some(key) => Box::new(AesGcmSealer::new(key, incarnation)),
-                None => Box::new(InsecureSealer),
-            };
-            let node_config = NodeConfig {
-                local,
-                reach: config.reach(),
-                admission: AdmissionConfig::default(),
-            };
-            let mut node = Node::new(node_config, sealer, &Rng::new(random_u64()?));
-            node.open(CHANNEL, Blaster::default());
-            Ok(Endpoint::open(config, node)?)
+            let local = new_member(&format!("blaster {port}"))?;
+            let sealing = key.map_or(Sealing::Insecure, |key| Sealing::Key(key.clone()));
+            let mut endpoint = Endpoint::builder(config, local, sealing).open()?;
+            endpoint.node_mut().open(CHANNEL, Blaster::default());
+            Ok(endpoint)
         };
         Ok(Self {
             endpoints: [open(port)?, open(port + 1)?],

@@ -10,13 +10,14 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use groupcast_core::node::{Outgoing, Rejected, Route};
-use groupcast_core::{Node, Protocol, SocketClass, Time};
+use groupcast_core::{MemberId, Node, Protocol, SocketClass, Time};
 use mio::Token;
 
 use crate::clock::Clock;
 use crate::config::{EndpointConfig, Group};
 use crate::counters::Counters;
 use crate::error::NetError;
+use crate::open::{EndpointBuilder, Sealing};
 use crate::receive::{Receiver, Slabs};
 use crate::report::RejectionLog;
 use crate::send::Sender;
@@ -72,11 +73,17 @@ impl<P: Protocol> Endpoint<P> {
     /// After so many receives of nothing but junk, the other socket has its turn: a flood must not starve it.
     const JUNK_MAX: usize = 8;
 
+    /// Opens the endpoint of the member `local`, whose datagrams are sealed as `sealing` says.
+    pub fn builder(
+        config: EndpointConfig,
+        local: MemberId,
+        sealing: Sealing,
+    ) -> EndpointBuilder<P> {
+        EndpointBuilder::new(config, local, sealing)
+    }
+
     /// Opens the sockets of `config` for `node`, whose own configuration says [`EndpointConfig::reach`].
-    ///
-    /// # Errors
-    /// With what was wrong and what to do; nothing is left open then.
-    pub fn open(config: EndpointConfig, node: Node<P>) -> Result<Self, NetError> {
+    pub(crate) fn open(config: EndpointConfig, node: Node<P>) -> Result<Self, NetError> {
         config.check()?;
         let sockets = Sockets::open(&config)?;
         let waiter = Waiter::new(config.spin).map_err(NetError::system("create an epoll"))?;
@@ -201,7 +208,8 @@ impl<P: Protocol> Endpoint<P> {
     }
 
     /// The largest datagram that reaches the group (in a mesh, the first peer) unfragmented: its UDP payload in bytes,
-    /// seal and prefix included, by the interface's MTU of now; `None` if the system cannot tell. On loopback 65,507, the most that UDP carries.
+    /// seal and prefix included, by the interface's MTU of now; `None` if the system cannot tell. On loopback 65,507,
+    /// the most that UDP carries.
     pub fn datagram_max(&self) -> Option<usize> {
         let to = match &self.config.group {
             Group::Multicast(group) => Some(*group),
@@ -211,6 +219,14 @@ impl<P: Protocol> Endpoint<P> {
                 .copied(),
         }?;
         datagram_max(*self.config.listen.ip(), to)
+    }
+
+    /// The largest body of a protocol that reaches the group unfragmented: [`datagram_max`](Self::datagram_max) less
+    /// the prefix, the channel and the seal.
+    pub fn body_max(&self) -> Option<usize> {
+        let buf = self.node.transmit_buf(1);
+        let framing = buf.headroom() + buf.tailroom();
+        self.datagram_max().map(|max| max.saturating_sub(framing))
     }
 
     /// What was counted since the start; asks the kernel for its drops (two system calls).

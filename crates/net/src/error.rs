@@ -3,6 +3,8 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use crate::key::KeyError;
+
 /// Why an endpoint cannot be opened. Nothing is left open.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -50,6 +52,9 @@ pub enum NetError {
         /// The address.
         address: SocketAddrV4,
     },
+    /// The operating system has no randomness to give.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// Anything else.
     #[error("cannot {what}: {source}")]
     System {

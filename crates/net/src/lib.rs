@@ -6,7 +6,10 @@
 //! protocol decides. `docs/network.md` describes ports, buffers, offload and keys for operators.
 //!
 //! - [`endpoint`]: the loop: wait, read by priority, timers, send.
-//! - [`config`], [`counters`], [`error`], [`key`], [`seal`], [`clock`]: what their names say.
+//! - [`Endpoint::builder`]: the one way to open an endpoint, with its sockets, seal and node.
+//! - [`config`]: how the group is reached, buffers, offload; [`default_interface`]: where multicasts leave the host.
+//! - [`key`] and [`seal`]: the cluster's key, and AES-GCM with what is derived from it.
+//! - [`clock`], [`counters`], [`error`]: the time of the protocols, what is counted, why opening fails.
 //! - [`raw`]: the bare multicast path, for measurements.
 //!
 //! ```no_run
@@ -14,31 +17,22 @@
 //! use std::path::Path;
 //! use std::time::Duration;
 //!
-//! use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
-//! use groupcast_core::{Incarnation, MemberId, Node, NodeId, Protocol, Rng};
-//! use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, Key, random_u64};
+//! use groupcast_core::node::Channel;
+//! use groupcast_core::{MemberId, Protocol};
+//! use groupcast_net::{Endpoint, EndpointConfig, Key, Sealing, new_member};
 //! use mio::{Interest, Token};
 //!
 //! /// The loop of a daemon with one listener for clients.
 //! fn serve<P: Protocol>(
 //!     listen: SocketAddrV4,
 //!     group: SocketAddrV4,
-//!     new_protocol: impl FnOnce(MemberId, &Rng) -> P,
+//!     new_protocol: impl FnOnce(MemberId) -> P,
 //! ) -> Result<(), Box<dyn std::error::Error>> {
 //!     let config = EndpointConfig::multicast(listen, group);
-//!     let local = MemberId {
-//!         node: NodeId::from_name("host-1"),
-//!         incarnation: Incarnation(random_u64()?),
-//!     };
-//!     let rng = Rng::new(random_u64()?);
 //!     let key = Key::load(Path::new("/etc/groupcast/cluster.key"))?;
-//!     let sealer = Box::new(AesGcmSealer::new(&key, local.incarnation));
-//!     let admission = AdmissionConfig::default();
-//!     let reach = config.reach();
-//!     let mut node = Node::new(NodeConfig { local, reach, admission }, sealer, &rng);
-//!     node.open(Channel(1), new_protocol(local, &rng));
-//!
-//!     let mut endpoint = Endpoint::open(config, node)?;
+//!     let local = new_member("host-1")?;
+//!     let mut endpoint = Endpoint::builder(config, local, Sealing::Key(key)).open()?;
+//!     endpoint.node_mut().open(Channel::SOLE, new_protocol(local));
 //!     if let Some(warning) = endpoint.receive_buffer().warning() {
 //!         tracing::warn!("{warning}");
 //!     }
@@ -50,7 +44,7 @@
 //!         // Some(Duration::ZERO) instead, while the clients' side has work left.
 //!         endpoint.turn(Some(Duration::from_secs(1)), &mut ready)?;
 //!         for (token, readiness) in ready.drain(..) {
-//!             // Serve the client: accept, read, `endpoint.node_mut().instance_mut(Channel(1))` and submit.
+//!             // Serve the client: accept, read, `endpoint.node_mut().instance_mut(Channel::SOLE)` and submit.
 //!             println!("{token:?} is {readiness:?}");
 //!         }
 //!         while let Some((channel, event)) = endpoint.node_mut().poll_event() {
@@ -69,7 +63,9 @@ pub mod config;
 pub mod counters;
 pub mod endpoint;
 pub mod error;
+mod interface;
 pub mod key;
+mod open;
 #[allow(unsafe_code)]
 pub mod raw;
 mod receive;
@@ -86,7 +82,9 @@ pub use config::{EndpointConfig, Group, Spin};
 pub use counters::{Counters, ReceiveCounters, SendCounters};
 pub use endpoint::{Endpoint, Filter};
 pub use error::NetError;
+pub use interface::default_interface;
 pub use key::{Key, KeyError, random_u64};
+pub use open::{EndpointBuilder, Sealing, new_member};
 pub use seal::{AesGcmSealer, InsecureSealer};
 pub use socket::{BufferReport, probe_multicast};
 pub use wait::Readiness;

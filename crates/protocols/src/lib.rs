@@ -18,6 +18,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod bulk;
+pub mod channel;
 pub mod flood;
 pub mod gossip;
 pub mod registry;

@@ -1,25 +1,22 @@
 //! A bulk endpoint on real sockets: what sender and receiver share.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
-use groupcast_core::seal::Sealer;
-use groupcast_core::{Incarnation, MemberId, Node, NodeId, Rng, Time};
+use groupcast_core::node::AdmissionConfig;
+use groupcast_core::{MemberId, Rng, Time};
 use groupcast_net::{
-    AesGcmSealer, Endpoint, EndpointConfig, InsecureSealer, Key, KeyError, NetError, Readiness,
-    random_u64,
+    Endpoint, EndpointConfig, Key, KeyError, NetError, Readiness, Sealing, new_member, random_u64,
 };
 use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice};
+use groupcast_protocols::channel::BULK;
 use mio::{Token, Waker};
 
 use crate::content::ReadError;
 use crate::spool::SpoolError;
 
-/// The bulk protocols' channel in every datagram; the ring has another.
-const BULK: Channel = Channel(2);
 /// A thread that reads or writes has something.
 const WAKE: Token = Token(0);
 
@@ -86,14 +83,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Ports that are tried: another process may take one just before.
-    const ATTEMPTS: usize = 8;
-
     pub(crate) fn open(link: &Link) -> Result<Self, TransferError> {
-        let local = MemberId {
-            node: NodeId::from_name(&link.name),
-            incarnation: Incarnation(random_u64()?),
-        };
+        let local = new_member(&link.name)?;
         let rng = Rng::new(random_u64()?);
         let mut endpoint = open_endpoint(link, local, &rng)?;
         let mut bulk = link.bulk.clone();
@@ -151,45 +142,30 @@ impl Host {
 }
 
 fn open_endpoint(link: &Link, local: MemberId, rng: &Rng) -> Result<Endpoint<Bulk>, TransferError> {
-    let mut attempt = 1;
-    loop {
-        let probe = UdpSocket::bind((link.interface, 0)).and_then(|probe| probe.local_addr());
-        // An address that cannot be bound is explained by the endpoint.
-        let port = probe.map_or(u16::MAX, |address| address.port());
-        let listen = SocketAddrV4::new(link.interface, port);
-        let config = EndpointConfig::multicast(listen, link.group);
-        let sealer: Box<dyn Sealer> = match &link.key {
-            Some(key) => Box::new(AesGcmSealer::new(key, local.incarnation)),
-            None => Box::new(InsecureSealer),
-        };
-        let admission = AdmissionConfig {
-            // Who has restarted is a new peer.
-            peers_max: link.bulk.receivers_max * 2,
-            ..AdmissionConfig::default()
-        };
-        let node = Node::new(
-            NodeConfig {
-                local,
-                reach: config.reach(),
-                admission,
-            },
-            sealer,
-            rng,
-        );
-        match Endpoint::open(config, node) {
-            Err(NetError::InUse { .. }) if attempt < Host::ATTEMPTS => attempt += 1,
-            other => return Ok(other?),
-        }
-    }
+    let any_port = SocketAddrV4::new(link.interface, 0);
+    let config = EndpointConfig::multicast(any_port, link.group);
+    let sealing = match &link.key {
+        Some(key) => Sealing::Key(key.clone()),
+        None => Sealing::Insecure,
+    };
+    let admission = AdmissionConfig {
+        // Who has restarted is a new peer.
+        peers_max: link.bulk.receivers_max * 2,
+        ..AdmissionConfig::default()
+    };
+    let endpoint = Endpoint::builder(config, local, sealing)
+        .admission(admission)
+        .rng(rng.clone())
+        .free_port()
+        .open()?;
+    Ok(endpoint)
 }
 
 /// Cuts packets so that a datagram fits the interface's frames, if they are smaller than the settings assume.
 fn fit(bulk: &mut BulkConfig, endpoint: &Endpoint<Bulk>) {
-    let buf = endpoint.node().transmit_buf(1);
-    let framing = buf.headroom() + buf.tailroom();
     let header = bulk.body_max().saturating_sub(bulk.packet);
-    if let Some(max) = endpoint.datagram_max() {
-        let fitting = max.saturating_sub(framing + header);
+    if let Some(max) = endpoint.body_max() {
+        let fitting = max.saturating_sub(header);
         bulk.packet = bulk.packet.min(fitting).max(1);
     }
 }

@@ -8,17 +8,17 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig, Reach, Route};
+use groupcast_core::node::{AdmissionConfig, NodeConfig, Reach, Route};
 use groupcast_core::seal::Sealer;
 use groupcast_core::{
     ConfigurationKind, Event, Incarnation, MemberId, Node, NodeId, Ordered as _, Rng, Service,
     SocketClass, SubmitError, Time, TransmitBuf,
 };
 use groupcast_net::{AesGcmSealer, InsecureSealer, Key};
+use groupcast_protocols::channel::RING;
 use groupcast_protocols::ring::{Ring, RingConfig};
 
 const HOSTS: usize = 3;
-const RING: Channel = Channel(1);
 /// What one send holds at most, as the driver's.
 const SEGMENTS: usize = 48;
 /// Between two datagrams.

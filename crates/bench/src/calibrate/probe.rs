@@ -5,9 +5,9 @@ use std::net::SocketAddrV4;
 use std::path::Path;
 use std::time::Duration;
 
-use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
+use groupcast_core::node::Channel;
 use groupcast_core::{Destination, Incarnation, MemberId, Node, NodeId, Rng, SocketClass};
-use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, Key, random_u64};
+use groupcast_net::{Endpoint, EndpointConfig, Key, Sealing, random_u64};
 use serde::{Deserialize, Serialize};
 
 use super::drum::{BEAT, Drum, Heard, Roll};
@@ -15,7 +15,7 @@ use super::fit::deciles;
 use crate::measure::clock::{self, Window};
 use crate::measure::{BenchError, Said, await_window, say};
 
-const DRUM: Channel = Channel(1);
+const DRUM: Channel = Channel::SOLE;
 /// How long everybody may take to hear everybody.
 const JOINING: Duration = Duration::from_secs(10);
 /// How often they say that they are there.
@@ -115,16 +115,13 @@ impl Probe {
             incarnation: Incarnation(rng.fork("incarnation").next_u64()),
         };
         let key = Key::load(Path::new(&self.key)).map_err(|error| failed(&error))?;
-        let sealer = Box::new(AesGcmSealer::new(&key, local.incarnation));
         let config = EndpointConfig::multicast(self.listen, self.multicast);
-        let node = NodeConfig {
-            local,
-            reach: config.reach(),
-            admission: AdmissionConfig::default(),
-        };
-        let mut node = Node::new(node, sealer, &rng.fork("node"));
-        node.open(DRUM, Drum::new(local));
-        Endpoint::open(config, node).map_err(|error| failed(&error))
+        let mut endpoint = Endpoint::builder(config, local, Sealing::Key(key))
+            .rng(rng.fork("node"))
+            .open()
+            .map_err(|error| failed(&error))?;
+        endpoint.node_mut().open(DRUM, Drum::new(local));
+        Ok(endpoint)
     }
 
     /// Says hello until everybody is heard, and for a while longer, so that everybody else hears this one.

@@ -7,10 +7,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use groupcast_core::node::{AdmissionConfig, NodeConfig};
-use groupcast_core::seal::Sealer;
-use groupcast_core::{Event, MemberId, Node, Protocol, Rng};
-use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, InsecureSealer, Key};
+use groupcast_core::{Event, MemberId, Protocol, Rng};
+use groupcast_net::{Endpoint, EndpointConfig, Key, Sealing};
 
 use super::clock::{self, Instant, Window};
 use super::{BenchError, await_window};
@@ -25,17 +23,11 @@ pub(super) fn open<P: Protocol>(
     key: Option<&Key>,
     rng: &Rng,
 ) -> Result<Endpoint<P>, BenchError> {
-    let sealer: Box<dyn Sealer> = match key {
-        Some(key) => Box::new(AesGcmSealer::new(key, local.incarnation)),
-        None => Box::new(InsecureSealer),
-    };
-    let node = NodeConfig {
-        local,
-        reach: config.reach(),
-        admission: AdmissionConfig::default(),
-    };
-    let node = Node::new(node, sealer, rng);
-    Endpoint::open(config, node).map_err(failed)
+    let sealing = key.map_or(Sealing::Insecure, |key| Sealing::Key(key.clone()));
+    Endpoint::builder(config, local, sealing)
+        .rng(rng.clone())
+        .open()
+        .map_err(failed)
 }
 
 /// For `map_err`: a member could not be set up.

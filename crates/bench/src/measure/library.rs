@@ -10,12 +10,12 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::node::Channel;
 use groupcast_core::{
     Configuration, ConfigurationKind, Event, Incarnation, MemberId, NodeId, Ordered as _, Rng,
     Service, SubmitError,
 };
 use groupcast_net::{Endpoint, EndpointConfig, Key, random_u64};
+use groupcast_protocols::channel::RING;
 use groupcast_protocols::ring::{Ring, RingConfig, TokenPriority};
 use rustix::thread::set_current_timer_slack;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,6 @@ use super::stamp::Stamp;
 use super::tally::Tally;
 use super::{BenchError, Said, say};
 
-const RING: Channel = Channel(1);
 /// Payload bytes that wait for the token when the ring sets the pace: the two largest visits.
 pub(crate) const QUEUE_MAX: usize = 1 << 20;
 /// Without anything to do, it looks this often for its window.
@@ -120,10 +119,7 @@ impl Member {
     /// The ring's settings; a datagram is what the interface takes in one piece, as in a daemon.
     fn settings(&self, endpoint: &Endpoint<Ring>) -> RingConfig {
         let lan = RingConfig::lan();
-        let buf = endpoint.node().transmit_buf(1);
-        let fitting = endpoint.datagram_max().map_or(lan.body_max, |max| {
-            max.saturating_sub(buf.headroom() + buf.tailroom())
-        });
+        let fitting = endpoint.body_max().unwrap_or(lan.body_max);
         RingConfig {
             body_max: lan.body_max.min(fitting),
             queue_max: self.queue_max(),

@@ -14,10 +14,10 @@ use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
 use groupcast_core::trace::{Observation, Observer, digest};
-use groupcast_core::{Event, MemberId, Node, Ordered as _, Rng, SubmitError, Time};
-use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, Key};
+use groupcast_core::{Event, MemberId, Ordered as _, Rng, SubmitError, Time};
+use groupcast_net::{Endpoint, EndpointConfig, Key, Sealing};
+use groupcast_protocols::channel;
 use groupcast_protocols::ring::{Ring, RingConfig};
 use mio::{Token, Waker};
 
@@ -177,7 +177,6 @@ struct Actor {
 }
 
 impl Actor {
-    const RING: Channel = Channel(1);
     const ORDERS: Token = Token(0);
     /// Enough to keep a rotation of the token busy.
     const BURST_OUTSTANDING_MAX: u64 = 256;
@@ -192,17 +191,13 @@ impl Actor {
         let local = birth.id;
         let ring = Ring::new(RingConfig::lan(), local, birth.rng.fork("ring"), Time::ZERO)
             .map_err(|error| error.to_string())?;
-        let config = NodeConfig {
-            local,
-            reach: birth.endpoint.reach(),
-            admission: AdmissionConfig::default(),
-        };
-        let sealer = Box::new(AesGcmSealer::new(&birth.key, local.incarnation));
-        let mut node = Node::new(config, sealer, &birth.rng.fork("node"));
         let seen = Recorder::default();
-        node.observe_with(Box::new(seen.clone()));
-        node.open(Self::RING, ring);
-        let endpoint = Endpoint::open(birth.endpoint, node).map_err(|error| error.to_string())?;
+        let mut endpoint = Endpoint::builder(birth.endpoint, local, Sealing::Key(birth.key))
+            .rng(birth.rng.fork("node"))
+            .observer(Box::new(seen.clone()))
+            .open()
+            .map_err(|error| error.to_string())?;
+        endpoint.node_mut().open(channel::RING, ring);
         let waker = Waker::new(endpoint.registry(), Self::ORDERS)
             .map_err(|error| format!("cannot make a waker: {error}"))?;
         let actor = Self {
@@ -238,7 +233,7 @@ impl Actor {
     fn ring(&mut self) -> &mut Ring {
         self.endpoint
             .node_mut()
-            .instance_mut(Self::RING)
+            .instance_mut(channel::RING)
             .expect("opened with the endpoint")
     }
 

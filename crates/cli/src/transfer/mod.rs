@@ -10,8 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use groupcast_daemon::config::default_interface;
-use groupcast_net::Key;
+use groupcast_net::{Key, default_interface};
 use groupcast_protocols::bulk::BulkConfig;
 use groupcast_transfer::{Link, TransferError};
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -36,6 +36,8 @@ pub struct Channel(pub u8);
 impl Channel {
     /// The node's own.
     pub const NODE: Self = Self(0);
+    /// That of the only protocol on a node, for hosts that run one of any kind: the simulator, tests, measurements.
+    pub const SOLE: Self = Self(1);
 }
 
 /// Where the driver sends a datagram.

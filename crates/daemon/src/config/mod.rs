@@ -13,11 +13,11 @@ mod options;
 pub mod reference;
 mod ring;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use groupcast_net::EndpointConfig;
+use groupcast_net::{EndpointConfig, default_interface};
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::RingConfig;
 use groupcast_session::EngineConfig;
@@ -372,19 +372,6 @@ impl Check<'_> {
                 format!("use {low} to {high}"),
             )),
         }
-    }
-}
-
-/// The address from which multicasts would leave this host; 127.0.0.1 if it has no way out.
-pub fn default_interface() -> Ipv4Addr {
-    // Connecting a UDP socket sends nothing; it only asks the routing table.
-    let routed = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
-        socket.connect(MULTICAST)?;
-        socket.local_addr()
-    });
-    match routed.map(|address| address.ip()) {
-        Ok(IpAddr::V4(ip)) if !ip.is_unspecified() => ip,
-        _ => Ipv4Addr::LOCALHOST,
     }
 }
 

@@ -5,15 +5,14 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use groupcast_core::node::{AdmissionConfig, Channel, NodeConfig};
-use groupcast_core::seal::Sealer;
+use groupcast_core::node::Channel;
 use groupcast_core::{
-    Destination, Event, Incarnation, MemberId, Node, NodeId, Protocol, Rng, SocketClass, Time,
-    Transmit, TransmitBuf,
+    Destination, Event, Incarnation, MemberId, NodeId, Protocol, Rng, SocketClass, Time, Transmit,
+    TransmitBuf,
 };
-use groupcast_net::{AesGcmSealer, Endpoint, EndpointConfig, Group, Key, NetError, random_u64};
+use groupcast_net::{Endpoint, EndpointConfig, Group, Key, NetError, Sealing, random_u64};
 
-pub(crate) const CHANNEL: Channel = Channel(1);
+pub(crate) const CHANNEL: Channel = Channel::SOLE;
 
 /// Everything ends within this time, or the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -131,23 +130,19 @@ pub(crate) fn random_listen() -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::new(127, 79, a, b.clamp(1, 254)), random_port())
 }
 
-pub(crate) fn sealer(key: &Key, member: MemberId) -> Box<dyn Sealer> {
-    Box::new(AesGcmSealer::new(key, member.incarnation))
+/// With the key that all members have unless a test says otherwise.
+pub(crate) fn sealing() -> Sealing {
+    Sealing::Key(key())
 }
 
 pub(crate) fn open(
     config: EndpointConfig,
     member: MemberId,
-    sealer: Box<dyn Sealer>,
+    sealing: Sealing,
 ) -> Result<Endpoint<Courier>, NetError> {
-    let node_config = NodeConfig {
-        local: member,
-        reach: config.reach(),
-        admission: AdmissionConfig::default(),
-    };
-    let mut node = Node::new(node_config, sealer, &Rng::new(random_u64().unwrap()));
-    node.open(CHANNEL, Courier::new());
-    Endpoint::open(config, node)
+    let mut endpoint = Endpoint::builder(config, member, sealing).open()?;
+    endpoint.node_mut().open(CHANNEL, Courier::new());
+    Ok(endpoint)
 }
 
 impl Bed {
@@ -175,7 +170,7 @@ impl Bed {
             .enumerate()
             .map(|(index, (mut config, member))| {
                 tweak(index, &mut config);
-                open(config, *member, sealer(&key(), *member)).unwrap()
+                open(config, *member, sealing()).unwrap()
             })
             .collect();
         Self { endpoints, members }

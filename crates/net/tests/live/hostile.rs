@@ -6,10 +6,10 @@ use std::time::Duration;
 use groupcast_core::node::Route;
 use groupcast_core::wire::PREFIX_LEN;
 use groupcast_core::{Destination, Rng, SocketClass};
-use groupcast_net::{EndpointConfig, InsecureSealer, Key};
+use groupcast_net::{EndpointConfig, Key, Sealing};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::bed::{Bed, batch, key, open, random_group, random_listen, random_member, sealer};
+use crate::bed::{Bed, batch, open, random_group, random_listen, random_member, sealing};
 
 /// Hears everything that is sent to the group.
 struct Tap(Socket);
@@ -92,7 +92,7 @@ fn a_replay_to_a_restarted_member_is_refused() {
     // A new life at a new address, and everything that was ever said before is said to it again.
     let config = EndpointConfig::multicast(random_listen(), bed.group());
     let member = random_member();
-    bed.endpoints[1] = open(config, member, sealer(&key(), member)).unwrap();
+    bed.endpoints[1] = open(config, member, sealing()).unwrap();
     bed.members[1] = member;
     let (stranger, group) = (stranger(), bed.group());
     bed.endpoints.remove(0);
@@ -182,13 +182,13 @@ fn another_cluster_on_the_same_address_is_counted_as_such() {
     let other_key = Key::from_bytes([3; 32]);
     for index in 0..3 {
         let member = random_member();
-        let sealer = match index {
-            0 => sealer(&key(), member),
-            1 => sealer(&other_key, member),
-            _ => Box::new(InsecureSealer),
+        let sealing = match index {
+            0 => sealing(),
+            1 => Sealing::Key(other_key.clone()),
+            _ => Sealing::Insecure,
         };
         let config = EndpointConfig::multicast(random_listen(), group);
-        bed.endpoints.push(open(config, member, sealer).unwrap());
+        bed.endpoints.push(open(config, member, sealing).unwrap());
         bed.members.push(member);
     }
     for index in 0..3 {
@@ -212,7 +212,7 @@ fn members_without_a_key_understand_each_other() {
     for _ in 0..2 {
         let member = random_member();
         let config = EndpointConfig::multicast(random_listen(), group);
-        let endpoint = open(config, member, Box::new(InsecureSealer)).unwrap();
+        let endpoint = open(config, member, Sealing::Insecure).unwrap();
         bed.endpoints.push(endpoint);
         bed.members.push(member);
     }

@@ -4,13 +4,11 @@ use std::net::Ipv4Addr;
 
 use groupcast_net::{EndpointConfig, NetError, probe_multicast};
 
-use crate::bed::{
-    Bed, Courier, batch, key, open, random_group, random_listen, random_member, sealer,
-};
+use crate::bed::{Bed, Courier, batch, open, random_group, random_listen, random_member, sealing};
 
 fn refusal(config: EndpointConfig) -> NetError {
     let member = random_member();
-    match open(config, member, sealer(&key(), member)) {
+    match open(config, member, sealing()) {
         Ok(_) => panic!("it opened"),
         Err(error) => error,
     }
@@ -43,7 +41,7 @@ fn several_members_of_one_host_share_the_group_address() {
         .map(|_| {
             let member = random_member();
             let config = EndpointConfig::multicast(random_listen(), group);
-            open(config, member, sealer(&key(), member)).unwrap()
+            open(config, member, sealing()).unwrap()
         })
         .collect();
 }

@@ -14,7 +14,7 @@ use groupcast_core::{Destination, SocketClass};
 use groupcast_net::{EndpointConfig, random_u64};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::bed::{Bed, batch, key, open, random_group, random_member, sealer};
+use crate::bed::{Bed, batch, open, random_group, random_member, sealing};
 
 /// Two namespaces; hosts 1 and 2 have the addresses 10.79.N.1 and 10.79.N.2.
 struct Wire {
@@ -96,9 +96,8 @@ impl Wire {
             tweak(&mut config);
             let member = random_member();
             let name = self.names[*host].clone();
-            bed.endpoints.push(within(&name, || {
-                open(config, member, sealer(&key(), member)).unwrap()
-            }));
+            bed.endpoints
+                .push(within(&name, || open(config, member, sealing()).unwrap()));
             bed.members.push(member);
         }
         bed

@@ -44,7 +44,7 @@ use crate::trace::Trace;
 pub type Factory<P> = Arc<dyn Fn(MemberId, Rng, Time) -> P + Send + Sync>;
 
 /// The channel of the one protocol instance of each node.
-pub(crate) const CHANNEL: Channel = Channel(1);
+pub(crate) const CHANNEL: Channel = Channel::SOLE;
 
 /// The key of the only cluster there is.
 const CLUSTER_KEY: u64 = 0x6772_6f75_7063_6173;

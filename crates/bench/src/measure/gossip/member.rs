@@ -17,7 +17,7 @@ use crate::measure::endpoint::{self, Driver};
 use crate::measure::stamp::Stamp;
 use crate::measure::tally::Latencies;
 
-const CHANNEL: Channel = Channel(1);
+const CHANNEL: Channel = Channel::SOLE;
 /// A member that waits for the others looks around this often.
 pub(super) const LOOK_UP: Duration = Duration::from_millis(50);
 

@@ -19,7 +19,7 @@ use crate::measure::clock::{self, Instant};
 use crate::measure::endpoint::{self, Driver, failed, window_in_time};
 use crate::measure::{BenchError, Said, say};
 
-const CHANNEL: Channel = Channel(1);
+const CHANNEL: Channel = Channel::SOLE;
 const PORT: u16 = 7940;
 const GROUP: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 79, 0, 2), 7941);
 /// A receiver looks this often whether all is over.

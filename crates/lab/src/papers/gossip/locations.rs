@@ -34,7 +34,7 @@ const LINKS: f64 = 3.4;
 /// by a repair have it no longer in their short-term buffer, which is three rounds.
 const LOOK: Duration = Duration::from_millis(950);
 /// The program's one protocol on every host.
-const CHANNEL: Channel = Channel(1);
+const CHANNEL: Channel = Channel::SOLE;
 
 const BUFFERED: &str = "locations";
 const GROUPS: &str = "groups";
