@@ -69,6 +69,11 @@ const RULES: &[Rule] = &[
             "groupcast-session",
         ],
     ),
+    // A crate of its own, so that a program can have a member and leave daemon, clients and groups out.
+    rule(
+        "groupcast-member",
+        &["groupcast-core", "groupcast-net", "groupcast-protocols"],
+    ),
     rule(
         "groupcast-transfer",
         &["groupcast-core", "groupcast-net", "groupcast-protocols"],

@@ -1,0 +1,107 @@
+//! What a member is opened with.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use groupcast_core::Rng;
+use groupcast_core::trace::Observer;
+use groupcast_net::{
+    Endpoint, EndpointConfig, KeyError, NetError, Sealing, default_interface, new_member,
+    random_u64,
+};
+use groupcast_protocols::channel;
+use groupcast_protocols::ring::{ConfigError, Ring, RingConfig};
+
+use crate::member::Member;
+
+/// Why a member cannot join. Nothing is left open.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The sockets cannot be opened.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// The operating system has no randomness to give.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The ring's settings contradict each other.
+    #[error("the setting {}: {}", .0.field, .0.problem)]
+    Ring(#[from] ConfigError),
+}
+
+/// Opens a [`Member`]; made by [`Member::builder`].
+#[must_use = "nothing is open before `join`"]
+pub struct MemberBuilder {
+    name: String,
+    network: EndpointConfig,
+    free_port: bool,
+    sealing: Sealing,
+    ring: RingConfig,
+    observer: Option<Box<dyn Observer>>,
+}
+
+impl MemberBuilder {
+    pub(crate) fn new(name: &str, group: SocketAddrV4, sealing: Sealing) -> Self {
+        let listen = SocketAddrV4::new(default_interface(), 0);
+        Self {
+            name: name.into(),
+            network: EndpointConfig::multicast(listen, group),
+            free_port: true,
+            sealing,
+            ring: RingConfig::lan(),
+            observer: None,
+        }
+    }
+
+    /// The address of the interface by which the others are reached. Default: where multicasts leave this host. On
+    /// 127.0.0.1 everything stays on this host.
+    pub fn interface(mut self, interface: Ipv4Addr) -> Self {
+        self.network.listen = SocketAddrV4::new(interface, self.network.listen.port());
+        self
+    }
+
+    /// The whole configuration of the network: a fixed port to listen on, a mesh of peers instead of multicast, buffers.
+    /// Default: multicast to the group, from a free port.
+    pub fn network(mut self, network: EndpointConfig) -> Self {
+        self.network = network;
+        self.free_port = false;
+        self
+    }
+
+    /// The ring's settings. Default: [`RingConfig::lan`]. All members should have the same.
+    pub fn ring(mut self, ring: RingConfig) -> Self {
+        self.ring = ring;
+        self
+    }
+
+    /// Sees what the member submits, delivers and installs, as a history does. Default: nobody does.
+    pub fn observer(mut self, observer: Box<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Opens the sockets and begins to look for the others: the first events are the configuration of this member
+    /// alone, then those with the others that it finds.
+    ///
+    /// A packet is cut to what the interface takes in one piece.
+    ///
+    /// # Errors
+    /// What was wrong and what to do; nothing is left open then.
+    pub fn join(self) -> Result<Member, JoinError> {
+        let local = new_member(&self.name)?;
+        let rng = Rng::new(random_u64()?);
+        let mut builder =
+            Endpoint::builder(self.network, local, self.sealing).rng(rng.fork("node"));
+        if self.free_port {
+            builder = builder.free_port();
+        }
+        if let Some(observer) = self.observer {
+            builder = builder.observer(observer);
+        }
+        let mut endpoint = builder.open()?;
+        let mut ring = self.ring;
+        ring.body_max = ring.body_max.min(endpoint.body_max().unwrap_or(usize::MAX));
+        let ring = Ring::new(ring, local, rng.fork("ring"), endpoint.now())?;
+        endpoint.node_mut().open(channel::RING, ring);
+        Ok(Member::new(endpoint)?)
+    }
+}

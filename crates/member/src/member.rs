@@ -1,0 +1,130 @@
+//! The member: commands, and the loop that brings its events.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::trace::{Observation, digest};
+use groupcast_core::{Event, MemberId, MessageId, Ordered as _, Service, SubmitError};
+use groupcast_net::{Endpoint, NetError, Readiness, Sealing};
+use groupcast_protocols::channel;
+use groupcast_protocols::ring::Ring;
+use mio::{Token, Waker};
+
+use crate::builder::MemberBuilder;
+
+/// Another thread asks for attention.
+const WAKE: Token = Token(0);
+
+/// A member of a group. See the [crate's example](crate).
+///
+/// Nothing happens between the calls of [`next_event`](Self::next_event): a member that does not call it for longer than
+/// the ring waits for a token (a tenth of a second on a LAN) holds the others up, and is then taken for crashed. A
+/// member that is dropped falls silent in the same way; [`leave`](Self::leave) first.
+pub struct Member {
+    endpoint: Endpoint<Ring>,
+    waker: Arc<Waker>,
+    ready: Vec<(Token, Readiness)>,
+    left: bool,
+}
+
+impl Member {
+    /// A member called `name`, which no other member may be called, of the group that meets at the multicast address
+    /// and port `group`.
+    pub fn builder(name: &str, group: SocketAddrV4, sealing: Sealing) -> MemberBuilder {
+        MemberBuilder::new(name, group, sealing)
+    }
+
+    pub(crate) fn new(endpoint: Endpoint<Ring>) -> Result<Self, NetError> {
+        let waker = Waker::new(endpoint.registry(), WAKE).map_err(|source| NetError::System {
+            what: "make a waker",
+            source,
+        })?;
+        Ok(Self {
+            endpoint,
+            waker: Arc::new(waker),
+            ready: Vec::new(),
+            left: false,
+        })
+    }
+
+    /// Submits a message; it comes back as an [`Event::Deliver`] once it is ordered, here and at every other member of
+    /// the configuration. A message submitted while this member is alone is delivered here alone.
+    ///
+    /// # Errors
+    /// [`SubmitError::Full`] if too much waits for the token: [`Event::Writable`] says when there is room again. Others
+    /// if the message is too long, or the member is leaving. Nothing is submitted then.
+    pub fn submit(
+        &mut self,
+        service: Service,
+        payload: impl Into<Bytes>,
+    ) -> Result<MessageId, SubmitError> {
+        let payload = payload.into();
+        let now = self.endpoint.now();
+        let digest = self.endpoint.node().is_observed().then(|| digest(&payload));
+        let id = self.ring().submit(now, service, payload)?;
+        if let Some(digest) = digest {
+            self.endpoint.node_mut().observe(&Observation::Submit {
+                id,
+                service,
+                digest,
+            });
+        }
+        Ok(id)
+    }
+
+    /// Asks to leave: the others go on at once, without waiting for a time-out. [`Event::Left`] is the last event.
+    pub fn leave(&mut self) {
+        let now = self.endpoint.now();
+        self.ring().leave(now);
+    }
+
+    /// The next event: waits for it for at most `patience`, during which the ring goes on. `None` after `patience`, when
+    /// the [`waker`](Self::waker) was used, and once the member has left.
+    ///
+    /// # Errors
+    /// Only what the network cannot cause: the system takes a socket for unusable.
+    pub fn next_event(&mut self, patience: Duration) -> io::Result<Option<Event>> {
+        let until = self.endpoint.now() + patience;
+        let mut over = false;
+        loop {
+            if let Some((_, event)) = self.endpoint.node_mut().poll_event() {
+                if event == Event::Left {
+                    self.left = true;
+                    let now = self.endpoint.now();
+                    self.endpoint.flush(now);
+                }
+                return Ok(Some(event));
+            }
+            if over || self.left {
+                return Ok(None);
+            }
+            let wait = until - self.endpoint.now();
+            self.endpoint.turn(Some(wait), &mut self.ready)?;
+            while self.endpoint.node_mut().poll_transition().is_some() {}
+            over = !self.ready.is_empty() || self.endpoint.now() >= until;
+        }
+    }
+
+    /// Ends the wait of [`next_event`](Self::next_event), from any thread.
+    pub fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+
+    /// Who this is in configurations and in the ids of messages.
+    pub fn id(&self) -> MemberId {
+        self.endpoint.node().local()
+    }
+
+    /// The endpoint under it: addresses of peers, counters, whether the kernel granted the receive buffer.
+    pub fn endpoint(&mut self) -> &mut Endpoint<Ring> {
+        &mut self.endpoint
+    }
+
+    fn ring(&mut self) -> &mut Ring {
+        let ring = self.endpoint.node_mut().instance_mut(channel::RING);
+        ring.expect("the ring was opened with the member and stays")
+    }
+}
