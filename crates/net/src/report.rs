@@ -44,7 +44,9 @@ impl Kind {
                 "somebody without the key sends here, the network damages datagrams, or (after a restart, for a moment) \
                  they were meant for this daemon's former life"
             }
-            Self::Channel => "the other daemon carries a protocol that this one does not",
+            Self::Channel => {
+                "the other side carries a protocol that this one does not, or runs another release"
+            },
             Self::Ordinary => "",
         }
     }

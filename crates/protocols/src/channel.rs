@@ -4,13 +4,25 @@
 //! |--:|---|
 //! | 0 | the node's own: admission ([`Channel::NODE`]) |
 //! | 1 | the ring; in the simulator and in measurements, the only protocol of a node, whichever it is ([`Channel::SOLE`]) |
-//! | 2 | bimodal groups; bulk transfers |
+//! | 2 | bimodal groups |
+//! | 3 | bulk transfers |
+//!
+//! A number that was given is not given again: a node drops what comes on a channel that is not open at it, and says so
+//! in its log, so that releases that give a number to different protocols do not take each other's bodies for their own.
 
 use groupcast_core::node::Channel;
 
 /// The ring.
-pub const RING: Channel = Channel(1);
+pub const RING: Channel = Channel(Number::Ring as u8);
 /// The bimodal groups of a daemon, all on one channel: every body begins with eight bytes that name its group.
-pub const BIMODAL: Channel = Channel(2);
+pub const BIMODAL: Channel = Channel(Number::Bimodal as u8);
 /// Bulk transfers.
-pub const BULK: Channel = Channel(2);
+pub const BULK: Channel = Channel(Number::Bulk as u8);
+
+/// The numbers: as an enum, so that the compiler refuses one that is given twice.
+#[repr(u8)]
+enum Number {
+    Ring = 1,
+    Bimodal = 2,
+    Bulk = 3,
+}
