@@ -104,6 +104,20 @@ pub(crate) fn hand_over(mut command: Command) -> Result<(), Failure> {
     }
 }
 
+/// Runs `command` and returns what it prints; its standard error passes through.
+pub(crate) fn output(mut command: Command) -> Result<String, Failure> {
+    let line = shown(&command);
+    eprintln!("$ {line}");
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run `{line}`: {error}"))?;
+    if !output.status.success() {
+        return Err(Failure::Failed(format!("`{line}`: {}", output.status)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Prints what `child` prints, and passes on what it counts.
 fn stream(child: &mut Child) -> mpsc::Receiver<Tally> {
     let stdout = child.stdout.take().expect("its output is piped");
