@@ -46,7 +46,7 @@ impl Kind {
             }
             Self::Channel => {
                 "the other side carries a protocol that this one does not, or runs another release"
-            },
+            }
             Self::Ordinary => "",
         }
     }
