@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use bytes::Bytes;
-use groupcast_core::mech::packing::{Packer, Record, Unpacker};
+use groupcast_protocols::ring::packing::{Packer, Record, Unpacker};
 use groupcast_core::wire::{ClusterTag, Prefix, VERSION};
 use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, Place, Service};
 use groupcast_session::frame::{

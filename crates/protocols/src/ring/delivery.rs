@@ -3,12 +3,12 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use groupcast_core::mech::packing::{Record, Unpacker};
 use groupcast_core::{Delivery, Event, MemberId, MessageId, Place, Service};
 
 use super::config::RingConfig;
 use super::indices::Indices;
 use super::ordering::Ordering;
+use super::packing::{Record, Unpacker};
 use super::planted::Planted;
 
 /// How far delivery has come in one ring.

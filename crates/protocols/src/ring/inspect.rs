@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use groupcast_core::SocketClass;
-use groupcast_core::mech::packing::Unpacker;
 use groupcast_core::trace::{Inspected, Role};
 
+use super::packing::Unpacker;
 use super::wire::{Message, is_again};
 
 /// An [`Inspect`](groupcast_core::trace::Inspect) for the ring. Messages that span several packets are not seen.
@@ -59,9 +59,9 @@ fn payloads(body: &Bytes, payload: &mut dyn FnMut(&[u8])) {
 mod tests {
     use alloc::vec::Vec;
 
-    use groupcast_core::mech::packing::{Packer, Record};
     use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, Service};
 
+    use super::super::packing::{Packer, Record};
     use super::super::wire::{DataHeader, Packet, RingKey};
     use super::*;
 

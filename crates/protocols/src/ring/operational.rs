@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::mech::packing::{Record, Unpacker};
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{MemberId, SocketClass, Time};
 
 use super::delivery::delivery;
 use super::indices::Indices;
 use super::ordering::{Ordering, Visit};
+use super::packing::{Packer, Record, Unpacker};
 use super::planted::Planted;
 use super::wire::{Data, DataHeader, Index, Message, Packet, RingKey, RingTag, Token};
 use super::{Ring, State, Timer, TokenPriority};
@@ -335,7 +335,7 @@ impl Ring {
     /// Sends an unreliable message: at once while few were sent since the token's last visit, else with the next.
     pub(super) fn submit_unordered(&mut self, record: Record) {
         let body = {
-            let mut packer = groupcast_core::mech::packing::Packer::default();
+            let mut packer = Packer::default();
             packer.push(record.clone());
             packer.pack(self.config.records_max())
         };

@@ -3,9 +3,9 @@
 use alloc::collections::VecDeque;
 
 use bytes::Bytes;
-use groupcast_core::mech::packing::PADDING;
 use groupcast_core::{Destination, MemberId, SocketClass, Transmit, TransmitBuf};
 
+use super::packing::PADDING;
 use super::wire::{DataHeader, Message};
 
 /// Datagrams in the order in which they leave.

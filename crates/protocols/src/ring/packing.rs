@@ -9,10 +9,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-
-use crate::mech::send_queue::Backlog;
-use crate::service::Service;
-use crate::wire::{DecodeError, Reader, Writer};
+use groupcast_core::Service;
+use groupcast_core::mech::send_queue::Backlog;
+use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 /// Where a header would begin: the rest of the body is padding.
 pub const PADDING: u8 = 0xff;
