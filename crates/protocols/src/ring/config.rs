@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::indices::Indices;
+#[cfg(feature = "planted-bugs")]
 use super::planted::Planted;
 use super::wire::{DATA_HEADER, RECOVERED_HEADER};
 
@@ -200,18 +201,6 @@ impl RingConfig {
             );
         }
         Ok(())
-    }
-
-    /// Whether `bug` is planted: never, unless the crate is built with the feature `planted-bugs`.
-    #[inline]
-    pub(super) fn has(&self, bug: Planted) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        return self.planted == Some(bug);
-        #[cfg(not(feature = "planted-bugs"))]
-        {
-            let _ = bug;
-            false
-        }
     }
 
     /// The most bytes of packed records in a packet: what a recovered packet's larger header leaves.

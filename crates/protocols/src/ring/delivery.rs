@@ -5,11 +5,9 @@ use alloc::vec::Vec;
 
 use groupcast_core::{Delivery, Event, MemberId, MessageId, Place, Service};
 
-use super::config::RingConfig;
 use super::indices::Indices;
 use super::ordering::Ordering;
 use super::packing::{Record, Unpacker};
-use super::planted::Planted;
 
 /// How far delivery has come in one ring.
 #[derive(Debug)]
@@ -47,7 +45,7 @@ impl Cursor {
         self.seq - 1
     }
 
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         self.seq += 1;
         self.at = 0;
         self.index = 0;
@@ -56,25 +54,18 @@ impl Cursor {
 
 impl Ordering {
     /// Delivers what can be: in order, up to the first gap or the first safe message that is not safe yet.
-    pub(super) fn deliver(&mut self, config: &RingConfig, emit: &mut impl FnMut(Event)) {
-        loop {
-            if self.window.get(self.cursor.seq).is_none() {
-                let gap = self.cursor.seq < self.window.high();
-                if gap && config.has(Planted::DeliverPastGap) {
-                    self.cursor.step();
-                    continue;
-                }
-                return;
-            }
-            let horizon = if config.has(Planted::SafeIsAgreed) {
-                u64::MAX
-            } else {
-                self.safe
-            };
-            if !self.deliver_packet(horizon, emit) {
-                return;
-            }
+    pub(super) fn deliver(&mut self, emit: &mut impl FnMut(Event)) {
+        let mut horizon = self.safe;
+        self.plants.safe_horizon(&mut horizon);
+        self.deliver_to(horizon, emit);
+        while self.plants.skips_gap(self) {
+            self.deliver_to(horizon, emit);
         }
+    }
+
+    /// The same with safe messages up to `horizon`.
+    fn deliver_to(&mut self, horizon: u64, emit: &mut impl FnMut(Event)) {
+        while self.window.get(self.cursor.seq).is_some() && self.deliver_packet(horizon, emit) {}
     }
 
     /// Delivers the packet under the cursor and moves on; false if a safe message must wait.
@@ -123,17 +114,17 @@ impl Ordering {
     /// of the transitional configuration knows to be safe (`horizon`: the highest safe mark among them).
     pub(super) fn deliver_regular_end(&mut self, horizon: u64, emit: &mut impl FnMut(Event)) {
         self.safe = self.safe.max(horizon);
-        while self.window.get(self.cursor.seq).is_some() && self.deliver_packet(self.safe, emit) {}
+        self.deliver_to(self.safe, emit);
     }
 
     /// The messages of the transitional configuration: all that are held, in order; behind the first gap only those of
     /// members in `bound`, which cannot depend on what is missing (EVS; Totem's deliver-to-originators rule).
     pub(super) fn deliver_transitional(
         &mut self,
-        bound: Indices,
-        config: &RingConfig,
+        mut bound: Indices,
         emit: &mut impl FnMut(Event),
     ) {
+        self.plants.bound_behind_gap(&mut bound);
         let mut behind_gap = false;
         while self.cursor.seq <= self.window.high() {
             let origin = self.window.get(self.cursor.seq).map(|packet| packet.origin);
@@ -142,9 +133,7 @@ impl Ordering {
                     behind_gap = true;
                     false
                 }
-                Some(origin) => {
-                    !behind_gap || bound.contains(origin) || config.has(Planted::DeliverAllAfterGap)
-                }
+                Some(origin) => !behind_gap || bound.contains(origin),
             };
             if deliver {
                 self.deliver_packet(u64::MAX, emit);

@@ -289,7 +289,7 @@ impl Ring {
     fn deliver(&mut self) {
         let Some(ring) = &mut self.ring else { return };
         let events = &mut self.events;
-        ring.deliver(&self.config, &mut |event| events.push_back(event));
+        ring.deliver(&mut |event| events.push_back(event));
         ring.discard();
     }
 

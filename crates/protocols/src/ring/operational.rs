@@ -10,7 +10,6 @@ use super::delivery::delivery;
 use super::indices::Indices;
 use super::ordering::{Ordering, Visit};
 use super::packing::{Packer, Record, Unpacker};
-use super::planted::Planted;
 use super::wire::{Data, DataHeader, Index, Message, Packet, RingKey, RingTag, Token};
 use super::{Ring, State, Timer, TokenPriority};
 
@@ -59,7 +58,6 @@ impl Ring {
             State::Recovery(recovery) => Some(&mut recovery.ring),
             State::Operational(_) | State::Gather(_) => self.ring.as_mut(),
             // What a member holds is declared: nothing may be added (see Holding).
-            State::Commit(_) if self.config.has(Planted::NoFreeze) => self.ring.as_mut(),
             State::Commit(_) | State::Left => None,
         }
         .filter(|ring| ring.tag() == tag)
@@ -67,10 +65,7 @@ impl Ring {
 
     pub(super) fn handle_data(&mut self, now: Time, data: Data) {
         let first_method = self.config.priority == TokenPriority::FirstMethod;
-        let twice = self.config.has(Planted::DeliverTwice);
-        if self.config.has(Planted::NoFreeze) && matches!(self.state, State::Recovery(_)) {
-            self.keep_late(&data);
-        }
+        self.config.plants().data_came(self, &data);
         let Some(ring) = self.ring_of(data.ring) else {
             self.counters.foreign += 1;
             return;
@@ -99,46 +94,13 @@ impl Ring {
             }
             Insert::Duplicate => {
                 self.counters.packets_duplicate += 1;
-                if twice {
-                    self.deliver_again(&data);
-                }
+                self.config.plants().duplicate_came(self, &data);
             }
             Insert::Beyond => self.counters.packets_beyond += 1,
         }
     }
 
-    /// Planted bug: an old-ring packet is kept although the holding was declared.
-    fn keep_late(&mut self, data: &Data) {
-        if let Some(old) = self.ring.as_mut().filter(|old| old.tag() == data.ring) {
-            old.handle_data(data);
-        }
-    }
-
-    /// Planted bug: a packet that was delivered is delivered again.
-    fn deliver_again(&mut self, data: &Data) {
-        let Some(ring) = self
-            .ring
-            .as_ref()
-            .filter(|ring| ring.cursor.delivered() >= data.seq)
-        else {
-            return;
-        };
-        let sender = ring.members[usize::from(data.packet.origin)];
-        let place = groupcast_core::Place {
-            config: ring.id,
-            seq: data.seq << 16,
-        };
-        let (mut unpacker, mut at) = (Unpacker::default(), 0);
-        if data.packet.recovered.is_none()
-            && let Ok(Some(record)) =
-                unpacker.next(&data.packet.body, &mut at, self.config.message_max)
-        {
-            self.events.push_back(delivery(sender, record, Some(place)));
-        }
-    }
-
     pub(super) fn handle_token(&mut self, now: Time, from: MemberId, token: Token) {
-        let stale_is_fine = self.config.has(Planted::StaleToken);
         let forming = matches!(self.state, State::Recovery(_));
         if !forming && !matches!(self.state, State::Operational(_)) {
             self.counters.foreign += 1;
@@ -148,7 +110,8 @@ impl Ring {
             self.counters.foreign += 1;
             return;
         };
-        if token.hop <= ring.hop && !stale_is_fine {
+        ring.plants.token_came(ring, &token);
+        if token.hop <= ring.hop {
             self.counters.token_duplicates += 1;
             let ack = Message::Ack {
                 ring: token.ring,
@@ -223,7 +186,7 @@ impl Ring {
         let (fcc, retransmissions) = (token.fcc, token.retransmissions);
         let records_max = self.config.records_max();
         let queue = &mut self.queue;
-        let visit = ring.visit(&mut token, limits, &self.config, || {
+        let visit = ring.visit(&mut token, limits, || {
             queue.pack(records_max).map(|body| (None, body))
         });
         if !visit.new.is_empty() || !visit.retransmissions.is_empty() || !queue.is_empty() {

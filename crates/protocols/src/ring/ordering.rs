@@ -13,7 +13,7 @@ use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::config::RingConfig;
 use super::delivery::Cursor;
-use super::planted::Planted;
+use super::planted::Plants;
 use super::wire::{Data, Index, Packet, RTR_RUNS_MAX, Recovered, RingKey, RingTag, Token};
 
 /// State of one ring's order.
@@ -47,6 +47,7 @@ pub(super) struct Ordering {
     answered: Vec<u64>,
     /// What this member added to the token's fcc, retransmissions and backlog in the round before.
     contribution: Contribution,
+    pub(super) plants: Plants,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -102,6 +103,7 @@ impl Ordering {
             answers_max: usize::MAX,
             answered: Vec::new(),
             contribution: Contribution::default(),
+            plants: config.plants(),
         }
     }
 
@@ -193,7 +195,6 @@ impl Ordering {
         &mut self,
         token: &mut Token,
         limits: Limits,
-        config: &RingConfig,
         mut source: impl FnMut() -> Option<NewPacket>,
     ) -> Visit {
         // Hops, not visits, are counted: a token that was called skips some members, who must not fall behind.
@@ -205,15 +206,13 @@ impl Ordering {
         let most = self.most_new(token, limits, retransmissions.len() as u32);
         let count = self.claim_new(token, most, &mut source);
 
-        self.update_aru(token, aru_before, config);
+        self.update_aru(token, aru_before);
+        self.plants.aru_updated(token);
         self.update_counts(token, count as u32, retransmissions.len() as u32);
         self.make_requests(token);
         self.requestable = received_seq;
-        self.safe = if config.has(Planted::SafeAfterOneRound) {
-            self.safe.max(token.aru)
-        } else {
-            self.stable(token.aru)
-        };
+        self.safe = self.stable(token.aru);
+        self.plants.safe_computed(&mut self.safe, token);
         self.aru_sent = token.aru;
         Visit {
             retransmissions,
@@ -276,19 +275,16 @@ impl Ordering {
 
     /// 002 III-A.2. The rules of Totem: lower to what is missing here, raise what was lowered here, or move along with
     /// seq while nobody misses anything; after calls, which leave it behind seq, up to what is held here.
-    fn update_aru(&self, token: &mut Token, aru_before: u64, config: &RingConfig) {
+    fn update_aru(&self, token: &mut Token, aru_before: u64) {
         let lowered_here = token.aru_by == Some(self.me);
         let complete = token.aru_by.is_none();
-        if aru_before < token.aru && !config.has(Planted::AruNeverLowered) {
+        if aru_before < token.aru {
             token.aru = aru_before;
             token.aru_by = Some(self.me);
-        } else if lowered_here || complete || config.has(Planted::AruNeverLowered) {
+        } else if lowered_here || complete {
             // The window's own mark includes the packets just claimed if nothing before them is missing.
             token.aru = self.window.aru().min(token.seq);
             token.aru_by = (token.aru < token.seq).then_some(self.me);
-            if config.has(Planted::AruNeverLowered) {
-                token.aru = token.seq;
-            }
         }
     }
 

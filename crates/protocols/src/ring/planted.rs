@@ -1,7 +1,22 @@
-//! Bugs planted on purpose: each breaks one rule of the ring, for the swarm to find. They can only be switched
-//! on in a build with the feature `planted-bugs`, which no released binary has.
+//! Bugs planted on purpose, for the swarm to find: each breaks one rule of the ring.
+//!
+//! The rules themselves know nothing of it. At a few seams a rule hands what it has just decided to a method of [`Plants`],
+//! which spoils it if that bug is planted. Only a build with the feature `planted-bugs` can plant one, and no released
+//! binary has it: elsewhere [`Plants`] is empty, and its methods compile to nothing.
 
+use alloc::collections::VecDeque;
 use core::str::FromStr;
+
+use groupcast_core::{ConfigurationKind, Event, Place};
+
+use super::config::RingConfig;
+use super::delivery::delivery;
+use super::indices::Indices;
+use super::ordering::Ordering;
+use super::packing::{Packer, Unpacker};
+use super::recovery::Recovery;
+use super::wire::{Data, Token};
+use super::{Ring, State};
 
 /// A broken rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,5 +106,192 @@ impl FromStr for Planted {
             .chain(rare)
             .find(|planted| planted.name() == word)
             .ok_or(UnknownPlanted)
+    }
+}
+
+/// What is planted in one member: at most one bug, and none in a released binary. Its methods are the seams.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Plants {
+    #[cfg(feature = "planted-bugs")]
+    bug: Option<Planted>,
+}
+
+impl RingConfig {
+    /// What is planted.
+    pub(super) fn plants(&self) -> Plants {
+        Plants {
+            #[cfg(feature = "planted-bugs")]
+            bug: self.planted,
+        }
+    }
+}
+
+impl Plants {
+    #[inline]
+    fn has(self, bug: Planted) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        return self.bug == Some(bug);
+        #[cfg(not(feature = "planted-bugs"))]
+        {
+            let _ = bug;
+            false
+        }
+    }
+
+    /// A visit has updated the aru of `token`.
+    #[inline]
+    pub(super) fn aru_updated(self, token: &mut Token) {
+        if self.has(Planted::AruNeverLowered) {
+            token.aru = token.seq;
+            token.aru_by = None;
+        }
+    }
+
+    /// A visit has computed what is safe from `token`.
+    #[inline]
+    pub(super) fn safe_computed(self, safe: &mut u64, token: &Token) {
+        if self.has(Planted::SafeAfterOneRound) {
+            *safe = token.aru.max(*safe);
+        }
+    }
+
+    /// Safe messages are about to be delivered up to `horizon`.
+    #[inline]
+    pub(super) fn safe_horizon(self, horizon: &mut u64) {
+        if self.has(Planted::SafeIsAgreed) {
+            *horizon = u64::MAX;
+        }
+    }
+
+    /// What could be delivered of a whole ring was delivered: whether to go on behind the gap.
+    #[inline]
+    pub(super) fn skips_gap(self, ordering: &mut Ordering) -> bool {
+        if !self.has(Planted::DeliverPastGap) {
+            return false;
+        }
+        let seq = ordering.cursor.delivered() + 1;
+        let gap = ordering.window.get(seq).is_none() && seq < ordering.window.high();
+        if gap {
+            ordering.cursor.step();
+        }
+        gap
+    }
+
+    /// Messages of the members in `bound` are about to be delivered behind a gap.
+    #[inline]
+    pub(super) fn bound_behind_gap(self, bound: &mut Indices) {
+        if self.has(Planted::DeliverAllAfterGap) {
+            *bound = Indices(u128::MAX);
+        }
+    }
+
+    /// What recovery has to do was decided from what the members declared.
+    #[inline]
+    pub(super) fn recovery_planned(self, recovery: &mut Recovery, old: Option<&Ordering>) {
+        if self.has(Planted::NoRecovery) {
+            recovery.queue.clear();
+        }
+        if self.has(Planted::OwnSafeBorder) {
+            recovery.horizon = old.map_or(0, |old| old.safe);
+        }
+    }
+
+    /// The numbers of a new ring are to begin above `start`.
+    #[inline]
+    pub(super) fn ring_starts(self, start: &mut u64) {
+        if self.has(Planted::SeqFromZero) {
+            *start = 0;
+        }
+    }
+
+    /// This member has taken obligations on.
+    #[inline]
+    pub(super) fn obliged(self, obligations: &mut Indices) {
+        if self.has(Planted::NoObligations) {
+            *obligations = Indices::default();
+        }
+    }
+
+    /// The old configuration is finished in `events`.
+    #[inline]
+    pub(super) fn old_ring_finished(self, events: &mut VecDeque<Event>) {
+        if self.has(Planted::NoTransitional) {
+            events.retain(|event| !is_transitional(event));
+        }
+    }
+
+    /// A new ring is installed: what was partly sent is begun anew.
+    #[inline]
+    pub(super) fn rewind(self, queue: &mut Packer) {
+        if !self.has(Planted::NoRewind) {
+            queue.rewind();
+        }
+    }
+
+    /// `token` came, before anything is known of it.
+    #[inline]
+    pub(super) fn token_came(self, ordering: &mut Ordering, token: &Token) {
+        if self.has(Planted::StaleToken) {
+            ordering.hop = ordering.hop.min(token.hop.saturating_sub(1));
+        }
+    }
+
+    /// A data packet came, before anything is known of it.
+    #[inline]
+    pub(super) fn data_came(self, ring: &mut Ring, data: &Data) {
+        if self.has(Planted::NoFreeze) {
+            ring.keep_late(data);
+        }
+    }
+
+    /// A data packet came that was here before.
+    #[inline]
+    pub(super) fn duplicate_came(self, ring: &mut Ring, data: &Data) {
+        if self.has(Planted::DeliverTwice) {
+            ring.deliver_again(data);
+        }
+    }
+}
+
+fn is_transitional(event: &Event) -> bool {
+    matches!(event, Event::Configuration(it) if it.kind == ConfigurationKind::Transitional)
+}
+
+impl Ring {
+    /// [`Planted::NoFreeze`]: keeps an old-ring packet although the holding was declared.
+    fn keep_late(&mut self, data: &Data) {
+        let commit = matches!(self.state, State::Commit(_));
+        let recovery = matches!(self.state, State::Recovery(_));
+        let old = self.ring.as_mut().filter(|old| old.tag() == data.ring);
+        let Some(old) = old.filter(|_| commit || recovery) else {
+            return;
+        };
+        old.handle_data(data);
+        if commit {
+            self.deliver();
+        }
+    }
+
+    /// [`Planted::DeliverTwice`]: delivers a packet again that was delivered.
+    fn deliver_again(&mut self, data: &Data) {
+        let Some(ring) = self
+            .ring
+            .as_ref()
+            .filter(|ring| ring.cursor.delivered() >= data.seq)
+        else {
+            return;
+        };
+        let sender = ring.members[usize::from(data.packet.origin)];
+        let place = Place {
+            config: ring.id,
+            seq: data.seq << 16,
+        };
+        let (mut unpacker, mut at) = (Unpacker::default(), 0);
+        if data.packet.recovered.is_none()
+            && let Ok(Some(record)) =
+                unpacker.next(&data.packet.body, &mut at, self.config.message_max)
+        {
+            self.events.push_back(delivery(sender, record, Some(place)));
+        }
     }
 }

@@ -17,7 +17,6 @@ use super::config::RingConfig;
 use super::indices::Indices;
 use super::operational::Operational;
 use super::ordering::Ordering;
-use super::planted::Planted;
 use super::wire::{Commit, Data, Holding, Index, Packet, Recovered, Token};
 use super::{Ring, State, Timer};
 
@@ -34,9 +33,9 @@ pub(super) struct Recovery {
     same_ring: Vec<bool>,
     left: Vec<MemberId>,
     /// Packets of the old ring that this member holds, that not all do, and that nobody has re-originated yet.
-    queue: BTreeSet<u64>,
+    pub(super) queue: BTreeSet<u64>,
     /// All members of the old ring hold it up to here: the highest that one of the transitional members knows of.
-    horizon: u64,
+    pub(super) horizon: u64,
     /// Visits in a row at which the token's backlog was 0.
     clear_visits: u32,
     /// Visits in a row at which the token's aru covered `install`.
@@ -77,27 +76,20 @@ impl Recovery {
 
         let low = same().map(|(_, holding)| holding.aru).min().unwrap_or(0);
         let high = same().map(|(_, holding)| holding.high).max().unwrap_or(0);
-        let horizon = if config.has(Planted::OwnSafeBorder) {
-            old.map_or(0, |old| old.safe)
-        } else {
-            same().map(|(_, holding)| holding.safe).max().unwrap_or(0)
-        };
+        let horizon = same().map(|(_, holding)| holding.safe).max().unwrap_or(0);
         let queue = match old {
-            Some(old) if !config.has(Planted::NoRecovery) => (low.max(old.window.base() - 1) + 1
+            Some(old) => (low.max(old.window.base() - 1) + 1
                 ..=high.min(old.window.high()))
                 .filter(|seq| old.window.get(*seq).is_some())
                 .collect(),
-            _ => BTreeSet::new(),
+            None => BTreeSet::new(),
         };
-        let start = if config.has(Planted::SeqFromZero) {
-            0
-        } else {
-            holdings
-                .iter()
-                .map(|(_, holding)| holding.high)
-                .max()
-                .unwrap_or(0)
-        };
+        let mut start = holdings
+            .iter()
+            .map(|(_, holding)| holding.high)
+            .max()
+            .unwrap_or(0);
+        config.plants().ring_starts(&mut start);
         let members: Vec<MemberId> = holdings.iter().map(|(member, _)| *member).collect();
         let me = members
             .iter()
@@ -113,7 +105,7 @@ impl Recovery {
                 bound.insert(index as Index);
             }
         }
-        Self {
+        let mut recovery = Self {
             transitional,
             bound,
             ring: Ordering::new(commit.ring, members, me, start, config),
@@ -125,7 +117,9 @@ impl Recovery {
             complete_visits: 0,
             resting: None,
             started: false,
-        }
+        };
+        config.plants().recovery_planned(&mut recovery, old);
+        recovery
     }
 
     /// A packet of the new ring came: if it brings one of the old ring, that is kept, and need not be sent again.
@@ -195,7 +189,7 @@ impl Ring {
         let (fcc, retransmissions) = (token.fcc, token.retransmissions);
         let Recovery { ring, queue, .. } = &mut **recovery;
         let old = self.ring.as_ref();
-        let visit = ring.visit(&mut token, limits, &self.config, || {
+        let visit = ring.visit(&mut token, limits, || {
             let seq = queue.pop_first()?;
             let packet = old?.window.get(seq)?;
             Some((
@@ -214,9 +208,10 @@ impl Ring {
         let holds_all = token
             .install
             .is_some_and(|install| recovery.ring.window.aru() >= install);
-        if holds_all && !self.config.has(Planted::NoObligations) {
+        if holds_all {
             // From now on others may install the ring and rely on this member to deliver (Totem's obligation set).
             self.obligations = self.obligations.union(recovery.bound);
+            self.config.plants().obliged(&mut self.obligations);
         }
         let members = recovery.ring.members.len() as u32;
         self.flow
@@ -251,27 +246,24 @@ impl Ring {
         if let Some(mut old) = self.ring.take() {
             let mut emit = |event| events.push_back(event);
             old.deliver_regular_end(horizon, &mut emit);
-            if !self.config.has(Planted::NoTransitional) {
-                emit(Event::Configuration(Configuration {
-                    kind: ConfigurationKind::Transitional,
-                    id: old.id,
-                    members: transitional,
-                    left: left.clone(),
-                }));
-            }
-            old.deliver_transitional(bound, &self.config, &mut emit);
+            emit(Event::Configuration(Configuration {
+                kind: ConfigurationKind::Transitional,
+                id: old.id,
+                members: transitional,
+                left: left.clone(),
+            }));
+            old.deliver_transitional(bound, &mut emit);
+            self.config.plants().old_ring_finished(&mut self.events);
         }
         self.obligations = Indices::default();
-        events.push_back(Event::Configuration(Configuration {
+        self.events.push_back(Event::Configuration(Configuration {
             kind: ConfigurationKind::Regular,
             id: ring.id,
             members: ring.members.clone(),
             left,
         }));
         self.ring = Some(ring);
-        if !self.config.has(Planted::NoRewind) {
-            self.queue.rewind();
-        }
+        self.config.plants().rewind(&mut self.queue);
         self.acquaintance.forgive();
         self.counters.configurations += 1;
         self.timers.set(Timer::Loss, now + self.token_loss());
