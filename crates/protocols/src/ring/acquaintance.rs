@@ -9,6 +9,7 @@ use groupcast_core::{Event, MemberId, Time};
 
 use super::config::RingConfig;
 use super::gather::Gather;
+use super::operational::Operational;
 use super::wire::{Announcement, Join, Message};
 use super::{Ring, State, Timer};
 
@@ -160,7 +161,7 @@ impl Acquaintance {
 impl Ring {
     /// Sets the next turn of this member to announce the ring.
     pub(super) fn plan_announcement(&mut self, now: Time) {
-        let members = self.ring.as_ref().map_or(1, |ring| ring.members.len());
+        let members = self.state.expect_operational().ordering.members.len();
         let turn = self.config.announce_interval * members as u32;
         let delay = self.rng.duration(turn * 3 / 4, turn * 5 / 4);
         self.timers.set(Timer::Announce, now + delay);
@@ -172,10 +173,8 @@ impl Ring {
     }
 
     fn announce(&mut self, now: Time) {
-        let (Some(ring), State::Operational(_)) = (&self.ring, &self.state) else {
-            return;
-        };
         let heard = self.acquaintance.heard(now);
+        let ring = &self.state.expect_operational().ordering;
         let announcement = Announcement {
             ring: ring.id,
             members: ring.members.clone(),
@@ -203,8 +202,7 @@ impl Ring {
         }
         self.acquaintance.note_heard(now, from);
         match &self.state {
-            State::Operational(_) => {
-                let Some(ring) = &self.ring else { return };
+            State::Operational(Operational { ordering: ring, .. }) => {
                 if ring.members.iter().any(|member| member.node == from.node) {
                     return;
                 }
@@ -243,7 +241,9 @@ impl Ring {
             if (*theirs, self.local.incarnation) > (uptime_ms, from.incarnation) {
                 self.events.push_back(Event::NameInUse { holder: from });
                 self.timers.cancel_all();
-                self.transition(State::Left, "name in use");
+                self.transition("name in use", |before| {
+                    State::Left(before.into_installed())
+                });
                 self.queue.close();
             }
             return;
@@ -260,7 +260,7 @@ impl Ring {
     }
 
     pub(super) fn begin_leave(&mut self, now: Time) {
-        if self.acquaintance.leaving.is_some() || matches!(self.state, State::Left) {
+        if self.acquaintance.leaving.is_some() || matches!(self.state, State::Left(_)) {
             return;
         }
         self.queue.close();
@@ -276,11 +276,13 @@ impl Ring {
 
     /// Says good-bye once all that this member sent is held by all and delivered here.
     pub(super) fn leave_when_done(&mut self, now: Time) {
-        let (Some(leaving), Some(ring)) = (&self.acquaintance.leaving, &self.ring) else {
+        let (Some(leaving), State::Operational(operational)) =
+            (&self.acquaintance.leaving, &self.state)
+        else {
             return;
         };
-        let done = matches!(self.state, State::Operational(_))
-            && self.queue.is_empty()
+        let ring = &operational.ordering;
+        let done = self.queue.is_empty()
             && ring.safe >= ring.own_high
             && ring.cursor.delivered() >= ring.own_high;
         if done && leaving.goodbyes == 0 {
@@ -295,7 +297,7 @@ impl Ring {
         if leaving.goodbyes >= GOODBYES {
             self.events.push_back(Event::Left);
             self.timers.cancel_all();
-            self.transition(State::Left, "leave");
+            self.transition("leave", |before| State::Left(before.into_installed()));
         } else if leaving.goodbyes > 0 {
             self.say_goodbye(now);
         } else if !leaving.alone {
@@ -346,17 +348,14 @@ impl Ring {
     /// `from` says good-bye.
     pub(super) fn handle_goodbye(&mut self, now: Time, from: MemberId) {
         let of_ring = match &self.state {
-            State::Operational(_) => self
-                .ring
-                .as_ref()
-                .is_some_and(|ring| ring.members.contains(&from)),
+            State::Operational(operational) => operational.ordering.members.contains(&from),
             State::Commit(commit) => commit.has(from),
-            State::Recovery(recovery) => recovery.ring.members.contains(&from),
+            State::Recovery(recovery) => recovery.ordering.members.contains(&from),
             State::Gather(_) => {
                 self.gather_goodbye(now, from);
                 false
             }
-            State::Left => false,
+            State::Left(_) => false,
         };
         if of_ring {
             let mut gather = Gather::default();

@@ -7,6 +7,7 @@ use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::gather::Gather;
 use super::indices::Indices;
+use super::ordering::Ordering;
 use super::recovery::Recovery;
 use super::wire::{Commit, CommitMember, Holding, Message};
 use super::{Ring, State, Timer};
@@ -16,9 +17,19 @@ use super::{Ring, State, Timer};
 pub(super) struct CommitState {
     /// The token as it was passed on.
     commit: Commit,
+    /// The ring whose holding was declared.
+    pub(super) old: Option<Ordering>,
 }
 
 impl CommitState {
+    /// The state in which `commit` goes on, after `before`.
+    fn after(before: State, commit: Commit) -> State {
+        State::Commit(Self {
+            commit,
+            old: before.into_installed(),
+        })
+    }
+
     /// Whether `member` is of the forming ring.
     pub(super) fn has(&self, member: MemberId) -> bool {
         self.members().any(|other| other == member)
@@ -32,9 +43,7 @@ impl CommitState {
 impl Ring {
     /// The lowest candidate starts the commit token.
     pub(super) fn form(&mut self, now: Time) {
-        let State::Gather(gather) = &self.state else {
-            return;
-        };
+        let gather = self.state.expect_gather();
         self.acquaintance.counter += 1;
         let ring = ConfigId {
             counter: self.acquaintance.counter,
@@ -57,7 +66,7 @@ impl Ring {
         };
         commit.members[0].holding = Some(self.holding());
         let alone = commit.members.len() == 1;
-        self.transition(State::Commit(CommitState { commit }), "consensus");
+        self.transition("consensus", |gather| CommitState::after(gather, commit));
         if alone {
             self.recover(now);
         } else {
@@ -68,7 +77,7 @@ impl Ring {
     /// What this member holds of its old ring. From now on until the ring is installed, or fails to form, nothing is
     /// added to it but what recovery brings.
     fn holding(&self) -> Holding {
-        match &self.ring {
+        match self.state.installed() {
             Some(ring) => {
                 let (aru, high) = (ring.window.aru(), ring.window.high());
                 Holding {
@@ -76,7 +85,7 @@ impl Ring {
                     aru,
                     high,
                     safe: ring.safe.min(aru),
-                    obligations: self.obligations,
+                    obligations: ring.obligations,
                 }
             }
             None => {
@@ -97,9 +106,7 @@ impl Ring {
 
     /// Passes the commit token to the next member, one hop further.
     fn pass_commit(&mut self, now: Time) {
-        let State::Commit(CommitState { commit }) = &mut self.state else {
-            return;
-        };
+        let commit = &mut self.state.expect_commit().commit;
         commit.hop += 1;
         let next = commit.members[commit.hop as usize % commit.members.len()].member;
         let (key, hop) = (commit.ring.into(), commit.hop);
@@ -133,9 +140,9 @@ impl Ring {
                 commit.hop == me as u64 && self.agrees_with(gather, &commit, me)
             }
             State::Commit(state) => commit.ring == state.commit.ring,
-            State::Recovery(recovery) => commit.ring == recovery.ring.id,
+            State::Recovery(recovery) => commit.ring == recovery.ordering.id,
             State::Operational(_) => self.configuration() == Some(commit.ring),
-            State::Left => false,
+            State::Left(_) => false,
         };
         if !taken {
             self.counters.foreign += 1;
@@ -168,7 +175,7 @@ impl Ring {
         self.acquaintance.counter = self.acquaintance.counter.max(commit.ring.counter);
         commit.members[me].holding = Some(self.holding());
         self.timers.cancel_all_but(Timer::Leave);
-        self.transition(State::Commit(CommitState { commit }), "commit token");
+        self.transition("commit token", |gather| CommitState::after(gather, commit));
         self.pass_commit(now);
     }
 
@@ -177,21 +184,18 @@ impl Ring {
             self.counters.malformed += 1;
             return;
         }
-        if let State::Commit(state) = &mut self.state {
-            state.commit = commit;
-        }
+        self.state.expect_commit().commit = commit;
         self.pass_commit(now);
         self.recover(now);
     }
 
     /// All know what all hold.
     fn recover(&mut self, now: Time) {
-        let State::Commit(CommitState { commit }) = &self.state else {
-            return;
-        };
-        let recovery = Recovery::new(commit, self.local, self.ring.as_ref(), &self.config);
-        let alone = commit.members.len() == 1;
-        self.transition(State::Recovery(recovery.into()), "all have declared");
+        let state = self.state.expect_commit();
+        let alone = state.commit.members.len() == 1;
+        let old = state.old.take();
+        let recovery = Recovery::new(&state.commit, self.local, old, &self.config);
+        self.transition("all have declared", |_| State::Recovery(recovery.into()));
         if alone {
             self.start_token(now);
         } else {

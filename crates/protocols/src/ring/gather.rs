@@ -5,12 +5,15 @@ use core::time::Duration;
 
 use groupcast_core::{MemberId, Time};
 
+use super::ordering::Ordering;
 use super::wire::{Join, Message};
 use super::{Ring, State, Timer};
 
 /// Who should be in the next ring, and what others think of it.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
+    /// The ring that was: its packets still come.
+    pub(super) old: Option<Ordering>,
     /// Candidates, this member included.
     pub(super) proc: BTreeSet<MemberId>,
     /// Candidates that are given up.
@@ -86,7 +89,7 @@ impl Ring {
                 next.fail.append(&mut gather.fail);
                 next.left.append(&mut gather.left);
             }
-            State::Left => return,
+            State::Left(_) => return,
             State::Operational(_) | State::Commit(_) | State::Recovery(_) => {}
         }
         next.proc.insert(self.local);
@@ -99,22 +102,23 @@ impl Ring {
         if matches!(self.state, State::Operational(_) | State::Recovery(_)) {
             self.flow.ring_broke();
         }
-        self.transition(State::Gather(next), cause);
+        self.transition(cause, |before| {
+            let old = before.into_installed();
+            State::Gather(Gather { old, ..next })
+        });
         self.change_mind(now);
     }
 
     /// Who is in the ring that is, or is about to be, or is being looked for.
     pub(super) fn candidates(&self) -> BTreeSet<MemberId> {
         match &self.state {
-            State::Operational(_) => self
-                .ring
-                .iter()
-                .flat_map(|ring| ring.members.iter().copied())
-                .collect(),
+            State::Operational(operational) => {
+                operational.ordering.members.iter().copied().collect()
+            }
             State::Commit(commit) => commit.members().collect(),
-            State::Recovery(recovery) => recovery.ring.members.iter().copied().collect(),
+            State::Recovery(recovery) => recovery.ordering.members.iter().copied().collect(),
             State::Gather(gather) => gather.proc.clone(),
-            State::Left => BTreeSet::new(),
+            State::Left(_) => BTreeSet::new(),
         }
     }
 
@@ -128,9 +132,7 @@ impl Ring {
 
     /// The sets changed: says so, and waits for consensus anew.
     fn change_mind(&mut self, now: Time) {
-        let State::Gather(gather) = &mut self.state else {
-            return;
-        };
+        let gather = self.state.expect_gather();
         self.acquaintance.attempt += 1;
         gather.heard.clear();
         gather.agreed = false;
@@ -148,10 +150,7 @@ impl Ring {
 
     /// Sends a join now, or a moment later if one has just gone out.
     pub(super) fn join_soon(&mut self, now: Time) {
-        let State::Gather(gather) = &self.state else {
-            return;
-        };
-        match gather.joined {
+        match self.state.expect_gather().joined {
             Some(joined) if now.since(joined) < JOIN_SPACING => {
                 self.timers.set(Timer::Join, joined + JOIN_SPACING);
             }
@@ -161,6 +160,7 @@ impl Ring {
 
     pub(super) fn repeat_join(&mut self, now: Time) {
         let heard = self.acquaintance.heard(now);
+        // The representative goes on to commit with the timer set.
         let State::Gather(gather) = &mut self.state else {
             return;
         };
@@ -197,10 +197,10 @@ impl Ring {
             State::Gather(_) => self.gather_join(now, from, &join),
             State::Operational(_) => self.operational_join(now, from, &join, fresh),
             State::Commit(commit) if fresh && commit.has(from) => self.rejoin(now, from, &join),
-            State::Recovery(recovery) if fresh && recovery.ring.members.contains(&from) => {
+            State::Recovery(recovery) if fresh && recovery.ordering.members.contains(&from) => {
                 self.rejoin(now, from, &join);
             }
-            State::Commit(_) | State::Recovery(_) | State::Left => self.counters.joins_stale += 1,
+            State::Commit(_) | State::Recovery(_) | State::Left(_) => self.counters.joins_stale += 1,
         }
     }
 
@@ -211,7 +211,7 @@ impl Ring {
     }
 
     fn operational_join(&mut self, now: Time, from: MemberId, join: &Join, fresh: bool) {
-        let Some(ring) = &self.ring else { return };
+        let ring = &self.state.expect_operational().ordering;
         if ring.members.contains(&from) {
             if fresh {
                 self.gather(now, "member gathers", Gather::default());
@@ -248,9 +248,7 @@ impl Ring {
     fn gather_join(&mut self, now: Time, from: MemberId, join: &Join) {
         let quarantined = self.acquaintance.is_quarantined(now, from);
         let local = self.local;
-        let State::Gather(gather) = &mut self.state else {
-            return;
-        };
+        let gather = self.state.expect_gather();
         if gather.fail.contains(&from) {
             return;
         }
@@ -308,9 +306,7 @@ impl Ring {
 
     /// Members of another ring that hears this member.
     pub(super) fn gather_strangers(&mut self, now: Time, from: MemberId, members: &[MemberId]) {
-        let State::Gather(gather) = &mut self.state else {
-            return;
-        };
+        let gather = self.state.expect_gather();
         if gather.proc.iter().any(|other| other.node == from.node) {
             return;
         }
@@ -323,9 +319,7 @@ impl Ring {
     }
 
     pub(super) fn gather_goodbye(&mut self, now: Time, from: MemberId) {
-        let State::Gather(gather) = &mut self.state else {
-            return;
-        };
+        let gather = self.state.expect_gather();
         if gather.proc.contains(&from) {
             gather.left.insert(from);
             if gather.fail.insert(from) {
@@ -336,9 +330,7 @@ impl Ring {
 
     /// All candidates agree: the lowest forms the ring, the others wait for its commit token.
     fn check_consensus(&mut self, now: Time) {
-        let State::Gather(gather) = &mut self.state else {
-            return;
-        };
+        let gather = self.state.expect_gather();
         if gather.agreed || !gather.consensus(self.local) {
             return;
         }
@@ -362,9 +354,7 @@ impl Ring {
     /// Consensus did not come: gives up those who are silent; those who talk but disagree only after a while.
     pub(super) fn consensus_timeout(&mut self, now: Time) {
         let local = self.local;
-        let State::Gather(gather) = &mut self.state else {
-            return;
-        };
+        let gather = self.state.expect_gather();
         let silent: BTreeSet<MemberId> = gather
             .members()
             .filter(|member| *member != local && !gather.heard.contains(member))

@@ -84,7 +84,6 @@ use self::commit::CommitState;
 pub use self::config::{ConfigError, RingConfig, TokenPriority};
 use self::flow::Flow;
 use self::gather::Gather;
-use self::indices::Indices;
 pub use self::inspect::inspect;
 use self::link::Link;
 use self::operational::Operational;
@@ -120,11 +119,6 @@ pub struct Ring {
     started: Time,
     state: State,
     timers: Timers<Timer>,
-    /// The last ring that was installed: of the regular configuration that the user is in.
-    ring: Option<Ordering>,
-    /// Members of the installed ring whose messages must be delivered behind a gap, because others may have installed
-    /// the next ring relying on it (Totem's obligation set).
-    obligations: Indices,
     acquaintance: Acquaintance,
     link: Link,
     flow: Flow,
@@ -138,7 +132,8 @@ pub struct Ring {
     counters: Counters,
 }
 
-/// Where a member is between rings. Each variant owns that state's data.
+/// Where a member is between rings. Each variant owns that state's data, the last installed ring included: the user is in
+/// its regular configuration until the next one is installed.
 #[derive(Debug)]
 enum State {
     /// Finding out who is there.
@@ -149,8 +144,8 @@ enum State {
     Recovery(Box<Recovery>),
     /// Ordering messages.
     Operational(Operational),
-    /// Gone, by its own will.
-    Left,
+    /// Gone, by its own will; with the last ring.
+    Left(Option<Ordering>),
 }
 
 impl State {
@@ -160,7 +155,87 @@ impl State {
             Self::Commit(_) => "commit",
             Self::Recovery(_) => "recovery",
             Self::Operational(_) => "operational",
-            Self::Left => "left",
+            Self::Left(_) => "left",
+        }
+    }
+
+    /// The last installed ring; `None` before the first.
+    fn installed(&self) -> Option<&Ordering> {
+        match self {
+            Self::Gather(gather) => gather.old.as_ref(),
+            Self::Commit(commit) => commit.old.as_ref(),
+            Self::Recovery(recovery) => recovery.old.as_ref(),
+            Self::Operational(operational) => Some(&operational.ordering),
+            Self::Left(old) => old.as_ref(),
+        }
+    }
+
+    fn installed_mut(&mut self) -> Option<&mut Ordering> {
+        match self {
+            Self::Gather(gather) => gather.old.as_mut(),
+            Self::Commit(commit) => commit.old.as_mut(),
+            Self::Recovery(recovery) => recovery.old.as_mut(),
+            Self::Operational(operational) => Some(&mut operational.ordering),
+            Self::Left(old) => old.as_mut(),
+        }
+    }
+
+    fn into_installed(self) -> Option<Ordering> {
+        match self {
+            Self::Gather(gather) => gather.old,
+            Self::Commit(commit) => commit.old,
+            Self::Recovery(recovery) => recovery.old,
+            Self::Operational(operational) => Some(operational.ordering),
+            Self::Left(old) => old,
+        }
+    }
+
+    /// For what happens in the operational state alone.
+    ///
+    /// # Panics
+    /// In any other state: a bug of ours, since every timer but one is cancelled when a state is left.
+    #[track_caller]
+    fn expect_operational(&mut self) -> &mut Operational {
+        match self {
+            Self::Operational(operational) => operational,
+            other => unreachable!("not operational, but in {}", other.name()),
+        }
+    }
+
+    /// For what happens in recovery alone. Panics as [`expect_operational`](Self::expect_operational).
+    #[track_caller]
+    fn expect_recovery(&mut self) -> &mut Recovery {
+        match self {
+            Self::Recovery(recovery) => recovery,
+            other => unreachable!("not in recovery, but in {}", other.name()),
+        }
+    }
+
+    /// For what happens in commit alone. Panics as [`expect_operational`](Self::expect_operational).
+    #[track_caller]
+    fn expect_commit(&mut self) -> &mut CommitState {
+        match self {
+            Self::Commit(commit) => commit,
+            other => unreachable!("not in commit, but in {}", other.name()),
+        }
+    }
+
+    /// For what happens in gather alone. Panics as [`expect_operational`](Self::expect_operational).
+    #[track_caller]
+    fn expect_gather(&mut self) -> &mut Gather {
+        match self {
+            Self::Gather(gather) => gather,
+            other => unreachable!("not in gather, but in {}", other.name()),
+        }
+    }
+
+    /// The edges of the diagram, and no others.
+    fn may_follow(&self, before: &str) -> bool {
+        match self {
+            Self::Left(_) | Self::Gather(_) => before != "left",
+            Self::Commit(_) => before == "gather",
+            Self::Recovery(_) => before == "commit",
+            Self::Operational(_) => before == "recovery",
         }
     }
 }
@@ -241,8 +316,6 @@ impl Ring {
             started: now,
             state: State::Gather(Gather::default()),
             timers: Timers::default(),
-            ring: None,
-            obligations: Indices::default(),
             acquaintance: Acquaintance::default(),
             link: Link::default(),
             queue: SendQueue::new(limits, Packer::default()),
@@ -257,40 +330,32 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Changes the state and returns the one before. The edges of the diagram, and no others.
-    fn transition(&mut self, next: State, cause: &'static str) -> State {
-        let legal = match (&self.state, &next) {
-            (State::Left, _) | (_, State::Left) => !matches!(self.state, State::Left),
-            (_, State::Gather(_)) => true,
-            (State::Gather(_), State::Commit(_)) => true,
-            (State::Commit(_), State::Recovery(_)) => true,
-            (State::Recovery(_), State::Operational(_)) => true,
-            _ => false,
-        };
+    /// Changes the state to what `next` makes of the one before.
+    fn transition(&mut self, cause: &'static str, next: impl FnOnce(State) -> State) {
+        let from = self.state.name();
+        let before = core::mem::replace(&mut self.state, State::Left(None));
+        self.state = next(before);
+        let to = self.state.name();
         assert!(
-            legal,
-            "no edge from {} to {} ({cause})",
-            self.state.name(),
-            next.name()
+            self.state.may_follow(from),
+            "no edge from {from} to {to} ({cause})"
         );
         if self.transitions.len() == Self::TRANSITIONS_MAX {
             self.transitions.pop_front();
         }
-        self.transitions.push_back(Transition {
-            from: self.state.name(),
-            to: next.name(),
-            cause,
-        });
+        self.transitions.push_back(Transition { from, to, cause });
         self.counters.transitions += 1;
-        core::mem::replace(&mut self.state, next)
     }
 
     /// Delivers from the installed ring whatever its rules allow now.
     fn deliver(&mut self) {
-        let Some(ring) = &mut self.ring else { return };
+        let ordering = self
+            .state
+            .installed_mut()
+            .expect("only what came in a ring makes more of it deliverable");
         let events = &mut self.events;
-        ring.deliver(&mut |event| events.push_back(event));
-        ring.discard();
+        ordering.deliver(&mut |event| events.push_back(event));
+        ordering.discard();
     }
 
     /// The token-loss time-out of now.
@@ -306,7 +371,7 @@ impl Ring {
             State::Operational(_) => self.gather(now, "token lost", Gather::default()),
             State::Commit(_) | State::Recovery(_) => self.forming_failed(now),
             State::Gather(_) => self.gather(now, "commit token lost", Gather::default()),
-            State::Left => {}
+            State::Left(_) => unreachable!("a member that has left has no timers"),
         }
     }
 
@@ -346,7 +411,7 @@ impl Ring {
 
     /// The configuration that the user is in, if there is one yet.
     pub fn configuration(&self) -> Option<ConfigId> {
-        self.ring.as_ref().map(|ring| ring.id)
+        self.state.installed().map(|ring| ring.id)
     }
 }
 
@@ -354,7 +419,7 @@ impl Protocol for Ring {
     type Event = Event;
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
-        if self.is_deaf() || matches!(self.state, State::Left) {
+        if self.is_deaf() || matches!(self.state, State::Left(_)) {
             return;
         }
         let Ok(message) = Message::decode(&body) else {

@@ -16,6 +16,8 @@ use super::{Ring, State, Timer, TokenPriority};
 /// What only an operational member needs.
 #[derive(Debug)]
 pub(super) struct Operational {
+    /// The order of the ring.
+    pub(super) ordering: Ordering,
     /// The token, while it rests here (representative) or waits to be handled by this member again (a ring of one).
     pub(super) resting: Option<Token>,
     /// Since when nobody has had anything to say, as far as this member saw.
@@ -33,8 +35,9 @@ pub(super) struct Operational {
 }
 
 impl Operational {
-    pub(super) fn new(now: Time) -> Self {
+    pub(super) fn new(now: Time, ordering: Ordering) -> Self {
         Self {
+            ordering,
             resting: None,
             quiet_since: now,
             last_seq: 0,
@@ -55,10 +58,11 @@ impl Ring {
     /// The ring in which tokens and data with `tag` are handled now: the forming one in recovery, else the installed.
     fn ring_of(&mut self, tag: RingTag) -> Option<&mut Ordering> {
         match &mut self.state {
-            State::Recovery(recovery) => Some(&mut recovery.ring),
-            State::Operational(_) | State::Gather(_) => self.ring.as_mut(),
+            State::Recovery(recovery) => Some(&mut recovery.ordering),
+            State::Operational(operational) => Some(&mut operational.ordering),
+            State::Gather(gather) => gather.old.as_mut(),
             // What a member holds is declared: nothing may be added (see Holding).
-            State::Commit(_) | State::Left => None,
+            State::Commit(_) | State::Left(_) => None,
         }
         .filter(|ring| ring.tag() == tag)
     }
@@ -84,9 +88,7 @@ impl Ring {
                 self.counters.packets_received += 1;
                 self.data_is_evidence(data.ring, data.seq);
                 if let State::Recovery(recovery) = &mut self.state {
-                    if let Some(old) = &mut self.ring {
-                        recovery.handle_recovered(&data, old);
-                    }
+                    recovery.handle_recovered(&data);
                 } else {
                     self.deliver();
                     self.notice_gap(now);
@@ -151,10 +153,8 @@ impl Ring {
             self.called_token(now, token);
             return;
         }
-        let (Some(ring), State::Operational(operational)) = (&mut self.ring, &mut self.state)
-        else {
-            return;
-        };
+        let operational = self.state.expect_operational();
+        let ring = &mut operational.ordering;
         if ring.is_representative() {
             let settled = token.seq == operational.last_seq
                 && ring.is_settled(&token)
@@ -179,10 +179,8 @@ impl Ring {
     /// A visit of the token in the operational state (002 III-A), which then goes on.
     pub(super) fn visit(&mut self, now: Time, mut token: Token) {
         let limits = self.flow.limits();
-        let (Some(ring), State::Operational(operational)) = (&mut self.ring, &mut self.state)
-        else {
-            return;
-        };
+        let operational = self.state.expect_operational();
+        let ring = &mut operational.ordering;
         let (fcc, retransmissions) = (token.fcc, token.retransmissions);
         let records_max = self.config.records_max();
         let queue = &mut self.queue;
@@ -216,10 +214,10 @@ impl Ring {
     /// Sends what a visit decided: retransmissions and the first new packets, the token, the rest (002 III-A.1–3).
     pub(super) fn send_visit(&mut self, now: Time, visit: &Visit, token: Token) {
         let ring = match &self.state {
-            State::Recovery(recovery) => Some(&recovery.ring),
-            _ => self.ring.as_ref(),
+            State::Recovery(recovery) => &recovery.ordering,
+            State::Operational(operational) => &operational.ordering,
+            other => unreachable!("no token visits in {}", other.name()),
         };
-        let Some(ring) = ring else { return };
         let (tag, alone) = (ring.tag(), ring.members.len() == 1);
         let new = visit.new.end() + 1 - visit.new.start();
         let last_before = visit.new.start() + self.flow.before_token(new);
@@ -275,7 +273,7 @@ impl Ring {
         match &mut self.state {
             State::Operational(operational) => operational.resting = Some(token),
             State::Recovery(recovery) => recovery.resting = Some(token),
-            _ => {}
+            other => unreachable!("no token visits in {}", other.name()),
         }
     }
 
@@ -284,9 +282,9 @@ impl Ring {
         let token = match &mut self.state {
             State::Operational(operational) => operational.resting.take(),
             State::Recovery(recovery) => recovery.resting.take(),
-            _ => None,
+            other => unreachable!("no token visits in {}", other.name()),
         };
-        let Some(token) = token else { return };
+        let token = token.expect("the timer is set when the token is put here");
         self.timers.set(Timer::Loss, now + self.token_loss());
         if matches!(self.state, State::Recovery(_)) {
             self.recovery_token(now, token);
@@ -313,9 +311,10 @@ impl Ring {
     }
 
     pub(super) fn flush_unordered(&mut self) {
-        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+        let State::Operational(operational) = &mut self.state else {
             return;
         };
+        let ring = &operational.ordering;
         while operational.unordered_sent < self.flow.personal()
             && let Some(record) = self.unordered.pop_front()
         {
@@ -331,7 +330,7 @@ impl Ring {
     }
 
     pub(super) fn handle_unordered(&mut self, key: RingKey, origin: Index, body: &Bytes) {
-        let (Some(ring), State::Operational(_)) = (&self.ring, &self.state) else {
+        let State::Operational(Operational { ordering: ring, .. }) = &self.state else {
             return;
         };
         let Some(sender) = ring

@@ -13,6 +13,7 @@ use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::config::RingConfig;
 use super::delivery::Cursor;
+use super::indices::Indices;
 use super::planted::Plants;
 use super::wire::{Data, Index, Packet, RTR_RUNS_MAX, Recovered, RingKey, RingTag, Token};
 
@@ -47,6 +48,9 @@ pub(super) struct Ordering {
     answered: Vec<u64>,
     /// What this member added to the token's fcc, retransmissions and backlog in the round before.
     contribution: Contribution,
+    /// Members whose messages must be delivered behind a gap, because others may have installed the next ring relying on
+    /// it (Totem's obligation set).
+    pub(super) obligations: Indices,
     pub(super) plants: Plants,
 }
 
@@ -103,6 +107,7 @@ impl Ordering {
             answers_max: usize::MAX,
             answered: Vec::new(),
             contribution: Contribution::default(),
+            obligations: Indices::default(),
             plants: config.plants(),
         }
     }

@@ -187,12 +187,12 @@ impl Plants {
 
     /// What recovery has to do was decided from what the members declared.
     #[inline]
-    pub(super) fn recovery_planned(self, recovery: &mut Recovery, old: Option<&Ordering>) {
+    pub(super) fn recovery_planned(self, recovery: &mut Recovery) {
         if self.has(Planted::NoRecovery) {
             recovery.queue.clear();
         }
         if self.has(Planted::OwnSafeBorder) {
-            recovery.horizon = old.map_or(0, |old| old.safe);
+            recovery.horizon = recovery.old.as_ref().map_or(0, |old| old.safe);
         }
     }
 
@@ -262,8 +262,9 @@ impl Ring {
     fn keep_late(&mut self, data: &Data) {
         let commit = matches!(self.state, State::Commit(_));
         let recovery = matches!(self.state, State::Recovery(_));
-        let old = self.ring.as_mut().filter(|old| old.tag() == data.ring);
-        let Some(old) = old.filter(|_| commit || recovery) else {
+        let old = self.state.installed_mut();
+        let old = old.filter(|old| old.tag() == data.ring && (commit || recovery));
+        let Some(old) = old else {
             return;
         };
         old.handle_data(data);
@@ -274,11 +275,8 @@ impl Ring {
 
     /// [`Planted::DeliverTwice`]: delivers a packet again that was delivered.
     fn deliver_again(&mut self, data: &Data) {
-        let Some(ring) = self
-            .ring
-            .as_ref()
-            .filter(|ring| ring.cursor.delivered() >= data.seq)
-        else {
+        let delivered = |ring: &&Ordering| ring.cursor.delivered() >= data.seq;
+        let Some(ring) = self.state.installed().filter(delivered) else {
             return;
         };
         let sender = ring.members[usize::from(data.packet.origin)];

@@ -23,7 +23,9 @@ use super::{Ring, State, Timer};
 /// The forming ring and what is to be recovered through it.
 #[derive(Debug)]
 pub(super) struct Recovery {
-    pub(super) ring: Ordering,
+    pub(super) ordering: Ordering,
+    /// The last ring that was installed, into which recovered packets go.
+    pub(super) old: Option<Ordering>,
     /// Members of the forming ring that come from this member's old ring.
     transitional: Vec<MemberId>,
     /// Members of the old ring whose messages are delivered behind a gap: the transitional ones and all whom one of
@@ -50,7 +52,7 @@ impl Recovery {
     pub(super) fn new(
         commit: &Commit,
         local: MemberId,
-        old: Option<&Ordering>,
+        old: Option<Ordering>,
         config: &RingConfig,
     ) -> Self {
         let holdings: Vec<(MemberId, Holding)> = commit
@@ -77,7 +79,7 @@ impl Recovery {
         let low = same().map(|(_, holding)| holding.aru).min().unwrap_or(0);
         let high = same().map(|(_, holding)| holding.high).max().unwrap_or(0);
         let horizon = same().map(|(_, holding)| holding.safe).max().unwrap_or(0);
-        let queue = match old {
+        let queue = match &old {
             Some(old) => (low.max(old.window.base() - 1) + 1
                 ..=high.min(old.window.high()))
                 .filter(|seq| old.window.get(*seq).is_some())
@@ -99,8 +101,8 @@ impl Recovery {
         let mut bound = same().fold(Indices::default(), |bound, (_, holding)| {
             bound.union(holding.obligations)
         });
-        let old_members = old.map_or(&[][..], |old| &old.members);
-        for (index, member) in old_members.iter().enumerate() {
+        let old_members = old.iter().flat_map(|old| &old.members);
+        for (index, member) in old_members.enumerate() {
             if transitional.contains(member) {
                 bound.insert(index as Index);
             }
@@ -108,7 +110,8 @@ impl Recovery {
         let mut recovery = Self {
             transitional,
             bound,
-            ring: Ordering::new(commit.ring, members, me, start, config),
+            ordering: Ordering::new(commit.ring, members, me, start, config),
+            old,
             same_ring,
             left: commit.left.clone(),
             queue,
@@ -118,13 +121,14 @@ impl Recovery {
             resting: None,
             started: false,
         };
-        config.plants().recovery_planned(&mut recovery, old);
+        config.plants().recovery_planned(&mut recovery);
         recovery
     }
 
     /// A packet of the new ring came: if it brings one of the old ring, that is kept, and need not be sent again.
-    pub(super) fn handle_recovered(&mut self, data: &Data, old: &mut Ordering) {
-        let Some(Recovered { seq, origin }) = data.packet.recovered else {
+    pub(super) fn handle_recovered(&mut self, data: &Data) {
+        let (Some(Recovered { seq, origin }), Some(old)) = (data.packet.recovered, &mut self.old)
+        else {
             return;
         };
         if self.same_ring.get(usize::from(data.packet.origin)) != Some(&true)
@@ -146,23 +150,19 @@ impl Recovery {
 impl Ring {
     /// The representative has the commit token back from its second pass: the ring's own token starts.
     pub(super) fn start_token(&mut self, now: Time) {
-        let State::Recovery(recovery) = &mut self.state else {
-            return;
-        };
-        if recovery.started || !recovery.ring.is_representative() {
+        let recovery = self.state.expect_recovery();
+        if recovery.started || !recovery.ordering.is_representative() {
             return;
         }
         recovery.started = true;
-        let token = recovery.ring.first_token();
+        let token = recovery.ordering.first_token();
         self.token_arrived();
         self.recovery_token(now, token);
     }
 
     /// The forming ring's token is here.
     pub(super) fn recovery_token(&mut self, now: Time, mut token: Token) {
-        let State::Recovery(recovery) = &mut self.state else {
-            return;
-        };
+        let recovery = self.state.expect_recovery();
         recovery.started = true;
         let covered = token.install.is_some_and(|install| token.aru >= install);
         recovery.complete_visits = if covered {
@@ -172,7 +172,7 @@ impl Ring {
         };
         let holds_all = token
             .install
-            .is_some_and(|install| recovery.ring.window.aru() >= install);
+            .is_some_and(|install| recovery.ordering.window.aru() >= install);
         if holds_all && (token.installed || recovery.complete_visits >= 2) {
             token.installed = true;
             self.install(now);
@@ -187,11 +187,15 @@ impl Ring {
 
         let limits = self.flow.limits();
         let (fcc, retransmissions) = (token.fcc, token.retransmissions);
-        let Recovery { ring, queue, .. } = &mut **recovery;
-        let old = self.ring.as_ref();
-        let visit = ring.visit(&mut token, limits, || {
+        let Recovery {
+            ordering,
+            old,
+            queue,
+            ..
+        } = recovery;
+        let visit = ordering.visit(&mut token, limits, || {
             let seq = queue.pop_first()?;
-            let packet = old?.window.get(seq)?;
+            let packet = old.as_ref()?.window.get(seq)?;
             Some((
                 Some(Recovered {
                     seq,
@@ -201,23 +205,23 @@ impl Ring {
             ))
         });
         let backlog = queue.len() as u32;
-        ring.set_backlog(&mut token, backlog);
+        ordering.set_backlog(&mut token, backlog);
         if recovery.clear_visits >= 2 && token.install.is_none() {
             token.install = Some(token.seq);
         }
         let holds_all = token
             .install
-            .is_some_and(|install| recovery.ring.window.aru() >= install);
-        if holds_all {
+            .is_some_and(|install| recovery.ordering.window.aru() >= install);
+        if let Some(old) = recovery.old.as_mut().filter(|_| holds_all) {
             // From now on others may install the ring and rely on this member to deliver (Totem's obligation set).
-            self.obligations = self.obligations.union(recovery.bound);
-            self.config.plants().obliged(&mut self.obligations);
+            old.obligations = old.obligations.union(recovery.bound);
+            old.plants.obliged(&mut old.obligations);
         }
-        let members = recovery.ring.members.len() as u32;
+        let members = recovery.ordering.members.len() as u32;
         self.flow
             .adapt(visit.limited && backlog > 0, members, fcc, retransmissions);
         let deaf = recovery
-            .ring
+            .ordering
             .cannot_receive(now, &token, self.config.fail_to_receive);
         self.counters.visits += 1;
         if let Some(deaf) = deaf {
@@ -230,39 +234,32 @@ impl Ring {
     /// Finishes the old configuration and begins the new one (EVS): the rest of the regular one, the transitional one
     /// and its messages, the next regular one.
     fn install(&mut self, now: Time) {
-        let next = State::Operational(Operational::new(now));
-        let State::Recovery(recovery) = self.transition(next, "all hold all") else {
-            return;
-        };
-        let Recovery {
-            ring,
-            transitional,
-            bound,
-            left,
-            horizon,
-            ..
-        } = *recovery;
+        let recovery = self.state.expect_recovery();
         let events = &mut self.events;
-        if let Some(mut old) = self.ring.take() {
+        if let Some(old) = &mut recovery.old {
             let mut emit = |event| events.push_back(event);
-            old.deliver_regular_end(horizon, &mut emit);
+            old.deliver_regular_end(recovery.horizon, &mut emit);
             emit(Event::Configuration(Configuration {
                 kind: ConfigurationKind::Transitional,
                 id: old.id,
-                members: transitional,
-                left: left.clone(),
+                members: recovery.transitional.clone(),
+                left: recovery.left.clone(),
             }));
-            old.deliver_transitional(bound, &mut emit);
-            self.config.plants().old_ring_finished(&mut self.events);
+            old.deliver_transitional(recovery.bound, &mut emit);
+            old.plants.old_ring_finished(events);
         }
-        self.obligations = Indices::default();
-        self.events.push_back(Event::Configuration(Configuration {
+        events.push_back(Event::Configuration(Configuration {
             kind: ConfigurationKind::Regular,
-            id: ring.id,
-            members: ring.members.clone(),
-            left,
+            id: recovery.ordering.id,
+            members: recovery.ordering.members.clone(),
+            left: recovery.left.clone(),
         }));
-        self.ring = Some(ring);
+        self.transition("all hold all", |before| match before {
+            State::Recovery(recovery) => {
+                State::Operational(Operational::new(now, recovery.ordering))
+            }
+            other => other,
+        });
         self.config.plants().rewind(&mut self.queue);
         self.acquaintance.forgive();
         self.counters.configurations += 1;

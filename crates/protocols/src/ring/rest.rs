@@ -22,9 +22,7 @@ const UNCONFIRMED_MAX: u64 = 16;
 impl Ring {
     /// The token rests here, until `round_at` at the latest.
     pub(super) fn rest(&mut self, now: Time, token: Token, round_at: Time) {
-        let State::Operational(operational) = &mut self.state else {
-            return;
-        };
+        let operational = self.state.expect_operational();
         operational.resting = Some(token);
         operational.round_at = round_at;
         self.timers.set(Timer::Hold, round_at);
@@ -38,9 +36,7 @@ impl Ring {
     fn take_resting(&mut self) -> Option<Token> {
         // A ring of one also keeps its token between two visits.
         self.timers.due(Timer::Hold)?;
-        let State::Operational(operational) = &mut self.state else {
-            return None;
-        };
+        let operational = self.state.expect_operational();
         let token = operational.resting.take()?;
         self.timers.cancel(Timer::Hold);
         Some(token)
@@ -48,9 +44,7 @@ impl Ring {
 
     /// The token has rested long enough: it goes round once, to find out whether all hold all.
     pub(super) fn release_token(&mut self, now: Time) {
-        let State::Operational(operational) = &mut self.state else {
-            return;
-        };
+        let operational = self.state.expect_operational();
         if let Some(token) = operational.resting.take() {
             self.timers.set(Timer::Loss, now + self.token_loss());
             self.visit(now, token);
@@ -59,11 +53,11 @@ impl Ring {
 
     /// This member has something to say, or misses something: gets the token moving if it rests.
     pub(super) fn wake_token(&mut self, now: Time) {
-        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+        let State::Operational(operational) = &mut self.state else {
             return;
         };
         operational.quiet_since = now;
-        if ring.is_representative() {
+        if operational.ordering.is_representative() {
             if let Some(token) = self.take_resting() {
                 self.dispose(now, token);
             }
@@ -74,18 +68,16 @@ impl Ring {
 
     /// A packet came, and one before it did not: while the token goes round it will tell, while it rests nothing would.
     pub(super) fn notice_gap(&mut self, now: Time) {
-        if let (Some(ring), State::Operational(operational)) = (&self.ring, &self.state)
+        if let State::Operational(operational) = &self.state
             && (operational.idle || operational.resting.is_some())
-            && ring.window.aru() < ring.window.high()
+            && operational.ordering.window.aru() < operational.ordering.window.high()
         {
             self.wake_token(now);
         }
     }
 
     pub(super) fn hurry(&mut self, now: Time) {
-        let (Some(ring), State::Operational(_)) = (&self.ring, &self.state) else {
-            return;
-        };
+        let ring = &self.state.expect_operational().ordering;
         let message = Message::Hurry { ring: ring.key() };
         self.outbox.unicast(ring.members[0], message.encode());
         self.timers.set(Timer::Hurry, now + HURRY_INTERVAL);
@@ -93,9 +85,10 @@ impl Ring {
 
     /// A member calls for the token.
     pub(super) fn handle_hurry(&mut self, now: Time, from: MemberId, key: RingKey) {
-        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
+        let State::Operational(operational) = &mut self.state else {
             return;
         };
+        let ring = &operational.ordering;
         let caller = ring.members.iter().position(|member| *member == from);
         let here = ring.is_representative() && ring.key() == key;
         let Some(caller) = caller.filter(|caller| *caller > 0 && here) else {
@@ -110,8 +103,8 @@ impl Ring {
 
     /// A token that was called: on its way to a caller, or back.
     pub(super) fn called_token(&mut self, now: Time, mut token: Token) {
-        let Some(ring) = &self.ring else { return };
-        if ring.is_representative() {
+        let operational = self.state.expect_operational();
+        if operational.ordering.is_representative() {
             token.called = false;
             self.dispose(now, token);
         } else {
@@ -125,9 +118,7 @@ impl Ring {
             self.claim(now, &mut token);
         }
         let round = self.needs_rounds(&token);
-        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
-            return;
-        };
+        let operational = self.state.expect_operational();
         let callers = core::mem::take(&mut operational.callers);
         if round || callers.len() > 1 {
             token.idle = false;
@@ -135,7 +126,7 @@ impl Ring {
             self.timers.set(Timer::Loss, now + self.token_loss());
             self.visit(now, token);
         } else if let Some(caller) = callers.first() {
-            let to = ring.after(caller);
+            let to = operational.ordering.after(caller);
             token.called = true;
             self.timers.set(Timer::Loss, now + self.token_loss());
             self.pass_token(now, to, caller, token);
@@ -161,10 +152,9 @@ impl Ring {
         }
         self.claim(now, &mut token);
         token.idle &= !urgent && !self.needs_rounds(&token);
-        let (Some(ring), State::Operational(operational)) = (&self.ring, &mut self.state) else {
-            return;
-        };
+        let operational = self.state.expect_operational();
         operational.idle = token.idle;
+        let ring = &operational.ordering;
         let home = ring.members.len() as u16 - ring.me;
         let to = ring.after(home);
         self.pass_token(now, to, home, token);
@@ -175,10 +165,8 @@ impl Ring {
     fn claim(&mut self, now: Time, token: &mut Token) {
         let limits = self.flow.limits();
         let records_max = self.config.records_max();
-        let (Some(ring), State::Operational(operational)) = (&mut self.ring, &mut self.state)
-        else {
-            return;
-        };
+        let operational = self.state.expect_operational();
+        let ring = &mut operational.ordering;
         let queue = &mut self.queue;
         let new = ring.claim(token, limits, || {
             queue.pack(records_max).map(|body| (None, body))
@@ -205,12 +193,12 @@ impl Ring {
     }
 
     /// Whether the token must go round at once instead of resting.
-    fn needs_rounds(&self, token: &Token) -> bool {
-        let misses = |ring: &super::Ordering| ring.window.aru() < token.seq;
+    fn needs_rounds(&mut self, token: &Token) -> bool {
+        let misses = self.state.expect_operational().ordering.window.aru() < token.seq;
         !token.idle
             || !self.queue.is_empty()
             || self.awaits_stability()
             || token.seq - token.aru > UNCONFIRMED_MAX
-            || self.ring.as_ref().is_some_and(misses)
+            || misses
     }
 }

@@ -80,7 +80,7 @@ pub struct RingStatus {
 impl Ring {
     /// A snapshot.
     pub fn status(&self) -> RingStatus {
-        let ring = self.ring.as_ref();
+        let ring = self.state.installed();
         let mut counters = self.counters;
         counters.malformed += ring.map_or(0, |ring| ring.cursor.malformed);
         RingStatus {
