@@ -9,6 +9,7 @@ use groupcast_core::{Event, MemberId, Time};
 
 use super::config::RingConfig;
 use super::gather::Gather;
+use super::numbers::Attempt;
 use super::operational::Operational;
 use super::wire::{Announcement, Join, Message};
 use super::{Ring, State, Timer};
@@ -17,11 +18,11 @@ use super::{Ring, State, Timer};
 #[derive(Debug, Default)]
 pub(super) struct Acquaintance {
     /// Own changes of mind so far.
-    pub(super) attempt: u64,
+    pub(super) attempt: Attempt,
     /// The highest ring counter seen anywhere.
     pub(super) counter: u64,
     /// The highest attempt of each member's joins.
-    attempts: BTreeMap<MemberId, u64>,
+    attempts: BTreeMap<MemberId, Attempt>,
     /// Whose joins and announcements were heard, and when last.
     heard: BTreeMap<MemberId, Time>,
     quarantine: BTreeMap<MemberId, Quarantine>,
@@ -65,11 +66,11 @@ impl Acquaintance {
     const MAX: usize = 512;
 
     /// Notes a join's attempt: `None` if it is stale, else whether it is a new one.
-    pub(super) fn note_attempt(&mut self, from: MemberId, attempt: u64) -> Option<bool> {
+    pub(super) fn note_attempt(&mut self, from: MemberId, attempt: Attempt) -> Option<bool> {
         if self.attempts.len() >= Self::MAX && !self.attempts.contains_key(&from) {
             self.attempts.pop_first();
         }
-        let seen = self.attempts.entry(from).or_insert(0);
+        let seen = self.attempts.entry(from).or_default();
         if attempt < *seen {
             return None;
         }
@@ -241,9 +242,7 @@ impl Ring {
             if (*theirs, self.local.incarnation) > (uptime_ms, from.incarnation) {
                 self.events.push_back(Event::NameInUse { holder: from });
                 self.timers.cancel_all();
-                self.transition("name in use", |before| {
-                    State::Left(before.into_installed())
-                });
+                self.transition("name in use", |before| State::Left(before.into_installed()));
                 self.queue.close();
             }
             return;
@@ -326,7 +325,7 @@ impl Ring {
             return;
         };
         if leaving.goodbyes == 0 {
-            self.acquaintance.attempt += 1;
+            self.acquaintance.attempt = self.acquaintance.attempt.next();
         }
         leaving.goodbyes += 1;
         let (attempt, counter) = (self.acquaintance.attempt, self.acquaintance.counter);

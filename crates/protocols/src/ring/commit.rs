@@ -7,6 +7,8 @@ use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::gather::Gather;
 use super::indices::Indices;
+use super::link::Sent;
+use super::numbers::{Hop, Seq};
 use super::ordering::Ordering;
 use super::recovery::Recovery;
 use super::wire::{Commit, CommitMember, Holding, Message};
@@ -59,7 +61,7 @@ impl Ring {
         let members: Vec<CommitMember> = gather.members().map(part).collect();
         let left = gather.left.iter().copied().collect();
         let mut commit = Commit {
-            hop: 0,
+            hop: Hop::default(),
             ring,
             left,
             members,
@@ -95,9 +97,9 @@ impl Ring {
                 };
                 Holding {
                     ring,
-                    aru: 0,
-                    high: 0,
-                    safe: 0,
+                    aru: Seq::ZERO,
+                    high: Seq::ZERO,
+                    safe: Seq::ZERO,
                     obligations: Indices::default(),
                 }
             }
@@ -107,18 +109,24 @@ impl Ring {
     /// Passes the commit token to the next member, one hop further.
     fn pass_commit(&mut self, now: Time) {
         let commit = &mut self.state.expect_commit().commit;
-        commit.hop += 1;
-        let next = commit.members[commit.hop as usize % commit.members.len()].member;
-        let (key, hop) = (commit.ring.into(), commit.hop);
-        let body = Message::Commit(commit.clone()).encode();
+        commit.hop = commit.hop.plus(1);
+        let next = commit.hop.member(commit.members.len());
+        let token = Sent {
+            to: commit.members[next].member,
+            ring: commit.ring.into(),
+            hop: commit.hop,
+            // No data exists above this seq in the forming ring before its first token: only an answer is a sign.
+            seq: Seq::MAX,
+            body: Message::Commit(commit.clone()).encode(),
+        };
         self.timers
             .set(Timer::Loss, now + self.config.token_loss_min);
-        // No data exists above this seq in the forming ring before its first token: only an answer is a sign.
-        self.pass(now, next, key, hop, u64::MAX, body);
+        self.pass(now, token);
     }
 
     pub(super) fn handle_commit(&mut self, now: Time, from: MemberId, commit: Commit) {
-        let members = commit.members.len() as u64;
+        let members = commit.members.len();
+        let last = Hop(2 * members as u64);
         let Some(me) = commit
             .members
             .iter()
@@ -127,7 +135,7 @@ impl Ring {
             self.counters.foreign += 1;
             return;
         };
-        if commit.hop % members != me as u64 || commit.hop > 2 * members {
+        if commit.hop.member(members) != me || commit.hop > last {
             self.counters.malformed += 1;
             return;
         }
@@ -137,7 +145,7 @@ impl Ring {
         };
         let taken = match &self.state {
             State::Gather(gather) => {
-                commit.hop == me as u64 && self.agrees_with(gather, &commit, me)
+                commit.hop == Hop(me as u64) && self.agrees_with(gather, &commit, me)
             }
             State::Commit(state) => commit.ring == state.commit.ring,
             State::Recovery(recovery) => commit.ring == recovery.ordering.id,
@@ -152,7 +160,7 @@ impl Ring {
         match &self.state {
             State::Gather(_) => self.first_pass(now, commit, me),
             State::Commit(state) if commit.hop > state.commit.hop => self.second_pass(now, commit),
-            State::Recovery(_) if commit.hop == 2 * members => self.start_token(now),
+            State::Recovery(_) if commit.hop == last => self.start_token(now),
             _ => self.counters.token_duplicates += 1,
         }
     }

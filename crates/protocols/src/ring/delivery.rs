@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use groupcast_core::{Delivery, Event, MemberId, MessageId, Place, Service};
 
 use super::indices::Indices;
+use super::numbers::Seq;
 use super::ordering::Ordering;
 use super::packing::{Record, Unpacker};
 
@@ -13,7 +14,7 @@ use super::packing::{Record, Unpacker};
 #[derive(Debug)]
 pub(super) struct Cursor {
     /// The packet that is being delivered.
-    seq: u64,
+    seq: Seq,
     /// How far into its body.
     at: usize,
     /// Messages that ended in it so far.
@@ -28,9 +29,9 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    pub(super) fn new(start: u64, members: usize, message_max: usize) -> Self {
+    pub(super) fn new(start: Seq, members: usize, message_max: usize) -> Self {
         Self {
-            seq: start + 1,
+            seq: start.next(),
             at: 0,
             index: 0,
             blocked: None,
@@ -41,12 +42,12 @@ impl Cursor {
     }
 
     /// All packets up to here are delivered.
-    pub(super) fn delivered(&self) -> u64 {
-        self.seq - 1
+    pub(super) fn delivered(&self) -> Seq {
+        self.seq.before()
     }
 
     pub(super) fn step(&mut self) {
-        self.seq += 1;
+        self.seq = self.seq.next();
         self.at = 0;
         self.index = 0;
     }
@@ -64,12 +65,12 @@ impl Ordering {
     }
 
     /// The same with safe messages up to `horizon`.
-    fn deliver_to(&mut self, horizon: u64, emit: &mut impl FnMut(Event)) {
+    fn deliver_to(&mut self, horizon: Seq, emit: &mut impl FnMut(Event)) {
         while self.window.get(self.cursor.seq).is_some() && self.deliver_packet(horizon, emit) {}
     }
 
     /// Delivers the packet under the cursor and moves on; false if a safe message must wait.
-    fn deliver_packet(&mut self, horizon: u64, emit: &mut impl FnMut(Event)) -> bool {
+    fn deliver_packet(&mut self, horizon: Seq, emit: &mut impl FnMut(Event)) -> bool {
         let cursor = &mut self.cursor;
         let Some(packet) = self.window.get(cursor.seq) else {
             return false;
@@ -79,8 +80,8 @@ impl Ordering {
             cursor.step();
             return true;
         }
-        let sender = self.members[usize::from(packet.origin)];
-        let unpacker = &mut cursor.unpackers[usize::from(packet.origin)];
+        let sender = self.members[packet.origin.at()];
+        let unpacker = &mut cursor.unpackers[packet.origin.at()];
         loop {
             let record = match cursor.blocked.take() {
                 Some(record) => record,
@@ -99,7 +100,7 @@ impl Ordering {
             }
             let place = Place {
                 config: self.id,
-                seq: (cursor.seq << 16) | cursor.index.min(0xffff),
+                seq: (cursor.seq.0 << 16) | cursor.index.min(0xffff),
             };
             cursor.index += 1;
             // A large unreliable message rides on the ring; its users are promised no place all the same.
@@ -112,7 +113,7 @@ impl Ordering {
 
     /// The rest of the regular configuration, at its end: up to the first gap, or the first safe message that nobody
     /// of the transitional configuration knows to be safe (`horizon`: the highest safe mark among them).
-    pub(super) fn deliver_regular_end(&mut self, horizon: u64, emit: &mut impl FnMut(Event)) {
+    pub(super) fn deliver_regular_end(&mut self, horizon: Seq, emit: &mut impl FnMut(Event)) {
         self.safe = self.safe.max(horizon);
         self.deliver_to(self.safe, emit);
     }
@@ -136,7 +137,7 @@ impl Ordering {
                 Some(origin) => !behind_gap || bound.contains(origin),
             };
             if deliver {
-                self.deliver_packet(u64::MAX, emit);
+                self.deliver_packet(Seq::MAX, emit);
             } else {
                 self.cursor.blocked = None;
                 self.cursor.step();

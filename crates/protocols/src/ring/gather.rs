@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use groupcast_core::{MemberId, Time};
 
+use super::numbers::Attempt;
 use super::ordering::Ordering;
 use super::wire::{Join, Message};
 use super::{Ring, State, Timer};
@@ -36,7 +37,7 @@ pub(super) struct Gather {
 /// What a candidate thinks.
 #[derive(Debug)]
 struct Opinion {
-    attempt: u64,
+    attempt: Attempt,
     proc: BTreeSet<MemberId>,
     fail: BTreeSet<MemberId>,
 }
@@ -59,7 +60,7 @@ impl Gather {
     }
 
     /// The attempt of `member`'s join that this member agrees with.
-    pub(super) fn attempt_of(&self, member: MemberId) -> Option<u64> {
+    pub(super) fn attempt_of(&self, member: MemberId) -> Option<Attempt> {
         self.joins.get(&member).map(|opinion| opinion.attempt)
     }
 
@@ -133,7 +134,7 @@ impl Ring {
     /// The sets changed: says so, and waits for consensus anew.
     fn change_mind(&mut self, now: Time) {
         let gather = self.state.expect_gather();
-        self.acquaintance.attempt += 1;
+        self.acquaintance.attempt = self.acquaintance.attempt.next();
         gather.heard.clear();
         gather.agreed = false;
         self.timers.cancel(Timer::Loss);
@@ -200,7 +201,9 @@ impl Ring {
             State::Recovery(recovery) if fresh && recovery.ordering.members.contains(&from) => {
                 self.rejoin(now, from, &join);
             }
-            State::Commit(_) | State::Recovery(_) | State::Left(_) => self.counters.joins_stale += 1,
+            State::Commit(_) | State::Recovery(_) | State::Left(_) => {
+                self.counters.joins_stale += 1
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! A set of members of one ring, by their places in it.
 
-use super::wire::Index;
+use super::numbers::Index;
 
 /// A set of indices below 128, which is why a ring has at most that many members.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -11,11 +11,11 @@ impl Indices {
     pub(super) const MAX: usize = 128;
 
     pub(super) fn insert(&mut self, index: Index) {
-        self.0 |= 1u128.checked_shl(u32::from(index)).unwrap_or(0);
+        self.0 |= 1u128.checked_shl(u32::from(index.0)).unwrap_or(0);
     }
 
     pub(super) fn contains(self, index: Index) -> bool {
-        self.0 & 1u128.checked_shl(u32::from(index)).unwrap_or(0) != 0
+        self.0 & 1u128.checked_shl(u32::from(index.0)).unwrap_or(0) != 0
     }
 
     /// How many.
@@ -25,7 +25,7 @@ impl Indices {
 
     /// The lowest.
     pub(super) fn first(self) -> Option<Index> {
-        (self.0 != 0).then(|| self.0.trailing_zeros() as Index)
+        (self.0 != 0).then(|| Index(self.0.trailing_zeros() as u16))
     }
 
     pub(super) fn union(self, other: Self) -> Self {

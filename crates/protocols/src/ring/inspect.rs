@@ -61,6 +61,7 @@ mod tests {
 
     use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, Service};
 
+    use super::super::numbers::{Index, Round, Seq};
     use super::super::packing::{Packer, Record};
     use super::super::wire::{DataHeader, Packet, RingKey};
     use super::*;
@@ -76,8 +77,8 @@ mod tests {
             });
         }
         let packet = Packet {
-            origin: 0,
-            round: 1,
+            origin: Index(0),
+            round: Round(1),
             recovered: None,
             body: packer.pack(1400).expect("two messages wait"),
         };
@@ -89,7 +90,7 @@ mod tests {
             counter: 3,
             representative,
         });
-        let header = DataHeader::new(key.tag(), 7, true, &packet);
+        let header = DataHeader::new(key.tag(), Seq(7), true, &packet);
         for (header, role) in [(header, Role::Data), (header.again(), Role::Repair)] {
             let datagram = [header.as_bytes(), &packet.body[..]].concat();
             let mut seen: Vec<Vec<u8>> = Vec::new();

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use groupcast_core::{MemberId, Time};
 
+use super::numbers::{Hop, Seq};
 use super::wire::{RingKey, RingTag};
 use super::{Ring, Timer};
 
@@ -12,14 +13,15 @@ pub(super) struct Link {
     sent: Option<Sent>,
 }
 
+/// A token as it is passed on to another member.
 #[derive(Debug)]
-struct Sent {
-    to: MemberId,
-    ring: RingKey,
-    hop: u64,
-    /// seq of the token: data above it was sent by somebody who has seen it.
-    seq: u64,
-    body: Bytes,
+pub(super) struct Sent {
+    pub(super) to: MemberId,
+    pub(super) ring: RingKey,
+    pub(super) hop: Hop,
+    /// seq of the token: data above it was sent by a member that has seen it.
+    pub(super) seq: Seq,
+    pub(super) body: Bytes,
 }
 
 impl Link {
@@ -36,23 +38,9 @@ impl Link {
 
 impl Ring {
     /// Passes a token on to another member and keeps it.
-    pub(super) fn pass(
-        &mut self,
-        now: Time,
-        to: MemberId,
-        ring: RingKey,
-        hop: u64,
-        seq: u64,
-        body: Bytes,
-    ) {
-        self.outbox.unicast(to, body.clone());
-        self.link.sent = Some(Sent {
-            to,
-            ring,
-            hop,
-            seq,
-            body,
-        });
+    pub(super) fn pass(&mut self, now: Time, token: Sent) {
+        self.outbox.unicast(token.to, token.body.clone());
+        self.link.sent = Some(token);
         self.timers.set(
             Timer::Retransmit,
             now + self.flow.token_retransmit(&self.config),
@@ -72,7 +60,7 @@ impl Ring {
     }
 
     /// The successor says that it has the token.
-    pub(super) fn handle_ack(&mut self, from: MemberId, ring: RingKey, hop: u64) {
+    pub(super) fn handle_ack(&mut self, from: MemberId, ring: RingKey, hop: Hop) {
         let arrived = self
             .link
             .sent
@@ -84,7 +72,7 @@ impl Ring {
     }
 
     /// Data of `ring` with `seq` came: whoever claimed a number above the token's has seen the token.
-    pub(super) fn data_is_evidence(&mut self, ring: RingTag, seq: u64) {
+    pub(super) fn data_is_evidence(&mut self, ring: RingTag, seq: Seq) {
         if self
             .link
             .sent

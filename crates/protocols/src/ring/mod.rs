@@ -56,6 +56,7 @@ mod gather;
 mod indices;
 mod inspect;
 mod link;
+mod numbers;
 mod operational;
 mod ordering;
 mod outbox;

@@ -1,5 +1,6 @@
 //! Operational: the token goes round, messages are ordered (002 III). Also what a data packet does in any state.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -8,9 +9,11 @@ use groupcast_core::{MemberId, SocketClass, Time};
 
 use super::delivery::delivery;
 use super::indices::Indices;
+use super::link::Sent;
+use super::numbers::{Index, Seq};
 use super::ordering::{Ordering, Visit};
 use super::packing::{Packer, Record, Unpacker};
-use super::wire::{Data, DataHeader, Index, Message, Packet, RingKey, RingTag, Token};
+use super::wire::{Data, DataHeader, Message, Packet, RingKey, RingTag, Token};
 use super::{Ring, State, Timer, TokenPriority};
 
 /// What only an operational member needs.
@@ -23,7 +26,7 @@ pub(super) struct Operational {
     /// Since when nobody has had anything to say, as far as this member saw.
     pub(super) quiet_since: Time,
     /// seq of the token at the last visit.
-    last_seq: u64,
+    last_seq: Seq,
     /// The token that this member passed on was idle: it may rest at the representative.
     pub(super) idle: bool,
     /// Who called for the token while it was away from the representative.
@@ -40,7 +43,7 @@ impl Operational {
             ordering,
             resting: None,
             quiet_since: now,
-            last_seq: 0,
+            last_seq: Seq::ZERO,
             idle: false,
             callers: Indices::default(),
             round_at: now,
@@ -75,9 +78,13 @@ impl Ring {
             return;
         };
         // 002 III-C. The representative visits first in each round, so its predecessor's next round has its own number.
-        let next_round = ring.round.wrapping_add(u8::from(!ring.is_representative()));
+        let next_round = if ring.is_representative() {
+            ring.round
+        } else {
+            ring.round.next()
+        };
         let token_is_near = data.packet.origin == ring.predecessor()
-            && data.packet.round.wrapping_sub(next_round) as i8 >= 0
+            && data.packet.round.is_from(next_round)
             && (first_method || data.post_token);
         let inserted = ring.handle_data(&data);
         if token_is_near {
@@ -219,11 +226,11 @@ impl Ring {
             other => unreachable!("no token visits in {}", other.name()),
         };
         let (tag, alone) = (ring.tag(), ring.members.len() == 1);
-        let new = visit.new.end() + 1 - visit.new.start();
-        let last_before = visit.new.start() + self.flow.before_token(new);
+        let new = visit.new.len();
+        let (before, after) = visit.new.split_at(self.flow.before_token(new));
         let counters = &mut self.counters;
         let outbox = &mut self.outbox;
-        let mut send = |seq: u64, again: bool| {
+        let mut send = |seq: Seq, again: bool| {
             if let Some(packet) = ring.window.get(seq) {
                 let Packet { body, .. } = packet;
                 let header = DataHeader::new(tag, seq, false, packet);
@@ -235,16 +242,16 @@ impl Ring {
                 .retransmissions
                 .iter()
                 .for_each(|seq| send(*seq, true));
-            (*visit.new.start()..last_before).for_each(|seq| send(seq, false));
+            before.iter().for_each(|seq| send(seq, false));
         }
         counters.packets_sent += new;
         counters.retransmissions += visit.retransmissions.len() as u64;
-        let after = last_before..visit.new.end() + 1;
         if alone {
             self.pass_to_self(now, token);
             return;
         }
-        let after: alloc::vec::Vec<(DataHeader, Bytes)> = after
+        let after: Vec<(DataHeader, Bytes)> = after
+            .iter()
             .filter_map(|seq| {
                 let packet = ring.window.get(seq)?;
                 Some((DataHeader::new(tag, seq, true, packet), packet.body.clone()))
@@ -260,15 +267,20 @@ impl Ring {
     }
 
     pub(super) fn pass_token(&mut self, now: Time, to: MemberId, hops: u16, mut token: Token) {
-        token.hop = token.hop.saturating_add(u64::from(hops));
-        let (ring, hop, seq) = (token.ring, token.hop, token.seq);
+        token.hop = token.hop.plus(hops);
         self.flow.token_went(now, !token.idle);
-        let body = Message::Token(token).encode();
-        self.pass(now, to, ring, hop, seq, body);
+        let token = Sent {
+            to,
+            ring: token.ring,
+            hop: token.hop,
+            seq: token.seq,
+            body: Message::Token(token).encode(),
+        };
+        self.pass(now, token);
     }
 
     fn pass_to_self(&mut self, now: Time, mut token: Token) {
-        token.hop = token.hop.saturating_add(1);
+        token.hop = token.hop.plus(1);
         self.timers.set(Timer::Own, now + OWN_TOKEN_DELAY);
         match &mut self.state {
             State::Operational(operational) => operational.resting = Some(token),
@@ -333,11 +345,7 @@ impl Ring {
         let State::Operational(Operational { ordering: ring, .. }) = &self.state else {
             return;
         };
-        let Some(sender) = ring
-            .members
-            .get(usize::from(origin))
-            .filter(|_| ring.key() == key)
-        else {
+        let Some(sender) = ring.members.get(origin.at()).filter(|_| ring.key() == key) else {
             self.counters.foreign += 1;
             return;
         };

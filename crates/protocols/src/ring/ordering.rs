@@ -4,18 +4,18 @@
 //! and how it changes the token; when the token comes and goes, and who the members are, is decided elsewhere.
 
 use alloc::vec::Vec;
-use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::mech::window::{Insert, SeqWindow};
+use groupcast_core::mech::window::Insert;
 use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::config::RingConfig;
 use super::delivery::Cursor;
 use super::indices::Indices;
+use super::numbers::{Claimed, Hop, Index, Round, Run, Seq, Window};
 use super::planted::Plants;
-use super::wire::{Data, Index, Packet, RTR_RUNS_MAX, Recovered, RingKey, RingTag, Token};
+use super::wire::{Data, Packet, RTR_RUNS_MAX, Recovered, RingKey, RingTag, Token};
 
 /// State of one ring's order.
 #[derive(Debug)]
@@ -25,27 +25,27 @@ pub(super) struct Ordering {
     pub(super) members: Vec<MemberId>,
     /// This member's place among them.
     pub(super) me: Index,
-    pub(super) window: SeqWindow<Packet>,
+    pub(super) window: Window,
     pub(super) cursor: Cursor,
     /// All members hold all up to here (Global_aru; 002 III-A.4).
-    pub(super) safe: u64,
-    /// Rotations of the token since its first, modulo 256: the *round* of what is sent now.
-    pub(super) round: u8,
+    pub(super) safe: Seq,
+    /// The round of what is sent now.
+    pub(super) round: Round,
     /// Hop of the last token that was taken.
-    pub(super) hop: u64,
+    pub(super) hop: Hop,
     /// seq of the token received in the round before: retransmissions are requested up to here only (002 III-A.2).
-    requestable: u64,
+    requestable: Seq,
     /// aru of the token sent in the round before.
-    aru_sent: u64,
+    aru_sent: Seq,
     /// The last sequence number that this member claimed.
-    pub(super) own_high: u64,
+    pub(super) own_high: Seq,
     /// Who holds the token's aru down, at what, since when: a member that cannot receive shows here.
-    stuck: Option<(Index, u64, Time)>,
+    stuck: Option<(Index, Seq, Time)>,
     /// Most requests to answer at a visit: fewer while answers are lost, as a burst larger than some queue would be
     /// again and again.
     answers_max: usize,
     /// Requests that this member answered at the last visit: should they come again, another member answers.
-    answered: Vec<u64>,
+    answered: Vec<Seq>,
     /// What this member added to the token's fcc, retransmissions and backlog in the round before.
     contribution: Contribution,
     /// Members whose messages must be delivered behind a gap, because others may have installed the next ring relying on
@@ -72,8 +72,8 @@ pub(super) struct Limits {
 /// What a visit sends: all retransmissions, then the new packets.
 #[derive(Debug)]
 pub(super) struct Visit {
-    pub(super) retransmissions: Vec<u64>,
-    pub(super) new: RangeInclusive<u64>,
+    pub(super) retransmissions: Vec<Seq>,
+    pub(super) new: Claimed,
     /// The window, not want of messages, ended the visit.
     pub(super) limited: bool,
 }
@@ -87,7 +87,7 @@ impl Ordering {
         id: ConfigId,
         members: Vec<MemberId>,
         me: Index,
-        start: u64,
+        start: Seq,
         config: &RingConfig,
     ) -> Self {
         let cursor = Cursor::new(start, members.len(), config.message_max);
@@ -95,11 +95,11 @@ impl Ordering {
             id,
             members,
             me,
-            window: SeqWindow::new(start, config.seq_gap_max as usize * 2),
+            window: Window::new(start, config.seq_gap_max as usize * 2),
             cursor,
             safe: start,
-            round: 0,
-            hop: 0,
+            round: Round::default(),
+            hop: Hop::default(),
             requestable: start,
             aru_sent: start,
             own_high: start,
@@ -121,12 +121,12 @@ impl Ordering {
     }
 
     pub(super) fn is_representative(&self) -> bool {
-        self.me == 0
+        self.me == Index::REPRESENTATIVE
     }
 
     /// The member to which `hops` hops lead from here: 1 to the successor.
     pub(super) fn after(&self, hops: u16) -> MemberId {
-        self.members[(usize::from(self.me) + usize::from(hops)) % self.members.len()]
+        self.members[(self.me.at() + usize::from(hops)) % self.members.len()]
     }
 
     /// Whether the token that came round says that everybody holds all that was ever claimed.
@@ -136,7 +136,7 @@ impl Ordering {
 
     /// Up to where all hold everything, if the token is here with `aru`: between this visit and the one before every member
     /// could lower it (002 III-A.4).
-    fn stable(&self, aru: u64) -> u64 {
+    fn stable(&self, aru: Seq) -> Seq {
         self.safe.max(self.aru_sent.min(aru))
     }
 
@@ -146,14 +146,14 @@ impl Ordering {
     }
 
     pub(super) fn predecessor(&self) -> Index {
-        ((usize::from(self.me) + self.members.len() - 1) % self.members.len()) as Index
+        Index(((self.me.at() + self.members.len() - 1) % self.members.len()) as u16)
     }
 
     /// The first token.
     pub(super) fn first_token(&self) -> Token {
         Token {
             ring: self.key(),
-            hop: 0,
+            hop: Hop::default(),
             seq: self.safe,
             aru: self.safe,
             aru_by: None,
@@ -171,13 +171,13 @@ impl Ordering {
     /// Whether `token` can be this ring's next: a peer's bug, or a token of a life that we forgot, must not break us.
     pub(super) fn plausible(&self, token: &Token) -> bool {
         // Each hop leads to the next member: a token for another one, sent here by an adversary, is not ours.
-        token.hop % self.members.len() as u64 == u64::from(self.me)
+        token.hop.member(self.members.len()) == self.me.at()
             && token.seq >= self.requestable
-            && token.seq.saturating_sub(self.safe) <= self.window_span()
+            && token.seq.above(self.safe) <= self.window_span()
             && token.aru >= self.safe
             && token
                 .aru_by
-                .is_none_or(|index| usize::from(index) < self.members.len())
+                .is_none_or(|index| index.at() < self.members.len())
     }
 
     /// Sequence numbers that may be in use above what is safe: the gap of every member's rule, which may know of one
@@ -188,7 +188,7 @@ impl Ordering {
 
     /// A data packet arrived.
     pub(super) fn handle_data(&mut self, data: &Data) -> Insert {
-        if usize::from(data.packet.origin) >= self.members.len() {
+        if data.packet.origin.at() >= self.members.len() {
             return Insert::Beyond;
         }
         self.window.insert(data.seq, data.packet.clone())
@@ -203,7 +203,7 @@ impl Ordering {
         mut source: impl FnMut() -> Option<NewPacket>,
     ) -> Visit {
         // Hops, not visits, are counted: a token that was called skips some members, who must not fall behind.
-        self.round = (token.hop / self.members.len() as u64) as u8;
+        self.round = token.hop.round(self.members.len());
         let received_seq = token.seq;
         let retransmissions = self.answer_requests(token, limits);
 
@@ -221,7 +221,10 @@ impl Ordering {
         self.aru_sent = token.aru;
         Visit {
             retransmissions,
-            new: received_seq + 1..=token.seq,
+            new: Claimed {
+                above: received_seq,
+                last: token.seq,
+            },
             limited: count == most,
         }
     }
@@ -235,12 +238,15 @@ impl Ordering {
         token: &mut Token,
         limits: Limits,
         mut source: impl FnMut() -> Option<NewPacket>,
-    ) -> RangeInclusive<u64> {
-        self.round = (token.hop / self.members.len() as u64) as u8;
+    ) -> Claimed {
+        self.round = token.hop.round(self.members.len());
         let received_seq = token.seq;
         let most = self.most_new(token, limits, 0);
         self.claim_new(token, most, &mut source);
-        received_seq + 1..=token.seq
+        Claimed {
+            above: received_seq,
+            last: token.seq,
+        }
     }
 
     /// 002 III-A.1: how many new packets a visit may send beside `retransmissions`.
@@ -249,7 +255,7 @@ impl Ordering {
             .global
             .saturating_sub(token.fcc)
             .saturating_sub(retransmissions);
-        let by_gap = (self.safe + u64::from(limits.seq_gap)).saturating_sub(token.seq);
+        let by_gap = self.safe.plus(limits.seq_gap.into()).above(token.seq);
         u64::from(limits.personal.min(by_global)).min(by_gap)
     }
 
@@ -265,7 +271,7 @@ impl Ordering {
             && let Some((recovered, body)) = source()
         {
             count += 1;
-            token.seq += 1;
+            token.seq = token.seq.next();
             let packet = Packet {
                 origin: self.me,
                 round: self.round,
@@ -280,7 +286,7 @@ impl Ordering {
 
     /// 002 III-A.2. The rules of Totem: lower to what is missing here, raise what was lowered here, or move along with
     /// seq while nobody misses anything; after calls, which leave it behind seq, up to what is held here.
-    fn update_aru(&self, token: &mut Token, aru_before: u64) {
+    fn update_aru(&self, token: &mut Token, aru_before: Seq) {
         let lowered_here = token.aru_by == Some(self.me);
         let complete = token.aru_by.is_none();
         if aru_before < token.aru {
@@ -324,7 +330,7 @@ impl Ordering {
     ///
     /// A request that was answered at the last visit and is here again is left to the next member: the way from here
     /// to the one who misses it may not work.
-    fn answer_requests(&mut self, token: &mut Token, limits: Limits) -> Vec<u64> {
+    fn answer_requests(&mut self, token: &mut Token, limits: Limits) -> Vec<Seq> {
         let (mut answered, mut open, mut again) = (Vec::new(), Vec::new(), 0);
         let most = self
             .answers_max
@@ -361,16 +367,14 @@ impl Ordering {
         if token.rtr.is_empty() {
             token.rtr = runs(missing);
         } else {
-            let mut all: Vec<u64> = requests(&token.rtr).chain(missing).collect();
+            let mut all: Vec<Seq> = requests(&token.rtr).chain(missing).collect();
             all.sort_unstable();
             all.dedup();
             token.rtr = runs(all.into_iter());
         }
         // What everybody holds needs no answer: a request that crossed its answer.
         let aru = token.aru;
-        token
-            .rtr
-            .retain(|(first, count)| first + u64::from(*count) - 1 > aru);
+        token.rtr.retain(|run| run.end() > aru.next());
     }
 
     /// Who does not receive: the token's aru stays where that member lowered it for longer than `patience`, although
@@ -381,14 +385,14 @@ impl Ordering {
         token: &Token,
         patience: Duration,
     ) -> Option<MemberId> {
-        let held_here = token.aru < token.seq && self.window.has(token.aru + 1);
+        let held_here = token.aru < token.seq && self.window.has(token.aru.next());
         let Some(by) = token.aru_by.filter(|by| *by != self.me && held_here) else {
             self.stuck = None;
             return None;
         };
         match self.stuck {
             Some((index, aru, since)) if index == by && aru == token.aru => {
-                (now.since(since) >= patience).then(|| self.members[usize::from(by)])
+                (now.since(since) >= patience).then(|| self.members[by.at()])
             }
             _ => {
                 self.stuck = Some((by, token.aru, now));
@@ -409,23 +413,22 @@ const ANSWERS_MIN: u32 = 4;
 /// Most sequence numbers that the runs of one token stand for.
 const REQUESTS_MAX: usize = 4096;
 
-fn requests(rtr: &[(u64, u16)]) -> impl Iterator<Item = u64> {
-    rtr.iter()
-        .flat_map(|(first, count)| *first..*first + u64::from(*count))
-        .take(REQUESTS_MAX)
+fn requests(rtr: &[Run]) -> impl Iterator<Item = Seq> {
+    rtr.iter().flat_map(|run| run.iter()).take(REQUESTS_MAX)
 }
 
 /// Ascending numbers as runs, the lowest of them if there are too many.
-fn runs(seqs: impl Iterator<Item = u64>) -> Vec<(u64, u16)> {
-    let mut runs: Vec<(u64, u16)> = Vec::new();
+fn runs(seqs: impl Iterator<Item = Seq>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
     for seq in seqs {
         let full = runs.len() == RTR_RUNS_MAX;
         match runs.last_mut() {
-            Some((first, count)) if *first + u64::from(*count) == seq && *count < u16::MAX => {
-                *count += 1;
-            }
+            Some(run) if run.end() == seq && run.count < u16::MAX => run.count += 1,
             _ if full => break,
-            _ => runs.push((seq, 1)),
+            _ => runs.push(Run {
+                first: seq,
+                count: 1,
+            }),
         }
     }
     runs

@@ -12,6 +12,7 @@ use groupcast_core::{ConfigurationKind, Event, Place};
 use super::config::RingConfig;
 use super::delivery::delivery;
 use super::indices::Indices;
+use super::numbers::{Hop, Seq};
 use super::ordering::Ordering;
 use super::packing::{Packer, Unpacker};
 use super::recovery::Recovery;
@@ -149,7 +150,7 @@ impl Plants {
 
     /// A visit has computed what is safe from `token`.
     #[inline]
-    pub(super) fn safe_computed(self, safe: &mut u64, token: &Token) {
+    pub(super) fn safe_computed(self, safe: &mut Seq, token: &Token) {
         if self.has(Planted::SafeAfterOneRound) {
             *safe = token.aru.max(*safe);
         }
@@ -157,9 +158,9 @@ impl Plants {
 
     /// Safe messages are about to be delivered up to `horizon`.
     #[inline]
-    pub(super) fn safe_horizon(self, horizon: &mut u64) {
+    pub(super) fn safe_horizon(self, horizon: &mut Seq) {
         if self.has(Planted::SafeIsAgreed) {
-            *horizon = u64::MAX;
+            *horizon = Seq::MAX;
         }
     }
 
@@ -169,7 +170,7 @@ impl Plants {
         if !self.has(Planted::DeliverPastGap) {
             return false;
         }
-        let seq = ordering.cursor.delivered() + 1;
+        let seq = ordering.cursor.delivered().next();
         let gap = ordering.window.get(seq).is_none() && seq < ordering.window.high();
         if gap {
             ordering.cursor.step();
@@ -192,15 +193,15 @@ impl Plants {
             recovery.queue.clear();
         }
         if self.has(Planted::OwnSafeBorder) {
-            recovery.horizon = recovery.old.as_ref().map_or(0, |old| old.safe);
+            recovery.horizon = recovery.old.as_ref().map_or(Seq::ZERO, |old| old.safe);
         }
     }
 
     /// The numbers of a new ring are to begin above `start`.
     #[inline]
-    pub(super) fn ring_starts(self, start: &mut u64) {
+    pub(super) fn ring_starts(self, start: &mut Seq) {
         if self.has(Planted::SeqFromZero) {
-            *start = 0;
+            *start = Seq::ZERO;
         }
     }
 
@@ -232,7 +233,7 @@ impl Plants {
     #[inline]
     pub(super) fn token_came(self, ordering: &mut Ordering, token: &Token) {
         if self.has(Planted::StaleToken) {
-            ordering.hop = ordering.hop.min(token.hop.saturating_sub(1));
+            ordering.hop = ordering.hop.min(Hop(token.hop.0.saturating_sub(1)));
         }
     }
 
@@ -279,10 +280,10 @@ impl Ring {
         let Some(ring) = self.state.installed().filter(delivered) else {
             return;
         };
-        let sender = ring.members[usize::from(data.packet.origin)];
+        let sender = ring.members[data.packet.origin.at()];
         let place = Place {
             config: ring.id,
-            seq: data.seq << 16,
+            seq: data.seq.0 << 16,
         };
         let (mut unpacker, mut at) = (Unpacker::default(), 0);
         if data.packet.recovered.is_none()

@@ -15,9 +15,10 @@ use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
 
 use super::config::RingConfig;
 use super::indices::Indices;
+use super::numbers::{Index, Round, Seq};
 use super::operational::Operational;
 use super::ordering::Ordering;
-use super::wire::{Commit, Data, Holding, Index, Packet, Recovered, Token};
+use super::wire::{Commit, Data, Holding, Packet, Recovered, Token};
 use super::{Ring, State, Timer};
 
 /// The forming ring and what is to be recovered through it.
@@ -35,9 +36,9 @@ pub(super) struct Recovery {
     same_ring: Vec<bool>,
     left: Vec<MemberId>,
     /// Packets of the old ring that this member holds, that not all do, and that nobody has re-originated yet.
-    pub(super) queue: BTreeSet<u64>,
+    pub(super) queue: BTreeSet<Seq>,
     /// All members of the old ring hold it up to here: the highest that one of the transitional members knows of.
-    pub(super) horizon: u64,
+    pub(super) horizon: Seq,
     /// Visits in a row at which the token's backlog was 0.
     clear_visits: u32,
     /// Visits in a row at which the token's aru covered `install`.
@@ -76,12 +77,22 @@ impl Recovery {
                 .map(|(part, _)| part)
         };
 
-        let low = same().map(|(_, holding)| holding.aru).min().unwrap_or(0);
-        let high = same().map(|(_, holding)| holding.high).max().unwrap_or(0);
-        let horizon = same().map(|(_, holding)| holding.safe).max().unwrap_or(0);
+        let low = same()
+            .map(|(_, holding)| holding.aru)
+            .min()
+            .unwrap_or_default();
+        let high = same()
+            .map(|(_, holding)| holding.high)
+            .max()
+            .unwrap_or_default();
+        let horizon = same()
+            .map(|(_, holding)| holding.safe)
+            .max()
+            .unwrap_or_default();
         let queue = match &old {
-            Some(old) => (low.max(old.window.base() - 1) + 1
-                ..=high.min(old.window.high()))
+            Some(old) => low
+                .max(old.window.discarded())
+                .up_to(high.min(old.window.high()))
                 .filter(|seq| old.window.get(*seq).is_some())
                 .collect(),
             None => BTreeSet::new(),
@@ -90,13 +101,13 @@ impl Recovery {
             .iter()
             .map(|(_, holding)| holding.high)
             .max()
-            .unwrap_or(0);
+            .unwrap_or_default();
         config.plants().ring_starts(&mut start);
         let members: Vec<MemberId> = holdings.iter().map(|(member, _)| *member).collect();
         let me = members
             .iter()
             .position(|member| *member == local)
-            .unwrap_or(0) as Index;
+            .unwrap_or(0);
         let transitional: Vec<MemberId> = same().map(|(member, _)| *member).collect();
         let mut bound = same().fold(Indices::default(), |bound, (_, holding)| {
             bound.union(holding.obligations)
@@ -104,13 +115,13 @@ impl Recovery {
         let old_members = old.iter().flat_map(|old| &old.members);
         for (index, member) in old_members.enumerate() {
             if transitional.contains(member) {
-                bound.insert(index as Index);
+                bound.insert(Index(index as u16));
             }
         }
         let mut recovery = Self {
             transitional,
             bound,
-            ordering: Ordering::new(commit.ring, members, me, start, config),
+            ordering: Ordering::new(commit.ring, members, Index(me as u16), start, config),
             old,
             same_ring,
             left: commit.left.clone(),
@@ -131,15 +142,15 @@ impl Recovery {
         else {
             return;
         };
-        if self.same_ring.get(usize::from(data.packet.origin)) != Some(&true)
-            || usize::from(origin) >= old.members.len()
+        if self.same_ring.get(data.packet.origin.at()) != Some(&true)
+            || origin.at() >= old.members.len()
         {
             return;
         }
         self.queue.remove(&seq);
         let packet = Packet {
             origin,
-            round: 0,
+            round: Round::default(),
             recovered: None,
             body: data.packet.body.clone(),
         };

@@ -10,7 +10,8 @@ use core::time::Duration;
 
 use groupcast_core::{MemberId, SocketClass, Time};
 
-use super::wire::{DataHeader, Index, Message, RingKey, Token};
+use super::numbers::Index;
+use super::wire::{DataHeader, Message, RingKey, Token};
 use super::{Ring, State, Timer};
 
 /// A member that has something to say asks again this often for a resting token.
@@ -94,7 +95,7 @@ impl Ring {
         let Some(caller) = caller.filter(|caller| *caller > 0 && here) else {
             return;
         };
-        operational.callers.insert(caller as Index);
+        operational.callers.insert(Index(caller as u16));
         operational.quiet_since = now;
         if let Some(token) = self.take_resting() {
             self.dispose(now, token);
@@ -126,10 +127,10 @@ impl Ring {
             self.timers.set(Timer::Loss, now + self.token_loss());
             self.visit(now, token);
         } else if let Some(caller) = callers.first() {
-            let to = operational.ordering.after(caller);
+            let to = operational.ordering.after(caller.0);
             token.called = true;
             self.timers.set(Timer::Loss, now + self.token_loss());
-            self.pass_token(now, to, caller, token);
+            self.pass_token(now, to, caller.0, token);
         } else {
             let mut round_at = operational.round_at;
             if token.aru < token.seq {
@@ -155,7 +156,7 @@ impl Ring {
         let operational = self.state.expect_operational();
         operational.idle = token.idle;
         let ring = &operational.ordering;
-        let home = ring.members.len() as u16 - ring.me;
+        let home = ring.members.len() as u16 - ring.me.0;
         let to = ring.after(home);
         self.pass_token(now, to, home, token);
         self.priority = SocketClass::Data;
@@ -172,7 +173,7 @@ impl Ring {
             queue.pack(records_max).map(|body| (None, body))
         });
         operational.unordered_sent = 0;
-        for seq in new.clone().filter(|_| ring.members.len() > 1) {
+        for seq in new.iter().filter(|_| ring.members.len() > 1) {
             if let Some(packet) = ring.window.get(seq) {
                 let header = DataHeader::new(ring.tag(), seq, false, packet);
                 self.outbox.data(header, packet.body.clone());
@@ -180,7 +181,7 @@ impl Ring {
         }
         if !new.is_empty() {
             operational.quiet_since = now;
-            self.counters.packets_sent += new.end() + 1 - new.start();
+            self.counters.packets_sent += new.len();
             self.deliver();
             self.wake_submitter();
         }
@@ -198,7 +199,7 @@ impl Ring {
         !token.idle
             || !self.queue.is_empty()
             || self.awaits_stability()
-            || token.seq - token.aru > UNCONFIRMED_MAX
+            || token.seq.above(token.aru) > UNCONFIRMED_MAX
             || misses
     }
 }

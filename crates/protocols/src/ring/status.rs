@@ -87,12 +87,10 @@ impl Ring {
             state: self.state.name(),
             configuration: self.configuration(),
             members: ring.map(|ring| ring.members.clone()).unwrap_or_default(),
-            aru: ring.map_or(0, |ring| ring.window.aru()),
-            safe: ring.map_or(0, |ring| ring.safe),
-            high: ring.map_or(0, |ring| ring.window.high()),
-            held: ring.map_or(0, |ring| {
-                ring.window.high().saturating_sub(ring.window.base()) + 1
-            }),
+            aru: ring.map_or(0, |ring| ring.window.aru().0),
+            safe: ring.map_or(0, |ring| ring.safe.0),
+            high: ring.map_or(0, |ring| ring.window.high().0),
+            held: ring.map_or(0, |ring| ring.window.span()),
             queued: self.queue.bytes(),
             personal_window: self.flow.personal(),
             rotation: self.flow.rotation().mean(),

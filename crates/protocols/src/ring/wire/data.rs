@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader};
 
-use super::{FLAGS_SHIFT, Index, Kind, Message, RingTag, tag};
+use super::{FLAGS_SHIFT, Kind, Message, RingTag, tag};
+use crate::ring::numbers::{Index, Round, Seq};
 
 /// Bytes of a data packet before its body.
 pub(in crate::ring) const DATA_HEADER: usize = 17;
@@ -21,7 +22,7 @@ pub(in crate::ring) struct Packet {
     /// Who initiated it.
     pub(in crate::ring) origin: Index,
     /// The token's rotation in which it was initiated, modulo 256.
-    pub(in crate::ring) round: u8,
+    pub(in crate::ring) round: Round,
     /// What it was in an old ring, if it is recovered from one.
     pub(in crate::ring) recovered: Option<Recovered>,
     /// Packed records.
@@ -31,7 +32,7 @@ pub(in crate::ring) struct Packet {
 /// The place of a recovered packet in its old ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::ring) struct Recovered {
-    pub(in crate::ring) seq: u64,
+    pub(in crate::ring) seq: Seq,
     pub(in crate::ring) origin: Index,
 }
 
@@ -39,7 +40,7 @@ pub(in crate::ring) struct Recovered {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::ring) struct Data {
     pub(in crate::ring) ring: RingTag,
-    pub(in crate::ring) seq: u64,
+    pub(in crate::ring) seq: Seq,
     /// Sent after the token of its round (002 III-C, second method).
     pub(in crate::ring) post_token: bool,
     pub(in crate::ring) packet: Packet,
@@ -53,19 +54,19 @@ pub(in crate::ring) struct DataHeader {
 }
 
 impl DataHeader {
-    pub(in crate::ring) fn new(ring: RingTag, seq: u64, post_token: bool, packet: &Packet) -> Self {
+    pub(in crate::ring) fn new(ring: RingTag, seq: Seq, post_token: bool, packet: &Packet) -> Self {
         let mut bytes = [0; DATA_HEADER + RECOVERED_HEADER];
         let flag = if post_token { FLAG_POST_TOKEN } else { 0 };
         bytes[0] = Kind::Data as u8 | flag << FLAGS_SHIFT;
-        bytes[1] = packet.origin as u8;
+        bytes[1] = packet.origin.0 as u8;
         bytes[2..10].copy_from_slice(&ring.0.to_be_bytes());
-        bytes[10..16].copy_from_slice(&seq.to_be_bytes()[2..]);
-        bytes[16] = packet.round;
+        bytes[10..16].copy_from_slice(&seq.0.to_be_bytes()[2..]);
+        bytes[16] = packet.round.0;
         let mut len = DATA_HEADER;
         if let Some(Recovered { seq, origin }) = packet.recovered {
             bytes[0] |= FLAG_RECOVERED << FLAGS_SHIFT;
-            bytes[17..23].copy_from_slice(&seq.to_be_bytes()[2..]);
-            bytes[23] = origin as u8;
+            bytes[17..23].copy_from_slice(&seq.0.to_be_bytes()[2..]);
+            bytes[23] = origin.0 as u8;
             len += RECOVERED_HEADER;
         }
         Self {
@@ -97,14 +98,14 @@ pub(super) fn data(
     mut reader: Reader<'_>,
     bytes: &Bytes,
 ) -> Result<Message, DecodeError> {
-    let origin = reader.u8("origin")?.into();
+    let origin = Index(reader.u8("origin")?.into());
     let ring = tag(&mut reader)?;
     let seq = seq(&mut reader, "seq")?;
-    let round = reader.u8("round")?;
+    let round = Round(reader.u8("round")?);
     let recovered = if flags & FLAG_RECOVERED != 0 {
         Some(Recovered {
             seq: self::seq(&mut reader, "old seq")?,
-            origin: reader.u8("old origin")?.into(),
+            origin: Index(reader.u8("old origin")?.into()),
         })
     } else {
         None
@@ -124,8 +125,8 @@ pub(super) fn data(
 }
 
 /// A sequence number of 48 bits: a place in the order has no more for it.
-fn seq(reader: &mut Reader<'_>, field: &'static str) -> Result<u64, DecodeError> {
+fn seq(reader: &mut Reader<'_>, field: &'static str) -> Result<Seq, DecodeError> {
     let mut bytes = [0; 8];
     bytes[2..].copy_from_slice(reader.take(field, 6)?);
-    Ok(u64::from_be_bytes(bytes))
+    Ok(Seq(u64::from_be_bytes(bytes)))
 }

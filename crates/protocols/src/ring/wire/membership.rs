@@ -7,6 +7,7 @@ use groupcast_core::{ConfigId, MemberId};
 
 use super::Kind;
 use crate::ring::indices::Indices;
+use crate::ring::numbers::{Attempt, Hop, Seq};
 
 const FLAG_LEAVING: u8 = 1;
 /// Sequence numbers and counters that no ring reaches; a peer's bug must not make ours overflow.
@@ -16,7 +17,7 @@ const LIMIT: u64 = 1 << 47;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::ring) struct Join {
     /// The sender's count of its own changes of mind: a lower one is stale, an equal one a repetition.
-    pub(in crate::ring) attempt: u64,
+    pub(in crate::ring) attempt: Attempt,
     /// The highest ring counter that the sender has seen.
     pub(in crate::ring) counter: u64,
     /// The sender says good-bye.
@@ -35,7 +36,7 @@ pub(in crate::ring) struct Join {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::ring) struct Commit {
     /// Hop k·n + i arrives at member i on its k-th pass.
-    pub(in crate::ring) hop: u64,
+    pub(in crate::ring) hop: Hop,
     pub(in crate::ring) ring: ConfigId,
     pub(in crate::ring) left: Vec<MemberId>,
     pub(in crate::ring) members: Vec<CommitMember>,
@@ -46,7 +47,7 @@ pub(in crate::ring) struct Commit {
 pub(in crate::ring) struct CommitMember {
     pub(in crate::ring) member: MemberId,
     /// The attempt of its join that the representative agreed with.
-    pub(in crate::ring) attempt: u64,
+    pub(in crate::ring) attempt: Attempt,
     /// What it holds; `None` until the token has passed it.
     pub(in crate::ring) holding: Option<Holding>,
 }
@@ -56,10 +57,10 @@ pub(in crate::ring) struct CommitMember {
 pub(in crate::ring) struct Holding {
     /// The last ring that it installed; of its own, with counter 0, if none.
     pub(in crate::ring) ring: ConfigId,
-    pub(in crate::ring) aru: u64,
-    pub(in crate::ring) high: u64,
+    pub(in crate::ring) aru: Seq,
+    pub(in crate::ring) high: Seq,
     /// All members of the old ring are known to hold all up to here.
-    pub(in crate::ring) safe: u64,
+    pub(in crate::ring) safe: Seq,
     /// Members of the old ring whose messages it must deliver behind a gap.
     pub(in crate::ring) obligations: Indices,
 }
@@ -105,7 +106,7 @@ pub(super) fn join(reader: &mut Reader<'_>) -> Result<Join, DecodeError> {
     let flags = reader.u8("flags")?;
     Ok(Join {
         leaving: flags & FLAG_LEAVING != 0,
-        attempt: reader.u64("attempt")?,
+        attempt: Attempt(reader.u64("attempt")?),
         counter: counter(reader)?,
         proc: members(reader, "proc")?,
         fail: members(reader, "fail")?,
@@ -120,7 +121,7 @@ fn indices(reader: &mut Reader<'_>) -> Result<Indices, DecodeError> {
 }
 
 pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
-    let hop = reader.u64("hop")?;
+    let hop = Hop(reader.u64("hop")?);
     let ring = ring_id(reader)?;
     let left = members(reader, "left")?;
     let count = reader.count("members", 16 + 8 + 1 + 24 + 24 + 16)?;
@@ -130,19 +131,19 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
         if parts.last().is_some_and(|before| before.member >= member) {
             return Err(reader.invalid("member", member.node.0));
         }
-        let attempt = reader.u64("attempt")?;
+        let attempt = Attempt(reader.u64("attempt")?);
         let filled = reader.u8("filled")? != 0;
         let holding = Holding {
             ring: ring_id(reader)?,
-            aru: reader.u64("aru")?,
-            high: reader.u64("high")?,
-            safe: reader.u64("safe")?,
+            aru: Seq(reader.u64("aru")?),
+            high: Seq(reader.u64("high")?),
+            safe: Seq(reader.u64("safe")?),
             obligations: indices(reader)?,
         };
         if filled
-            && (holding.aru > holding.high || holding.safe > holding.aru || holding.high >= LIMIT)
+            && (holding.aru > holding.high || holding.safe > holding.aru || holding.high.0 >= LIMIT)
         {
-            return Err(reader.invalid("holding", holding.aru));
+            return Err(reader.invalid("holding", holding.aru.0));
         }
         parts.push(CommitMember {
             member,
@@ -161,7 +162,7 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
 pub(super) fn put_commit(writer: &mut Writer<'_>, commit: &Commit) {
     writer
         .u8(Kind::Commit as u8)
-        .u64(commit.hop)
+        .u64(commit.hop.0)
         .config(commit.ring);
     put_members(writer, &commit.left);
     writer.count(commit.members.len());
@@ -173,9 +174,9 @@ pub(super) fn put_commit(writer: &mut Writer<'_>, commit: &Commit) {
     {
         let empty = Holding {
             ring: commit.ring,
-            aru: 0,
-            high: 0,
-            safe: 0,
+            aru: Seq::ZERO,
+            high: Seq::ZERO,
+            safe: Seq::ZERO,
             obligations: Indices::default(),
         };
         let Holding {
@@ -187,13 +188,13 @@ pub(super) fn put_commit(writer: &mut Writer<'_>, commit: &Commit) {
         } = holding.unwrap_or(empty);
         writer
             .member(*member)
-            .u64(*attempt)
+            .u64(attempt.0)
             .u8(holding.is_some().into());
         writer
             .config(ring)
-            .u64(aru)
-            .u64(high)
-            .u64(safe)
+            .u64(aru.0)
+            .u64(high.0)
+            .u64(safe.0)
             .put(&obligations.0.to_be_bytes());
     }
 }
@@ -202,7 +203,7 @@ pub(super) fn put_join(writer: &mut Writer<'_>, join: &Join) {
     writer
         .u8(Kind::Join as u8)
         .u8(if join.leaving { FLAG_LEAVING } else { 0 });
-    writer.u64(join.attempt).u64(join.counter);
+    writer.u64(join.attempt.0).u64(join.counter);
     for list in [&join.proc, &join.fail, &join.left, &join.heard] {
         put_members(writer, list);
     }

@@ -35,6 +35,7 @@ pub(super) use self::data::{
 };
 pub(super) use self::membership::{Announcement, Commit, CommitMember, Holding, Join};
 pub(super) use self::token::{RTR_RUNS_MAX, Token};
+use super::numbers::{Hop, Index};
 
 /// A ring's identity on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -66,9 +67,6 @@ impl RingKey {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RingTag(pub(super) u64);
 
-/// Index of a member in its ring.
-pub(super) type Index = u16;
-
 /// Any datagram body of the ring.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Message {
@@ -79,7 +77,7 @@ pub(super) enum Message {
     Announcement(Announcement),
     Ack {
         ring: RingKey,
-        hop: u64,
+        hop: Hop,
     },
     Hurry {
         ring: RingKey,
@@ -128,14 +126,14 @@ impl Message {
             5 => Self::Announcement(membership::announcement(&mut reader)?),
             6 => Self::Ack {
                 ring: key(&mut reader)?,
-                hop: reader.u64("hop")?,
+                hop: Hop(reader.u64("hop")?),
             },
             7 => Self::Hurry {
                 ring: key(&mut reader)?,
             },
             8 => {
                 reader.u8("flags")?;
-                let origin = reader.u16("origin")?;
+                let origin = Index(reader.u16("origin")?);
                 let ring = key(&mut reader)?;
                 return Ok(Self::Unordered {
                     ring,
@@ -176,7 +174,7 @@ impl Message {
             Self::Ack { ring, hop } => {
                 writer.u8(Kind::Ack as u8);
                 put_key(&mut writer, *ring);
-                writer.u64(*hop);
+                writer.u64(hop.0);
             }
             Self::Hurry { ring } => {
                 writer.u8(Kind::Hurry as u8);
@@ -187,7 +185,7 @@ impl Message {
                 origin,
                 record,
             } => {
-                writer.u8(Kind::Unordered as u8).u8(0).u16(*origin);
+                writer.u8(Kind::Unordered as u8).u8(0).u16(origin.0);
                 put_key(&mut writer, *ring);
                 writer.put(record);
             }

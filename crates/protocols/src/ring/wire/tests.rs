@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ring::indices::Indices;
+use crate::ring::numbers::{Attempt, Round, Run, Seq};
 
 fn member(node: u64) -> MemberId {
     MemberId {
@@ -24,29 +25,32 @@ fn ring() -> ConfigId {
 
 fn examples() -> Vec<Message> {
     let packet = Packet {
-        origin: 2,
-        round: 9,
+        origin: Index(2),
+        round: Round(9),
         recovered: None,
         body: Bytes::from_static(b"body"),
     };
-    let recovered = Some(Recovered { seq: 77, origin: 1 });
+    let recovered = Some(Recovered {
+        seq: Seq(77),
+        origin: Index(1),
+    });
     let holding = Holding {
         ring: ring(),
-        aru: 5,
-        high: 8,
-        safe: 4,
+        aru: Seq(5),
+        high: Seq(8),
+        safe: Seq(4),
         obligations: Indices(5),
     };
     vec![
         Message::Data(Data {
             ring: RingKey::from(ring()).tag(),
-            seq: 12,
+            seq: Seq(12),
             post_token: true,
             packet: packet.clone(),
         }),
         Message::Data(Data {
             ring: RingKey::from(ring()).tag(),
-            seq: 13,
+            seq: Seq(13),
             post_token: false,
             packet: Packet {
                 recovered,
@@ -55,7 +59,7 @@ fn examples() -> Vec<Message> {
         }),
         Message::Token(token()),
         Message::Join(Join {
-            attempt: 4,
+            attempt: Attempt(4),
             counter: 3,
             leaving: true,
             proc: vec![member(1), member(2)],
@@ -64,18 +68,18 @@ fn examples() -> Vec<Message> {
             heard: vec![member(5)],
         }),
         Message::Commit(Commit {
-            hop: 6,
+            hop: Hop(6),
             ring: ring(),
             left: vec![member(9)],
             members: vec![
                 CommitMember {
                     member: member(1),
-                    attempt: 2,
+                    attempt: Attempt(2),
                     holding: Some(holding),
                 },
                 CommitMember {
                     member: member(2),
-                    attempt: 3,
+                    attempt: Attempt(3),
                     holding: None,
                 },
             ],
@@ -87,35 +91,43 @@ fn examples() -> Vec<Message> {
         }),
         Message::Ack {
             ring: ring().into(),
-            hop: 5,
+            hop: Hop(5),
         },
         Message::Hurry {
             ring: ring().into(),
         },
         Message::Unordered {
             ring: ring().into(),
-            origin: 1,
+            origin: Index(1),
             record: Bytes::from_static(b"record"),
         },
         Message::NameInUse { uptime_ms: 1234 },
     ]
 }
 
+fn runs(runs: &[(u64, u16)]) -> Vec<Run> {
+    let run = |(first, count): &(u64, u16)| Run {
+        first: Seq(*first),
+        count: *count,
+    };
+    runs.iter().map(run).collect()
+}
+
 fn token() -> Token {
     Token {
         ring: ring().into(),
-        hop: 41,
-        seq: 20,
-        aru: 15,
-        aru_by: Some(1),
+        hop: Hop(41),
+        seq: Seq(20),
+        aru: Seq(15),
+        aru_by: Some(Index(1)),
         fcc: 6,
         retransmissions: 2,
         backlog: 1,
-        install: Some(18),
+        install: Some(Seq(18)),
         installed: true,
         idle: false,
         called: false,
-        rtr: vec![(16, 1), (18, 2)],
+        rtr: runs(&[(16, 1), (18, 2)]),
     }
 }
 
@@ -184,6 +196,7 @@ fn requests_beyond_seq_or_out_of_order_are_refused() {
         vec![(16, 3), (18, 1)],
         vec![(u64::MAX, 9)],
     ] {
+        let rtr = runs(&rtr);
         let bytes = Message::Token(Token { rtr, ..token() }).encode();
         assert!(matches!(
             Message::decode(&bytes),

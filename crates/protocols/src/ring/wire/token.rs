@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
-use super::{Index, Kind, RingKey, key, put_key};
+use super::{Kind, RingKey, key, put_key};
+use crate::ring::numbers::{Hop, Index, Run, Seq};
 
 /// The most runs of missing sequence numbers that a token carries.
 pub(in crate::ring) const RTR_RUNS_MAX: usize = 64;
@@ -12,18 +13,18 @@ pub(in crate::ring) const RTR_RUNS_MAX: usize = 64;
 const FLAG_IDLE: u8 = 1;
 const FLAG_INSTALLED: u8 = 2;
 const FLAG_CALLED: u8 = 4;
-const NOBODY: u16 = u16::MAX;
+const NOBODY: Index = Index(u16::MAX);
 
 /// The token (002 III-A), with what recovery and idling add.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::ring) struct Token {
     pub(in crate::ring) ring: RingKey,
     /// Grows with every hop: tells a retransmitted token from the next one.
-    pub(in crate::ring) hop: u64,
+    pub(in crate::ring) hop: Hop,
     /// The last sequence number claimed.
-    pub(in crate::ring) seq: u64,
+    pub(in crate::ring) seq: Seq,
     /// All-received-up-to.
-    pub(in crate::ring) aru: u64,
+    pub(in crate::ring) aru: Seq,
     /// Who lowered aru, if somebody did.
     pub(in crate::ring) aru_by: Option<Index>,
     /// Packets multicast during the last rotation, retransmissions included.
@@ -33,53 +34,52 @@ pub(in crate::ring) struct Token {
     /// Recovery: packets that members still have to re-originate.
     pub(in crate::ring) backlog: u32,
     /// Recovery: who holds all up to here holds everything of its old ring.
-    pub(in crate::ring) install: Option<u64>,
+    pub(in crate::ring) install: Option<Seq>,
     /// Recovery: some member has installed the ring.
     pub(in crate::ring) installed: bool,
     /// Nobody had anything to say: receivers acknowledge the token, the representative may hold it.
     pub(in crate::ring) idle: bool,
     /// It left its rest for a member that called for it, or comes back from there: its way passes nobody else.
     pub(in crate::ring) called: bool,
-    /// Missing packets, as runs (first, count), ascending.
-    pub(in crate::ring) rtr: Vec<(u64, u16)>,
+    /// Missing packets, ascending.
+    pub(in crate::ring) rtr: Vec<Run>,
 }
 
 pub(super) fn token(reader: &mut Reader<'_>) -> Result<Token, DecodeError> {
     let flags = reader.u8("flags")?;
     let mut token = Token {
         ring: key(reader)?,
-        hop: reader.u64("hop")?,
-        seq: reader.u64("seq")?,
-        aru: reader.u64("aru")?,
-        aru_by: Some(reader.u16("aru by")?).filter(|index| *index != NOBODY),
+        hop: Hop(reader.u64("hop")?),
+        seq: Seq(reader.u64("seq")?),
+        aru: Seq(reader.u64("aru")?),
+        aru_by: Some(Index(reader.u16("aru by")?)).filter(|index| *index != NOBODY),
         fcc: reader.u32("fcc")?,
         retransmissions: reader.u32("retransmissions")?,
         backlog: reader.u32("backlog")?,
-        install: Some(reader.u64("install")?).filter(|seq| *seq != u64::MAX),
+        install: Some(Seq(reader.u64("install")?)).filter(|seq| *seq != Seq::MAX),
         installed: flags & FLAG_INSTALLED != 0,
         idle: flags & FLAG_IDLE != 0,
         called: flags & FLAG_CALLED != 0,
         rtr: Vec::new(),
     };
     if token.aru > token.seq {
-        return Err(reader.invalid("aru", token.aru));
+        return Err(reader.invalid("aru", token.aru.0));
     }
     let runs = reader.count("rtr", 10)?;
     if runs > RTR_RUNS_MAX {
         return Err(reader.invalid("rtr", runs as u64));
     }
     for _ in 0..runs {
-        let (first, count) = (reader.u64("rtr first")?, reader.u16("rtr count")?);
-        let follows = token.rtr.last().is_none_or(|(first_before, count_before)| {
-            first > first_before.saturating_add(u64::from(*count_before))
-        });
-        if count == 0
-            || !follows
-            || first.saturating_add(u64::from(count)) > token.seq.saturating_add(1)
-        {
-            return Err(reader.invalid("rtr first", first));
+        let run = Run {
+            first: Seq(reader.u64("rtr first")?),
+            count: reader.u16("rtr count")?,
+        };
+        let before = token.rtr.last();
+        let follows = before.is_none_or(|before| run.first > before.end());
+        if run.count == 0 || !follows || run.end().0 > token.seq.0.saturating_add(1) {
+            return Err(reader.invalid("rtr first", run.first.0));
         }
-        token.rtr.push((first, count));
+        token.rtr.push(run);
     }
     while reader.remaining() > 0 {
         reader.u8("extension type")?;
@@ -97,18 +97,18 @@ pub(super) fn put_token(writer: &mut Writer<'_>, token: &Token) {
     writer.u8(Kind::Token as u8).u8(flags);
     put_key(writer, token.ring);
     writer
-        .u64(token.hop)
-        .u64(token.seq)
-        .u64(token.aru)
-        .u16(token.aru_by.unwrap_or(NOBODY));
+        .u64(token.hop.0)
+        .u64(token.seq.0)
+        .u64(token.aru.0)
+        .u16(token.aru_by.unwrap_or(NOBODY).0);
     writer
         .u32(token.fcc)
         .u32(token.retransmissions)
         .u32(token.backlog);
     writer
-        .u64(token.install.unwrap_or(u64::MAX))
+        .u64(token.install.unwrap_or(Seq::MAX).0)
         .count(token.rtr.len());
-    for (first, count) in &token.rtr {
-        writer.u64(*first).u16(*count);
+    for run in &token.rtr {
+        writer.u64(run.first.0).u16(run.count);
     }
 }
