@@ -8,7 +8,6 @@
 //! - [`node`] and [`seal`]: authenticated datagrams, replay windows, admission of peers.
 //! - [`wire`]: bounds-checked cursors and the prefix of every datagram.
 //! - [`mech`]: receive windows, send queues, packing and fragmentation, timers, round-trip estimates.
-//! - [`shuffle`]: the fair hash that says who buffers what.
 //! - [`instrument`]: what experiments do with a protocol beyond its contract.
 //! - [`trace`]: what an observer of a member sees; the checker's only input.
 #![no_std]
@@ -27,7 +26,6 @@ pub mod protocol;
 pub mod rng;
 pub mod seal;
 pub mod service;
-pub mod shuffle;
 pub mod time;
 pub mod trace;
 pub mod transmit;

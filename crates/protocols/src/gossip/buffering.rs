@@ -5,11 +5,11 @@
 
 use alloc::vec::Vec;
 
-use groupcast_core::shuffle::{Shuffle, is_bufferer};
 use groupcast_core::{MemberId, MessageId};
 
 use super::config::{HashConfig, Place};
 use super::members::View;
+use super::shuffle::{Shuffle, is_bufferer};
 
 /// The rule of who keeps what.
 #[derive(Debug)]

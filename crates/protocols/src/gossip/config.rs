@@ -40,7 +40,7 @@ pub enum Dissemination {
 /// The function H of 004 7.2.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
-    /// The shuffle table that follows from this seed (see [`groupcast_core::shuffle`]).
+    /// The shuffle table that follows from this seed (see [`Shuffle`](super::Shuffle)).
     Shuffle(u64),
     /// Given, as a share of 2^32: for examples whose values are printed.
     Given(fn(MessageId, MemberId) -> u32),

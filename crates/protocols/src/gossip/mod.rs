@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Files: `stream` is what a member knows of one sender's messages; `reception` is the first phase and delivery; `round`
-//! is what happens every round; `recovery` answers gossip and requests; `buffering` says who keeps what; `members` is the
+//! is what happens every round; `recovery` answers gossip and requests; `buffering` says who keeps what, by the hash
+//! function of `shuffle`; `members` is the
 //! view; `tree` the spanning trees; `outbox` what waits to be sent; `wire` the format; `inspect` reads it from outside.
 //!
 //! # Guarantees
@@ -53,6 +54,7 @@ mod outbox;
 mod reception;
 mod recovery;
 mod round;
+mod shuffle;
 mod status;
 mod stream;
 #[cfg(test)]
@@ -79,6 +81,7 @@ use self::members::View;
 use self::outbox::Outbox;
 use self::recovery::Ask;
 use self::round::Round;
+pub use self::shuffle::{Shuffle, is_bufferer};
 pub use self::status::{GossipCounters, GossipStatus};
 use self::stream::Stream;
 use self::tree::Trees;

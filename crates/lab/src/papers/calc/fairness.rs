@@ -4,8 +4,8 @@
 //! group's table adds up with them. So it is taken after several numbers of messages, and in several encodings of
 //! ⟨message, address⟩, which the paper leaves open.
 
-use groupcast_core::shuffle::{Shuffle, is_bufferer};
 use groupcast_core::{MemberId, MessageId};
+use groupcast_protocols::gossip::{Shuffle, is_bufferer};
 
 use super::super::data::RecordRef;
 use super::super::plot::{Axis, Plot, Point, Series};

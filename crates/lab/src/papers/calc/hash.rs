@@ -8,8 +8,8 @@
 
 use std::ops::Range;
 
-use groupcast_core::shuffle::{Shuffle, is_bufferer};
 use groupcast_core::{Incarnation, MemberId, NodeId, Rng};
+use groupcast_protocols::gossip::{Shuffle, is_bufferer};
 
 use super::super::plot::{Axis, Point, Series};
 use super::super::{Context, Data, Host, Plot, Reproduction, RunError, Table, Verdict};
