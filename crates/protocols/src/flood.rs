@@ -12,8 +12,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use bytes::{Buf as _, Bytes};
+use groupcast_core::mech::participation::{Participation, Transitions};
 use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
-use groupcast_core::trace::{Inspected, Role};
+use groupcast_core::trace::{Inspected, Role, Transition};
 use groupcast_core::{
     Delivery, Destination, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng,
     Service, SocketClass, SubmitError, Time, Transmit, TransmitBuf,
@@ -27,7 +28,8 @@ pub struct Flood {
     local: MemberId,
     queue: SendQueue<Fifo>,
     events: VecDeque<Event>,
-    left: bool,
+    participation: Participation,
+    transitions: Transitions,
 }
 
 impl Flood {
@@ -49,7 +51,8 @@ impl Flood {
             local,
             queue: SendQueue::new(limits, Fifo::default()),
             events: VecDeque::new(),
-            left: false,
+            participation: Participation::Member,
+            transitions: Transitions::default(),
         }
     }
 
@@ -87,7 +90,7 @@ impl Protocol for Flood {
     type Event = Event;
 
     fn handle_datagram(&mut self, _now: Time, from: MemberId, mut body: Bytes) {
-        if body.len() < HEADER || self.left {
+        if body.len() < HEADER || self.participation.has_left() {
             return;
         }
         let id = MessageId {
@@ -119,6 +122,10 @@ impl Protocol for Flood {
         self.events.pop_front()
     }
 
+    fn poll_transition(&mut self) -> Option<Transition> {
+        self.transitions.pop()
+    }
+
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
@@ -142,9 +149,12 @@ impl Ordered for Flood {
     }
 
     fn leave(&mut self, _now: Time) {
-        self.left = true;
-        self.queue.close();
-        self.events.push_back(Event::Left);
+        if self.participation.is_member() {
+            self.queue.close();
+            self.participation
+                .advance(Participation::Left, "leave", &mut self.transitions);
+            self.events.push_back(Event::Left);
+        }
     }
 
     fn local(&self) -> MemberId {

@@ -10,17 +10,18 @@ use alloc::vec::Vec;
 
 use groupcast_core::{MemberId, NodeId, Rng};
 
-use super::wire::About;
+use super::round::RoundNumber;
+use super::wire::{Heartbeat, SelfDescription};
 
 /// What is known of a member.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     pub(super) member: MemberId,
-    heartbeat: u64,
+    heartbeat: Heartbeat,
     /// The round in which it last gave a sign of life.
-    heard: u64,
+    heard: RoundNumber,
     /// What it said of itself when it was first heard to.
-    about: Option<About>,
+    about: Option<SelfDescription>,
 }
 
 /// The members that this one knows, itself excluded, in ascending order.
@@ -50,14 +51,14 @@ impl View {
     }
 
     /// `member` gave a sign of life. It does not enter the view for that.
-    pub(super) fn refresh(&mut self, member: MemberId, round: u64) {
+    pub(super) fn refresh(&mut self, member: MemberId, round: RoundNumber) {
         if let Ok(index) = self.find(member) {
             self.peers[index].heard = round;
         }
     }
 
     /// `member` gave a sign of life, and is in the view from now on. Returns whether it is new there.
-    pub(super) fn heard(&mut self, member: MemberId, round: u64) -> bool {
+    pub(super) fn heard(&mut self, member: MemberId, round: RoundNumber) -> bool {
         if member == self.local {
             return false;
         }
@@ -74,7 +75,7 @@ impl View {
                 }
                 let peer = Peer {
                     member,
-                    heartbeat: 0,
+                    heartbeat: Heartbeat::default(),
                     heard: round,
                     about: None,
                 };
@@ -86,7 +87,7 @@ impl View {
     }
 
     /// `member`, heard just now, said this of itself.
-    pub(super) fn described(&mut self, member: MemberId, about: About) {
+    pub(super) fn described(&mut self, member: MemberId, about: SelfDescription) {
         if let Ok(index) = self.find(member) {
             let peer = &mut self.peers[index];
             peer.heartbeat = peer.heartbeat.max(about.heartbeat);
@@ -95,12 +96,12 @@ impl View {
                 Some(first) => first.sent,
                 None => before.unwrap_or(about.sent),
             };
-            peer.about = Some(About { sent, ..about });
+            peer.about = Some(SelfDescription { sent, ..about });
         }
     }
 
     /// Somebody says that `member`'s heart has beaten so often.
-    pub(super) fn beat(&mut self, member: MemberId, heartbeat: u64, round: u64) {
+    pub(super) fn beat(&mut self, member: MemberId, heartbeat: Heartbeat, round: RoundNumber) {
         if let Ok(index) = self.find(member) {
             let peer = &mut self.peers[index];
             if heartbeat > peer.heartbeat {
@@ -119,11 +120,11 @@ impl View {
     }
 
     /// Forgets who gave no sign of life for more than `rounds`. Returns how many that were.
-    pub(super) fn expire(&mut self, round: u64, rounds: u64) -> usize {
+    pub(super) fn expire(&mut self, round: RoundNumber, rounds: u64) -> usize {
         let before = self.peers.len();
         let (known, max) = (&mut self.failed, self.max);
         self.peers.retain(|peer| {
-            let lives = round.saturating_sub(peer.heard) <= rounds;
+            let lives = round.since(peer.heard) <= rounds;
             if let Some(about) = peer.about.filter(|_| !lives) {
                 if known.len() >= max {
                     known.pop_first();
@@ -183,8 +184,8 @@ impl View {
     }
 
     /// Signs of life of at most `count` members.
-    pub(super) fn signs(&mut self, count: u32) -> Vec<(MemberId, u64)> {
-        let drawn = self.draw(count as usize, |peer| peer.heartbeat > 0);
+    pub(super) fn signs(&mut self, count: u32) -> Vec<(MemberId, Heartbeat)> {
+        let drawn = self.draw(count as usize, |peer| peer.heartbeat > Heartbeat::default());
         drawn
             .into_iter()
             .filter_map(|member| Some((member, self.peers[self.find(member).ok()?].heartbeat)))
@@ -258,7 +259,7 @@ mod tests {
     fn view(max: usize, members: u64) -> View {
         let mut view = View::new(member(0), max, Rng::new(1));
         for node in 0..=members {
-            view.heard(member(node), 0);
+            view.heard(member(node), RoundNumber(0));
         }
         view
     }
@@ -284,12 +285,12 @@ mod tests {
     #[test]
     fn who_gives_no_sign_of_life_is_forgotten_and_hearsay_counts_if_it_is_new() {
         let mut view = view(64, 3);
-        view.beat(member(1), 5, 90);
-        view.beat(member(1), 5, 95);
-        view.heard(member(2), 80);
-        assert_eq!(view.expire(101, 100), 1);
-        assert_eq!(view.expire(185, 100), 1);
+        view.beat(member(1), Heartbeat(5), RoundNumber(90));
+        view.beat(member(1), Heartbeat(5), RoundNumber(95));
+        view.heard(member(2), RoundNumber(80));
+        assert_eq!(view.expire(RoundNumber(101), 100), 1);
+        assert_eq!(view.expire(RoundNumber(185), 100), 1);
         assert_eq!(view.members().collect::<Vec<_>>(), [member(1)]);
-        assert_eq!(view.expire(191, 100), 1);
+        assert_eq!(view.expire(RoundNumber(191), 100), 1);
     }
 }

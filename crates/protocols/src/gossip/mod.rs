@@ -66,7 +66,9 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+use groupcast_core::mech::participation::{Participation, Transitions};
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
+use groupcast_core::trace::Transition;
 use groupcast_core::{
     Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
     SubmitError, Time, Transmit, TransmitBuf,
@@ -80,12 +82,12 @@ pub use self::inspect::{inspect, subject};
 use self::members::View;
 use self::outbox::Outbox;
 use self::recovery::Ask;
-use self::round::Round;
+use self::round::{Round, RoundNumber};
 pub use self::shuffle::{Shuffle, is_bufferer};
 pub use self::status::{GossipCounters, GossipStatus};
 use self::stream::Stream;
 use self::tree::Trees;
-use self::wire::{About, DATA_HEADER, Message};
+use self::wire::{DATA_HEADER, Heartbeat, Message, SelfDescription};
 
 /// A member of a gossip group.
 ///
@@ -120,19 +122,18 @@ pub struct Gossip {
     /// All else.
     outbox: Outbox,
     events: VecDeque<Event>,
-    life: Life,
+    participation: Participation<Leaving>,
+    transitions: Transitions,
     counters: GossipCounters,
 }
 
 /// How far a member has come with leaving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Life {
-    Member,
-    /// Since this round, until its messages are stable.
-    Leaving(u64),
-    /// It has said good-bye.
-    Parting,
-    Left,
+enum Leaving {
+    /// Since this round it waits until its own messages are stable.
+    Unstable { since: RoundNumber },
+    /// It has said good-bye, and is gone with the next round.
+    Goodbye,
 }
 
 /// What the message buffer holds, over all senders.
@@ -192,7 +193,8 @@ impl Gossip {
             sending: SendQueue::new(limits, Outbox::new(sending)),
             outbox: Outbox::new(config.queue_max.max(config.message_max + DATA_HEADER)),
             events: VecDeque::new(),
-            life: Life::Member,
+            participation: Participation::Member,
+            transitions: Transitions::default(),
             counters: GossipCounters::default(),
             rng,
             config,
@@ -206,7 +208,7 @@ impl Gossip {
 
     /// The number of the current round.
     pub fn round(&self) -> u64 {
-        self.round.number
+        self.round.number.0
     }
 
     /// Whether the bytes of a message are kept here.
@@ -229,9 +231,14 @@ impl Gossip {
         self.view.heard(peer, self.round.number);
     }
 
-    fn about(&self) -> About {
-        About {
-            heartbeat: self.round.number,
+    fn advance(&mut self, next: Participation<Leaving>, cause: &'static str) {
+        self.participation
+            .advance(next, cause, &mut self.transitions);
+    }
+
+    fn about(&self) -> SelfDescription {
+        SelfDescription {
+            heartbeat: Heartbeat(self.round.number.0),
             zone: self.config.zone,
             link: self.config.hierarchy.is_some_and(|level| level.link),
             sent: self.sending.submitted(),
@@ -249,7 +256,10 @@ impl Protocol for Gossip {
     type Event = Event;
 
     fn handle_datagram(&mut self, _now: Time, from: MemberId, body: Bytes) {
-        let gone = matches!(self.life, Life::Parting | Life::Left);
+        let gone = matches!(
+            self.participation,
+            Participation::Leaving(Leaving::Goodbye) | Participation::Left
+        );
         if gone || from == self.local {
             return;
         }
@@ -274,7 +284,7 @@ impl Protocol for Gossip {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        if self.life != Life::Left && self.round.due <= now {
+        if !self.participation.has_left() && self.round.due <= now {
             // Rounds that a pause has swallowed are not made up for.
             let step = self.config.step_interval;
             let next = self.round.due + step;
@@ -295,6 +305,10 @@ impl Protocol for Gossip {
         self.events.pop_front()
     }
 
+    fn poll_transition(&mut self) -> Option<Transition> {
+        self.transitions.pop()
+    }
+
     /// Data: a digest that is read before the messages that it names, because they lie unread in the other socket after a
     /// pause, would have them all sent again.
     fn read_first(&self) -> SocketClass {
@@ -302,7 +316,7 @@ impl Protocol for Gossip {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        (self.life != Life::Left).then_some(self.round.due)
+        (!self.participation.has_left()).then_some(self.round.due)
     }
 }
 
@@ -322,8 +336,10 @@ impl Ordered for Gossip {
     }
 
     fn leave(&mut self, _now: Time) {
-        if self.life == Life::Member {
-            self.life = Life::Leaving(self.round.number);
+        if self.participation.is_member() {
+            let since = self.round.number;
+            let leaving = Participation::Leaving(Leaving::Unstable { since });
+            self.advance(leaving, "leave");
             self.sending.close();
         }
     }

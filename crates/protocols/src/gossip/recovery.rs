@@ -6,6 +6,7 @@ use groupcast_core::{Destination, MemberId, MessageId};
 
 use super::Gossip;
 use super::config::Variant;
+use super::round::RoundNumber;
 use super::stream::Stream;
 use super::wire::{self, Carries, DataHeader, Holding, Message, NO_TREE};
 
@@ -18,7 +19,7 @@ const SMALL_GROUP: usize = 100;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ask {
     /// A solicitation: the answer to gossip of this round.
-    Round(u64),
+    Round(RoundNumber),
     /// On behalf of another (004 Fig. 7.3): no round test.
     Special,
     /// By a neighbour of who misses it (004 Fig. 5.9): a multicast or nothing.
@@ -112,7 +113,7 @@ impl Gossip {
     }
 
     /// Asks `gossiper` for a message in its round, or whoever should have it.
-    fn request(&mut self, gossiper: MemberId, round: u64, id: MessageId) {
+    fn request(&mut self, gossiper: MemberId, round: RoundNumber, id: MessageId) {
         if self.round.requests >= self.config.limit_requests {
             return;
         }
@@ -210,11 +211,11 @@ impl Gossip {
             self.counters.refused_round += 1;
             return;
         }
-        let in_flight = slot.multicast.is_some_and(|at| at + 1 >= round);
+        let in_flight = slot.multicast.is_some_and(|at| at.is_recent(round));
         let sent = slot
             .sent
             .iter()
-            .any(|(who, at)| *who == to && at + 1 >= round);
+            .any(|(who, at)| *who == to && at.is_recent(round));
         let again = in_flight || (sent && !multicast);
         if again && (config.cyclic || ask == Ask::Multicast) {
             self.counters.refused_cyclic += 1;
@@ -237,7 +238,7 @@ impl Gossip {
             (Carries::MulticastRepair, Destination::Group)
         } else {
             slot.retransmitted = true;
-            slot.sent.retain(|(_, at)| at + 1 >= round);
+            slot.sent.retain(|(_, at)| at.is_recent(round));
             slot.sent.push((to, round));
             self.counters.repairs += 1;
             (Carries::Repair, Destination::Member(to))

@@ -2,16 +2,33 @@
 
 use alloc::vec::Vec;
 
+use groupcast_core::mech::participation::Participation;
 use groupcast_core::{Destination, Event, MemberId, Time};
 
 use super::stream::Stream;
-use super::wire::{self, About, HOLDING_LEN, HOLDING_RUNS_MAX, Holding, Message, Run};
-use super::{Gossip, Life, Variant};
+use super::wire::{self, HOLDING_LEN, HOLDING_RUNS_MAX, Holding, Message, Run, SelfDescription};
+use super::{Gossip, Leaving, Variant};
 
-/// The round that a member is in. Every member counts its own (004 3.7).
+/// The number of a member's round. Every member counts its own (004 3.7), so two members' are not comparable.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(super) struct RoundNumber(pub(super) u64);
+
+impl RoundNumber {
+    /// How many rounds ago `earlier` was.
+    pub(super) fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Whether this is the round `now` or the one before.
+    pub(super) fn is_recent(self, now: Self) -> bool {
+        now.since(self) <= 1
+    }
+}
+
+/// The round that a member is in.
 #[derive(Debug)]
 pub(super) struct Round {
-    pub(super) number: u64,
+    pub(super) number: RoundNumber,
     /// When the next one begins.
     pub(super) due: Time,
     /// Requests sent in this one.
@@ -26,7 +43,7 @@ pub(super) struct Round {
 impl Round {
     pub(super) fn new(due: Time) -> Self {
         Self {
-            number: 0,
+            number: RoundNumber::default(),
             due,
             requests: 0,
             searches: 0,
@@ -37,7 +54,7 @@ impl Round {
 
     fn advance(&mut self) {
         *self = Self {
-            number: self.number + 1,
+            number: RoundNumber(self.number.0 + 1),
             ..Self::new(self.due)
         };
     }
@@ -67,7 +84,10 @@ impl Gossip {
         let threshold = u64::from(self.config.stable_threshold);
         let mut changed: Vec<MemberId> = Vec::new();
         for (sender, stream) in &mut self.streams {
-            if stream.open().is_some_and(|since| round - since > threshold) {
+            if stream
+                .open()
+                .is_some_and(|since| round.since(since) > threshold)
+            {
                 stream.close();
             }
             stream.give_up(round, threshold);
@@ -101,7 +121,7 @@ impl Gossip {
 
     /// Whom to gossip with in this round.
     fn partners(&mut self) -> Vec<MemberId> {
-        let index = (self.round.number - 1) as usize;
+        let index = (self.round.number.0 - 1) as usize;
         if let Some(listed) = self.config.partners.get(index) {
             let named = listed.iter().filter_map(|node| self.view.named(*node));
             return named.collect();
@@ -116,6 +136,7 @@ impl Gossip {
         let due = self
             .round
             .number
+            .0
             .is_multiple_of(u64::from(hierarchy.remote_every));
         if hierarchy.link && due {
             partners.extend(self.view.draw(1, |peer| peer.is_link_beyond(zone)));
@@ -127,7 +148,7 @@ impl Gossip {
     fn digest(&self) -> Vec<Holding> {
         let bits = self.config.flags();
         let gaps = self.config.hash.as_ref().is_some_and(|hash| hash.gaps);
-        let turn = self.round.number as usize % self.streams.len().max(1);
+        let turn = self.round.number.0 as usize % self.streams.len().max(1);
         let streams = self.streams.iter().cycle().skip(turn);
         let mut budget = self.config.digest_max;
         let mut digest = Vec::new();
@@ -177,7 +198,7 @@ impl Gossip {
         for (sender, stream) in &mut self.streams {
             let mut stable = 0;
             stream.retain(|number, delivered, slot| {
-                let age = round - slot.born;
+                let age = round.since(slot.born);
                 if !delivered {
                     return true;
                 }
@@ -202,7 +223,7 @@ impl Gossip {
 
     /// Lets others know of this member, where its gossip does not.
     fn announce(&mut self) {
-        let round = self.round.number;
+        let round = self.round.number.0;
         let zones = self.config.hierarchy.is_some() || self.config.variant == Variant::Local;
         // At first in rounds 1, 2 and 4: others may have to admit this member before they can hear it.
         let begins = round <= 4 && round.is_power_of_two() && (zones || !self.met);
@@ -222,11 +243,11 @@ impl Gossip {
     }
 
     /// A member announced itself.
-    pub(super) fn handle_join(&mut self, from: MemberId, about: About, answer: bool) {
+    pub(super) fn handle_join(&mut self, from: MemberId, about: SelfDescription, answer: bool) {
         let new = self.described(from, about);
         // Who began together with the joiner announces itself anyway.
-        let settled = self.round.number > 4;
-        if new && answer && settled && self.life == Life::Member {
+        let settled = self.round.number.0 > 4;
+        if new && answer && settled && self.participation.is_member() {
             let about = self.about();
             let answer = false;
             self.outbox.tell(from, &Message::Join { about, answer });
@@ -244,7 +265,7 @@ impl Gossip {
     }
 
     /// `from` said what it is. Returns whether it is new here.
-    pub(super) fn described(&mut self, from: MemberId, about: About) -> bool {
+    pub(super) fn described(&mut self, from: MemberId, about: SelfDescription) -> bool {
         if let Some(hierarchy) = self.config.hierarchy
             && about.zone != self.config.zone
             && !(hierarchy.link && about.link)
@@ -276,25 +297,26 @@ impl Gossip {
     /// Goes on with leaving: when its own messages are stable it says good-bye, and is gone a round later. Whether it
     /// is still a member.
     fn remains(&mut self) -> bool {
-        match self.life {
-            Life::Leaving(since) => {
+        match self.participation {
+            Participation::Leaving(Leaving::Unstable { since }) => {
                 let patience = u64::from(self.config.stable_threshold) + 1;
                 let own = self.streams.get(&self.local);
                 let stable = own.is_none_or(Stream::is_idle);
-                if !stable && self.round.number - since <= patience {
+                if !stable && self.round.number.since(since) <= patience {
                     return true;
                 }
                 self.outbox.tell_all(&Message::Leave);
-                self.life = Life::Parting;
+                let cause = if stable { "stable" } else { "time is up" };
+                self.advance(Participation::Leaving(Leaving::Goodbye), cause);
                 false
             }
-            Life::Parting => {
-                self.life = Life::Left;
+            Participation::Leaving(Leaving::Goodbye) => {
+                self.advance(Participation::Left, "good-bye");
                 self.events.push_back(Event::Left);
                 false
             }
-            Life::Member => true,
-            Life::Left => false,
+            Participation::Member => true,
+            Participation::Left => false,
         }
     }
 }

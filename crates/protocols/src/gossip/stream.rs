@@ -10,6 +10,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::MemberId;
 
+use super::round::RoundNumber;
+
 /// What is kept of a message besides its bytes is taken to cost this many.
 pub(super) const SLOT_COST: usize = 128;
 
@@ -19,7 +21,7 @@ pub(super) struct Slot {
     /// `None`: others keep it (004 ch. 7).
     pub(super) payload: Option<Bytes>,
     /// The round in which its gossip count was 0.
-    pub(super) born: u64,
+    pub(super) born: RoundNumber,
     /// Whether this member keeps it until it is stable.
     pub(super) long_term: bool,
     /// 004 Fig. 5.4: request_counter.
@@ -29,13 +31,13 @@ pub(super) struct Slot {
     /// 004 Fig. 5.7: gossip_retransmit_bit, which counts.
     pub(super) flagged: u32,
     /// The round in which it was last multicast as a repair.
-    pub(super) multicast: Option<u64>,
+    pub(super) multicast: Option<RoundNumber>,
     /// To whom it was sent, in this round or the last.
-    pub(super) sent: Vec<(MemberId, u64)>,
+    pub(super) sent: Vec<(MemberId, RoundNumber)>,
 }
 
 impl Slot {
-    pub(super) fn new(payload: Bytes, round: u64, long_term: bool) -> Self {
+    pub(super) fn new(payload: Bytes, round: RoundNumber, long_term: bool) -> Self {
         Self {
             payload: Some(payload),
             born: round,
@@ -54,7 +56,7 @@ impl Slot {
 struct Hole {
     last: u64,
     /// The round in which it was found.
-    since: u64,
+    since: RoundNumber,
     lost: bool,
 }
 
@@ -83,7 +85,7 @@ pub(super) struct Stream {
     done: u64,
     high: u64,
     /// The round since which it is open where this member's part of the stream begins.
-    open: Option<u64>,
+    open: Option<RoundNumber>,
     /// Until something is delivered: messages up to here were sent before this member had heard of the sender, and are
     /// no gap if they are lost.
     before: u64,
@@ -107,7 +109,7 @@ impl Stream {
     /// A stream that this member came across at `number`: what is wanted of those before is settled by a digest that
     /// knows more, or by time. All up to `before` were sent before this member had heard of the sender: it takes what
     /// it can get of them.
-    pub(super) fn met_at(number: u64, before: u64, round: u64, window: u32) -> Self {
+    pub(super) fn met_at(number: u64, before: u64, round: RoundNumber, window: u32) -> Self {
         let mut stream = Self::from(number - 1, window);
         stream.open = (number > 1).then_some(round);
         stream.before = before;
@@ -118,7 +120,7 @@ impl Stream {
     pub(super) fn insert(
         &mut self,
         number: u64,
-        round: u64,
+        round: RoundNumber,
         slot: impl FnOnce() -> Slot,
     ) -> Inserted {
         if self.slots.contains_key(&number) {
@@ -139,7 +141,7 @@ impl Stream {
     /// Somebody holds the messages `first` to `last`: what lies between and is not here is missing.
     ///
     /// Hearsay moves the stream by its window at most, so a lie cannot make a member give up more than that.
-    pub(super) fn claimed(&mut self, first: u64, last: u64, round: u64) {
+    pub(super) fn claimed(&mut self, first: u64, last: u64, round: RoundNumber) {
         if self.open.is_some() && first <= self.done && self.high - first < self.window {
             self.begin_at(first, round);
         }
@@ -155,7 +157,7 @@ impl Stream {
     }
 
     /// The round since which it is open where the stream begins, if it is.
-    pub(super) fn open(&self) -> Option<u64> {
+    pub(super) fn open(&self) -> Option<RoundNumber> {
         self.open
     }
 
@@ -165,7 +167,7 @@ impl Stream {
     }
 
     /// While it is open where the stream begins: at `number`, below all before.
-    fn begin_at(&mut self, number: u64, round: u64) {
+    fn begin_at(&mut self, number: u64, round: RoundNumber) {
         let hole = Hole {
             last: self.done,
             since: round,
@@ -180,7 +182,7 @@ impl Stream {
     }
 
     /// Makes `number` part of the stream, as missing, and gives up what the window has left behind.
-    fn reach(&mut self, number: u64, round: u64) {
+    fn reach(&mut self, number: u64, round: RoundNumber) {
         if number <= self.high {
             return;
         }
@@ -221,9 +223,9 @@ impl Stream {
     }
 
     /// Gives up holes that are older than `threshold` rounds.
-    pub(super) fn give_up(&mut self, round: u64, threshold: u64) {
+    pub(super) fn give_up(&mut self, round: RoundNumber, threshold: u64) {
         for hole in self.holes.values_mut() {
-            hole.lost |= round - hole.since > threshold;
+            hole.lost |= round.since(hole.since) > threshold;
         }
     }
 
@@ -328,6 +330,7 @@ mod tests {
     use super::*;
 
     fn put(stream: &mut Stream, number: u64, round: u64) -> Inserted {
+        let round = RoundNumber(round);
         stream.insert(number, round, || Slot::new(Bytes::new(), round, true))
     }
 
@@ -347,9 +350,9 @@ mod tests {
         put(&mut stream, 4, 0);
         assert_eq!(drain(&mut stream), [(1, 1, true)]);
         assert_eq!(stream.missing(1, 9).collect::<Vec<_>>(), [3, 2]);
-        stream.give_up(2, 2);
+        stream.give_up(RoundNumber(2), 2);
         assert_eq!(drain(&mut stream), []);
-        stream.give_up(3, 2);
+        stream.give_up(RoundNumber(3), 2);
         assert_eq!(drain(&mut stream), [(2, 3, false), (4, 4, true)]);
         assert_eq!(put(&mut stream, 2, 3), Inserted::Late);
     }
@@ -358,8 +361,8 @@ mod tests {
     fn a_late_copy_fills_a_lost_hole_that_is_not_reported_yet() {
         let mut stream = Stream::from(0, 64);
         put(&mut stream, 2, 0);
-        stream.claimed(4, 5, 5);
-        stream.give_up(6, 3);
+        stream.claimed(4, 5, RoundNumber(5));
+        stream.give_up(RoundNumber(6), 3);
         assert_eq!(put(&mut stream, 1, 6), Inserted::New);
         assert_eq!(drain(&mut stream), [(1, 1, true), (2, 2, true)]);
     }
@@ -367,10 +370,10 @@ mod tests {
     #[test]
     fn a_claim_moves_the_stream_by_its_window_at_most() {
         let mut stream = Stream::from(0, 64);
-        stream.claimed(1, u64::MAX, 0);
+        stream.claimed(1, u64::MAX, RoundNumber(0));
         assert_eq!(stream.missing(1, u64::MAX).count(), 64);
         let mut far = Stream::from(0, 64);
-        far.claimed(1 << 40, 1 << 41, 0);
+        far.claimed(1 << 40, 1 << 41, RoundNumber(0));
         assert_eq!(far.missing(1, u64::MAX).count(), 0);
     }
 
@@ -388,10 +391,10 @@ mod tests {
 
     #[test]
     fn a_stream_met_in_its_middle_begins_where_the_first_digest_says() {
-        let mut stream = Stream::met_at(10, 9, 3, 64);
+        let mut stream = Stream::met_at(10, 9, RoundNumber(3), 64);
         put(&mut stream, 10, 3);
         assert_eq!(drain(&mut stream), []);
-        stream.claimed(8, 10, 4);
+        stream.claimed(8, 10, RoundNumber(4));
         stream.close();
         assert_eq!(stream.missing(1, 20).collect::<Vec<_>>(), [9, 8]);
         put(&mut stream, 8, 4);
@@ -402,13 +405,13 @@ mod tests {
     #[test]
     fn what_is_lost_before_the_first_delivery_of_a_stream_met_in_its_middle_is_no_gap() {
         let met = |arrived: &[u64]| {
-            let mut stream = Stream::met_at(10, 9, 0, 64);
-            stream.claimed(5, 12, 0);
+            let mut stream = Stream::met_at(10, 9, RoundNumber(0), 64);
+            stream.claimed(5, 12, RoundNumber(0));
             stream.close();
             for number in arrived {
                 put(&mut stream, *number, 0);
             }
-            stream.give_up(9, 3);
+            stream.give_up(RoundNumber(9), 3);
             drain(&mut stream)
         };
         let gaps = [(7, 7, true), (8, 8, false), (9, 9, true), (10, 12, false)];
@@ -427,8 +430,8 @@ mod tests {
             let mut high = 0;
             for (number, what) in steps {
                 match what {
-                    0 => { round += 1; stream.give_up(round, 3); }
-                    1 => { stream.claimed(number, number + 2, round); high = high.max(number + 2); }
+                    0 => { round += 1; stream.give_up(RoundNumber(round), 3); }
+                    1 => { stream.claimed(number, number + 2, RoundNumber(round)); high = high.max(number + 2); }
                     _ => {
                         high = high.max(number);
                         if put(&mut stream, number, round) == Inserted::New {
@@ -439,7 +442,7 @@ mod tests {
                 told.extend(drain(&mut stream));
                 stream.retain(|_, _, _| true);
             }
-            stream.give_up(round + 10, 3);
+            stream.give_up(RoundNumber(round + 10), 3);
             told.extend(drain(&mut stream));
             let mut next = 1;
             for (first, last, delivered) in told {

@@ -69,6 +69,7 @@ mod tests {
 
     use groupcast_core::{Incarnation, NodeId};
 
+    use super::super::round::RoundNumber;
     use super::*;
 
     fn member(node: u64) -> MemberId {
@@ -84,7 +85,7 @@ mod tests {
             .map(|local| {
                 let mut view = View::new(member(local), 64, Rng::new(local));
                 (1..=50).for_each(|other| {
-                    view.heard(member(other), 0);
+                    view.heard(member(other), RoundNumber(0));
                 });
                 (local, (view, Trees::new(4, 2, 9)))
             })

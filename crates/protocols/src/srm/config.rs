@@ -61,12 +61,12 @@ pub struct SrmConfig {
     pub member_timeout: Duration,
 }
 
-/// A setting that cannot work, and why.
+/// A inputs that cannot work, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{field}: {problem}")]
 #[non_exhaustive]
 pub struct ConfigError {
-    /// Name of the setting.
+    /// Name of the inputs.
     pub field: &'static str,
     /// What is wrong with it and what to do.
     pub problem: &'static str,

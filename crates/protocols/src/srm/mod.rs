@@ -49,7 +49,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::participation::{Participation, Transitions};
 use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
+use groupcast_core::trace::Transition;
 use groupcast_core::{
     Delivery, Destination, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng,
     Service, SocketClass, SubmitError, Time, Transmit, TransmitBuf,
@@ -58,7 +60,7 @@ use groupcast_core::{
 pub use self::config::{ConfigError, SrmConfig};
 pub use self::inspect::inspect;
 use self::peers::Peers;
-use self::recovery::{Due, Recovery, Setting};
+use self::recovery::{Due, Recovery, TimerInputs};
 pub use self::store::Archive;
 use self::store::Store;
 use self::stream::Stream;
@@ -93,20 +95,23 @@ pub struct Srm {
     control: VecDeque<Vec<u8>>,
     /// Repairs that wait to be sent: header and payload.
     repairs: VecDeque<(Vec<u8>, Bytes)>,
-    session_due: Time,
+    /// When the next session message goes out; `None` once the last one has.
+    session_due: Option<Time>,
     /// Whose state was the last in the session message before.
     stated: Option<MemberId>,
     events: VecDeque<Event>,
-    stage: Stage,
+    participation: Participation<Leaving>,
+    transitions: Transitions,
     counters: Counters,
 }
 
+/// How far a member has come with leaving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    Member,
+enum Leaving {
     /// What was accepted is still to be sent.
-    Leaving,
-    Left,
+    Sending,
+    /// The last session message is still to be sent: by it the others learn of the last message.
+    Telling,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -163,10 +168,11 @@ impl Srm {
             sent: 0,
             control: VecDeque::new(),
             repairs: VecDeque::new(),
-            session_due,
+            session_due: Some(session_due),
             stated: None,
             events: VecDeque::new(),
-            stage: Stage::Member,
+            participation: Participation::Member,
+            transitions: Transitions::default(),
             counters: Counters::default(),
         })
     }
@@ -232,20 +238,31 @@ impl Srm {
         if self.queue.take_writable() {
             self.events.push_back(Event::Writable);
         }
-        if self.stage == Stage::Leaving && self.queue.is_empty() {
-            if self.queue.submitted() > 0 && self.session_due != Time::MAX {
-                // The others learn of the last message by this.
-                self.session_due = Time::MAX;
-                self.send_session(now);
-            } else if self.control.is_empty() {
-                self.stage = Stage::Left;
-                self.events.push_back(Event::Left);
+        match self.participation {
+            Participation::Leaving(Leaving::Sending) if self.queue.is_empty() => {
+                if self.queue.submitted() > 0 {
+                    self.session_due = None;
+                    self.send_session(now);
+                    self.advance(Participation::Leaving(Leaving::Telling), "all is sent");
+                } else if self.control.is_empty() {
+                    self.finish_leave("nothing to tell");
+                }
             }
+            Participation::Leaving(Leaving::Telling) if self.control.is_empty() => {
+                self.finish_leave("all is told");
+            }
+            _ => {}
         }
     }
 
-    fn has_left(&self) -> bool {
-        self.stage == Stage::Left
+    fn finish_leave(&mut self, cause: &'static str) {
+        self.advance(Participation::Left, cause);
+        self.events.push_back(Event::Left);
+    }
+
+    fn advance(&mut self, next: Participation<Leaving>, cause: &'static str) {
+        self.participation
+            .advance(next, cause, &mut self.transitions);
     }
 }
 
@@ -253,7 +270,7 @@ impl Protocol for Srm {
     type Event = Event;
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
-        if self.has_left() || from == self.local {
+        if self.participation.has_left() || from == self.local {
             return;
         }
         match Message::decode(&body) {
@@ -276,11 +293,11 @@ impl Protocol for Srm {
                 payload,
             }) => {
                 self.counters.repairs_heard += 1;
-                let setting = Setting {
+                let inputs = TimerInputs {
                     config: &self.config,
                     peers: &self.peers,
                 };
-                self.recovery.hear_repair(now, id, distance, &setting);
+                self.recovery.hear_repair(now, id, distance, &inputs);
                 if id.sender != self.local {
                     self.receive(now, id, service, payload);
                 }
@@ -292,24 +309,25 @@ impl Protocol for Srm {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        if self.has_left() {
+        if self.participation.has_left() {
             return;
         }
         while !self.outbox_is_full() {
-            let setting = Setting {
+            let inputs = TimerInputs {
                 config: &self.config,
                 peers: &self.peers,
             };
-            let Some(due) = self.recovery.pop_due(now, &setting) else {
+            let Some(due) = self.recovery.pop_due(now, &inputs) else {
                 break;
             };
             self.act(due);
         }
-        if self.session_due <= now {
+        if self.session_due.is_some_and(|due| due <= now) {
             self.send_session(now);
             let interval = self.config.session_interval;
             // ns-2: a tenth more or less, so that members do not fall into step.
-            self.session_due = now + self.rng.duration(interval * 9 / 10, interval * 11 / 10);
+            let wait = self.rng.duration(interval * 9 / 10, interval * 11 / 10);
+            self.session_due = Some(now + wait);
             let sources: Vec<MemberId> = self.streams.keys().copied().collect();
             for source in sources {
                 self.ask_for_missing(now, source);
@@ -356,12 +374,16 @@ impl Protocol for Srm {
         self.events.pop_front()
     }
 
+    fn poll_transition(&mut self) -> Option<Transition> {
+        self.transitions.pop()
+    }
+
     fn poll_timeout(&self) -> Option<Time> {
-        if self.has_left() {
+        if self.participation.has_left() {
             return None;
         }
-        let session = Some(self.session_due).filter(|due| *due != Time::MAX);
-        [self.recovery.next(), session].into_iter().flatten().min()
+        let dues = [self.recovery.next(), self.session_due];
+        dues.into_iter().flatten().min()
     }
 }
 
@@ -389,8 +411,8 @@ impl Ordered for Srm {
     }
 
     fn leave(&mut self, _now: Time) {
-        if self.stage == Stage::Member {
-            self.stage = Stage::Leaving;
+        if self.participation.is_member() {
+            self.advance(Participation::Leaving(Leaving::Sending), "leave");
             self.queue.close();
         }
     }

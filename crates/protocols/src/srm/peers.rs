@@ -11,15 +11,15 @@ use core::time::Duration;
 use groupcast_core::{MemberId, Time};
 
 use super::config::SrmConfig;
-use super::wire::{Echo, Session};
+use super::wire::{Echo, Session, SessionNumber};
 
 /// The members that are heard.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     peers: BTreeMap<MemberId, Peer>,
     /// Own session messages of late: their numbers and when they went out.
-    sent: VecDeque<(u64, Time)>,
-    sessions: u64,
+    sent: VecDeque<(SessionNumber, Time)>,
+    sessions: SessionNumber,
     /// Whose echo was the last in the session message before.
     echoed: Option<MemberId>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Peers {
 #[derive(Debug)]
 struct Peer {
     /// Its last session message, and when it was heard.
-    session: u64,
+    session: SessionNumber,
     heard: Time,
     distance: Option<Duration>,
 }
@@ -49,7 +49,7 @@ impl Peers {
             return;
         }
         let peer = self.peers.entry(from).or_insert(Peer {
-            session: 0,
+            session: SessionNumber::default(),
             heard: now,
             distance: None,
         });
@@ -92,8 +92,8 @@ impl Peers {
     }
 
     /// Numbers the next session message, which goes out now.
-    pub(super) fn begin_session(&mut self, now: Time) -> u64 {
-        self.sessions += 1;
+    pub(super) fn begin_session(&mut self, now: Time) -> SessionNumber {
+        self.sessions = SessionNumber(self.sessions.0 + 1);
         if self.sent.len() == Self::SENT_MAX {
             self.sent.pop_front();
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use groupcast_core::{MemberId, MessageId, Service, Time};
 
 use super::Srm;
-use super::recovery::Setting;
+use super::recovery::TimerInputs;
 use super::stream::Stream;
 
 impl Srm {
@@ -60,7 +60,7 @@ impl Srm {
         let Some(stream) = self.streams.get_mut(&source) else {
             return;
         };
-        let setting = Setting {
+        let inputs = TimerInputs {
             config: &self.config,
             peers: &self.peers,
         };
@@ -72,7 +72,7 @@ impl Srm {
                 number: stream.asked,
             };
             if stream.lacks(id.number) {
-                self.recovery.miss(now, id, &setting);
+                self.recovery.miss(now, id, &inputs);
             }
         }
     }
@@ -87,11 +87,11 @@ impl Srm {
             self.counters.duplicates += 1;
             return;
         }
-        let setting = Setting {
+        let inputs = TimerInputs {
             config: &self.config,
             peers: &self.peers,
         };
-        self.recovery.found(now, id, &setting);
+        self.recovery.found(now, id, &inputs);
         self.store.keep(id, service, payload);
         self.ask_for_missing(now, id.sender);
     }
@@ -112,13 +112,13 @@ impl Srm {
             let stream = self.streams.get(&id.sender);
             stream.is_some_and(|stream| id.number <= stream.high() && !stream.lacks(id.number))
         };
-        let setting = Setting {
+        let inputs = TimerInputs {
             config: &self.config,
             peers: &self.peers,
         };
-        let missing = self.recovery.hear_request(now, id, distance, &setting);
+        let missing = self.recovery.hear_request(now, id, distance, &inputs);
         if !missing && has && self.store.may_have(id) {
-            self.recovery.prepare(now, id, from, &setting);
+            self.recovery.prepare(now, id, from, &inputs);
         }
     }
 }

@@ -84,12 +84,12 @@ pub(super) enum Due {
 }
 
 /// What the timers of a member depend on.
-pub(super) struct Setting<'a> {
+pub(super) struct TimerInputs<'a> {
     pub(super) config: &'a SrmConfig,
     pub(super) peers: &'a Peers,
 }
 
-impl Setting<'_> {
+impl TimerInputs<'_> {
     fn group(&self) -> u32 {
         self.config.group.unwrap_or_else(|| self.peers.group())
     }
@@ -121,15 +121,15 @@ impl Recovery {
     }
 
     /// A message is found to be missing.
-    pub(super) fn miss(&mut self, now: Time, id: MessageId, setting: &Setting<'_>) {
+    pub(super) fn miss(&mut self, now: Time, id: MessageId, inputs: &TimerInputs<'_>) {
         if self.requests.contains_key(&id) {
             return;
         }
-        let distance = setting.distance(id.sender);
+        let distance = inputs.distance(id.sender);
         let wait = self
             .timers
-            .request(true, distance, setting.group(), &mut self.rng);
-        let due = now + wait.min(setting.config.request_interval_max);
+            .request(true, distance, inputs.group(), &mut self.rng);
+        let due = now + wait.min(inputs.config.request_interval_max);
         self.agenda.insert((due, id, Kind::Request));
         let request = Request {
             due,
@@ -149,7 +149,7 @@ impl Recovery {
         now: Time,
         id: MessageId,
         distance: Duration,
-        setting: &Setting<'_>,
+        inputs: &TimerInputs<'_>,
     ) -> bool {
         let Some(request) = self.requests.get_mut(&id) else {
             return false;
@@ -157,31 +157,31 @@ impl Recovery {
         request.seen += 1;
         request.first.get_or_insert(now - request.detected);
         if request.sent {
-            let own = setting.distance(id.sender);
+            let own = inputs.distance(id.sender);
             self.timers.compare_request(own, distance);
         }
         if now >= request.ignore_until {
-            self.back_off(now, id, setting);
+            self.back_off(now, id, inputs);
         }
         true
     }
 
     /// Sets the request's timer anew, for the next interval.
-    fn back_off(&mut self, now: Time, id: MessageId, setting: &Setting<'_>) {
+    fn back_off(&mut self, now: Time, id: MessageId, inputs: &TimerInputs<'_>) {
         let Some(request) = self.requests.get_mut(&id) else {
             return;
         };
         request.interval += 1;
-        let exponent = request.interval.min(setting.config.request_backoff_max);
-        let factor = setting.config.timing.backoff().saturating_pow(exponent);
-        let distance = setting.distance(id.sender);
+        let exponent = request.interval.min(inputs.config.request_backoff_max);
+        let factor = inputs.config.timing.backoff().saturating_pow(exponent);
+        let distance = inputs.distance(id.sender);
         let wait = self
             .timers
-            .request(false, distance, setting.group(), &mut self.rng);
+            .request(false, distance, inputs.group(), &mut self.rng);
         // A draw of nothing, from C1 = 0, must not become a storm.
         let bounds = (
-            setting.config.distance_min,
-            setting.config.request_interval_max,
+            inputs.config.distance_min,
+            inputs.config.request_interval_max,
         );
         let wait = wait.saturating_mul(factor).clamp(bounds.0, bounds.1);
         self.agenda.remove(&(request.due, id, Kind::Request));
@@ -196,13 +196,13 @@ impl Recovery {
         now: Time,
         id: MessageId,
         requestor: MemberId,
-        setting: &Setting<'_>,
+        inputs: &TimerInputs<'_>,
     ) -> bool {
-        if self.repairs.contains_key(&id) || self.repairs.len() >= setting.config.repairs_max {
+        if self.repairs.contains_key(&id) || self.repairs.len() >= inputs.config.repairs_max {
             return false;
         }
-        let distance = setting.distance(requestor);
-        let group = setting.group();
+        let distance = inputs.distance(requestor);
+        let group = inputs.group();
         let due = now + self.timers.repair(distance, group, &mut self.rng);
         self.set_repair(
             id,
@@ -231,13 +231,13 @@ impl Recovery {
         now: Time,
         id: MessageId,
         distance: Duration,
-        setting: &Setting<'_>,
+        inputs: &TimerInputs<'_>,
     ) {
-        self.found(now, id, setting);
-        let hold = |distance: Duration| distance.saturating_mul(setting.config.repair_hold);
+        self.found(now, id, inputs);
+        let hold = |distance: Duration| distance.saturating_mul(inputs.config.repair_hold);
         match self.repairs.remove(&id) {
-            None if self.repairs.len() < setting.config.repairs_max => {
-                let due = now + hold(setting.distance(id.sender));
+            None if self.repairs.len() < inputs.config.repairs_max => {
+                let due = now + hold(inputs.distance(id.sender));
                 self.set_repair(
                     id,
                     Repair {
@@ -252,7 +252,7 @@ impl Recovery {
             }
             None => {}
             Some(mut repair) => {
-                let own = setting.distance(repair.requestor);
+                let own = inputs.distance(repair.requestor);
                 self.agenda.remove(&(repair.due, id, Kind::Repair));
                 repair.seen += 1;
                 match repair.phase {
@@ -262,7 +262,7 @@ impl Recovery {
                         repair.due = now + hold(own);
                     }
                     Phase::Sent => {
-                        let group = setting.group();
+                        let group = inputs.group();
                         self.timers.compare_repair(own, distance, group);
                     }
                     Phase::Heard => {}
@@ -273,14 +273,14 @@ impl Recovery {
     }
 
     /// The message is missing no more, however it came.
-    pub(super) fn found(&mut self, now: Time, id: MessageId, setting: &Setting<'_>) {
+    pub(super) fn found(&mut self, now: Time, id: MessageId, inputs: &TimerInputs<'_>) {
         let Some(request) = self.requests.remove(&id) else {
             return;
         };
         self.agenda.remove(&(request.due, id, Kind::Request));
         if request.seen > 0 {
             let wait = request.first.unwrap_or(now - request.detected);
-            let distance = setting.distance(id.sender);
+            let distance = inputs.distance(id.sender);
             self.timers.request_over(request.seen - 1, wait, distance);
         }
     }
@@ -301,47 +301,47 @@ impl Recovery {
     }
 
     /// Takes what is due at `now`; call until there is nothing more.
-    pub(super) fn pop_due(&mut self, now: Time, setting: &Setting<'_>) -> Option<Due> {
+    pub(super) fn pop_due(&mut self, now: Time, inputs: &TimerInputs<'_>) -> Option<Due> {
         loop {
             let first = self.agenda.first().copied();
             let (due, id, kind) = first.filter(|(due, ..)| *due <= now)?;
             if kind == Kind::Request {
-                return Some(self.ask(now, id, setting));
+                return Some(self.ask(now, id, inputs));
             }
             let mut repair = self.repairs.remove(&id)?;
             self.agenda.remove(&(due, id, kind));
-            let distance = setting.distance(repair.requestor);
+            let distance = inputs.distance(repair.requestor);
             if repair.phase == Phase::Waiting {
                 repair.phase = Phase::Sent;
                 repair.first = Some(now - repair.asked);
                 repair.seen += 1;
-                repair.due = now + distance.saturating_mul(setting.config.repair_hold);
+                repair.due = now + distance.saturating_mul(inputs.config.repair_hold);
                 self.set_repair(id, repair);
-                self.timers.sending_repair(setting.group());
+                self.timers.sending_repair(inputs.group());
                 return Some(Due::Repair(id, distance));
             }
             if let Some(wait) = repair.first {
                 let duplicates = repair.seen.saturating_sub(1);
-                let group = setting.group();
+                let group = inputs.group();
                 self.timers.repair_over(duplicates, wait, distance, group);
             }
         }
     }
 
-    fn ask(&mut self, now: Time, id: MessageId, setting: &Setting<'_>) -> Due {
+    fn ask(&mut self, now: Time, id: MessageId, inputs: &TimerInputs<'_>) -> Due {
         let Some(request) = self.requests.get_mut(&id) else {
             return Due::GiveUp(id);
         };
-        if request.interval + 1 >= setting.config.request_intervals_max {
-            self.found(now, id, setting);
+        if request.interval + 1 >= inputs.config.request_intervals_max {
+            self.found(now, id, inputs);
             return Due::GiveUp(id);
         }
         request.seen += 1;
         request.sent = true;
         request.first.get_or_insert(now - request.detected);
-        let distance = setting.distance(id.sender);
-        self.timers.sending_request(setting.group());
-        self.back_off(now, id, setting);
+        let distance = inputs.distance(id.sender);
+        self.timers.sending_request(inputs.group());
+        self.back_off(now, id, inputs);
         Due::Request(id, distance)
     }
 }

@@ -9,7 +9,7 @@ use groupcast_core::{Incarnation, NodeId};
 use groupcast_sim::swarm::{Swarm, SwarmConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
-use super::wire::Session;
+use super::wire::{Session, SessionNumber};
 use super::*;
 
 fn session(size: usize, seed: u64, config: SrmConfig) -> Cluster<Srm> {
@@ -247,7 +247,7 @@ fn claims_of_what_does_not_exist_cost_bounded_memory_and_time() {
     let mut srm = Srm::new(config, member(1), Rng::new(1), Time::ZERO).expect("valid");
     for node in 2..200 {
         let session = Session {
-            number: 1,
+            number: SessionNumber(1),
             highest: u64::MAX - node,
             states: (2..60).map(|other| (member(other), u64::MAX - 1)).collect(),
             ..Session::default()

@@ -58,10 +58,14 @@ pub(super) enum Message {
     Session(Session),
 }
 
+/// The number of a member's session message.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(super) struct SessionNumber(pub(super) u64);
+
 /// A session message.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Session {
-    pub(super) number: u64,
+    pub(super) number: SessionNumber,
     /// The sender's own highest message; 0 before the first.
     pub(super) highest: u64,
     pub(super) states: Vec<(MemberId, u64)>,
@@ -72,7 +76,7 @@ pub(super) struct Session {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Echo {
     pub(super) member: MemberId,
-    pub(super) number: u64,
+    pub(super) number: SessionNumber,
     pub(super) held: Duration,
 }
 
@@ -120,20 +124,22 @@ impl Session {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut writer = Writer::new(&mut bytes);
-        writer.u8(SESSION).varint(self.number).varint(self.highest);
+        writer.u8(SESSION).varint(self.number.0);
+        writer.varint(self.highest);
         writer.count(self.states.len()).count(self.echoes.len());
         for (source, number) in &self.states {
             writer.member(*source).varint(*number);
         }
         for echo in &self.echoes {
-            let writer = writer.member(echo.member).varint(echo.number);
+            let writer = writer.member(echo.member).varint(echo.number.0);
             writer.varint(nanos(echo.held));
         }
         bytes
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (number, highest) = (reader.varint("session")?, existing(reader)?);
+        let number = SessionNumber(reader.varint("session")?);
+        let highest = existing(reader)?;
         let states = reader.count("states", STATE_MIN)?;
         let echoes = reader.count("echoes", ECHO_MIN)?;
         let need = states * STATE_MIN + echoes * ECHO_MIN;
@@ -150,7 +156,7 @@ impl Session {
         let echoes = (0..echoes).map(|_| {
             Ok(Echo {
                 member: reader.member("member")?,
-                number: reader.varint("session")?,
+                number: SessionNumber(reader.varint("session")?),
                 held: Duration::from_nanos(reader.varint("held")?),
             })
         });
@@ -278,12 +284,12 @@ mod tests {
         };
         let payload = Bytes::from_static(b"xyz");
         let session = Session {
-            number: 5,
+            number: SessionNumber(5),
             highest: 6,
             states: alloc::vec![(member(1), 7)],
             echoes: alloc::vec![Echo {
                 member: member(2),
-                number: 8,
+                number: SessionNumber(8),
                 held: Duration::from_nanos(9),
             }],
         };
@@ -321,10 +327,10 @@ mod tests {
             for (states, echoes) in [(0, 0), (1000, 0), (0, 1000), (1000, 1000), (3, 1000)] {
                 let (some_states, some_echoes) = session_room(bytes, states, echoes);
                 let session = Session {
-                    number: u64::MAX,
+                    number: SessionNumber(u64::MAX),
                     highest: u64::MAX - 1,
                     states: alloc::vec![(member(1), u64::MAX - 1); some_states],
-                    echoes: alloc::vec![Echo { member: member(1), number: u64::MAX, held: Duration::MAX }; some_echoes],
+                    echoes: alloc::vec![Echo { member: member(1), number: SessionNumber(u64::MAX), held: Duration::MAX }; some_echoes],
                 };
                 let len = session.encode().len();
                 assert!(len <= bytes, "{len} of {bytes}");

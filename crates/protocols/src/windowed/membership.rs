@@ -29,6 +29,8 @@ impl Windowed {
             return;
         }
         self.installed = true;
+        self.transitions
+            .record("looking", "complete", "all are found");
         self.sender.install(self.others.keys().copied());
         let capacity = 2 * self.config.window as usize;
         let receiver = |member: &MemberId| (*member, Receiver::new(capacity));

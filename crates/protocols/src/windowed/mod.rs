@@ -34,8 +34,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::participation::{Participation, Transitions};
 use groupcast_core::mech::send_queue::SendLimits;
 use groupcast_core::mech::timers::{TimerKey, Timers};
+use groupcast_core::trace::Transition;
 use groupcast_core::{
     Delivery, Destination, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng,
     Service, SocketClass, SubmitError, Time, Transmit, TransmitBuf,
@@ -62,15 +64,9 @@ pub struct Windowed {
     timers: Timers<Timer>,
     outbox: VecDeque<(Destination, SocketClass, Vec<u8>, Bytes)>,
     events: VecDeque<Event>,
-    stage: Stage,
+    participation: Participation,
+    transitions: Transitions,
     counters: Counters,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    Member,
-    Leaving,
-    Left,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -147,7 +143,8 @@ impl Windowed {
             timers,
             outbox: VecDeque::new(),
             events: VecDeque::new(),
-            stage: Stage::Member,
+            participation: Participation::Member,
+            transitions: Transitions::default(),
             counters: Counters::default(),
         };
         windowed.install();
@@ -221,14 +218,19 @@ impl Windowed {
                 }
                 self.await_progress(now);
             }
-            Timer::Leave => self.finish_leave(),
+            Timer::Leave => self.finish_leave("time is up"),
         }
     }
 
-    fn finish_leave(&mut self) {
-        self.stage = Stage::Left;
+    fn finish_leave(&mut self, cause: &'static str) {
+        self.advance(Participation::Left, cause);
         self.timers.cancel_all();
         self.events.push_back(Event::Left);
+    }
+
+    fn advance(&mut self, next: Participation, cause: &'static str) {
+        self.participation
+            .advance(next, cause, &mut self.transitions);
     }
 }
 
@@ -236,7 +238,7 @@ impl Protocol for Windowed {
     type Event = Event;
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
-        if self.stage == Stage::Left || from == self.local {
+        if self.participation.has_left() || from == self.local {
             return;
         }
         match Message::decode(&body) {
@@ -276,7 +278,7 @@ impl Protocol for Windowed {
             }
             return Some(transmit);
         }
-        while self.installed && self.stage != Stage::Left {
+        while self.installed && !self.participation.has_left() {
             let Some(message) = self.sender.next(self.config.window) else {
                 break;
             };
@@ -294,8 +296,8 @@ impl Protocol for Windowed {
             self.events.push_back(Event::Writable);
         }
         let is_idle = self.sender.outstanding() == 0 && self.sender.queue.is_empty();
-        if self.stage == Stage::Leaving && is_idle {
-            self.finish_leave();
+        if self.participation == Participation::Leaving(()) && is_idle {
+            self.finish_leave("all is acknowledged");
         }
         (!buf.is_empty()).then_some(Transmit {
             destination: Destination::Group,
@@ -305,6 +307,10 @@ impl Protocol for Windowed {
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    fn poll_transition(&mut self) -> Option<Transition> {
+        self.transitions.pop()
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -335,8 +341,8 @@ impl Ordered for Windowed {
     }
 
     fn leave(&mut self, now: Time) {
-        if self.stage == Stage::Member {
-            self.stage = Stage::Leaving;
+        if self.participation.is_member() {
+            self.advance(Participation::Leaving(()), "leave");
             self.sender.queue.close();
             self.timers
                 .set(Timer::Leave, now + self.config.leave_timeout);

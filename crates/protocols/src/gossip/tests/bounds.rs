@@ -6,8 +6,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use groupcast_core::{Incarnation, Instrumented as _, MemberId, MessageId, NodeId, Protocol};
 
+use super::super::round::RoundNumber;
 use super::super::wire::{
-    About, Carries, DataHeader, Gossip as Digest, Holding, Message, NO_TREE, Run,
+    Carries, DataHeader, Gossip as Digest, Heartbeat, Holding, Message, NO_TREE, Run,
+    SelfDescription,
 };
 use super::super::{GossipConfig, HashConfig, Place};
 use super::script::{Script, id, message};
@@ -26,9 +28,9 @@ fn digest(origin: MemberId, first: u64, last: u64) -> Message {
         flagged: Vec::new(),
     };
     Message::Gossip(Digest {
-        round: 1,
-        about: About {
-            heartbeat: 1,
+        round: RoundNumber(1),
+        about: SelfDescription {
+            heartbeat: Heartbeat(1),
             zone: 0,
             link: false,
             sent: 0,
@@ -79,7 +81,14 @@ fn forged_requests_are_answered_within_the_limits_of_a_round() {
         for number in 1..=50 {
             let id = message('A', number);
             let requestor = super::script::id('B');
-            script.forge('B', 'A', &Message::Request { round: 1, id });
+            script.forge(
+                'B',
+                'A',
+                &Message::Request {
+                    round: RoundNumber(1),
+                    id,
+                },
+            );
             script.forge('B', 'A', &Message::Special { requestor, id });
             script.forge('B', 'A', &Message::Mcast { id });
             script.forge('B', 'A', &Message::MulticastRequest { id });
@@ -134,7 +143,7 @@ fn forged_requests_for_what_nobody_keeps_cost_a_bounded_number_of_looks_at_the_v
         }),
         ..GossipConfig::lan()
     });
-    for round in 1..=3 {
+    for round in (1..=3).map(RoundNumber) {
         for number in 1..1000 {
             let id = message('C', number);
             script.forge('B', 'A', &Message::Request { round, id });

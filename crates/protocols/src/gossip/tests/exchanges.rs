@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use groupcast_core::NodeId;
 
+use super::super::round::RoundNumber;
 use super::super::{GossipConfig, Variant};
 use super::script::{Script, id, message};
 
@@ -218,7 +219,7 @@ fn a_request_of_an_older_round_is_refused() {
     script.said();
     script.begin_round('A');
     let request = super::super::wire::Message::Request {
-        round: 1,
+        round: RoundNumber(1),
         id: message('A', 1),
     };
     script.forge('B', 'A', &request);
@@ -295,7 +296,7 @@ fn a_multicast_repair_counts_against_the_limit_unless_it_is_exempt() {
         script.submit('A', "M2");
         for number in [1, 2] {
             let ask = super::super::wire::Message::Request {
-                round: 0,
+                round: RoundNumber(0),
                 id: message('A', number),
             };
             script.forge('B', 'A', &ask);

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use groupcast_core::{Event, NodeId, Ordered, Protocol, Service, SubmitError, Time};
 
+use super::super::round::RoundNumber;
 use super::super::{Dissemination, GossipConfig, Hierarchy, Variant};
 use super::script::{Script, id, message};
 
@@ -36,7 +37,7 @@ fn what_nobody_can_repair_is_a_gap_one_round_after_it_is_stable_and_a_late_copy_
     assert_eq!(script.member('B').counters().gaps, 1);
     assert!(script.members[&'A'].holds(message('A', 2)));
     let late = super::super::wire::Message::Request {
-        round: 0,
+        round: RoundNumber(0),
         id: message('A', 2),
     };
     script.forge('B', 'A', &late);

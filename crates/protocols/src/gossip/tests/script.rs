@@ -198,7 +198,7 @@ fn describe(body: &Bytes) -> String {
             format!("{kind} {}", of(header.id))
         }
         Message::Gossip(gossip) => {
-            let mut text = format!("gossip {}", gossip.round);
+            let mut text = format!("gossip {}", gossip.round.0);
             for holding in &gossip.digest {
                 for run in holding.runs.iter().rev() {
                     text += &format!(" {}{}..{}", name(holding.origin), run.first, run.last);
@@ -212,7 +212,7 @@ fn describe(body: &Bytes) -> String {
             }
             text
         }
-        Message::Request { round, id } => format!("request {round} {}", of(id)),
+        Message::Request { round, id } => format!("request {} {}", round.0, of(id)),
         Message::Special { requestor, id } => {
             format!("special request for {} {}", name(requestor), of(id))
         }

@@ -7,7 +7,8 @@ use groupcast_core::{
     Incarnation, MemberId, MessageId, NodeId, Ordered, Protocol, Rng, Service, Time,
 };
 
-use super::super::wire::{About, Gossip as Digest, Holding, Message, Run};
+use super::super::round::RoundNumber;
+use super::super::wire::{Gossip as Digest, Heartbeat, Holding, Message, Run, SelfDescription};
 use super::super::{Gossip, GossipConfig};
 
 fn other(number: u64) -> MemberId {
@@ -49,7 +50,10 @@ impl Asked {
     fn multicasts(&mut self) -> bool {
         let before = self.member.counters().multicast_repairs;
         let id = self.id;
-        self.is_told(&Message::Request { round: 1, id });
+        self.is_told(&Message::Request {
+            round: RoundNumber(1),
+            id,
+        });
         self.member.counters().multicast_repairs > before
     }
 
@@ -61,14 +65,14 @@ impl Asked {
             last: number,
             flagged: alloc::vec![number],
         };
-        let about = About {
-            heartbeat: 1,
+        let about = SelfDescription {
+            heartbeat: Heartbeat(1),
             zone: 0,
             link: false,
             sent: 0,
         };
         self.is_told(&Message::Gossip(Digest {
-            round: 1,
+            round: RoundNumber(1),
             about,
             alive: alloc::vec![],
             digest: alloc::vec![Holding {

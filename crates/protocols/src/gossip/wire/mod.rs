@@ -7,7 +7,7 @@
 //! | 1 | data | tree (2; 65535 = multicast), origin (16), number (8), payload |
 //! | 2 | repair | as data |
 //! | 3 | multicast repair | as data |
-//! | 4 | gossip | round (8), [self-description](About), count (1) and that many signs of life, digest |
+//! | 4 | gossip | round (8), [self-description](SelfDescription), count (1) and that many signs of life, digest |
 //! | 5 | request | round (8), origin (16), number (8) |
 //! | 6 | special request | requestor (16), origin (16), number (8) |
 //! | 7 | info | gossiper (16), origin (16), number (8) |
@@ -35,6 +35,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{MemberId, MessageId};
+
+use super::round::RoundNumber;
 
 pub(super) use self::digest::{HOLDING_LEN, HOLDING_RUNS_MAX, Holding, Run, run_len};
 
@@ -72,11 +74,14 @@ impl DataHeader {
     }
 }
 
+/// A sign of life: it grows with every round of the member that gives it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(super) struct Heartbeat(pub(super) u64);
+
 /// What a member says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct About {
-    /// Grows with every round: a sign of life.
-    pub(super) heartbeat: u64,
+pub(super) struct SelfDescription {
+    pub(super) heartbeat: Heartbeat,
     /// Its LAN.
     pub(super) zone: u32,
     /// Whether it gossips with other zones.
@@ -88,23 +93,42 @@ pub(super) struct About {
 /// A gossip message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Gossip {
-    pub(super) round: u64,
-    pub(super) about: About,
-    pub(super) alive: Vec<(MemberId, u64)>,
+    pub(super) round: RoundNumber,
+    pub(super) about: SelfDescription,
+    pub(super) alive: Vec<(MemberId, Heartbeat)>,
     pub(super) digest: Vec<Holding>,
 }
 
 /// A body, read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Message {
-    Data { header: DataHeader, payload: Bytes },
+    Data {
+        header: DataHeader,
+        payload: Bytes,
+    },
     Gossip(Gossip),
-    Request { round: u64, id: MessageId },
-    Special { requestor: MemberId, id: MessageId },
-    Info { gossiper: MemberId, id: MessageId },
-    Mcast { id: MessageId },
-    MulticastRequest { id: MessageId },
-    Join { about: About, answer: bool },
+    Request {
+        round: RoundNumber,
+        id: MessageId,
+    },
+    Special {
+        requestor: MemberId,
+        id: MessageId,
+    },
+    Info {
+        gossiper: MemberId,
+        id: MessageId,
+    },
+    Mcast {
+        id: MessageId,
+    },
+    MulticastRequest {
+        id: MessageId,
+    },
+    Join {
+        about: SelfDescription,
+        answer: bool,
+    },
     Leave,
 }
 
@@ -120,7 +144,7 @@ impl Message {
         let message = match kind {
             4 => Self::Gossip(gossip(&mut reader)?),
             5 => Self::Request {
-                round: reader.u64("round")?,
+                round: RoundNumber(reader.u64("round")?),
                 id: id(&mut reader)?,
             },
             6 => Self::Special {
@@ -158,7 +182,7 @@ impl Message {
             }
             Self::Gossip(gossip) => write_gossip(&mut writer, gossip),
             Self::Request { round, id } => {
-                writer.u8(5).u64(*round);
+                writer.u8(5).u64(round.0);
                 write_id(&mut writer, *id);
             }
             Self::Special { requestor, id } => {
@@ -218,29 +242,30 @@ fn write_id(writer: &mut Writer<'_>, id: MessageId) {
     writer.member(id.sender).u64(id.number);
 }
 
-fn about(reader: &mut Reader<'_>) -> Result<About, DecodeError> {
-    Ok(About {
-        heartbeat: reader.varint("heartbeat")?,
+fn about(reader: &mut Reader<'_>) -> Result<SelfDescription, DecodeError> {
+    Ok(SelfDescription {
+        heartbeat: Heartbeat(reader.varint("heartbeat")?),
         zone: reader.u32("zone")?,
         link: reader.u8("link")? != 0,
         sent: reader.varint("sent")?,
     })
 }
 
-fn write_about(writer: &mut Writer<'_>, about: &About) {
+fn write_about(writer: &mut Writer<'_>, about: &SelfDescription) {
     writer
-        .varint(about.heartbeat)
+        .varint(about.heartbeat.0)
         .u32(about.zone)
         .u8(u8::from(about.link))
         .varint(about.sent);
 }
 
 fn gossip(reader: &mut Reader<'_>) -> Result<Gossip, DecodeError> {
-    let round = reader.u64("round")?;
+    let round = RoundNumber(reader.u64("round")?);
     let about = about(reader)?;
     let mut alive = Vec::new();
     for _ in 0..reader.u8("signs of life")? {
-        alive.push((reader.member("member")?, reader.varint("heartbeat")?));
+        let member = reader.member("member")?;
+        alive.push((member, Heartbeat(reader.varint("heartbeat")?)));
     }
     Ok(Gossip {
         round,
@@ -251,11 +276,11 @@ fn gossip(reader: &mut Reader<'_>) -> Result<Gossip, DecodeError> {
 }
 
 fn write_gossip(writer: &mut Writer<'_>, gossip: &Gossip) {
-    writer.u8(4).u64(gossip.round);
+    writer.u8(4).u64(gossip.round.0);
     write_about(writer, &gossip.about);
     writer.u8(gossip.alive.len().min(255) as u8);
     for (member, heartbeat) in gossip.alive.iter().take(255) {
-        writer.member(*member).varint(*heartbeat);
+        writer.member(*member).varint(heartbeat.0);
     }
     digest::write(writer, &gossip.digest);
 }

@@ -25,8 +25,8 @@ fn all() -> Vec<Message> {
         sender: member(7),
         number: 300,
     };
-    let about = About {
-        heartbeat: 5,
+    let about = SelfDescription {
+        heartbeat: Heartbeat(5),
         zone: 2,
         link: true,
         sent: 400,
@@ -45,12 +45,15 @@ fn all() -> Vec<Message> {
     alloc::vec![
         Message::Data { header, payload },
         Message::Gossip(Gossip {
-            round: 9,
+            round: RoundNumber(9),
             about,
-            alive: alloc::vec![(member(3), 1000)],
+            alive: alloc::vec![(member(3), Heartbeat(1000))],
             digest: alloc::vec![holding],
         }),
-        Message::Request { round: 9, id },
+        Message::Request {
+            round: RoundNumber(9),
+            id
+        },
         Message::Special {
             requestor: member(4),
             id,
@@ -82,7 +85,11 @@ fn the_bytes_of_a_request_are_pinned() {
         sender: member(0x0102),
         number: 3,
     };
-    let bytes = Message::Request { round: 7, id }.encode();
+    let bytes = Message::Request {
+        round: RoundNumber(7),
+        id,
+    }
+    .encode();
     let expected = [
         5, 0, 0, 0, 0, 0, 0, 0, 7, // kind, round
         0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 1, 3, // origin
@@ -100,9 +107,9 @@ fn a_run_that_reaches_below_the_first_number_is_refused() {
     };
     let gossip = |holding| {
         Message::Gossip(Gossip {
-            round: 1,
-            about: About {
-                heartbeat: 0,
+            round: RoundNumber(1),
+            about: SelfDescription {
+                heartbeat: Heartbeat(0),
                 zone: 0,
                 link: false,
                 sent: 0,
