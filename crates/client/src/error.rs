@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use groupcast_session::client::RequestError;
 use groupcast_session::frame::{Disconnect, FrameError, Refusal};
 use groupcast_session::name::NameError;
 
@@ -134,4 +135,17 @@ pub enum ClientError {
     /// The daemon did not answer in time. The answer may still come.
     #[error("the daemon did not answer within {0:?}: is it stopped?")]
     TimedOut(Duration),
+}
+
+impl From<RequestError> for ClientError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Ended { code, text } => Self::Disconnected { code, text },
+            RequestError::Name(error) => Self::Name(error),
+            RequestError::Destinations { count, max } => Self::Destinations { count, max },
+            RequestError::TooLarge { len, max } => Self::TooLarge { len, max },
+            // The blocking client waits for the welcome and for credit before it asks.
+            other => Self::Io(io::Error::other(other)),
+        }
+    }
 }

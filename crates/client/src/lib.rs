@@ -28,7 +28,8 @@
 //! # }
 //! ```
 //!
-//! The protocol itself is `groupcast_session::frame`. An asynchronous client, TLS and locks are left to others.
+//! The client's side of the protocol is `groupcast_session::client`, which does no I/O; this crate adds the socket and the
+//! waiting. An asynchronous client, TLS and locks are left to others.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -37,8 +38,9 @@ mod error;
 mod stream;
 
 pub use address::{Address, default_socket_path};
-pub use client::{Client, ClientEvent, Options};
+pub use client::{Client, Options};
 pub use error::{ClientError, ConnectError};
 pub use groupcast_core::{Place, Service};
+pub use groupcast_session::client::ClientEvent;
 pub use groupcast_session::frame::{ClientKind, Disconnect, Message, Refusal, Reject, Request};
 pub use groupcast_session::view::{Cause, View, ViewId, ViewKind};

@@ -1,0 +1,43 @@
+//! Why a request of a client was not sent.
+
+use crate::frame::Disconnect;
+use crate::name::NameError;
+
+/// Why a request was not sent. Nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The daemon has not answered the hello.
+    #[error("the daemon has not answered the hello: wait for its welcome")]
+    NotWelcome,
+    /// The connection has ended.
+    #[error("the connection to the daemon has ended: {text}")]
+    Ended {
+        /// Why.
+        code: Disconnect,
+        /// Why, in words.
+        text: String,
+    },
+    /// The name of a group is not allowed.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A message has no destinations, or too many.
+    #[error("a message goes to 1 to {max} groups, not to {count}")]
+    Destinations {
+        /// How many it has.
+        count: usize,
+        /// The most.
+        max: usize,
+    },
+    /// The message is too long.
+    #[error("the message has {len} bytes, at most {max} are allowed: split it")]
+    TooLarge {
+        /// Its length.
+        len: usize,
+        /// The most.
+        max: u64,
+    },
+    /// The daemon has given no credit for another message yet.
+    #[error("there is no credit to publish: wait until the daemon gives some")]
+    NoCredit,
+}

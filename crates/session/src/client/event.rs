@@ -1,0 +1,61 @@
+//! What a connection gives to its client: events in the daemon's order, and answers to questions.
+
+use bytes::Bytes;
+
+use crate::frame::{Disconnect, Message, Reject, Request};
+use crate::view::View;
+
+/// Something that the daemon said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ClientEvent {
+    /// A message to a group that this client is in, or to itself.
+    Message(Message),
+    /// A group that this client is in (or just left) has a new view.
+    View(View),
+    /// Messages of a bimodal group are lost to this client for good. They came between those before and after this event.
+    Gap {
+        /// The group.
+        group: String,
+        /// The name of the daemon whose clients sent them; its identity where the name was not heard.
+        sender: String,
+        /// The number of the first ([`Message::number`]).
+        first: u64,
+        /// The number of the last.
+        last: u64,
+    },
+    /// All messages up to this number are accepted, except the rejected ones: they are ordered, and delivered at the
+    /// daemon. Reported when nothing else waits, and not for every number.
+    Accepted {
+        /// The number.
+        up_to: u64,
+    },
+    /// A request was not carried out.
+    Rejected {
+        /// Which.
+        request: Request,
+        /// Why.
+        code: Reject,
+        /// Why, in words.
+        text: String,
+    },
+    /// The connection has ended. Nothing follows.
+    Disconnected {
+        /// Why.
+        code: Disconnect,
+        /// Why, in words.
+        text: String,
+    },
+}
+
+/// What the daemon answers to a question.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Answer {
+    /// How the daemon is, in JSON.
+    Status(Bytes),
+    /// All groups, in JSON.
+    Groups(Bytes),
+    /// The token of a ping.
+    Pong(u64),
+}

@@ -1,0 +1,65 @@
+//! Events that wait for the client, and the credit that they cost the daemon.
+
+use std::collections::VecDeque;
+
+use super::ClientEvent;
+
+/// Events in their order.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    /// Each with its credit cost.
+    events: VecDeque<(ClientEvent, u64)>,
+    window: u64,
+    /// Cost of the events that wait.
+    unread: u64,
+    /// Cost of the events that were taken and not given back.
+    consumed: u64,
+}
+
+impl Inbox {
+    pub(super) fn new(window: u64) -> Self {
+        Self {
+            events: VecDeque::new(),
+            window,
+            unread: 0,
+            consumed: 0,
+        }
+    }
+
+    pub(super) fn put(&mut self, event: ClientEvent, cost: u64) {
+        self.unread += cost;
+        self.events.push_back((event, cost));
+    }
+
+    pub(super) fn take(&mut self) -> Option<ClientEvent> {
+        let (event, cost) = self.events.pop_front()?;
+        self.unread -= cost;
+        self.consumed += cost;
+        Some(event)
+    }
+
+    pub(super) fn discard(&mut self) {
+        self.consumed += std::mem::take(&mut self.unread);
+        self.events.clear();
+    }
+
+    /// Whether so much was taken that the daemon should hear of it. Less than that is no reason to wake it: it can go
+    /// on with the rest of the window.
+    pub(super) fn is_credit_due(&self) -> bool {
+        self.consumed >= self.window / 4
+    }
+
+    /// What was taken since the last time, if anything: it is given back.
+    pub(super) fn take_consumed(&mut self) -> Option<u64> {
+        let consumed = std::mem::take(&mut self.consumed);
+        (consumed > 0).then_some(consumed)
+    }
+
+    pub(super) fn unread(&self) -> u64 {
+        self.unread
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.unread > 0 && self.unread >= self.window
+    }
+}

@@ -1,0 +1,411 @@
+//! A client's side of one connection to a daemon, without any I/O.
+//!
+//! A [`Connection`] is a plain value: bytes of the daemon go in, bytes for the daemon and events come out. It owns no
+//! socket, thread or clock, so a blocking client, an asynchronous one, one in another language and a simulated one can
+//! share it. It keeps the credit of both directions, numbers the messages, and knows which of them are accepted.
+//!
+//! After [`new`](Connection::new) the hello waits to be sent. From then on, after each input or command:
+//!
+//! 1. send what [`poll_transmit`](Connection::poll_transmit) gives, and say with
+//!    [`handle_transmitted`](Connection::handle_transmitted) how much of it the stream took. Messages may be gathered
+//!    for as long as [`is_urgent`](Connection::is_urgent) is false;
+//! 2. take events from [`poll_event`](Connection::poll_event), and answers from
+//!    [`poll_answer`](Connection::poll_answer).
+//!
+//! There is no time in it: how long to wait for the daemon is the caller's decision.
+//!
+//! # Credit
+//! Both directions have a window of bytes, as [`frame`](crate::frame) says. Without credit
+//! [`publish`](Connection::publish) fails with [`RequestError::NoCredit`]; the daemon's next credit brings it back.
+//! Credit for the daemon is given back as events are taken, a quarter of the window at a time: what waits in memory is
+//! bounded by the window and one frame.
+
+mod error;
+mod event;
+mod inbox;
+mod outgoing;
+mod publications;
+
+use std::collections::VecDeque;
+
+use groupcast_core::Service;
+
+pub use self::error::RequestError;
+pub use self::event::{Answer, ClientEvent};
+use self::inbox::Inbox;
+use self::outgoing::Outgoing;
+use self::publications::Publications;
+use crate::frame::{
+    ClientFrame, ClientKind, DESTINATIONS_MAX, DaemonFrame, Disconnect, FEATURES, FRAME_MAX,
+    FrameDecoder, FrameError, Hello, RawFrame, Refusal, VERSION, Welcome, credit_cost,
+    encode_publish_head,
+};
+use crate::name::{check_destination, check_group};
+
+/// A connection to a daemon, from its hello to its end.
+#[derive(Debug)]
+pub struct Connection {
+    decoder: FrameDecoder,
+    outgoing: Outgoing,
+    /// The daemon's answer to the hello.
+    welcome: Option<Welcome>,
+    refusal: Option<(Refusal, String)>,
+    publications: Publications,
+    inbox: Inbox,
+    answers: VecDeque<Answer>,
+    end: Option<(Disconnect, String)>,
+    /// Whether the end was given out as an event.
+    end_reported: bool,
+}
+
+impl Connection {
+    /// A connection whose hello waits to be sent. Without a `name` the daemon makes one. `delivery_window` bounds the
+    /// bytes of messages and views that may wait here unread.
+    pub fn new(name: Option<String>, kind: ClientKind, delivery_window: u64) -> Self {
+        let mut connection = Self {
+            decoder: FrameDecoder::new(FRAME_MAX),
+            outgoing: Outgoing::new(),
+            welcome: None,
+            refusal: None,
+            publications: Publications::default(),
+            inbox: Inbox::new(delivery_window),
+            answers: VecDeque::new(),
+            end: None,
+            end_reported: false,
+        };
+        connection.outgoing.put(&ClientFrame::Hello(Hello {
+            version_min: VERSION,
+            version_max: VERSION,
+            features: FEATURES,
+            kind,
+            delivery_window,
+            name,
+        }));
+        connection
+    }
+
+    /// Room for what the stream gives next; never empty.
+    pub fn space(&mut self) -> &mut [u8] {
+        self.decoder.space()
+    }
+
+    /// The stream gave `len` bytes into [`space`](Self::space).
+    ///
+    /// # Errors
+    /// What the daemon sent makes no sense. The connection is of no use any more.
+    ///
+    /// # Panics
+    /// If that is more than there was room for.
+    pub fn handle_received(&mut self, len: usize) -> Result<(), FrameError> {
+        self.decoder.filled(len);
+        while let Some(raw) = self.decoder.next_frame()? {
+            self.handle_frame(raw)?;
+        }
+        Ok(())
+    }
+
+    /// The same for bytes that are in memory already.
+    ///
+    /// # Errors
+    /// Those of [`handle_received`](Self::handle_received).
+    pub fn handle_bytes(&mut self, mut bytes: &[u8]) -> Result<(), FrameError> {
+        while !bytes.is_empty() {
+            let space = self.space();
+            let len = space.len().min(bytes.len());
+            space[..len].copy_from_slice(&bytes[..len]);
+            self.handle_received(len)?;
+            bytes = &bytes[len..];
+        }
+        Ok(())
+    }
+
+    /// The stream took `len` of the bytes that [`poll_transmit`](Self::poll_transmit) gave.
+    ///
+    /// # Panics
+    /// If it gave fewer.
+    pub fn handle_transmitted(&mut self, len: usize) {
+        self.outgoing.transmitted(len);
+    }
+
+    /// The stream has ended, for the reason `text`; what the daemon said before counts more.
+    pub fn handle_closed(&mut self, text: &str) {
+        self.ended(Disconnect::Other, text);
+    }
+
+    /// Asks to become a member of `group`. With `discard_own` the group does not deliver this client's own messages to
+    /// it.
+    pub fn join(&mut self, group: &str, discard_own: bool) -> Result<(), RequestError> {
+        check_group(group)?;
+        self.request(&ClientFrame::Join {
+            group: group.into(),
+            discard_own,
+        })
+    }
+
+    /// Asks to leave `group`.
+    pub fn leave(&mut self, group: &str) -> Result<(), RequestError> {
+        check_group(group)?;
+        self.request(&ClientFrame::Leave {
+            group: group.into(),
+        })
+    }
+
+    /// Publishes a message to groups (or private names), in the order in which receivers look for one that they are in.
+    /// Returns its number: 1, 2, … Nothing is sent if it fails.
+    pub fn publish(
+        &mut self,
+        groups: &[&str],
+        service: Service,
+        payload: &[u8],
+    ) -> Result<u64, RequestError> {
+        let number = self.publish_head(groups, service, payload.len())?;
+        self.outgoing.gather().extend_from_slice(payload);
+        Ok(number)
+    }
+
+    /// The same for a payload that the caller sends itself, so that a long one is not copied: first everything that
+    /// [`poll_transmit`](Self::poll_transmit) gives, then `payload_len` bytes, and nothing else in between.
+    pub fn publish_head(
+        &mut self,
+        groups: &[&str],
+        service: Service,
+        payload_len: usize,
+    ) -> Result<u64, RequestError> {
+        if groups.is_empty() || groups.len() > DESTINATIONS_MAX {
+            return Err(RequestError::Destinations {
+                count: groups.len(),
+                max: DESTINATIONS_MAX,
+            });
+        }
+        for group in groups {
+            check_destination(group)?;
+        }
+        let welcome = self.welcome.as_ref().ok_or(RequestError::NotWelcome)?;
+        if payload_len as u64 > welcome.message_max {
+            return Err(RequestError::TooLarge {
+                len: payload_len,
+                max: welcome.message_max,
+            });
+        }
+        self.check_end()?;
+        if !self.has_credit() {
+            return Err(RequestError::NoCredit);
+        }
+        let number = self.publications.last() + 1;
+        let bytes = self.outgoing.gather();
+        let len = encode_publish_head(bytes, number, service, groups, payload_len);
+        self.publications.published(credit_cost(len) as u64);
+        Ok(number)
+    }
+
+    /// Asks for the daemon's status: [`Answer::Status`] follows.
+    pub fn ask_status(&mut self) -> Result<(), RequestError> {
+        self.request(&ClientFrame::Status)
+    }
+
+    /// Asks for all groups: [`Answer::Groups`] follows.
+    pub fn ask_groups(&mut self) -> Result<(), RequestError> {
+        self.request(&ClientFrame::Groups)
+    }
+
+    /// Asks for a sign of life: [`Answer::Pong`] with `token` follows.
+    pub fn ping(&mut self, token: u64) -> Result<(), RequestError> {
+        self.request(&ClientFrame::Ping { token })
+    }
+
+    /// Says good-bye: when the daemon has accepted everything it ends the connection with [`Disconnect::Bye`].
+    pub fn bye(&mut self) -> Result<(), RequestError> {
+        self.request(&ClientFrame::Bye)
+    }
+
+    /// Gives back all credit for the events that were taken, however little it is.
+    pub fn give_credit(&mut self) {
+        if let Some(bytes) = self.inbox.take_consumed() {
+            self.outgoing.put(&ClientFrame::Credit { bytes });
+        }
+    }
+
+    /// Drops the events that wait, and gives back their credit: the caller wants no more of them.
+    pub fn discard_events(&mut self) {
+        self.inbox.discard();
+        self.give_credit();
+    }
+
+    /// The bytes that the daemon is to be sent next, if there are any.
+    pub fn poll_transmit(&mut self) -> Option<&[u8]> {
+        let rest = self.outgoing.rest();
+        (!rest.is_empty()).then_some(rest)
+    }
+
+    /// The next event. Acceptance is reported when nothing else waits, and the end after everything.
+    pub fn poll_event(&mut self) -> Option<ClientEvent> {
+        if let Some(event) = self.inbox.take() {
+            if self.inbox.is_credit_due() {
+                self.give_credit();
+            }
+            return Some(event);
+        }
+        if let Some(up_to) = self.publications.take_accepted() {
+            return Some(ClientEvent::Accepted { up_to });
+        }
+        let (code, text) = self.end.clone()?;
+        if std::mem::replace(&mut self.end_reported, true) {
+            return None;
+        }
+        Some(ClientEvent::Disconnected { code, text })
+    }
+
+    /// The next answer to a question.
+    pub fn poll_answer(&mut self) -> Option<Answer> {
+        self.answers.pop_front()
+    }
+
+    /// Whether something waits to be sent that the daemon should not wait for: anything but messages.
+    pub fn is_urgent(&self) -> bool {
+        self.outgoing.is_urgent()
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn outgoing(&self) -> usize {
+        self.outgoing.rest().len()
+    }
+
+    /// What the daemon answered to the hello, once it has taken this client.
+    pub fn welcome(&self) -> Option<&Welcome> {
+        self.welcome.as_ref()
+    }
+
+    /// Why the daemon did not take this client, if it said so.
+    pub fn refusal(&self) -> Option<(Refusal, &str)> {
+        let refusal = self.refusal.as_ref();
+        refusal.map(|(code, text)| (*code, text.as_str()))
+    }
+
+    /// Why the connection has ended, if it has.
+    pub fn end(&self) -> Option<(Disconnect, &str)> {
+        self.end.as_ref().map(|(code, text)| (*code, text.as_str()))
+    }
+
+    /// Whether a message may be published now, whatever its length.
+    pub fn has_credit(&self) -> bool {
+        let window = self.welcome.as_ref().map(|welcome| welcome.publish_window);
+        window.is_some_and(|window| self.publications.has_credit(window))
+    }
+
+    /// The number up to which messages are accepted, except rejected ones.
+    pub fn accepted(&self) -> u64 {
+        self.publications.accepted()
+    }
+
+    /// How many messages were published and neither accepted nor rejected.
+    pub fn undecided(&self) -> u64 {
+        self.publications.undecided()
+    }
+
+    /// The number of the last message that was published; 0 before the first.
+    pub fn published(&self) -> u64 {
+        self.publications.last()
+    }
+
+    /// Credit cost of the events that wait.
+    pub fn unread(&self) -> u64 {
+        self.inbox.unread()
+    }
+
+    /// Whether the events that wait fill the window: the daemon sends no more of them until some are taken.
+    pub fn is_full(&self) -> bool {
+        self.inbox.is_full()
+    }
+
+    fn request(&mut self, frame: &ClientFrame) -> Result<(), RequestError> {
+        self.check_end()?;
+        if self.welcome.is_none() {
+            return Err(RequestError::NotWelcome);
+        }
+        self.outgoing.put(frame);
+        Ok(())
+    }
+
+    fn check_end(&self) -> Result<(), RequestError> {
+        match &self.end {
+            Some((code, text)) => Err(RequestError::Ended {
+                code: *code,
+                text: text.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn handle_frame(&mut self, raw: RawFrame) -> Result<(), FrameError> {
+        let cost = credit_cost(raw.stream_len()) as u64;
+        let Some(frame) = DaemonFrame::decode(raw)? else {
+            return Ok(());
+        };
+        if self.welcome.is_none() {
+            self.handle_greeting(frame);
+            return Ok(());
+        }
+        match frame {
+            DaemonFrame::Message(message) => {
+                self.inbox.put(ClientEvent::Message(message), cost);
+            }
+            DaemonFrame::View(view) => self.inbox.put(ClientEvent::View(view), cost),
+            DaemonFrame::Gap {
+                group,
+                sender,
+                first,
+                last,
+            } => {
+                let gap = ClientEvent::Gap {
+                    group,
+                    sender,
+                    first,
+                    last,
+                };
+                self.inbox.put(gap, cost);
+            }
+            DaemonFrame::Rejected {
+                request,
+                code,
+                text,
+            } => {
+                self.publications.handle_rejected(&request);
+                let event = ClientEvent::Rejected {
+                    request,
+                    code,
+                    text,
+                };
+                self.inbox.put(event, 0);
+            }
+            DaemonFrame::Accepted { up_to } => self.publications.handle_accepted(up_to),
+            DaemonFrame::Credit { bytes } => self.publications.handle_credit(bytes),
+            DaemonFrame::StatusReport(json) => self.answers.push_back(Answer::Status(json)),
+            DaemonFrame::GroupsReport(json) => self.answers.push_back(Answer::Groups(json)),
+            DaemonFrame::Pong { token } => self.answers.push_back(Answer::Pong(token)),
+            DaemonFrame::Disconnected { code, text } => self.ended(code, &text),
+            DaemonFrame::Refused { text, .. } => self.ended(Disconnect::Other, &text),
+            // A second welcome, or what a newer daemon says.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Before the welcome only the answer to the hello means anything.
+    fn handle_greeting(&mut self, frame: DaemonFrame) {
+        match frame {
+            DaemonFrame::Welcome(welcome) => self.welcome = Some(welcome),
+            DaemonFrame::Refused { code, text } => {
+                self.refusal.get_or_insert((code, text));
+            }
+            _ => {}
+        }
+    }
+
+    /// The connection has ended; the first reason counts.
+    fn ended(&mut self, code: Disconnect, text: &str) {
+        self.end.get_or_insert_with(|| (code, text.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests;
