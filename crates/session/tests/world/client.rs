@@ -1,12 +1,16 @@
-//! A client of a test: it writes frames, reads frames, keeps what it saw, and checks it at once.
+//! A client of a test: it reads frame by frame, keeps what it saw, and checks it at once.
+//!
+//! Beside it a [`Connection`] gets the same bytes, publishes for it and gives its credit: what the library makes of them
+//! must be what was read here. Requests that break the rules, which the library does not make, are written here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use groupcast_core::{Place, Service};
 use groupcast_session::View;
+use groupcast_session::client::{ClientEvent, Connection};
 use groupcast_session::frame::{
-    ClientFrame, ClientKind, DaemonFrame, Disconnect, FEATURES, FRAME_MAX, FrameDecoder, Hello,
-    MAGIC, Message, Refusal, Request, Welcome, credit_cost, encode_publish_head, has_credit,
+    ClientFrame, ClientKind, DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, Message, Refusal,
+    Request, Welcome, credit_cost, encode_publish_head, has_credit,
 };
 
 /// Something that a subscriber saw.
@@ -25,6 +29,10 @@ pub struct TestClient {
     /// From the daemon, not read yet.
     pub received: Vec<u8>,
     decoder: FrameDecoder,
+    /// The same client by the library.
+    connection: Connection,
+    /// How much of `seen` the library was compared with.
+    compared: usize,
     pub open: bool,
     /// Whether it takes what it is sent.
     pub reads: bool,
@@ -54,21 +62,15 @@ impl TestClient {
     }
 
     pub fn with_window(name: &str, delivery_window: u64) -> Self {
-        let mut written = MAGIC.to_vec();
-        ClientFrame::Hello(Hello {
-            version_min: 1,
-            version_max: 1,
-            features: FEATURES,
-            kind: ClientKind::Application,
-            delivery_window,
-            name: (!name.is_empty()).then(|| name.into()),
-        })
-        .encode(&mut written);
-        Self {
+        let wanted = (!name.is_empty()).then(|| name.into());
+        let connection = Connection::new(wanted, ClientKind::Application, delivery_window);
+        let mut client = Self {
             name: name.into(),
-            written,
+            written: Vec::new(),
             received: Vec::new(),
             decoder: FrameDecoder::new(FRAME_MAX),
+            connection,
+            compared: 0,
             open: true,
             reads: true,
             grants: true,
@@ -86,6 +88,17 @@ impl TestClient {
             reports: Vec::new(),
             expects_own: BTreeMap::new(),
             payloads: BTreeSet::new(),
+        };
+        client.transmit();
+        client
+    }
+
+    /// What the library wants to send is written.
+    fn transmit(&mut self) {
+        while let Some(bytes) = self.connection.poll_transmit() {
+            self.written.extend_from_slice(bytes);
+            let len = bytes.len();
+            self.connection.handle_transmitted(len);
         }
     }
 
@@ -109,14 +122,16 @@ impl TestClient {
     /// Publishes whether there is credit or not; returns the number.
     pub fn publish(&mut self, groups: &[&str], service: Service, payload: &[u8]) -> u64 {
         self.published += 1;
-        let len = encode_publish_head(
-            &mut self.written,
-            self.published,
-            service,
-            groups,
-            payload.len(),
-        );
-        self.written.extend_from_slice(payload);
+        let before = self.written.len();
+        let lawful = self.connection.published() + 1 == self.published;
+        if lawful && self.connection.publish(groups, service, payload).is_ok() {
+            self.transmit();
+        } else {
+            let number = self.published;
+            encode_publish_head(&mut self.written, number, service, groups, payload.len());
+            self.written.extend_from_slice(payload);
+        }
+        let len = self.written.len() - before;
         self.outstanding += credit_cost(len) as u64;
         self.published
     }
@@ -129,6 +144,8 @@ impl TestClient {
     /// Reads what has been received; `configs` configurations have been delivered to its daemon.
     pub fn read(&mut self, configs: usize) {
         let received = std::mem::take(&mut self.received);
+        let understood = self.connection.handle_bytes(&received);
+        understood.expect("frames are right");
         let mut rest = &received[..];
         while !rest.is_empty() {
             let space = self.decoder.space();
@@ -138,17 +155,44 @@ impl TestClient {
             rest = &rest[len..];
         }
         while let Some(raw) = self.decoder.next_frame().expect("frames are whole") {
-            let cost = credit_cost(raw.stream_len()) as u64;
             let frame = DaemonFrame::decode(raw).expect("frames are right");
-            let credited = matches!(
-                frame,
-                Some(DaemonFrame::Message(_) | DaemonFrame::View(_) | DaemonFrame::Gap { .. })
-            );
-            if credited && self.grants {
-                self.send(&ClientFrame::Credit { bytes: cost });
-            }
             self.take(frame.expect("the daemon speaks version 1"), configs);
         }
+        self.compare();
+    }
+
+    /// The library has come to the same conclusions. A client that gives no credit leaves its events there.
+    fn compare(&mut self) {
+        assert_eq!(self.connection.accepted(), self.accepted);
+        let end = self
+            .connection
+            .end()
+            .map(|(code, text)| (code, text.to_owned()));
+        assert_eq!(end, self.disconnected);
+        let refusal = self.connection.refusal();
+        let refusal = refusal.map(|(code, text)| (code, text.to_owned()));
+        assert_eq!(refusal, self.refused);
+        if !self.grants {
+            return;
+        }
+        while let Some(event) = self.connection.poll_event() {
+            let seen = match event {
+                ClientEvent::Message(message) => Seen::Message(message),
+                ClientEvent::View(view) => Seen::View(view),
+                ClientEvent::Gap {
+                    group,
+                    sender,
+                    first,
+                    last,
+                } => Seen::Gap(group, sender, first, last),
+                _ => continue,
+            };
+            assert_eq!(Some(&seen), self.seen.get(self.compared));
+            self.compared += 1;
+        }
+        assert_eq!(self.compared, self.seen.len());
+        self.connection.give_credit();
+        self.transmit();
     }
 
     fn take(&mut self, frame: DaemonFrame, configs: usize) {
