@@ -1,7 +1,7 @@
 //! The client against a real engine behind real sockets; the ring is a queue that gives back what it takes.
 
 use std::collections::VecDeque;
-use std::io::Read;
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use groupcast_core::{
     ConfigId, Configuration, ConfigurationKind, Delivery, Event, Incarnation, MemberId, MessageId,
     NodeId, Place, Time,
 };
-use groupcast_session::groups::{Question, Transport};
+use groupcast_session::groups::{Carrier, Question, Transport};
 use groupcast_session::{ClientId, Engine, EngineConfig};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -136,7 +136,7 @@ impl Loop {
             left: Vec::new(),
         };
         self.engine
-            .handle_event(self.now(), Event::Configuration(config));
+            .handle_event(self.now(), Carrier::Ring, Event::Configuration(config));
         while !stop.load(Ordering::Relaxed) {
             let busy = self.turn(stall.load(Ordering::Relaxed));
             if !busy {
@@ -196,7 +196,7 @@ impl Loop {
 
     fn order(&mut self, now: Time, stalled: bool) {
         let config = self.config();
-        self.engine.pump(now, |service, payload| {
+        self.engine.pump(now, |_, service, payload| {
             self.submitted += 1;
             let placed = service != Service::Unreliable;
             self.ring.push_back(Delivery {
@@ -214,7 +214,8 @@ impl Loop {
             Ok(self.ring[self.ring.len() - 1].id)
         });
         while !stalled && let Some(delivery) = self.ring.pop_front() {
-            self.engine.handle_event(now, Event::Deliver(delivery));
+            self.engine
+                .handle_event(now, Carrier::Ring, Event::Deliver(delivery));
         }
     }
 
@@ -233,8 +234,8 @@ impl Loop {
         while self.engine.poll_output().is_some() {}
         self.sockets.retain_mut(|(id, socket)| {
             let written = match socket {
-                Socket::Unix(stream) => self.engine.write_to(now, *id, stream),
-                Socket::Tcp(stream) => self.engine.write_to(now, *id, stream),
+                Socket::Unix(stream) => drain(&mut self.engine, now, *id, stream),
+                Socket::Tcp(stream) => drain(&mut self.engine, now, *id, stream),
             };
             if written.is_err() {
                 self.engine.closed(now, *id);
@@ -243,6 +244,27 @@ impl Loop {
         });
         while let Some(closed) = self.engine.poll_close() {
             self.sockets.retain(|(id, _)| *id != closed);
+        }
+    }
+}
+
+/// Writes what `engine` has for `client` until the socket takes no more.
+fn drain(
+    engine: &mut Engine,
+    now: Time,
+    client: ClientId,
+    socket: &mut impl Write,
+) -> io::Result<()> {
+    loop {
+        let mut slices = [IoSlice::new(&[]); 16];
+        let count = engine.slices(client, &mut slices);
+        if count == 0 {
+            return Ok(());
+        }
+        match socket.write_vectored(&slices[..count]) {
+            Ok(len) => engine.consumed(now, client, len),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
         }
     }
 }

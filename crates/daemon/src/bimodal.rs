@@ -4,7 +4,7 @@
 //! group, eight bytes that follow from its name, and what is for a group that is not here is counted and dropped before
 //! any gossip sees it. Groups take turns at sending.
 //!
-//! Events are not the node's: they belong to a group, and [`Bimodal::poll_group_event`] says to which.
+//! Each event says to which group it belongs, by the group's index.
 
 use bytes::{Buf as _, Bytes};
 use groupcast_core::{
@@ -12,6 +12,9 @@ use groupcast_core::{
     Transmit, TransmitBuf,
 };
 use groupcast_protocols::gossip::{ConfigError, Gossip, GossipConfig};
+use groupcast_session::groups::Carrier;
+
+use crate::instance::CarrierEvent;
 
 /// Bytes of a label.
 const LABEL: usize = 8;
@@ -77,17 +80,6 @@ impl Bimodal {
         group.gossip.submit(now, Service::Fifo, payload)
     }
 
-    /// The next event of any group, with the group's index.
-    pub(crate) fn poll_group_event(&mut self) -> Option<(usize, Event)> {
-        for (index, group) in self.groups.iter_mut().enumerate() {
-            if let Some(event) = group.gossip.poll_event() {
-                group.left |= event == Event::Left;
-                return Some((index, event));
-            }
-        }
-        None
-    }
-
     /// The daemons that group `index` has heard of lately, this one excluded.
     pub(crate) fn daemons(&self, index: usize) -> impl Iterator<Item = MemberId> {
         self.groups[index].gossip.view()
@@ -127,7 +119,7 @@ fn label(name: &str) -> [u8; LABEL] {
 }
 
 impl Protocol for Bimodal {
-    type Event = Event;
+    type Event = CarrierEvent;
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, mut body: Bytes) {
         let group = body.first_chunk::<LABEL>().and_then(|label| {
@@ -165,8 +157,22 @@ impl Protocol for Bimodal {
         transmit
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
-        None
+    fn poll_event(&mut self) -> Option<CarrierEvent> {
+        let (index, mut event) = self
+            .groups
+            .iter_mut()
+            .enumerate()
+            .find_map(|(index, group)| Some((index, group.gossip.poll_event()?)))?;
+        match &mut event {
+            // The gossip orders by sender; what the group promises besides is called bimodal.
+            Event::Deliver(delivery) => delivery.service = Service::Bimodal,
+            Event::Left => self.groups[index].left = true,
+            _ => {}
+        }
+        Some(CarrierEvent {
+            carrier: Carrier::Bimodal(index),
+            event,
+        })
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -263,10 +269,10 @@ mod tests {
         assert_eq!(there.foreign(), 2);
         assert_eq!(reported(&there, 0)["messages"], 1);
         assert_eq!(reported(&there, 1)["messages"], 0);
-        let own: Vec<usize> = std::iter::from_fn(|| here.poll_group_event())
-            .map(|(index, _)| index)
+        let own: Vec<Carrier> = std::iter::from_fn(|| here.poll_event())
+            .map(|event| event.carrier)
             .collect();
-        assert_eq!(own, [0, 1]);
+        assert_eq!(own, [Carrier::Bimodal(0), Carrier::Bimodal(1)]);
     }
 
     #[test]

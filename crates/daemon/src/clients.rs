@@ -4,7 +4,7 @@
 //! client gets more than [`READ_SHARE`] a turn, so one that floods does not keep the others waiting.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind, IoSlice, Read as _, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -16,26 +16,28 @@ use groupcast_session::{ClientId, Engine};
 use mio::{Interest, Registry, Token};
 
 use crate::error::DaemonError;
-use crate::listen::{TcpDoor, UnixDoor};
+use crate::listen::{TcpAcceptor, UnixAcceptor};
 use crate::stream::Stream;
 
 /// Bytes that one client is read in one turn of the loop.
 const READ_SHARE: usize = 256 << 10;
+/// Slices that are written in one call.
+const SLICES: usize = 64;
 /// Connections that are accepted in one turn.
 const ACCEPT_SHARE: usize = 64;
 /// After an accept that failed for want of something, wait this long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-const UNIX_DOOR: Token = Token(1);
-const TCP_DOOR: Token = Token(2);
+const UNIX_ACCEPTOR: Token = Token(1);
+const TCP_ACCEPTOR: Token = Token(2);
 /// The first client's token; the token of the loop itself is below.
 const CLIENTS_FROM: usize = 16;
 
 /// All connections of clients, and where they come from.
 pub(crate) struct Clients {
     registry: Registry,
-    unix: UnixDoor,
-    tcp: Option<TcpDoor>,
+    unix: UnixAcceptor,
+    tcp: Option<TcpAcceptor>,
     streams: BTreeMap<ClientId, Stream>,
     /// May have more to read.
     readable: BTreeSet<ClientId>,
@@ -46,19 +48,19 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// Opens the doors.
+    /// Opens the sockets that clients connect to.
     pub(crate) fn open(
         registry: &Registry,
         socket: &Path,
         tcp: Option<SocketAddr>,
     ) -> Result<Self, DaemonError> {
-        let mut unix = UnixDoor::open(socket)?;
-        let mut tcp = tcp.map(TcpDoor::open).transpose()?;
+        let mut unix = UnixAcceptor::open(socket)?;
+        let mut tcp = tcp.map(TcpAcceptor::open).transpose()?;
         let failed = DaemonError::system("wait for clients");
         let registered = registry
-            .register(&mut unix.listener, UNIX_DOOR, Interest::READABLE)
+            .register(&mut unix.listener, UNIX_ACCEPTOR, Interest::READABLE)
             .and_then(|()| match &mut tcp {
-                Some(tcp) => registry.register(&mut tcp.listener, TCP_DOOR, Interest::READABLE),
+                Some(tcp) => registry.register(&mut tcp.listener, TCP_ACCEPTOR, Interest::READABLE),
                 None => Ok(()),
             });
         let registry = registered
@@ -83,7 +85,7 @@ impl Clients {
         readiness: Readiness,
         engine: &mut Engine,
     ) {
-        if token == UNIX_DOOR || token == TCP_DOOR {
+        if token == UNIX_ACCEPTOR || token == TCP_ACCEPTOR {
             self.accept_at = Some(self.accept_at.unwrap_or(now));
             return;
         }
@@ -136,7 +138,7 @@ impl Clients {
 
     /// Where clients connect by TCP, if they may.
     pub(crate) fn tcp_address(&self) -> Option<SocketAddr> {
-        self.tcp.as_ref().and_then(TcpDoor::address)
+        self.tcp.as_ref().and_then(TcpAcceptor::address)
     }
 
     /// How many connections there are.
@@ -220,7 +222,7 @@ impl Clients {
         let Some(stream) = self.streams.get_mut(&id) else {
             return;
         };
-        match engine.write_to(now, id, stream) {
+        match drain(now, id, engine, stream) {
             Ok(all) if all != self.blocked.contains(&id) => {}
             Ok(all) => match stream.watch_room(&self.registry, token_of(id), !all) {
                 Ok(()) if all => {
@@ -252,6 +254,29 @@ impl Clients {
         self.streams.remove(&id);
         self.readable.remove(&id);
         self.blocked.remove(&id);
+    }
+}
+
+/// Writes what the engine has for a client until its socket takes no more (`false`) or nothing is left (`true`).
+fn drain(
+    now: Time,
+    id: ClientId,
+    engine: &mut Engine,
+    socket: &mut impl Write,
+) -> io::Result<bool> {
+    loop {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let count = engine.slices(id, &mut slices);
+        if count == 0 {
+            return Ok(true);
+        }
+        match socket.write_vectored(&slices[..count]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(len) => engine.consumed(now, id, len),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 

@@ -1,14 +1,14 @@
 //! The daemon: one thread, one loop around the network's endpoint, the groups' engine and the clients' sockets.
 //!
-//! A turn: the endpoint sends, waits and reads the network; the ring's and the bimodal groups' events go to the engine; clients are accepted
-//! and read; the engine's messages go to the ring and to the groups; each client that has something to be told is written once. What is
-//! submitted here leaves with the next turn, which begins by sending.
+//! A turn: the endpoint sends, waits and reads the network; the ring's and the bimodal groups' events go to the engine;
+//! clients are accepted and read; the engine's messages go to the ring and to the groups; each client that has output is
+//! written to once. What is submitted here leaves with the next turn, which begins by sending.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::node::AdmissionConfig;
-use groupcast_core::trace::{Observation, digest};
+use groupcast_core::trace::{Observable as _, Observation, digest};
 use groupcast_core::{
     Event, MemberId, MessageId, Node, Ordered as _, Rng, Service, SubmitError, Time,
 };
@@ -16,6 +16,7 @@ use groupcast_net::{Endpoint, Key, Readiness, Sealing, new_member, random_u64};
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_session::Engine;
+use groupcast_session::groups::Carrier;
 use mio::{Interest, Token};
 
 use crate::bimodal::Bimodal;
@@ -23,12 +24,12 @@ use crate::clients::{Clients, raise_file_limit};
 use crate::config::{Config, ConfigError, Security};
 use crate::error::DaemonError;
 use crate::history::History;
-use crate::instance::{self, BIMODAL, Instance, RING};
+use crate::instance::{self, BIMODAL, CarrierEvent, Instance, RING};
 use crate::narrate::Narrator;
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
 
-/// Wakes the loop to stop; clients and their doors have the tokens above.
+/// Wakes the loop to stop; clients and the sockets that they connect to have the tokens above.
 const STOP: Token = Token(0);
 /// The bimodal groups are tended this often.
 const TEND_INTERVAL: Duration = Duration::from_millis(200);
@@ -51,19 +52,19 @@ pub struct Daemon {
     ready: Vec<(Token, Readiness)>,
     /// When the bimodal groups are tended next.
     tend_at: Time,
-    stage: Stage,
+    phase: RunPhase,
 }
 
-/// Where the daemon is in its life.
+/// How far a daemon has come with stopping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    /// Serving.
+enum RunPhase {
+    /// It serves; nobody has asked it to stop.
     Running,
-    /// Leaving the bimodal groups first, until this time at the latest.
-    Parting(Time),
-    /// Leaving the group, until this time at the latest.
-    Leaving(Time),
-    /// Out of the group; the clients are told, until this time at the latest.
+    /// It leaves the bimodal groups first, until this time at the latest.
+    LeavingBimodal(Time),
+    /// It leaves the ring, until this time at the latest.
+    LeavingRing(Time),
+    /// It has left; its clients have until this time to read why.
     Left(Time),
 }
 
@@ -111,7 +112,7 @@ impl Daemon {
             narrator,
             ready: Vec::new(),
             tend_at: Time::ZERO,
-            stage: Stage::Running,
+            phase: RunPhase::Running,
         })
     }
 
@@ -195,13 +196,15 @@ impl Daemon {
     fn patience(&mut self) -> Option<Duration> {
         let now = self.endpoint.now();
         let until = |at: Time| at - now;
-        let stage = match self.stage {
-            Stage::Running => None,
-            Stage::Parting(end) | Stage::Leaving(end) | Stage::Left(end) => Some(until(end)),
+        let phase = match self.phase {
+            RunPhase::Running => None,
+            RunPhase::LeavingBimodal(end) | RunPhase::LeavingRing(end) | RunPhase::Left(end) => {
+                Some(until(end))
+            }
         };
         let tending = instance::bimodal(self.endpoint.node()).map(|_| until(self.tend_at));
         [
-            stage,
+            phase,
             tending,
             self.engine.poll_timeout().map(until),
             self.history.as_ref().and_then(|history| history.tend(now)),
@@ -212,38 +215,42 @@ impl Daemon {
         .min()
     }
 
-    /// The ring's events, in their order, and the history around them.
+    /// The events of the ring and of the bimodal groups, in the order of each, and the history around them.
     fn take_events(&mut self) -> Result<(), DaemonError> {
         let now = self.endpoint.now();
-        while let Some((_, event)) = self.endpoint.node_mut().poll_event() {
-            match &event {
-                Event::NameInUse { holder } => return Err(self.name_in_use(*holder)),
-                Event::Configuration(configuration) => self.narrator.configuration(configuration),
-                Event::Left => self.stage = Stage::Left(now + FAREWELL),
-                _ => {}
+        while let Some((_, CarrierEvent { carrier, event })) = self.endpoint.node_mut().poll_event()
+        {
+            match carrier {
+                Carrier::Ring => self.note_ring_event(now, &event)?,
+                Carrier::Bimodal(index) => self.observe_group_event(index, &event),
             }
-            self.engine.handle_event(now, event);
+            self.engine.handle_event(now, carrier, event);
             self.record();
         }
-        self.take_bimodal_events(now);
         while let Some((_, transition)) = self.endpoint.node_mut().poll_transition() {
             self.narrator.transition(transition);
         }
         Ok(())
     }
 
-    /// The bimodal groups' events, in the order of each, and their lines in the history.
-    fn take_bimodal_events(&mut self, now: Time) {
-        let Some(groups) = instance::bimodal_mut(self.endpoint.node_mut()) else {
-            return;
-        };
-        while let Some((index, event)) = groups.poll_group_event() {
-            if let Some(history) = &self.history
-                && let Some(observation) = observation_of(&event)
-            {
-                history.observe_in(groups.name(index), &observation);
-            }
-            self.engine.handle_bimodal_event(now, index, event);
+    /// What an event of the ring means to the daemon itself.
+    fn note_ring_event(&mut self, now: Time, event: &Event) -> Result<(), DaemonError> {
+        match event {
+            Event::NameInUse { holder } => return Err(self.name_in_use(*holder)),
+            Event::Configuration(configuration) => self.narrator.configuration(configuration),
+            Event::Left => self.phase = RunPhase::Left(now + FAREWELL),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The history's line of what happened in a bimodal group. That the daemon has left is said by the ring, for all.
+    fn observe_group_event(&self, index: usize, event: &Event) {
+        if let (Some(history), Event::Deliver(_) | Event::Gap(_)) = (&self.history, event)
+            && let Some(groups) = instance::bimodal(self.endpoint.node())
+            && let Some(observation) = event.observation()
+        {
+            history.observe_in(groups.name(index), &observation);
         }
     }
 
@@ -266,22 +273,17 @@ impl Daemon {
             self.endpoint.node_mut().observe(&observation);
         }
         while let Some(fact) = self.engine.poll_fact() {
-            let leaving = self.stage != Stage::Running;
+            let leaving = self.phase != RunPhase::Running;
             self.narrator.fact(&fact, &self.engine, leaving);
         }
     }
 
-    /// Hands the clients' messages to the ring.
+    /// Hands the clients' messages to what carries them.
     fn submit(&mut self, now: Time) {
-        let node = self.endpoint.node_mut();
-        self.engine
-            .pump(now, |service, payload| submit(node, now, service, payload));
-        if let Some(groups) = instance::bimodal_mut(node) {
-            let history = self.history.as_ref();
-            self.engine.pump_bimodal(now, |index, payload| {
-                submit_bimodal(groups, history, now, index, payload)
-            });
-        }
+        let (node, history) = (self.endpoint.node_mut(), self.history.as_ref());
+        self.engine.pump(now, |carrier, service, payload| {
+            submit(node, history, now, carrier, service, payload)
+        });
     }
 
     fn answer_questions(&mut self) {
@@ -293,34 +295,35 @@ impl Daemon {
 
     /// What follows from stop requests and from time; whether the daemon goes on.
     fn advance(&mut self, now: Time, stop_requests: usize) -> bool {
-        match self.stage {
-            Stage::Running if stop_requests > 0 => {
+        match self.phase {
+            RunPhase::Running if stop_requests > 0 => {
                 tracing::info!("stopping: leaving the group first");
                 match instance::bimodal_mut(self.endpoint.node_mut()) {
                     Some(groups) => {
                         groups.leave(now);
-                        self.stage = Stage::Parting(now + parting_max(&self.config.bimodal));
+                        self.phase =
+                            RunPhase::LeavingBimodal(now + bimodal_leave_max(&self.config.bimodal));
                     }
                     None => self.leave_ring(now),
                 }
                 stop_requests == 1
             }
-            Stage::Running => true,
-            Stage::Parting(end) => {
+            RunPhase::Running => true,
+            RunPhase::LeavingBimodal(end) => {
                 let left = instance::bimodal(self.endpoint.node()).is_none_or(Bimodal::has_left);
                 if left || now >= end {
                     self.leave_ring(now);
                 }
                 stop_requests == 0
             }
-            Stage::Leaving(end) if now >= end => {
+            RunPhase::LeavingRing(end) if now >= end => {
                 tracing::warn!("stopped without having left the group: it did not answer in time");
                 self.engine.stop(now, "the daemon is stopping");
                 self.clients.give_output(now, &mut self.engine);
                 false
             }
-            Stage::Leaving(_) => stop_requests == 0,
-            Stage::Left(end) => {
+            RunPhase::LeavingRing(_) => stop_requests == 0,
+            RunPhase::Left(end) => {
                 let done = self.clients.count() == 0 || now >= end;
                 if done {
                     self.endpoint.flush(now);
@@ -333,7 +336,7 @@ impl Daemon {
 
     fn leave_ring(&mut self, now: Time) {
         let timeout = self.config.ring.leave_timeout + LEAVE_MARGIN;
-        self.stage = Stage::Leaving(now + timeout);
+        self.phase = RunPhase::LeavingRing(now + timeout);
         if let Some(ring) = instance::ring_mut(self.endpoint.node_mut()) {
             ring.leave(now);
         }
@@ -355,64 +358,33 @@ impl Daemon {
 /// Submits a message and tells the history of it.
 fn submit(
     node: &mut Node<Instance>,
+    history: Option<&History>,
     now: Time,
+    carrier: Carrier,
     service: Service,
     payload: Bytes,
 ) -> Result<MessageId, SubmitError> {
     // A digest costs a pass over the payload: only where somebody wants it.
-    let digest = node.is_observed().then(|| digest(&payload));
-    let ring = instance::ring_mut(node).ok_or(SubmitError::Leaving)?;
-    let id = ring.submit(now, service, payload)?;
-    if let Some(digest) = digest {
-        node.observe(&Observation::Submit {
-            id,
-            service,
-            digest,
-        });
-    }
-    Ok(id)
-}
-
-/// Submits a message to the bimodal group `index` and tells the history of it.
-fn submit_bimodal(
-    groups: &mut Bimodal,
-    history: Option<&History>,
-    now: Time,
-    index: usize,
-    payload: Bytes,
-) -> Result<MessageId, SubmitError> {
     let digest = history.map(|_| digest(&payload));
-    let id = groups.submit(now, index, payload)?;
+    let id = instance::submit(node, now, carrier, service, payload)?;
     if let (Some(history), Some(digest)) = (history, digest) {
         let submission = Observation::Submit {
             id,
-            service: Service::Bimodal,
+            service,
             digest,
         };
-        history.observe_in(groups.name(index), &submission);
+        match (carrier, instance::bimodal(node)) {
+            (Carrier::Bimodal(index), Some(groups)) => {
+                history.observe_in(groups.name(index), &submission);
+            }
+            _ => node.observe(&submission),
+        }
     }
     Ok(id)
 }
 
-/// The line of a bimodal group's event: the gossip's messages are `fifo`, and what the group promises is `bimodal`. That
-/// the group is left is said by the ring, for all.
-fn observation_of(event: &Event) -> Option<Observation> {
-    match Observation::of(event)? {
-        Observation::Deliver {
-            id, place, digest, ..
-        } => Some(Observation::Deliver {
-            id,
-            service: Service::Bimodal,
-            place,
-            digest,
-        }),
-        gap @ Observation::Gap(_) => Some(gap),
-        _ => None,
-    }
-}
-
 /// How long leaving the bimodal groups may take: until messages that were just sent are stable, and two rounds of farewell.
-fn parting_max(config: &GossipConfig) -> Duration {
+fn bimodal_leave_max(config: &GossipConfig) -> Duration {
     config
         .step_interval
         .saturating_mul(config.stable_threshold + 4)

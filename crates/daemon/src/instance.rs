@@ -1,12 +1,17 @@
 //! What the daemon's node carries: the ring, and the bimodal groups.
 //!
-//! A node is made for one type of protocol; this one is either. Calls are passed on and nothing is added.
+//! A node is made for one type of protocol; this one is either. Calls are passed on, and events say which of the two they
+//! come from.
 
 use bytes::Bytes;
-use groupcast_core::trace::Transition;
-use groupcast_core::{Event, MemberId, Node, Protocol, SocketClass, Time, Transmit, TransmitBuf};
+use groupcast_core::trace::{Observable, Observation, Transition};
+use groupcast_core::{
+    Event, MemberId, MessageId, Node, Ordered as _, Protocol, Service, SocketClass, SubmitError,
+    Time, Transmit, TransmitBuf,
+};
 pub(crate) use groupcast_protocols::channel::{BIMODAL, RING};
 use groupcast_protocols::ring::Ring;
+use groupcast_session::groups::Carrier;
 
 use crate::bimodal::Bimodal;
 
@@ -50,17 +55,43 @@ pub(crate) fn bimodal_mut(node: &mut Node<Instance>) -> Option<&mut Bimodal> {
     }
 }
 
-impl Instance {
-    fn get(&self) -> &dyn Protocol<Event = Event> {
-        match self {
-            Self::Ring(ring) => &**ring,
-            Self::Bimodal(groups) => &**groups,
+/// Accepts a message for what carries it.
+pub(crate) fn submit(
+    node: &mut Node<Instance>,
+    now: Time,
+    carrier: Carrier,
+    service: Service,
+    payload: Bytes,
+) -> Result<MessageId, SubmitError> {
+    match carrier {
+        Carrier::Ring => ring_mut(node)
+            .ok_or(SubmitError::Leaving)?
+            .submit(now, service, payload),
+        Carrier::Bimodal(index) => bimodal_mut(node)
+            .ok_or(SubmitError::Leaving)?
+            .submit(now, index, payload),
+    }
+}
+
+/// What happened on the ring or in a bimodal group.
+#[derive(Debug)]
+pub(crate) struct CarrierEvent {
+    pub(crate) carrier: Carrier,
+    pub(crate) event: Event,
+}
+
+impl Observable for CarrierEvent {
+    /// The node's observer sees the ring. Lines of a bimodal group name the group: the daemon writes those.
+    fn observation(&self) -> Option<Observation> {
+        match self.carrier {
+            Carrier::Ring => self.event.observation(),
+            Carrier::Bimodal(_) => None,
         }
     }
 }
 
 impl Protocol for Instance {
-    type Event = Event;
+    type Event = CarrierEvent;
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         match self {
@@ -83,9 +114,12 @@ impl Protocol for Instance {
         }
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<CarrierEvent> {
         match self {
-            Self::Ring(ring) => ring.poll_event(),
+            Self::Ring(ring) => Some(CarrierEvent {
+                carrier: Carrier::Ring,
+                event: ring.poll_event()?,
+            }),
             Self::Bimodal(groups) => groups.poll_event(),
         }
     }
@@ -98,10 +132,13 @@ impl Protocol for Instance {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.get().poll_timeout()
+        match self {
+            Self::Ring(ring) => ring.poll_timeout(),
+            Self::Bimodal(groups) => groups.poll_timeout(),
+        }
     }
 
-    /// The ring's to say: the token is for it alone, and whoever has bimodal groups is in the ring too.
+    /// The ring decides: it alone uses the token's socket, and every daemon has a ring.
     fn read_first(&self) -> SocketClass {
         match self {
             Self::Ring(ring) => ring.read_first(),

@@ -15,14 +15,14 @@ use crate::stream::Stream;
 
 /// The Unix socket; its file is removed with it.
 #[derive(Debug)]
-pub(crate) struct UnixDoor {
+pub(crate) struct UnixAcceptor {
     pub(crate) listener: UnixListener,
     path: PathBuf,
     /// Device and inode: the file may have been replaced since.
     file: (u64, u64),
 }
 
-impl UnixDoor {
+impl UnixAcceptor {
     /// Who may connect: the daemon's user and group.
     const MODE: u32 = 0o660;
 
@@ -51,7 +51,7 @@ impl UnixDoor {
     }
 }
 
-impl Drop for UnixDoor {
+impl Drop for UnixAcceptor {
     fn drop(&mut self) {
         let still_ours = fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.file);
@@ -91,11 +91,11 @@ fn clear(path: &Path) -> Result<(), DaemonError> {
 
 /// The TCP address for clients.
 #[derive(Debug)]
-pub(crate) struct TcpDoor {
+pub(crate) struct TcpAcceptor {
     pub(crate) listener: TcpListener,
 }
 
-impl TcpDoor {
+impl TcpAcceptor {
     pub(crate) fn open(address: SocketAddr) -> Result<Self, DaemonError> {
         TcpListener::bind(address)
             .map(|listener| Self { listener })
@@ -129,13 +129,13 @@ mod tests {
     fn a_socket_is_for_its_user_and_group_and_goes_with_its_daemon() {
         let directory = directory("goes");
         let path = directory.join("s");
-        let door = UnixDoor::open(&path).unwrap();
+        let acceptor = UnixAcceptor::open(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
         assert!(matches!(
-            UnixDoor::open(&path),
+            UnixAcceptor::open(&path),
             Err(DaemonError::SocketInUse { .. })
         ));
-        drop(door);
+        drop(acceptor);
         assert!(!path.exists());
         fs::remove_dir_all(directory).unwrap();
     }
@@ -147,11 +147,11 @@ mod tests {
         // The standard listener leaves its file behind, as a killed daemon does.
         drop(StdUnixListener::bind(&path).unwrap());
         assert!(path.exists());
-        let door = UnixDoor::open(&path).unwrap();
+        let acceptor = UnixAcceptor::open(&path).unwrap();
         let second = directory.join("file");
         fs::write(&second, "precious").unwrap();
         assert!(matches!(
-            UnixDoor::open(&second),
+            UnixAcceptor::open(&second),
             Err(DaemonError::NotASocket { .. })
         ));
         assert_eq!(fs::read(&second).unwrap(), b"precious");
@@ -159,7 +159,7 @@ mod tests {
         // Replaced by somebody else meanwhile: not ours to remove.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "another").unwrap();
-        drop(door);
+        drop(acceptor);
         assert!(path.exists());
         fs::remove_dir_all(directory).unwrap();
     }

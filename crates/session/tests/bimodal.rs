@@ -9,9 +9,10 @@ use groupcast_core::{
     Delivery, Event, Gap, Incarnation, MemberId, MessageId, NodeId, Service, SubmitError, Time,
 };
 use groupcast_session::frame::{ClientFrame, ClientKind, Hello, MAGIC, Request};
-use groupcast_session::groups::Transport;
+use groupcast_session::groups::{Carrier, Transport};
 use groupcast_session::{ClientId, Engine, EngineConfig};
 use world::client::{Seen, TestClient};
+use world::take_output;
 
 fn member(host: u64) -> MemberId {
     MemberId {
@@ -80,7 +81,8 @@ impl Daemon {
 
     /// Something happened in the gossip of group `index`.
     fn event(&mut self, index: usize, event: Event) {
-        self.engine.handle_bimodal_event(self.now, index, event);
+        let carrier = Carrier::Bimodal(index);
+        self.engine.handle_event(self.now, carrier, event);
         self.settle();
     }
 
@@ -121,7 +123,11 @@ impl Daemon {
             }
             let mut delivered = Vec::new();
             let (member, full, submitted) = (self.member, self.full, &mut self.submitted);
-            self.engine.pump_bimodal(self.now, |index, payload| {
+            self.engine.pump(self.now, |carrier, service, payload| {
+                let Carrier::Bimodal(index) = carrier else {
+                    panic!("nothing of a bimodal group is for the ring");
+                };
+                assert_eq!(service, Service::Bimodal);
                 if full {
                     return Err(SubmitError::Full { queued: 1 });
                 }
@@ -131,21 +137,20 @@ impl Daemon {
                 delivered.push((index, delivery.clone()));
                 Ok(delivery.id)
             });
-            self.engine.pump(self.now, |_, _| {
-                panic!("nothing of a bimodal group is for the ring")
-            });
             let idle = delivered.is_empty();
             for (index, delivery) in delivered {
                 let own = Event::Deliver(delivery.clone());
-                self.engine.handle_bimodal_event(self.now, index, own);
+                self.engine
+                    .handle_event(self.now, Carrier::Bimodal(index), own);
                 self.sent.push((index, delivery));
             }
             let mut wrote = false;
             while let Some(id) = self.engine.poll_output() {
                 let client = self.clients.get_mut(&id).expect("it connected");
                 if client.reads {
-                    let all = self.engine.write_to(self.now, id, &mut client.received);
-                    assert!(all.is_ok_and(|all| all), "a vector takes everything");
+                    client
+                        .received
+                        .extend(take_output(&mut self.engine, self.now, id));
                     client.read(0);
                     wrote |= !client.written.is_empty();
                 }
@@ -363,8 +368,9 @@ fn a_slow_subscriber_misses_messages_and_is_told_which_and_nobody_waits_for_it()
     one.client(slow).reads = true;
     // Its socket has room again.
     let client = one.clients.get_mut(&slow).expect("it connected");
-    let all = one.engine.write_to(one.now, slow, &mut client.received);
-    assert!(all.is_ok_and(|all| all), "a vector takes everything");
+    client
+        .received
+        .extend(take_output(&mut one.engine, one.now, slow));
     client.read(0);
     one.settle();
 

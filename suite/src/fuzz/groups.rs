@@ -4,6 +4,7 @@
 //! Whatever happens: no panic, bounded answers, and every byte that a client is sent can be understood.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::IoSlice;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use groupcast_session::frame::{
     ClientFrame, ClientKind, DaemonFrame, FRAME_MAX, FrameDecoder, Hello, MAGIC, VERSION,
     encode_publish_head,
 };
-use groupcast_session::groups::Transport;
+use groupcast_session::groups::{Carrier, Transport};
 use groupcast_session::{ClientId, Engine, EngineConfig};
 
 use super::{Script, member};
@@ -203,7 +204,9 @@ impl Stage {
             128..192 => daemon.full = true,
             192..250 => {
                 daemon.full = false;
-                daemon.engine.handle_event(now, Event::Writable);
+                daemon
+                    .engine
+                    .handle_event(now, Carrier::Ring, Event::Writable);
             }
             _ => daemon.engine.stop(now, "for a reason"),
         }
@@ -248,7 +251,7 @@ impl Stage {
             };
             daemon
                 .engine
-                .handle_event(self.now, Event::Deliver(delivery));
+                .handle_event(self.now, Carrier::Ring, Event::Deliver(delivery));
         }
     }
 
@@ -293,7 +296,7 @@ impl Stage {
                     left: Vec::new(),
                 };
                 let event = Event::Configuration(configuration);
-                daemon.engine.handle_event(self.now, event);
+                daemon.engine.handle_event(self.now, Carrier::Ring, event);
             };
             if daemon.config.counter > 0 {
                 let stay = if was_whole && whole {
@@ -320,7 +323,7 @@ impl Stage {
         for at in 0..DAEMONS {
             let daemon = &mut self.daemons[at];
             let mut submissions = Vec::new();
-            daemon.engine.pump(self.now, |service, payload| {
+            daemon.engine.pump(self.now, |_, service, payload| {
                 if daemon.full {
                     return Err(SubmitError::Full { queued: 0 });
                 }
@@ -360,12 +363,20 @@ impl Daemon {
             let Some(client) = self.engine.poll_output() else {
                 break;
             };
-            let mut bytes = Vec::new();
-            self.engine
-                .write_to(now, client, &mut bytes)
-                .expect("a vector takes everything");
-            if let Some(decoder) = self.clients.get_mut(&client) {
-                read(decoder, &bytes);
+            loop {
+                let mut slices = [IoSlice::new(&[]); 16];
+                let count = self.engine.slices(client, &mut slices);
+                let bytes: Vec<u8> = slices[..count]
+                    .iter()
+                    .flat_map(|slice| slice.to_vec())
+                    .collect();
+                if bytes.is_empty() {
+                    break;
+                }
+                self.engine.consumed(now, client, bytes.len());
+                if let Some(decoder) = self.clients.get_mut(&client) {
+                    read(decoder, &bytes);
+                }
             }
         }
         while let Some(client) = self.engine.poll_close() {

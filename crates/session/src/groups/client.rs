@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use groupcast_core::Time;
-
 use super::bimodal::Missed;
 use super::output::Output;
 use crate::frame::{ClientKind, FRAME_MAX, FrameDecoder, Hello, Publish, credit_cost};
@@ -39,9 +37,9 @@ impl Transport {
     }
 }
 
-/// Where a client is in its life.
+/// How far a client has come between connecting and being gone.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum ClientPhase {
     /// Connected; its hello has not come.
     Greeting,
     /// Its hello has come, but a client that is leaving still has its name.
@@ -87,13 +85,11 @@ enum Fate {
 
 /// The connection of a client.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ClientLink {
     pub(super) decoder: FrameDecoder,
     pub(super) output: Output,
     /// No more is read, and the connection ends once the output is taken.
     pub(super) closing: bool,
-    /// When to act if nothing has happened: see `Engine::handle_timeout`.
-    pub(super) deadline: Option<Time>,
     pub(super) publish_window: u64,
     /// Cost of what was published and not given back.
     pub(super) publish_outstanding: u64,
@@ -110,11 +106,11 @@ pub(super) struct Client {
     pub(super) kind: ClientKind,
     /// Features that both sides have.
     pub(super) features: u64,
-    pub(super) stage: Stage,
+    pub(super) phase: ClientPhase,
     /// Without `@host`.
     pub(super) name: Arc<str>,
     pub(super) private: Arc<str>,
-    pub(super) link: Option<Link>,
+    pub(super) link: Option<ClientLink>,
     pub(super) requests: VecDeque<Pending>,
     /// Of them, how many join or leave.
     pub(super) group_requests: usize,
@@ -161,14 +157,13 @@ impl Client {
             transport,
             kind: ClientKind::Application,
             features: 0,
-            stage: Stage::Greeting,
+            phase: ClientPhase::Greeting,
             name: "".into(),
             private: "".into(),
-            link: Some(Link {
+            link: Some(ClientLink {
                 decoder: FrameDecoder::new(FRAME_MAX),
                 output: Output::new(),
                 closing: false,
-                deadline: None,
                 publish_window: 0,
                 publish_outstanding: 0,
                 publish_returned: 0,
@@ -194,8 +189,11 @@ impl Client {
 
     /// Whether its requests are still read.
     pub(super) fn is_reading(&self) -> bool {
-        let stage = matches!(self.stage, Stage::Greeting | Stage::Parked(_) | Stage::Open);
-        stage && self.link.as_ref().is_some_and(|link| !link.closing)
+        let phase = matches!(
+            self.phase,
+            ClientPhase::Greeting | ClientPhase::Parked(_) | ClientPhase::Open
+        );
+        phase && self.link.as_ref().is_some_and(|link| !link.closing)
     }
 
     /// The client published message `number`, which waits here.

@@ -51,8 +51,8 @@ pub struct EngineConfig {
     /// disconnected rather than lose some. What may come is bounded by the send queues of the other daemons.
     /// Default 1 GiB.
     pub held_max: usize,
-    /// Names of the groups that are bimodal: their messages go through [`Engine::pump_bimodal`](super::Engine::pump_bimodal)
-    /// instead of the ring. At most [`BIMODAL_GROUPS_MAX`], each a group's name. Default: none.
+    /// Names of the groups that are bimodal: their messages go through a gossip instance each
+    /// ([`Carrier::Bimodal`](super::Carrier::Bimodal)) instead of the ring. At most [`BIMODAL_GROUPS_MAX`], each a group's name. Default: none.
     pub bimodal_groups: Vec<String>,
     /// Longest payload in a bimodal group. Default 63,000, the most: a message is one datagram.
     pub bimodal_message_max: usize,

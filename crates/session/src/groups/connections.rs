@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use groupcast_core::Time;
 
-use super::client::{Client, Link, Pending, Stage};
+use super::client::{Client, ClientPhase, Pending};
 use super::{ClientId, ClientStatus, Engine, Fact, Transport};
 use crate::frame::{
     DaemonFrame, Disconnect, FEATURES, FrameError, Hello, MAGIC, Refusal, VERSION, Welcome,
@@ -19,21 +19,17 @@ const WINDOW_MIN: u64 = 64 * 1024;
 impl Engine {
     /// A connection was accepted. `None` if there are so many that this one should be closed without a word.
     pub fn connected(&mut self, now: Time, transport: Transport) -> Option<ClientId> {
-        if self.links >= self.config.clients_max + REFUSED_MAX {
-            self.counters.clients_refused += 1;
+        if self.clients.links() >= self.config.clients_max + REFUSED_MAX {
+            self.journal.counters.clients_refused += 1;
             return None;
         }
-        self.last_client += 1;
-        let id = ClientId(self.last_client);
-        let mut client = Client::new(transport);
+        let (id, client) = self.clients.connect(transport);
         if let Some(link) = &mut client.link {
             link.output.control(&MAGIC);
         }
-        self.clients.insert(id, client);
-        self.links += 1;
-        self.ready.insert(id);
+        self.schedule.ready.insert(id);
         self.set_deadline(id, Some(now + self.config.hello_within));
-        if self.links > self.config.clients_max {
+        if self.clients.links() > self.config.clients_max {
             let text = format!(
                 "the daemon {} has {} clients, as many as it takes: try again later, or raise its limit of clients",
                 self.host, self.config.clients_max
@@ -47,7 +43,7 @@ impl Engine {
 
     /// Room for what the socket of `client` gives next; `None` if nothing more is wanted of it now.
     pub fn space(&mut self, client: ClientId) -> Option<&mut [u8]> {
-        let client = self.clients.get_mut(&client)?;
+        let client = self.clients.get_mut(client)?;
         if !client.is_reading() {
             return None;
         }
@@ -59,10 +55,10 @@ impl Engine {
     /// # Panics
     /// If that is more than there was room for.
     pub fn received(&mut self, now: Time, client: ClientId, len: usize) {
-        if let Some(link) = self.link_mut(client) {
+        if let Some(link) = self.clients.link_mut(client) {
             link.decoder.filled(len);
         }
-        while let Some(client_ref) = self.clients.get_mut(&client) {
+        while let Some(client_ref) = self.clients.get_mut(client) {
             if !client_ref.is_reading() {
                 return;
             }
@@ -75,22 +71,22 @@ impl Engine {
                 Err(error) => return self.violation(now, client, &error),
             }
         }
-        self.count_unfinished(client);
+        self.clients.count_unfinished(client);
         self.check_input(now, client);
     }
 
     /// The connection of `client` has ended, from the other side or by an error.
     pub fn closed(&mut self, now: Time, client: ClientId) {
         self.drop_link(client);
-        let Some(entry) = self.clients.get(&client) else {
+        let Some(entry) = self.clients.get(client) else {
             return;
         };
-        match entry.stage {
-            Stage::Greeting | Stage::Parked(_) | Stage::Gone => {
-                self.clients.remove(&client);
+        match entry.phase {
+            ClientPhase::Greeting | ClientPhase::Parked(_) | ClientPhase::Gone => {
+                self.clients.remove(client);
             }
-            Stage::Open => self.begin_leave(now, client),
-            Stage::Leaving => {}
+            ClientPhase::Open => self.begin_leave(now, client),
+            ClientPhase::Leaving => {}
         }
     }
 
@@ -99,7 +95,7 @@ impl Engine {
     /// first, and the clients are told then.
     pub fn stop(&mut self, now: Time, text: &str) {
         self.order.stop();
-        for id in self.clients.keys().copied().collect::<Vec<_>>() {
+        for id in self.clients.ids() {
             self.disconnect(now, id, Disconnect::Stopping, text.into());
         }
     }
@@ -121,14 +117,14 @@ impl Engine {
         if let Err(error) = check_client(name) {
             return self.refuse(now, id, Refusal::Name, error.to_string());
         }
-        let Some(holder) = self.names.get(name.as_str()) else {
+        let Some(holder) = self.clients.holder(name) else {
             let name = name.as_str().into();
             return self.welcome(id, &hello, name);
         };
         let leaving = self
             .clients
             .get(holder)
-            .is_some_and(|holder| matches!(holder.stage, Stage::Leaving));
+            .is_some_and(|holder| matches!(holder.phase, ClientPhase::Leaving));
         if !leaving {
             let text = format!(
                 "another client of the daemon {} is called {name:?}: choose another name, or none to get one",
@@ -136,28 +132,28 @@ impl Engine {
             );
             return self.refuse(now, id, Refusal::NameInUse, text);
         }
-        if let Some(client) = self.clients.get_mut(&id) {
-            client.stage = Stage::Parked(hello);
+        if let Some(client) = self.clients.get_mut(id) {
+            client.phase = ClientPhase::Parked(hello);
             self.set_deadline(id, None);
         }
     }
 
     /// The client makes no more requests: what it asked for is carried out, then it leaves its groups.
     pub(super) fn begin_leave(&mut self, now: Time, id: ClientId) {
-        let Some(client) = self.clients.get_mut(&id) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
-        client.stage = Stage::Leaving;
+        client.phase = ClientPhase::Leaving;
         self.leave_bimodal(now, id);
         self.go_on_leaving(now, id);
     }
 
     /// The client leaves the ring's groups, once nothing of it waits for bimodal ones.
     pub(super) fn go_on_leaving(&mut self, now: Time, id: ClientId) {
-        let Some(client) = self.clients.get(&id) else {
+        let Some(client) = self.clients.get(id) else {
             return;
         };
-        if !matches!(client.stage, Stage::Leaving) || client.bimodal_waiting > 0 {
+        if !matches!(client.phase, ClientPhase::Leaving) || client.bimodal_waiting > 0 {
             return;
         }
         if client.bound || !client.requests.is_empty() {
@@ -169,17 +165,16 @@ impl Engine {
 
     /// The client is in no group any more: its name is free.
     pub(super) fn finish_leave(&mut self, now: Time, id: ClientId) {
-        let Some(client) = self.clients.get_mut(&id) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
-        client.stage = Stage::Gone;
+        client.phase = ClientPhase::Gone;
         let (name, private) = (client.name.clone(), client.private.clone());
-        if self.names.get(&name) == Some(&id) {
-            self.names.remove(&name);
-            self.changes += 1;
+        if self.clients.release_name(&name, id) {
+            self.routing.changed();
         }
-        self.fact(Fact::Gone { client: private });
-        if self.link_mut(id).is_some_and(|link| !link.closing) {
+        self.journal.fact(Fact::Gone { client: private });
+        if self.clients.link_mut(id).is_some_and(|link| !link.closing) {
             self.report(id);
             self.farewell(
                 now,
@@ -196,51 +191,51 @@ impl Engine {
 
     /// Ends the connection for a reason that the client is told.
     pub(super) fn disconnect(&mut self, now: Time, id: ClientId, code: Disconnect, text: String) {
-        let Some(client) = self.clients.get(&id) else {
+        let Some(client) = self.clients.get(id) else {
             return;
         };
         if client.link.as_ref().is_none_or(|link| link.closing) {
             return;
         }
-        if matches!(client.stage, Stage::Greeting | Stage::Parked(_)) {
+        if matches!(client.phase, ClientPhase::Greeting | ClientPhase::Parked(_)) {
             let code = match code {
                 Disconnect::Stopping => Refusal::Stopping,
                 _ => Refusal::Protocol,
             };
             return self.refuse(now, id, code, text);
         }
-        self.counters.clients_disconnected += 1;
-        self.fact(Fact::Disconnected {
+        self.journal.counters.clients_disconnected += 1;
+        self.journal.fact(Fact::Disconnected {
             client: client.private.clone(),
             code,
             text: text.clone(),
         });
         self.report(id);
         self.farewell(now, id, &DaemonFrame::Disconnected { code, text });
-        if let Some(Stage::Open) = self.clients.get(&id).map(|client| &client.stage) {
+        if let Some(ClientPhase::Open) = self.clients.get(id).map(|client| &client.phase) {
             self.begin_leave(now, id);
         }
     }
 
     /// The client broke the protocol.
     pub(super) fn violation(&mut self, now: Time, id: ClientId, error: &FrameError) {
-        self.counters.frames_bad += 1;
+        self.journal.counters.frames_bad += 1;
         self.disconnect(now, id, Disconnect::Protocol, error.to_string());
     }
 
     /// What follows from a change of the output of `id`: it may be done, or no longer be slow.
     pub(super) fn after_output(&mut self, now: Time, id: ClientId, took: bool) {
         let stop_at = self.config.stop_publishers_at;
-        let Some(link) = self.link_mut(id) else {
+        let Some(link) = self.clients.link_mut(id) else {
             return;
         };
         if link.closing && link.output.is_empty() {
-            self.closable.insert(id);
+            self.schedule.closable.insert(id);
             return;
         }
         let backlog = link.output.backlog();
         self.tell_missed(id);
-        if self.congested.contains(&id) {
+        if self.schedule.congested.contains(&id) {
             if backlog <= stop_at / 2 {
                 self.relieve(id);
             } else if took {
@@ -251,32 +246,31 @@ impl Engine {
 
     /// Publishers are held back no longer for `id`.
     fn relieve(&mut self, id: ClientId) {
-        if self.congested.remove(&id) {
-            if self.link_mut(id).is_some_and(|link| !link.closing) {
+        if self.schedule.congested.remove(&id) {
+            if self.clients.link_mut(id).is_some_and(|link| !link.closing) {
                 self.set_deadline(id, None);
             }
-            if self.congested.is_empty() {
+            if self.schedule.congested.is_empty() {
                 let clients = self.clients.iter();
                 let waiting = clients.filter(|(_, client)| {
                     let link = client.link.as_ref();
                     link.is_some_and(|link| link.publish_returned > 0)
                 });
-                self.ready.extend(waiting.map(|(id, _)| *id));
+                self.schedule.ready.extend(waiting.map(|(id, _)| id));
             }
         }
     }
 
     pub(super) fn deadline_passed(&mut self, now: Time, id: ClientId) {
-        let Some(client) = self.clients.get_mut(&id) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         let Some(link) = &mut client.link else {
             return;
         };
-        link.deadline = None;
         if link.closing {
-            self.closable.insert(id);
-        } else if matches!(client.stage, Stage::Greeting) {
+            self.schedule.closable.insert(id);
+        } else if matches!(client.phase, ClientPhase::Greeting) {
             let seconds = self.config.hello_within.as_secs();
             let text = format!("no hello came within {seconds} s: connect with a groupcast client");
             self.refuse(now, id, Refusal::TooLate, text);
@@ -291,56 +285,34 @@ impl Engine {
     }
 
     pub(super) fn set_deadline(&mut self, id: ClientId, deadline: Option<Time>) {
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        let Some(link) = &mut client.link else {
-            return;
-        };
-        if let Some(old) = link.deadline.take() {
-            self.deadlines.remove(&(old, id));
-        }
-        link.deadline = deadline;
-        if let Some(at) = deadline {
-            self.deadlines.insert((at, id));
+        if self.clients.link_mut(id).is_some() {
+            self.schedule.deadlines.set(id, deadline);
         }
     }
 
     /// Forgets the connection, not the client.
     pub(super) fn drop_link(&mut self, id: ClientId) {
-        self.set_deadline(id, None);
         self.relieve(id);
-        self.ready.remove(&id);
-        self.closable.remove(&id);
+        self.schedule.forget(id);
         self.questions.retain(|(asker, _)| *asker != id);
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        if let Some(link) = client.link.take() {
-            self.links -= 1;
-            self.windows -= link.publish_window;
-        }
-        self.count_unfinished(id);
+        self.clients.disconnect(id);
         self.forget_gone(id);
     }
 
-    pub(super) fn link_mut(&mut self, id: ClientId) -> Option<&mut Link> {
-        self.clients.get_mut(&id)?.link.as_mut()
-    }
-
     fn forget_gone(&mut self, id: ClientId) {
-        let gone = |client: &Client| matches!(client.stage, Stage::Gone) && client.link.is_none();
-        if self.clients.get(&id).is_some_and(gone) {
-            self.clients.remove(&id);
+        let gone =
+            |client: &Client| matches!(client.phase, ClientPhase::Gone) && client.link.is_none();
+        if self.clients.get(id).is_some_and(gone) {
+            self.clients.remove(id);
         }
     }
 
     fn welcome(&mut self, id: ClientId, hello: &Hello, name: Arc<str>) {
         // Later clients get less when many share the memory for input; windows never take more than half of it.
-        let share = (self.config.input_max as u64 / 2).saturating_sub(self.windows) / 4;
+        let share = (self.config.input_max as u64 / 2).saturating_sub(self.clients.windows()) / 4;
         let window = share.max(WINDOW_MIN).min(self.config.publish_window as u64);
         let private: Arc<str> = private(&name, &self.host).into();
-        let Some(client) = self.clients.get_mut(&id) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         let Some(link) = &mut client.link else {
@@ -352,12 +324,12 @@ impl Engine {
         client.features = hello.features & FEATURES;
         client.name = name.clone();
         client.private = private.clone();
-        client.stage = Stage::Open;
+        client.phase = ClientPhase::Open;
         let transport = client.transport;
-        self.windows += window;
-        self.names.insert(name, id);
-        self.changes += 1;
-        self.counters.clients_accepted += 1;
+        self.clients.add_window(window);
+        self.clients.take_name(name, id);
+        self.routing.changed();
+        self.journal.counters.clients_accepted += 1;
         self.set_deadline(id, None);
         let welcome = Welcome {
             version: VERSION,
@@ -367,7 +339,7 @@ impl Engine {
             private_name: private.to_string(),
         };
         self.send(id, &DaemonFrame::Welcome(welcome));
-        self.fact(Fact::Connected {
+        self.journal.fact(Fact::Connected {
             client: private,
             transport,
         });
@@ -376,15 +348,15 @@ impl Engine {
     /// A client that waited for `name` gets it.
     fn unpark(&mut self, now: Time, name: &str) {
         let parked = self.clients.iter_mut().find_map(|(id, client)| {
-            let Stage::Parked(hello) = &client.stage else {
+            let ClientPhase::Parked(hello) = &client.phase else {
                 return None;
             };
             if hello.name.as_deref() != Some(name) {
                 return None;
             }
             let hello = hello.clone();
-            client.stage = Stage::Greeting;
-            Some((*id, hello))
+            client.phase = ClientPhase::Greeting;
+            Some((id, hello))
         });
         if let Some((id, hello)) = parked {
             self.handle_hello(now, id, hello);
@@ -392,7 +364,7 @@ impl Engine {
     }
 
     fn invent_name(&self, id: ClientId) -> Arc<str> {
-        let taken = |name: &str| self.names.contains_key(name);
+        let taken = |name: &str| self.clients.holder(name).is_some();
         let mut name = format!("c{}", id.0);
         while taken(&name) {
             name.push('\'');
@@ -406,11 +378,11 @@ impl Engine {
     }
 
     fn refuse(&mut self, now: Time, id: ClientId, code: Refusal, text: String) {
-        self.counters.clients_refused += 1;
-        if let Some(client) = self.clients.get_mut(&id) {
-            client.stage = Stage::Gone;
+        self.journal.counters.clients_refused += 1;
+        if let Some(client) = self.clients.get_mut(id) {
+            client.phase = ClientPhase::Gone;
         }
-        self.fact(Fact::Refused {
+        self.journal.fact(Fact::Refused {
             code,
             text: text.clone(),
         });
@@ -419,11 +391,11 @@ impl Engine {
 
     /// Sends the last frame of a connection.
     fn farewell(&mut self, now: Time, id: ClientId, frame: &DaemonFrame) {
-        if let Some(link) = self.link_mut(id) {
+        if let Some(link) = self.clients.link_mut(id) {
             link.output.drop_waiting();
         }
         self.send(id, frame);
-        if let Some(link) = self.link_mut(id) {
+        if let Some(link) = self.clients.link_mut(id) {
             link.closing = true;
         }
         self.relieve(id);

@@ -8,7 +8,7 @@ use groupcast_core::{ConfigId, Delivery, MemberId, Service, Time};
 
 use super::output::Payload;
 use super::roster::Change;
-use super::route::Route;
+use super::route::{Route, Routing};
 use super::wire::{Data, Envelope, Op};
 use super::{ClientId, Engine, Fact};
 use crate::frame::{
@@ -20,8 +20,7 @@ use crate::view::{Cause, View};
 impl Engine {
     /// Carries out a message of the ring, in its order, as of the table's state.
     pub(super) fn apply(&mut self, now: Time, delivery: &Delivery) {
-        let changes = self.changes;
-        if let Some(route) = self.route.take_if(|route| route.is_for(delivery, changes)) {
+        if let Some(route) = self.routing.take(delivery) {
             return self.follow(now, delivery, route);
         }
         let sender = delivery.id.sender;
@@ -42,8 +41,8 @@ impl Engine {
 
     /// Counts a message that makes no sense.
     pub(super) fn nonsense(&mut self, from: MemberId, error: impl ToString) {
-        self.counters.nonsense += 1;
-        self.fact(Fact::Nonsense {
+        self.journal.counters.nonsense += 1;
+        self.journal.fact(Fact::Nonsense {
             from,
             error: error.to_string(),
         });
@@ -56,7 +55,7 @@ impl Engine {
             Err(error) => {
                 // An unreliable message may have come before its sender is known here: nothing was promised.
                 if delivery.place.is_none() {
-                    self.counters.unreliable_dropped += 1;
+                    self.journal.counters.unreliable_dropped += 1;
                 } else {
                     self.nonsense(delivery.id.sender, error);
                 }
@@ -78,7 +77,7 @@ impl Engine {
             self.hand_over(now, id, &route.head, payload, delivery.service);
         }
         self.came_back(delivery, route.client);
-        self.route = Some(route);
+        self.routing.keep(route);
     }
 
     /// A message came back in the order to the daemon that submitted it.
@@ -87,9 +86,9 @@ impl Engine {
             return;
         }
         let id = ClientId(client);
-        if let Some(client) = self.clients.get_mut(&id) {
+        if let Some(client) = self.clients.get_mut(id) {
             client.came_back(delivery.id.number);
-            self.ready.insert(id);
+            self.schedule.ready.insert(id);
         }
     }
 
@@ -100,23 +99,27 @@ impl Engine {
         mut data: Data<'_>,
     ) -> Result<Box<Route>, String> {
         let from = delivery.id.sender;
-        let sender: Arc<str> = match (data.sender, self.table.roster(from)) {
+        let sender: Arc<str> = match (data.sender, self.order.table.roster(from)) {
             (Some(name), _) => name.into(),
             (None, Some(roster)) => roster.client(data.client).map_err(text)?.clone(),
             (None, None) => return Err(format!("client {} of an unknown daemon", data.client)),
         };
-        self.destinations.clear();
+        self.routing.destinations.clear();
         while let Some(reference) = data.next_destination().map_err(text)? {
-            let name = self.table.group(from, reference).map_err(text)?;
-            self.destinations.push(name);
+            let name = self.order.table.group(from, reference).map_err(text)?;
+            self.routing.destinations.push(name);
         }
         self.find_recipients();
-        let old = self.route.take();
-        let mut route = Route::new(old, delivery, data.payload_at(), data.client, self.changes);
+        let mut route = self.routing.begin(delivery, data.payload_at(), data.client);
         let own = (from == self.local).then_some(ClientId(data.client));
-        let wanted = self.recipients.iter().copied().filter(|(id, index)| {
-            own != Some(*id) || !self.discards_own(*id, &self.destinations[*index])
-        });
+        let wanted = self
+            .routing
+            .recipients
+            .iter()
+            .copied()
+            .filter(|(id, index)| {
+                own != Some(*id) || !self.discards_own(*id, &self.routing.destinations[*index])
+            });
         route.recipients.extend(wanted);
         if !route.recipients.is_empty() {
             let head = MessageHead {
@@ -125,7 +128,7 @@ impl Engine {
                 number: None,
                 sender: &sender,
             };
-            encode_message_head(&mut route.head, &head, 0, &self.destinations, 0);
+            encode_message_head(&mut route.head, &head, 0, &self.routing.destinations, 0);
         }
         Ok(route)
     }
@@ -133,19 +136,23 @@ impl Engine {
     /// Finds the clients of this daemon that a message to the destinations is for, each once, with the index of the first
     /// destination that it is in.
     fn find_recipients(&mut self) {
-        let recipients = &mut self.recipients;
+        let Routing {
+            destinations,
+            recipients,
+            ..
+        } = &mut self.routing;
         recipients.clear();
-        for (index, name) in self.destinations.iter().enumerate() {
-            if let Some(subscribers) = self.table.subscribers(name) {
+        for (index, name) in destinations.iter().enumerate() {
+            if let Some(subscribers) = self.order.table.subscribers(name) {
                 recipients.extend(subscribers.iter().map(|id| (ClientId(*id), index)));
             } else if is_private(name)
                 && let Some((client, host)) = name.split_once('@')
                 && *host == *self.host
             {
-                recipients.extend(self.names.get(client).map(|id| (*id, index)));
+                recipients.extend(self.clients.holder(client).map(|id| (id, index)));
             }
         }
-        if self.destinations.len() > 1 {
+        if destinations.len() > 1 {
             // Stable: the first destination comes first.
             recipients.sort_by_key(|(id, _)| *id);
             recipients.dedup_by_key(|(id, _)| *id);
@@ -153,7 +160,7 @@ impl Engine {
     }
 
     fn discards_own(&self, id: ClientId, group: &str) -> bool {
-        let client = self.clients.get(&id);
+        let client = self.clients.get(id);
         client.is_some_and(|client| client.wanted.get(group) == Some(&true))
     }
 
@@ -166,7 +173,7 @@ impl Engine {
         payload: Payload<'_>,
         service: Service,
     ) {
-        let Some(client) = self.clients.get_mut(&id) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         let Some(link) = &mut client.link else {
@@ -181,24 +188,24 @@ impl Engine {
         }
         if service == Service::Unreliable && backlog >= self.config.drop_unreliable_at {
             client.dropped += 1;
-            self.counters.unreliable_dropped += 1;
+            self.journal.counters.unreliable_dropped += 1;
             return;
         }
         link.output.deliver(head, payload);
-        self.counters.delivered += 1;
-        self.ready.insert(id);
+        self.journal.counters.delivered += 1;
+        self.schedule.ready.insert(id);
         // As with the other limits, it counts what waited before: one message alone is never too much.
-        if backlog >= self.config.stop_publishers_at && self.congested.insert(id) {
+        if backlog >= self.config.stop_publishers_at && self.schedule.congested.insert(id) {
             let client = client.private.clone();
-            self.fact(Fact::HeldBack { client, backlog });
+            self.journal.fact(Fact::HeldBack { client, backlog });
             self.set_deadline(id, Some(now + self.config.stalled_within));
         }
     }
 
     /// Carries out a change of the groups, and shows it in views.
     fn apply_op(&mut self, now: Time, sender: MemberId, op: &Op<'_>, at: (ConfigId, u64)) {
-        self.changes += 1;
-        match self.table.apply(sender, op) {
+        self.routing.changed();
+        match self.order.table.apply(sender, op) {
             Ok(Change::None) => {}
             Ok(Change::Joined { client, group }) => {
                 self.show(now, sender, &group, at, Cause::Join, client, None);
@@ -240,29 +247,29 @@ impl Engine {
         changed: Arc<str>,
         leaver: Option<ClientId>,
     ) {
-        if !self.table.shows(daemon) {
+        if !self.order.table.shows(daemon) {
             return;
         }
-        let view = self.table.view(group, at, cause, Some(changed));
+        let view = self.order.table.view(group, at, cause, Some(changed));
         self.send_view(now, view, leaver);
     }
 
     /// Sends the views that a configuration change causes: one for each group with subscribers here.
     pub(super) fn show_all(&mut self, now: Time, at: (ConfigId, u64)) {
-        for group in self.table.subscribed() {
-            let view = self.table.view(&group, at, Cause::Network, None);
+        for group in self.order.table.subscribed() {
+            let view = self.order.table.view(&group, at, Cause::Network, None);
             self.send_view(now, view, None);
         }
     }
 
     fn send_view(&mut self, now: Time, view: View, leaver: Option<ClientId>) {
-        let subscribers = self.table.subscribers(&view.group);
+        let subscribers = self.order.table.subscribers(&view.group);
         let subscribers = subscribers.into_iter().flatten().copied().map(ClientId);
         let recipients: Vec<_> = subscribers.chain(leaver).collect();
         if recipients.is_empty() {
             return;
         }
-        self.observations.push_back(Observation::GroupView {
+        self.journal.observe(Observation::GroupView {
             group: view.group.to_string(),
             view: view.id.to_string(),
             members: view.members.iter().map(ToString::to_string).collect(),
@@ -273,7 +280,7 @@ impl Engine {
         let nothing = Bytes::new();
         let nothing = Payload::new(&nothing, 0, false);
         for id in recipients {
-            self.counters.views += 1;
+            self.journal.counters.views += 1;
             self.hand_over(now, id, &bytes, nothing, Service::Agreed);
         }
         self.scratch = bytes;

@@ -20,18 +20,48 @@
 //! place; and what was held is carried out in its order. As no client's message is handed to the ring meanwhile, what
 //! has to be held is what the daemons had handed over before.
 //!
-//! **Interrupted exchange.** If the configuration ends first, the next one begins another exchange, and what is held
-//! stays held, in its order, the interrupted configuration's transition included. Nothing is delivered before it can be
-//! read by everybody who will deliver it: a message held in the interrupted configuration may use numbers of a daemon
-//! that was not known then, but whose state the next exchange brings. When an exchange is complete, the
-//! interrupted configurations before it are carried out first. They were never installed here: their messages are
-//! delivered, and their joins and leaves shown, as an extension of the transition before them, to which the daemons
-//! belong that came with us through that transition and all since; a transitional view where each begins brackets what
-//! was missed before it. Daemons that came all that way have held the same, got the same states and complete the
-//! exchange at the same place, so they do the same there; daemons that did not have other transitional daemons, hence
-//! other names of views. What a daemon said of itself while it was not known is in its next state, which it takes with
-//! its own held messages carried out. Messages of a daemon that was never known are left out: no subscriber here was
-//! ever in its component as far as views can tell.
+//! **Interrupted exchange.** If the configuration ends before all its states have come, the next one begins another
+//! exchange. What is held stays held, in its order, the transition of the interrupted configuration included. A held
+//! message may use numbers of a daemon that was not known when it came; the states of the next exchange bring them, so
+//! nothing is delivered before all who will deliver it can read it. When an exchange is complete:
+//!
+//! 1. The interrupted configurations before it are carried out, oldest first, as an extension of the transition before
+//!    them: a transitional view where each begins, then its messages, joins and leaves. Visible in these views are the
+//!    daemons that came along through that transition and all since.
+//! 2. The new state is installed and shown in regular views.
+//! 3. What was held in the new configuration is carried out.
+//!
+//! Daemons that came along all that way have held the same, got the same states and complete the exchange at the same
+//! place, so they do the same there; other daemons have other transitional members, hence other names of views. A daemon
+//! carries out its own held messages in the state that it submits. Messages of a daemon whose state never came are left
+//! out: as far as views show, no subscriber here was ever in its component.
+//!
+//! # Example: an interrupted exchange
+//! Daemons h1 and h2 are in configuration 1, and h3 is alone in configuration 2; al@h1, bo@h2 and cy@h3 are in the group
+//! g. h2 has handed bo's message `hello` to the ring when configuration 3, of all three, is installed. In its order come
+//! the state of h1, `hello` and the state of h2; then h3 is cut off before its own state is ordered. h1 and h2 install
+//! configuration 4, and exchange states in it, the last at place p; h3 installs configuration 5 alone, with its state at
+//! place q.
+//!
+//! | event at h1 and h2 | what al and bo are shown |
+//! |---|---|
+//! | transition out of 1: h1, h2 | transitional view `1:0` of al, bo |
+//! | 3 is installed: states are exchanged | |
+//! | state of h1, `hello` (held), state of h2 | |
+//! | transition out of 3: h1, h2 | |
+//! | 4 is installed: the exchange in 3 was interrupted | |
+//! | both states, the last at p | transitional view `3:0` of al, bo; `hello`; regular view `4:p` of al, bo |
+//!
+//! | event at h3 | what cy is shown |
+//! |---|---|
+//! | transition out of 2: h3 | transitional view `2:0` of cy |
+//! | 3, state of h1, `hello` (held), state of h2 | |
+//! | transition out of 3: h3; 5 is installed | |
+//! | its own state, at q | transitional view `3:0` of cy; `hello`; regular view `5:q` of cy |
+//!
+//! cy gets `hello` because the state of h2 came before the end: it says which client of h2 the message names as its sender. Had h2's state not
+//! come, `hello` would be left out at h3. Either way the view `3:0` stands between what cy saw before and after it: cy may
+//! have missed messages there. The two views `3:0` name different members, and so are different views.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -41,19 +71,22 @@ use groupcast_core::{
 
 use super::fact::PhaseName;
 use super::roster::Roster;
+use super::table::Table;
 use super::wire::{Envelope, State};
-use super::{Engine, Fact};
+use super::{Carrier, Engine, Fact};
 use crate::frame::Disconnect;
 
 /// What a held delivery costs beside its payload.
 const HELD_OVERHEAD: usize = 128;
 
-/// Where the daemon is between configurations.
+/// What daemons have agreed on, and how far they have come in agreeing again.
 #[derive(Debug)]
 pub(super) struct Order {
     phase: Phase,
     /// The last regular configuration.
     current: Option<Configuration>,
+    /// What is agreed, as of what was delivered to subscribers so far.
+    pub(super) table: Table,
 }
 
 #[derive(Debug)]
@@ -85,10 +118,11 @@ struct Segment {
 }
 
 impl Order {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(local: MemberId) -> Self {
         Self {
             phase: Phase::Starting,
             current: None,
+            table: Table::new(local),
         }
     }
 
@@ -165,8 +199,15 @@ impl Exchange {
 }
 
 impl Engine {
-    /// Something happened on the ring.
-    pub fn handle_event(&mut self, now: Time, event: Event) {
+    /// Something happened at what carries messages.
+    pub fn handle_event(&mut self, now: Time, carrier: Carrier, event: Event) {
+        match carrier {
+            Carrier::Ring => self.handle_ring_event(now, event),
+            Carrier::Bimodal(index) => self.handle_gossip_event(now, index, event),
+        }
+    }
+
+    fn handle_ring_event(&mut self, now: Time, event: Event) {
         match event {
             Event::Deliver(delivery) => self.handle_delivery(now, delivery),
             Event::Configuration(config) => match config.kind {
@@ -226,7 +267,7 @@ impl Engine {
             segment
                 .together
                 .get_or_insert_with(|| both(&segment.members, &config.members));
-            self.fact(Fact::Interrupted {
+            self.journal.fact(Fact::Interrupted {
                 config: segment.config,
                 states: segment.states.len(),
                 daemons: segment.members.len(),
@@ -251,7 +292,7 @@ impl Engine {
     /// A ring that installs a regular configuration over another without a transition is taken to have had one.
     fn close_without_transition(&mut self, now: Time, next: &Configuration) {
         if self.order.is_steady()
-            && !self.table.is_transitional()
+            && !self.order.table.is_transitional()
             && let Some(current) = self.order.current.take()
         {
             let together = both(&current.members, &next.members);
@@ -261,7 +302,7 @@ impl Engine {
 
     /// This daemon's part of the state, as of all that was delivered to it, held or not.
     fn own_roster(&self, exchange: &Exchange) -> Roster {
-        let mut roster = match self.table.roster(self.local) {
+        let mut roster = match self.order.table.roster(self.local) {
             Some(roster) => roster.clone(),
             None => Roster::new(&self.host),
         };
@@ -280,11 +321,11 @@ impl Engine {
         else {
             return;
         };
-        self.changes += 1;
+        self.routing.changed();
         if exchange.segments.len() > 1 {
             let states = exchange.segments.iter().flat_map(|segment| &segment.states);
             for (daemon, roster) in states {
-                self.table.learn(*daemon, roster);
+                self.order.table.learn(*daemon, roster);
             }
         }
         let mut segments = exchange.segments;
@@ -293,7 +334,7 @@ impl Engine {
             .iter_mut()
             .filter_map(|segment| segment.together.take())
         {
-            self.table.narrow(together);
+            self.order.table.narrow(together);
         }
         for segment in segments {
             // A gap before its first message is bracketed, too.
@@ -304,12 +345,12 @@ impl Engine {
             return;
         };
         let daemons = segment.states.len();
-        self.changes += 1;
-        self.table.install(segment.states);
-        self.fact(Fact::Installed {
+        self.routing.changed();
+        self.order.table.install(segment.states);
+        self.journal.fact(Fact::Installed {
             config: segment.config,
             daemons,
-            groups: self.table.memberships().count(),
+            groups: self.order.table.memberships().count(),
         });
         self.show_all(now, (segment.config, place.seq));
         self.replay(now, segment.held);
@@ -326,8 +367,8 @@ impl Engine {
     }
 
     fn apply_transition(&mut self, now: Time, closes: ConfigId, members: Vec<MemberId>) {
-        self.changes += 1;
-        if self.table.narrow(members) {
+        self.routing.changed();
+        if self.order.table.narrow(members) {
             self.show_all(now, (closes, 0));
         }
     }
@@ -343,11 +384,11 @@ impl Engine {
         }
         let bytes = exchange.bytes;
         exchange.shed();
-        self.fact(Fact::HeldTooMuch { bytes });
+        self.journal.fact(Fact::HeldTooMuch { bytes });
         let text = format!(
             "{bytes} bytes came while daemons exchanged their state, more than may be held: connect again"
         );
-        for id in self.clients.keys().copied().collect::<Vec<_>>() {
+        for id in self.clients.ids() {
             self.disconnect(now, id, Disconnect::Overload, text.clone());
         }
     }

@@ -2,7 +2,7 @@
 
 use groupcast_core::{Service, Time};
 
-use super::client::{Client, Pending, Stage};
+use super::client::{Client, ClientPhase, Pending};
 use super::{ClientId, Engine, Question};
 use crate::frame::{
     BIMODAL, ClientFrame, DaemonFrame, Disconnect, FrameError, Publish, RawFrame, Reject, Request,
@@ -17,20 +17,22 @@ impl Engine {
         let frame = match ClientFrame::decode(raw) {
             Ok(Some(frame)) => frame,
             Ok(None) => {
-                self.counters.frames_unknown += 1;
+                self.journal.counters.frames_unknown += 1;
                 return;
             }
             Err(error) => return self.violation(now, id, &error),
         };
-        let stage = self.clients.get(&id).map(|client| &client.stage);
-        match (stage, frame) {
-            (Some(Stage::Greeting), ClientFrame::Hello(hello)) => self.handle_hello(now, id, hello),
-            (Some(Stage::Open), ClientFrame::Hello(_))
-            | (Some(Stage::Greeting | Stage::Parked(_)), _) => {
+        let phase = self.clients.get(id).map(|client| &client.phase);
+        match (phase, frame) {
+            (Some(ClientPhase::Greeting), ClientFrame::Hello(hello)) => {
+                self.handle_hello(now, id, hello)
+            }
+            (Some(ClientPhase::Open), ClientFrame::Hello(_))
+            | (Some(ClientPhase::Greeting | ClientPhase::Parked(_)), _) => {
                 self.violation(now, id, &FrameError::Unexpected { kind });
             }
-            (Some(Stage::Open), frame) => self.handle_request(now, id, frame),
-            (Some(Stage::Leaving | Stage::Gone) | None, _) => {}
+            (Some(ClientPhase::Open), frame) => self.handle_request(now, id, frame),
+            (Some(ClientPhase::Leaving | ClientPhase::Gone) | None, _) => {}
         }
     }
 
@@ -43,9 +45,9 @@ impl Engine {
             ClientFrame::Leave { group } => self.handle_leave(now, id, &group),
             ClientFrame::Publish(publish) => self.handle_publish(now, id, publish),
             ClientFrame::Credit { bytes } => {
-                if let Some(link) = self.link_mut(id) {
+                if let Some(link) = self.clients.link_mut(id) {
                     link.output.credit(bytes);
-                    self.ready.insert(id);
+                    self.schedule.ready.insert(id);
                     self.after_output(now, id, true);
                 }
             }
@@ -62,15 +64,15 @@ impl Engine {
     fn handle_join(&mut self, now: Time, id: ClientId, group: String, discard_own: bool) {
         let all: usize = self
             .clients
-            .values()
-            .map(|client| client.wanted.len())
+            .iter()
+            .map(|(_, client)| client.wanted.len())
             .sum();
-        let Some(client) = self.clients.get_mut(&id) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         if let Some(discards) = client.wanted.get_mut(group.as_str()) {
             *discards = discard_own;
-            self.changes += 1;
+            self.routing.changed();
             return;
         }
         let bimodal = self.bimodal.find(&group);
@@ -103,7 +105,7 @@ impl Engine {
         }
         let group: std::sync::Arc<str> = group.into();
         client.wanted.insert(group.clone(), discard_own);
-        self.changes += 1;
+        self.routing.changed();
         if let Some(index) = bimodal {
             return self.join_bimodal(now, id, index);
         }
@@ -112,13 +114,13 @@ impl Engine {
     }
 
     fn handle_leave(&mut self, now: Time, id: ClientId, group: &str) {
-        let Some(client) = self.clients.get_mut(&id) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         let Some((group, _)) = client.wanted.remove_entry(group) else {
             return;
         };
-        self.changes += 1;
+        self.routing.changed();
         if let Some(index) = self.bimodal.find(&group) {
             return self.part_bimodal(now, id, index, Cause::Leave);
         }
@@ -128,7 +130,7 @@ impl Engine {
 
     fn handle_publish(&mut self, now: Time, id: ClientId, publish: Publish) {
         let cost = credit_cost(publish.stream_len()) as u64;
-        let Some(client) = self.clients.get_mut(&id) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         let (number, last) = (publish.number, client.last_number);
@@ -175,8 +177,8 @@ impl Engine {
         };
         match error {
             None => {
-                self.counters.published += 1;
-                if let Some(client) = self.clients.get_mut(&id) {
+                self.journal.counters.published += 1;
+                if let Some(client) = self.clients.get_mut(id) {
                     client.published(number);
                 }
                 match bimodal {
@@ -193,14 +195,12 @@ impl Engine {
 
     /// Lets a request wait for the ring.
     pub(super) fn queue(&mut self, id: ClientId, request: Pending) {
-        let Some(client) = self.clients.get_mut(&id) else {
+        let Some(client) = self.clients.queued(id, request.cost()) else {
             return;
         };
         if matches!(request, Pending::Join(_) | Pending::Leave(_)) {
             client.group_requests += 1;
         }
-        client.queued += request.cost();
-        self.input += request.cost();
         client.requests.push_back(request);
         if !client.in_turn {
             client.in_turn = true;
@@ -217,7 +217,7 @@ impl Engine {
         code: Reject,
         text: String,
     ) {
-        self.counters.rejected += 1;
+        self.journal.counters.rejected += 1;
         let frame = DaemonFrame::Rejected {
             request,
             code,
@@ -229,9 +229,9 @@ impl Engine {
 
     /// Publish credit of this cost is free again.
     pub(super) fn give_back(&mut self, id: ClientId, cost: u64) {
-        if let Some(link) = self.link_mut(id) {
+        if let Some(link) = self.clients.link_mut(id) {
             link.publish_returned += cost;
-            self.ready.insert(id);
+            self.schedule.ready.insert(id);
         }
     }
 
@@ -240,19 +240,19 @@ impl Engine {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         frame.encode(&mut bytes);
-        if let Some(link) = self.link_mut(id)
+        if let Some(link) = self.clients.link_mut(id)
             && !link.closing
         {
             link.output.control(&bytes);
-            self.ready.insert(id);
+            self.schedule.ready.insert(id);
         }
         self.scratch = bytes;
     }
 
     /// Puts what the client should know by now — acceptance, credit — into its output, each once.
     pub(super) fn report(&mut self, id: ClientId) {
-        let held_back = !self.congested.is_empty();
-        let Some(client) = self.clients.get_mut(&id) else {
+        let held_back = !self.schedule.congested.is_empty();
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         let Some(link) = &mut client.link else {
@@ -284,22 +284,14 @@ impl Engine {
         }
     }
 
-    /// Counts the bytes of the client's unfinished frame as input.
-    pub(super) fn count_unfinished(&mut self, id: ClientId) {
-        if let Some(client) = self.clients.get_mut(&id) {
-            let link = client.link.as_ref();
-            let unfinished = link.map_or(0, |link| link.decoder.buffered());
-            self.input = self.input - client.unfinished + unfinished;
-            client.unfinished = unfinished;
-        }
-    }
-
     /// Ends the connection of a client that takes more memory than there is for all.
     pub(super) fn check_input(&mut self, now: Time, id: ClientId) {
-        if self.input > self.config.input_max {
+        if self.clients.input() > self.config.input_max {
             let text = format!(
                 "the daemon {} has {} bytes of its clients' messages waiting, {} are allowed: publish again later, or smaller messages",
-                self.host, self.input, self.config.input_max
+                self.host,
+                self.clients.input(),
+                self.config.input_max
             );
             self.disconnect(now, id, Disconnect::Overload, text);
         }
@@ -308,7 +300,10 @@ impl Engine {
     /// Ends the connection of a client that asks and does not read.
     fn check_backlog(&mut self, now: Time, id: ClientId) {
         let limit = self.config.disconnect_at;
-        let backlog = self.link_mut(id).map_or(0, |link| link.output.backlog());
+        let backlog = self
+            .clients
+            .link_mut(id)
+            .map_or(0, |link| link.output.backlog());
         if backlog >= limit {
             self.disconnect_slow(now, id, backlog);
         }
@@ -322,7 +317,7 @@ impl Engine {
     fn check_group_requests(&mut self, now: Time, id: ClientId) {
         let limit = self.config.group_requests_max;
         let waiting = |client: &Client| client.group_requests > limit;
-        if self.clients.get(&id).is_some_and(waiting) {
+        if self.clients.get(id).is_some_and(waiting) {
             let text = format!("more than {limit} joins and leaves wait: make fewer at a time");
             self.disconnect(now, id, Disconnect::Protocol, text);
         }

@@ -5,9 +5,52 @@
 //! nothing else has changed, goes the same way with another sequence number and length; no table is asked. The encoding
 //! of an envelope tells where it ends, so equal beginnings mean the same.
 
+use std::sync::Arc;
+
 use groupcast_core::{ConfigId, Delivery, MemberId, Service};
 
 use super::ClientId;
+
+/// What is known of where messages go.
+#[derive(Debug, Default)]
+pub(super) struct Routing {
+    /// The way of the last message.
+    last: Option<Box<Route>>,
+    /// How often something changed that decides where messages go: groups, names, what clients want.
+    changes: u64,
+    /// Hold the destinations of one message, and for whom it is.
+    pub(super) destinations: Vec<Arc<str>>,
+    pub(super) recipients: Vec<(ClientId, usize)>,
+}
+
+impl Routing {
+    /// Something changed that decides where messages go.
+    pub(super) fn changed(&mut self) {
+        self.changes += 1;
+    }
+
+    /// The way of `delivery`, if it is that of the message before it.
+    pub(super) fn take(&mut self, delivery: &Delivery) -> Option<Box<Route>> {
+        let changes = self.changes;
+        self.last.take_if(|route| route.is_for(delivery, changes))
+    }
+
+    /// A new way for `delivery`, whose payload begins at `payload_at`; the caller fills in the head and the recipients,
+    /// which are empty.
+    pub(super) fn begin(
+        &mut self,
+        delivery: &Delivery,
+        payload_at: usize,
+        client: u64,
+    ) -> Box<Route> {
+        Route::new(self.last.take(), delivery, payload_at, client, self.changes)
+    }
+
+    /// Keeps a way for the messages that follow.
+    pub(super) fn keep(&mut self, route: Box<Route>) {
+        self.last = Some(route);
+    }
+}
 
 /// Where messages with a certain beginning go.
 #[derive(Debug)]
@@ -28,9 +71,8 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// The way of `delivery`, whose payload begins at `payload_at`, in the memory of an `old` one; the caller fills in the
-    /// head and the recipients, which are empty.
-    pub(super) fn new(
+    /// The way of `delivery`, in the memory of an `old` one.
+    fn new(
         old: Option<Box<Self>>,
         delivery: &Delivery,
         payload_at: usize,
@@ -58,7 +100,7 @@ impl Route {
     }
 
     /// Whether `delivery` goes this way, after so many `changes` of the engine.
-    pub(super) fn is_for(&self, delivery: &Delivery, changes: u64) -> bool {
+    fn is_for(&self, delivery: &Delivery, changes: u64) -> bool {
         self.as_of == changes
             && self.sender == delivery.id.sender
             && self.service == delivery.service

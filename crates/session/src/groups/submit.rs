@@ -8,7 +8,7 @@ use groupcast_core::{MessageId, Service, SubmitError, Time};
 
 use super::client::{Addressed, Client, Pending};
 use super::wire::{GroupRef, Op, State, encode_data_head};
-use super::{ClientId, Engine, Fact};
+use super::{Carrier, ClientId, Engine, Fact};
 use crate::frame::{Publish, Reject, Request, credit_cost};
 use crate::name::is_private;
 
@@ -39,12 +39,13 @@ struct Submission {
     message: Option<Published>,
 }
 
-/// A client's message on its way to the ring.
+/// A client's message on its way to its carrier.
 #[derive(Clone, Copy, Debug)]
-struct Published {
-    client: ClientId,
-    number: u64,
-    cost: u64,
+pub(super) struct Published {
+    pub(super) client: ClientId,
+    pub(super) number: u64,
+    /// What it cost its client.
+    pub(super) cost: u64,
 }
 
 impl Submissions {
@@ -94,24 +95,27 @@ impl Submissions {
 }
 
 impl Engine {
-    /// Hands messages to the ring until there are none or it is full: `submit` is `Ordered::submit`. It will be tried
-    /// again after `Event::Writable`.
+    /// Hands messages to their carriers until there are none or the carriers are full: `submit` is `Ordered::submit` of
+    /// the carrier. A full one is tried again after its `Event::Writable`.
     pub fn pump(
         &mut self,
         now: Time,
-        mut submit: impl FnMut(Service, Bytes) -> Result<MessageId, SubmitError>,
+        mut submit: impl FnMut(Carrier, Service, Bytes) -> Result<MessageId, SubmitError>,
     ) {
-        while let Some((service, payload)) = self.next_submission() {
-            match submit(service, payload) {
-                Ok(id) => self.submitted(id),
-                Err(error) => self.refused(now, error),
+        while let Some((service, payload)) = self.next_for_ring() {
+            let result = submit(Carrier::Ring, service, payload);
+            self.submitted_to_ring(now, result);
+        }
+        for index in 0..self.bimodal.len() {
+            while let Some(payload) = self.next_for_gossip(now, index) {
+                let result = submit(Carrier::Bimodal(index), Service::Bimodal, payload);
+                self.submitted_to_gossip(now, index, result);
             }
         }
     }
 
-    /// The next message for the ring, which stays the next until [`submitted`](Self::submitted) or
-    /// [`refused`](Self::refused) is called; `None` if there is none or the ring was full.
-    pub fn next_submission(&mut self) -> Option<(Service, Bytes)> {
+    /// What goes to the ring next, which stays the next until the ring has answered.
+    fn next_for_ring(&mut self) -> Option<(Service, Bytes)> {
         if self.submissions.full {
             return None;
         }
@@ -128,77 +132,69 @@ impl Engine {
         Some((front.service, front.payload.clone()))
     }
 
-    /// The ring took the message, as `id`.
-    pub fn submitted(&mut self, id: MessageId) {
-        if self.submissions.state.take().is_some() {
+    /// The ring took what was next, or did not.
+    fn submitted_to_ring(&mut self, now: Time, result: Result<MessageId, SubmitError>) {
+        // A ring that is left takes nothing any more: what is asked for from now on waits for the end.
+        let is_full = matches!(result, Err(SubmitError::Full { .. } | SubmitError::Leaving));
+        self.submissions.full |= is_full;
+        if let Err(SubmitError::Full { .. }) = result {
             return;
         }
-        let Some(submission) = self.submissions.staged.pop_front() else {
+        if self.submissions.state.take().is_some() {
+            if let Err(error) = result {
+                let error = error.to_string();
+                self.journal.fact(Fact::StateRefused { error });
+            }
             return;
-        };
-        let Some(message) = submission.message else {
-            return;
-        };
-        self.give_back(message.client, message.cost);
-        if let Some(client) = self.clients.get_mut(&message.client) {
-            let placed = (submission.service != Service::Unreliable).then_some(id.number);
-            client.handed_over(message.number, placed);
+        }
+        if let Some(Submission {
+            service,
+            message: Some(message),
+            ..
+        }) = self.submissions.staged.pop_front()
+        {
+            let placed = |id: MessageId| (service != Service::Unreliable).then_some(id.number);
+            self.handed_over(now, message, result.map(placed));
         }
     }
 
-    /// The ring did not take the message. If it is full the message stays; otherwise its client is told.
-    pub fn refused(&mut self, now: Time, error: SubmitError) {
-        let code = match error {
-            SubmitError::Full { .. } => {
-                self.submissions.full = true;
-                return;
-            }
-            SubmitError::Leaving => {
-                // Nothing will be taken any more: what is asked for from now on waits for the end.
-                self.submissions.full = true;
-                Reject::Stopping
-            }
-            SubmitError::TooLarge { .. } => Reject::TooLarge,
-            SubmitError::Unsupported { .. } => Reject::Unsupported,
-            _ => Reject::Other,
-        };
-        if self.submissions.state.take().is_some() {
-            let error = error.to_string();
-            return self.fact(Fact::StateRefused { error });
-        }
-        let Some(submission) = self.submissions.staged.pop_front() else {
-            return;
-        };
-        if let Some(Published {
-            client,
+    /// A carrier took a client's message, which comes back in the ring's order if it was `placed` there; or the carrier
+    /// never will take it, and the client is told.
+    pub(super) fn handed_over(
+        &mut self,
+        now: Time,
+        message: Published,
+        result: Result<Option<u64>, SubmitError>,
+    ) {
+        let Published {
+            client: id,
             number,
             cost,
-        }) = submission.message
-        {
-            self.give_back(client, cost);
-            if let Some(client) = self.clients.get_mut(&client) {
+        } = message;
+        self.give_back(id, cost);
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        match result {
+            Ok(placed) => client.handed_over(number, placed),
+            Err(error) => {
                 client.turned_away(number);
+                let code = reject_code(&error);
+                self.reject(now, id, Request::Publish(number), code, error.to_string());
             }
-            self.reject(
-                now,
-                client,
-                Request::Publish(number),
-                code,
-                error.to_string(),
-            );
         }
     }
 
     /// Turns the next request into submissions; `None` if there is none.
     fn stage_next(&mut self) -> Option<()> {
         let id = *self.submissions.turns.front()?;
-        let request = self.clients.get_mut(&id).and_then(Client::next_request);
+        let request = self.clients.get_mut(id).and_then(Client::next_request);
         let Some(request) = request else {
             self.end_turn(id, false);
             return Some(());
         };
         let cost = request.cost();
-        self.input -= cost;
+        self.clients.unqueued(id, cost);
         self.bind_client(id);
         match request {
             Pending::Join(group) => self.stage_membership(id, &group, true),
@@ -209,7 +205,7 @@ impl Engine {
         self.submissions.spent += cost;
         let more = self
             .clients
-            .get(&id)
+            .get(id)
             .is_some_and(|client| !client.requests.is_empty());
         if !more || self.submissions.spent >= TURN {
             self.end_turn(id, more);
@@ -222,13 +218,13 @@ impl Engine {
         self.submissions.spent = 0;
         if again {
             self.submissions.turns.push_back(id);
-        } else if let Some(client) = self.clients.get_mut(&id) {
+        } else if let Some(client) = self.clients.get_mut(id) {
             client.in_turn = false;
         }
     }
 
     fn bind_client(&mut self, id: ClientId) {
-        if let Some(client) = self.clients.get_mut(&id)
+        if let Some(client) = self.clients.get_mut(id)
             && !client.bound
         {
             client.bound = true;
@@ -274,7 +270,7 @@ impl Engine {
 
     /// Writes the envelope of an ordered message up to its payload, by the numbers of its groups.
     fn address(&mut self, id: ClientId, publish: &Publish, head: &mut Vec<u8>) {
-        if let Some(client) = self.clients.get(&id)
+        if let Some(client) = self.clients.get(id)
             && client.addressed.destinations == publish.destination_bytes()
         {
             return head.extend_from_slice(&client.addressed.head);
@@ -284,7 +280,7 @@ impl Engine {
             .map(|name| self.reference(name))
             .collect();
         encode_data_head(head, id.0, None, refs.into_iter());
-        if let Some(client) = self.clients.get_mut(&id) {
+        if let Some(client) = self.clients.get_mut(id) {
             let Addressed {
                 destinations,
                 head: known,
@@ -297,7 +293,7 @@ impl Engine {
 
     /// Writes that of an unreliable one. It may overtake a binding, so it uses only those that came back.
     fn address_unordered(&mut self, id: ClientId, publish: &Publish, head: &mut Vec<u8>) {
-        let agreed = self.table.roster(self.local);
+        let agreed = self.order.table.roster(self.local);
         let agreed_groups = agreed.map_or(0, |roster| roster.bindings.len() as u64);
         let agreed_client = agreed.is_some_and(|roster| roster.client(id.0).is_ok());
         let refs: Vec<_> = publish
@@ -307,7 +303,7 @@ impl Engine {
                 reference => reference,
             })
             .collect();
-        let sender = match self.clients.get(&id) {
+        let sender = match self.clients.get(id) {
             Some(client) if !agreed_client => Some(&*client.private),
             _ => None,
         };
@@ -325,10 +321,19 @@ impl Engine {
     }
 }
 
+/// What a client is told when a carrier does not take its message.
+fn reject_code(error: &SubmitError) -> Reject {
+    match error {
+        SubmitError::Leaving => Reject::Stopping,
+        SubmitError::TooLarge { .. } => Reject::TooLarge,
+        SubmitError::Unsupported { .. } => Reject::Unsupported,
+        _ => Reject::Other,
+    }
+}
+
 impl Client {
     fn next_request(&mut self) -> Option<Pending> {
         let request = self.requests.pop_front()?;
-        self.queued -= request.cost();
         if matches!(request, Pending::Join(_) | Pending::Leave(_)) {
             self.group_requests -= 1;
         }

@@ -156,7 +156,7 @@ impl Engine {
         let group = &mut self.bimodal.groups[index];
         group.subscribers.insert(id);
         group.members.announce(now);
-        let changed = self.clients.get(&id).map(|client| client.private.clone());
+        let changed = self.clients.get(id).map(|client| client.private.clone());
         self.show_bimodal_view(now, index, Cause::Join, changed, None);
     }
 
@@ -173,7 +173,7 @@ impl Engine {
             return;
         }
         group.members.announce(now);
-        let Some(client) = self.clients.get_mut(&id) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         client.missed.retain(|(missed, _), _| *missed != index);
@@ -193,7 +193,7 @@ impl Engine {
     pub(super) fn bimodal_members(&self, index: usize) -> Vec<Arc<str>> {
         let group = &self.bimodal.groups[index];
         let own = group.subscribers.iter();
-        let own = own.filter_map(|id| Some(self.clients.get(id)?.private.clone()));
+        let own = own.filter_map(|id| Some(self.clients.get(*id)?.private.clone()));
         let daemons = group.members.daemons.values();
         let others = daemons.flat_map(|daemon| daemon.clients.iter().cloned());
         let members: BTreeSet<Arc<str>> = own.chain(others).collect();
@@ -210,7 +210,7 @@ impl Engine {
         let names: Vec<&str> = group
             .subscribers
             .iter()
-            .filter_map(|id| Some(&*self.clients.get(id)?.name))
+            .filter_map(|id| Some(&*self.clients.get(*id)?.name))
             .collect();
         let mut bytes = Vec::new();
         envelope::encode_presence(&mut bytes, &self.host, names.into_iter());
@@ -300,7 +300,7 @@ impl Engine {
     /// Puts a view into a client's output: nobody is held back for it, and who takes none at all is disconnected.
     fn hand_over_view(&mut self, now: Time, id: ClientId, frame: &[u8]) {
         let limit = self.config.disconnect_at;
-        let Some(link) = self.link_mut(id).filter(|link| !link.closing) else {
+        let Some(link) = self.clients.link_mut(id).filter(|link| !link.closing) else {
             return;
         };
         let backlog = link.output.backlog();
@@ -309,7 +309,7 @@ impl Engine {
         }
         let nothing = Bytes::new();
         link.output.deliver(frame, Payload::new(&nothing, 0, false));
-        self.counters.views += 1;
-        self.ready.insert(id);
+        self.journal.counters.views += 1;
+        self.schedule.ready.insert(id);
     }
 }

@@ -27,10 +27,10 @@ use groupcast_core::{Delivery, Event, Gap, MemberId, MessageId, Service, SubmitE
 use self::envelope::Envelope;
 use self::members::Members;
 use super::output::Payload;
+use super::submit::Published;
 use super::{BimodalStatus, ClientId, Engine, GroupStatus};
 use crate::frame::{
-    DaemonFrame, Disconnect, MessageHead, Publish, Reject, Request, credit_cost,
-    encode_message_head,
+    DaemonFrame, Disconnect, MessageHead, Publish, Reject, credit_cost, encode_message_head,
 };
 
 /// The most bimodal groups of a daemon.
@@ -64,9 +64,7 @@ struct Group {
 /// A client's message that waits for the gossip.
 #[derive(Debug)]
 struct Waiting {
-    client: ClientId,
-    number: u64,
-    cost: usize,
+    message: Published,
     payload: Bytes,
 }
 
@@ -84,6 +82,11 @@ impl Bimodal {
         }
     }
 
+    /// How many groups there are: they are called by their index.
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
     /// The index of the group called `name`, if it is bimodal.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.groups.iter().position(|group| *group.name == *name)
@@ -91,25 +94,9 @@ impl Bimodal {
 }
 
 impl Engine {
-    /// Hands messages to the gossip of each bimodal group until there are none or it is full: `submit` takes the group's
-    /// index and is `Ordered::submit` of its instance, with the service that the instance has. Tried again after
-    /// `Event::Writable`.
-    pub fn pump_bimodal(
-        &mut self,
-        now: Time,
-        mut submit: impl FnMut(usize, Bytes) -> Result<MessageId, SubmitError>,
-    ) {
-        for index in 0..self.bimodal.groups.len() {
-            while let Some(payload) = self.next_for_gossip(now, index) {
-                let result = submit(index, payload);
-                self.submitted_to_gossip(now, index, result);
-            }
-        }
-    }
-
     /// Something happened in the gossip of the bimodal group `index`.
-    pub fn handle_bimodal_event(&mut self, now: Time, index: usize, event: Event) {
-        if index >= self.bimodal.groups.len() {
+    pub(super) fn handle_gossip_event(&mut self, now: Time, index: usize, event: Event) {
+        if index >= self.bimodal.len() {
             return;
         }
         match event {
@@ -152,21 +139,21 @@ impl Engine {
 
     /// Lets a message wait for the gossip of the group `index`.
     pub(super) fn queue_bimodal(&mut self, id: ClientId, index: usize, publish: Publish) {
-        let Some(client) = self.clients.get_mut(&id) else {
+        let cost = credit_cost(publish.stream_len());
+        let message = Published {
+            client: id,
+            number: publish.number,
+            cost: cost as u64,
+        };
+        let Some(client) = self.clients.queued(id, cost) else {
             return;
         };
-        let cost = credit_cost(publish.stream_len());
-        let number = publish.number;
         client.bimodal_waiting += 1;
-        client.queued += cost;
-        self.input += cost;
         let mut head = std::mem::take(&mut self.scratch);
         head.clear();
         envelope::encode_data_head(&mut head, id.0, &client.private);
         self.bimodal.groups[index].queue.push_back(Waiting {
-            client: id,
-            number,
-            cost,
+            message,
             payload: publish.into_payload_after(&head),
         });
         self.scratch = head;
@@ -195,7 +182,7 @@ impl Engine {
     }
 
     /// What goes to the gossip next, which stays the next until the gossip has answered.
-    fn next_for_gossip(&mut self, now: Time, index: usize) -> Option<Bytes> {
+    pub(super) fn next_for_gossip(&mut self, now: Time, index: usize) -> Option<Bytes> {
         if self.bimodal.groups[index].full {
             return None;
         }
@@ -206,7 +193,7 @@ impl Engine {
     }
 
     /// The gossip took what was next, or did not.
-    fn submitted_to_gossip(
+    pub(super) fn submitted_to_gossip(
         &mut self,
         now: Time,
         index: usize,
@@ -221,36 +208,14 @@ impl Engine {
             // An announcement that was refused for good is made again when there is something new to say.
             return group.members.announced(now);
         }
-        let Some(Waiting {
-            client: id,
-            number,
-            cost,
-            ..
-        }) = group.queue.pop_front()
-        else {
+        let Some(Waiting { message, .. }) = group.queue.pop_front() else {
             return;
         };
-        self.input -= cost;
-        self.give_back(id, cost as u64);
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        client.queued -= cost;
-        client.bimodal_waiting -= 1;
-        match result {
-            Ok(_) => client.handed_over(number, None),
-            Err(error) => {
-                client.turned_away(number);
-                let code = match error {
-                    SubmitError::TooLarge { .. } => Reject::TooLarge,
-                    SubmitError::Leaving => Reject::Stopping,
-                    _ => Reject::Other,
-                };
-                let request = Request::Publish(number);
-                self.reject(now, id, request, code, error.to_string());
-            }
+        let id = message.client;
+        if let Some(client) = self.clients.unqueued(id, message.cost as usize) {
+            client.bimodal_waiting -= 1;
         }
-        self.ready.insert(id);
+        self.handed_over(now, message, result.map(|_| None));
         self.go_on_leaving(now, id);
     }
 
@@ -305,7 +270,7 @@ impl Engine {
             }
             self.tell_missed_of(client, index, id.sender);
             if self.offer(client, &bytes, payload) {
-                self.counters.delivered += 1;
+                self.journal.counters.delivered += 1;
             } else {
                 self.miss(now, client, index, id.sender, (id.number, id.number));
             }
@@ -336,13 +301,13 @@ impl Engine {
         sender: MemberId,
         (first, last): (u64, u64),
     ) {
-        let Some(client) = self.clients.get_mut(&id) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         if client.link.as_ref().is_none_or(|link| link.closing) {
             return;
         }
-        self.counters.bimodal_missed += last - first + 1;
+        self.journal.counters.bimodal_missed += last - first + 1;
         client.dropped += last - first + 1;
         let known = client.missed.len();
         // A sender's numbers come in their order and without a hole, so a range is all that there is to keep.
@@ -362,7 +327,7 @@ impl Engine {
     /// Tells a client what it missed, once it has taken half of what it had not.
     pub(super) fn tell_missed(&mut self, id: ClientId) {
         let limit = self.config.drop_unreliable_at / 2;
-        let Some(client) = self.clients.get(&id) else {
+        let Some(client) = self.clients.get(id) else {
             return;
         };
         let slow = client
@@ -381,7 +346,7 @@ impl Engine {
     /// Tells a client what it missed of one sender, if there is room.
     fn tell_missed_of(&mut self, id: ClientId, index: usize, sender: MemberId) {
         let key = (index, sender);
-        let missed = self.clients.get(&id);
+        let missed = self.clients.get(id);
         let Some((first, last)) = missed.and_then(|client| client.missed.get(&key).copied()) else {
             return;
         };
@@ -391,7 +356,7 @@ impl Engine {
             last,
         };
         if self.tell_gap(id, index, gap)
-            && let Some(client) = self.clients.get_mut(&id)
+            && let Some(client) = self.clients.get_mut(id)
         {
             client.missed.remove(&key);
         }
@@ -419,27 +384,27 @@ impl Engine {
         frame.encode(&mut bytes);
         let nothing = Bytes::new();
         let told = self.offer(id, &bytes, Payload::new(&nothing, 0, false));
-        self.counters.gaps += u64::from(told);
+        self.journal.counters.gaps += u64::from(told);
         told
     }
 
     /// Puts a frame into a client's output, unless so much waits there that it misses messages.
     fn offer(&mut self, id: ClientId, head: &[u8], payload: Payload<'_>) -> bool {
         let limit = self.config.drop_unreliable_at;
-        let Some(link) = self.link_mut(id).filter(|link| !link.closing) else {
+        let Some(link) = self.clients.link_mut(id).filter(|link| !link.closing) else {
             return false;
         };
         if link.output.backlog() >= limit {
             return false;
         }
         link.output.deliver(head, payload);
-        self.ready.insert(id);
+        self.schedule.ready.insert(id);
         true
     }
 
     fn discards_own_bimodal(&self, id: ClientId, index: usize) -> bool {
         let name = &self.bimodal.groups[index].name;
-        let client = self.clients.get(&id);
+        let client = self.clients.get(id);
         client.is_some_and(|client| client.wanted.get(name) == Some(&true))
     }
 }

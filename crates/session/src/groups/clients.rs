@@ -1,0 +1,138 @@
+//! All clients of a daemon, their names, and what they take together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::client::{Client, ClientLink};
+use super::{ClientId, Transport};
+
+/// The clients, connected or still leaving.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    all: BTreeMap<ClientId, Client>,
+    last: u64,
+    /// Names that are in use.
+    names: BTreeMap<Arc<str>, ClientId>,
+    /// How many have a connection.
+    links: usize,
+    /// Sum of their publish windows.
+    windows: u64,
+    /// Sum of their input: unfinished frames, and requests that wait.
+    input: usize,
+}
+
+impl Clients {
+    /// A new connection; clients are numbered in the order in which they come.
+    pub(super) fn connect(&mut self, transport: Transport) -> (ClientId, &mut Client) {
+        self.last += 1;
+        self.links += 1;
+        let id = ClientId(self.last);
+        let client = self.all.entry(id).or_insert_with(|| Client::new(transport));
+        (id, client)
+    }
+
+    /// Forgets the connection of a client, not the client.
+    pub(super) fn disconnect(&mut self, id: ClientId) {
+        let Some(client) = self.all.get_mut(&id) else {
+            return;
+        };
+        if let Some(link) = client.link.take() {
+            self.links -= 1;
+            self.windows -= link.publish_window;
+        }
+        self.count_unfinished(id);
+    }
+
+    pub(super) fn remove(&mut self, id: ClientId) {
+        self.all.remove(&id);
+    }
+
+    pub(super) fn get(&self, id: ClientId) -> Option<&Client> {
+        self.all.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
+        self.all.get_mut(&id)
+    }
+
+    pub(super) fn link_mut(&mut self, id: ClientId) -> Option<&mut ClientLink> {
+        self.all.get_mut(&id)?.link.as_mut()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ClientId, &Client)> {
+        self.all.iter().map(|(id, client)| (*id, client))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (ClientId, &mut Client)> {
+        self.all.iter_mut().map(|(id, client)| (*id, client))
+    }
+
+    /// Everybody's number, for a walk that changes them.
+    pub(super) fn ids(&self) -> Vec<ClientId> {
+        self.all.keys().copied().collect()
+    }
+
+    /// Who is called `name`.
+    pub(super) fn holder(&self, name: &str) -> Option<ClientId> {
+        self.names.get(name).copied()
+    }
+
+    pub(super) fn take_name(&mut self, name: Arc<str>, id: ClientId) {
+        self.names.insert(name, id);
+    }
+
+    /// `name` is free again, if it is this client's; whether it was.
+    pub(super) fn release_name(&mut self, name: &str, id: ClientId) -> bool {
+        let held = self.holder(name) == Some(id);
+        if held {
+            self.names.remove(name);
+        }
+        held
+    }
+
+    /// How many have a connection.
+    pub(super) fn links(&self) -> usize {
+        self.links
+    }
+
+    /// Sum of the publish windows.
+    pub(super) fn windows(&self) -> u64 {
+        self.windows
+    }
+
+    /// A client got a publish window.
+    pub(super) fn add_window(&mut self, window: u64) {
+        self.windows += window;
+    }
+
+    /// Sum of the input.
+    pub(super) fn input(&self) -> usize {
+        self.input
+    }
+
+    /// A request of the client waits, at this cost.
+    pub(super) fn queued(&mut self, id: ClientId, cost: usize) -> Option<&mut Client> {
+        let client = self.all.get_mut(&id)?;
+        client.queued += cost;
+        self.input += cost;
+        Some(client)
+    }
+
+    /// It does not wait any more.
+    pub(super) fn unqueued(&mut self, id: ClientId, cost: usize) -> Option<&mut Client> {
+        self.input -= cost;
+        let client = self.all.get_mut(&id)?;
+        client.queued -= cost;
+        Some(client)
+    }
+
+    /// Counts the bytes of the client's unfinished frame as input.
+    pub(super) fn count_unfinished(&mut self, id: ClientId) {
+        if let Some(client) = self.all.get_mut(&id) {
+            let link = client.link.as_ref();
+            let unfinished = link.map_or(0, |link| link.decoder.buffered());
+            self.input = self.input - client.unfinished + unfinished;
+            client.unfinished = unfinished;
+        }
+    }
+}

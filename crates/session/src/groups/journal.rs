@@ -1,0 +1,40 @@
+//! What an engine has to tell its daemon: counters, facts for the log, lines of the history.
+
+use std::collections::VecDeque;
+
+use groupcast_core::trace::Observation;
+
+use super::{Counters, Fact};
+
+/// Facts that wait for the log; beyond it the oldest are lost and counted.
+const FACTS_MAX: usize = 1_024;
+
+/// Counters, and what waits for the daemon to fetch it.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    pub(super) counters: Counters,
+    facts: VecDeque<Fact>,
+    observations: VecDeque<Observation>,
+}
+
+impl Journal {
+    pub(super) fn fact(&mut self, fact: Fact) {
+        if self.facts.len() >= FACTS_MAX {
+            self.facts.pop_front();
+            self.counters.facts_lost += 1;
+        }
+        self.facts.push_back(fact);
+    }
+
+    pub(super) fn observe(&mut self, observation: Observation) {
+        self.observations.push_back(observation);
+    }
+
+    pub(super) fn poll_fact(&mut self) -> Option<Fact> {
+        self.facts.pop_front()
+    }
+
+    pub(super) fn poll_observation(&mut self) -> Option<Observation> {
+        self.observations.pop_front()
+    }
+}
