@@ -154,6 +154,60 @@ fn what_is_held_in_an_interrupted_exchange_is_delivered_by_the_next() {
     assert!(facts.iter().any(interrupted));
 }
 
+/// The example in the documentation of configuration changes.
+#[test]
+fn an_interrupted_exchange_is_an_extension_of_the_transition_before_it() {
+    let mut world = World::new(3);
+    let mut rng = Rng::new(3);
+    let [one, two, three] = [1, 2, 3].map(|host| world.member(host));
+    world.divide(&[vec![one, two], vec![three]], &mut rng);
+    world.run(&mut rng);
+    let clients = [(one, "al"), (two, "bo"), (three, "cy")].map(|(member, name)| {
+        let who = (member, world.connect(member, name));
+        world.act(who.0, who.1, |client| client.join("g"));
+        world.run(&mut rng);
+        who
+    });
+    let bo = clients[1];
+    world.act(bo.0, bo.1, |client| {
+        client.publish(&["g"], Service::Agreed, b"hello");
+    });
+    world.divide(&[vec![one, two, three]], &mut rng);
+    for member in [one, two, three] {
+        while world.deliver(member) {}
+    }
+    // The state of h1, bo's message, the state of h2.
+    for member in [one, two, two] {
+        assert!(world.order(member, &mut rng));
+    }
+    for member in [one, two, three] {
+        while world.deliver(member) {}
+    }
+    world.divide(&[vec![one, two], vec![three]], &mut rng);
+    world.run(&mut rng);
+
+    let end = |members: &str| {
+        [
+            format!("g transitional network: {members}"),
+            format!("g transitional network: {members}"),
+            "bo@h2>g hello".to_owned(),
+            format!("g regular network: {members}"),
+        ]
+    };
+    let both = end("al@h1,bo@h2");
+    assert!(story(&mut world, clients[0]).ends_with(&both));
+    assert!(story(&mut world, bo).ends_with(&both));
+    assert!(story(&mut world, clients[2]).ends_with(&end("cy@h3")));
+    let id = |world: &mut World, (member, id): (MemberId, ClientId)| {
+        let mut views = world.client(member, id).views().rev();
+        views.nth(1).expect("there are four").id
+    };
+    let [al, bo, cy] = clients.map(|who| id(&mut world, who));
+    assert_eq!(al, bo);
+    assert_eq!((al.config, al.seq), (cy.config, cy.seq));
+    assert_ne!(al, cy, "they have other members");
+}
+
 /// The state that follows does not have the client any more, but still its name.
 #[test]
 fn what_is_held_of_a_client_that_vanished_is_delivered_too() {
