@@ -1,5 +1,5 @@
-//! Commit: the commit token goes round twice. On the first pass each member declares what it holds of its old ring;
-//! on the second each learns what all hold.
+//! Commit: the commit token goes round twice. On the first pass each member declares what it holds
+//! of its old ring; on the second each learns what all hold.
 
 use alloc::vec::Vec;
 
@@ -46,16 +46,14 @@ impl Ring {
     /// The lowest candidate starts the commit token.
     pub(super) fn form(&mut self, now: Time) {
         let gather = self.state.expect_gather();
-        self.acquaintance.counter += 1;
+        self.peers.counter += 1;
         let ring = ConfigId {
-            counter: self.acquaintance.counter,
+            counter: self.peers.counter,
             representative: self.local,
         };
         let part = |member: MemberId| CommitMember {
             member,
-            attempt: gather
-                .attempt_of(member)
-                .unwrap_or(self.acquaintance.attempt),
+            attempt: gather.attempt_of(member).unwrap_or(self.peers.attempt),
             holding: None,
         };
         let members: Vec<CommitMember> = gather.members().map(part).collect();
@@ -76,8 +74,8 @@ impl Ring {
         }
     }
 
-    /// What this member holds of its old ring. From now on until the ring is installed, or fails to form, nothing is
-    /// added to it but what recovery brings.
+    /// What this member holds of its old ring. From now on until the ring is installed, or fails to
+    /// form, nothing is added to it but what recovery brings.
     fn holding(&self) -> Holding {
         match self.state.installed() {
             Some(ring) => {
@@ -115,7 +113,8 @@ impl Ring {
             to: commit.members[next].member,
             ring: commit.ring.into(),
             hop: commit.hop,
-            // No data exists above this seq in the forming ring before its first token: only an answer is a sign.
+            // No data exists above this seq in the forming ring before its first token: only an
+            // answer is a sign.
             seq: Seq::MAX,
             body: Message::Commit(commit.clone()).encode(),
         };
@@ -167,7 +166,7 @@ impl Ring {
 
     /// Whether the commit token is of the ring that this member wants, at its present attempt.
     fn agrees_with(&self, gather: &Gather, commit: &Commit, me: usize) -> bool {
-        commit.members[me].attempt == self.acquaintance.attempt
+        commit.members[me].attempt == self.peers.attempt
             && commit.ring.representative == commit.members[0].member
             && commit
                 .members
@@ -180,7 +179,7 @@ impl Ring {
     }
 
     fn first_pass(&mut self, now: Time, mut commit: Commit, me: usize) {
-        self.acquaintance.counter = self.acquaintance.counter.max(commit.ring.counter);
+        self.peers.counter = self.peers.counter.max(commit.ring.counter);
         commit.members[me].holding = Some(self.holding());
         self.timers.cancel_all_but(Timer::Leave);
         self.transition("commit token", |gather| CommitState::after(gather, commit));

@@ -54,7 +54,8 @@ impl Cursor {
 }
 
 impl Ordering {
-    /// Delivers what can be: in order, up to the first gap or the first safe message that is not safe yet.
+    /// Delivers what can be: in order, up to the first gap or the first safe message that is not
+    /// safe yet.
     pub(super) fn deliver(&mut self, emit: &mut impl FnMut(Event)) {
         let mut horizon = self.safe;
         self.plants.safe_horizon(&mut horizon);
@@ -103,7 +104,8 @@ impl Ordering {
                 seq: (cursor.seq.0 << 16) | cursor.index.min(0xffff),
             };
             cursor.index += 1;
-            // A large unreliable message rides on the ring; its users are promised no place all the same.
+            // A large unreliable message rides on the ring; its users are promised no place all the
+            // same.
             let place = (record.service != Service::Unreliable).then_some(place);
             emit(delivery(sender, record, place));
         }
@@ -111,15 +113,17 @@ impl Ordering {
         true
     }
 
-    /// The rest of the regular configuration, at its end: up to the first gap, or the first safe message that nobody
-    /// of the transitional configuration knows to be safe (`horizon`: the highest safe mark among them).
+    /// The rest of the regular configuration, at its end: up to the first gap, or the first safe
+    /// message that no member of the transitional configuration knows to be safe (`horizon`: the
+    /// highest safe mark among them).
     pub(super) fn deliver_regular_end(&mut self, horizon: Seq, emit: &mut impl FnMut(Event)) {
         self.safe = self.safe.max(horizon);
         self.deliver_to(self.safe, emit);
     }
 
-    /// The messages of the transitional configuration: all that are held, in order; behind the first gap only those of
-    /// members in `bound`, which cannot depend on what is missing (EVS; Totem's deliver-to-originators rule).
+    /// The messages of the transitional configuration: all that are held, in order; behind the
+    /// first gap only those of members in `bound`, which cannot depend on what is missing (EVS;
+    /// Totem's deliver-to-originators rule).
     pub(super) fn deliver_transitional(
         &mut self,
         mut bound: Indices,

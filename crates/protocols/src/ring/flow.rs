@@ -1,18 +1,21 @@
 //! Windows that tune themselves, and what the time-outs adapt to.
 //!
-//! The personal window grows while it is what limits a visit, few packets have to be sent again and rotations are short.
-//! A rotation is long enough when each member's visit takes many times as long as passing the token: larger bursts
-//! would wait in the queues of senders and switches. Near that length only those grow that have less than a fair share:
-//! where wires are the limit, unequal windows leave some of them idle, since a member's own packets do not cross the wire
-//! that leads to it. Above it the window shrinks by an eighth; it halves when more than an eighth of a rotation's packets are
-//! retransmissions. Neither happens more often than a change takes to show; a ring that breaks halves it too. The global
-//! window, the same at all members, is what a receiver's socket buffer takes. (A share of one's own window would let a
-//! member with a small one starve.)
+//! The personal window grows while it is what limits a visit, few packets have to be sent again and
+//! rotations are short. A rotation is long enough when each member's visit takes many times as long
+//! as passing the token: larger bursts would wait in the queues of senders and switches. Near that
+//! length only those grow that have less than a fair share: where wires are the limit, unequal
+//! windows leave some of them idle, since a member's own packets do not cross the wire that leads
+//! to it. Above it the window shrinks by an eighth; it halves when more than an eighth of a
+//! rotation's packets are retransmissions. Neither happens more often than a change takes to show;
+//! a ring that breaks halves it too. The global window, the same at all members, is what a
+//! receiver's socket buffer takes. (A share of one's own window would let a member with a small one
+//! starve.)
 //!
-//! Post-token packets are three quarters of the personal window (002 III-A.1: acceleration): as many members then send at
-//! a time as keep the links busy; if all sent after the token, all would send at a time, into the buffers of one switch. A
-//! lone packet goes before the token, which would only wake the next member to pass on what it has not got yet.
-//! The original ring is accelerated window 0 with the second priority method.
+//! Post-token packets are three quarters of the personal window (002 III-A.1: acceleration): as
+//! many members then send at a time as keep the links busy; if all sent after the token, all would
+//! send at a time, into the buffers of one switch. A lone packet goes before the token, which would
+//! only wake the next member to pass on what it has not got yet. The original ring is accelerated
+//! window 0 with the second priority method.
 
 use core::time::Duration;
 
@@ -28,12 +31,13 @@ const PERSONAL_MIN: u32 = 16;
 const PERSONAL_LEAST: u32 = 2;
 /// Most packets a visit: eight full sends of 47 segments.
 const PERSONAL_MAX: u32 = 376;
-/// Packets by which a window grows at a visit: as many at every member, and what it shrinks by is a share, so that
-/// windows that differ come together.
+/// Packets by which a window grows at a visit: as many at every member, and what it shrinks by is a
+/// share, so that windows that differ come together.
 const GROWTH: u32 = 4;
 /// Most packets of all members a rotation.
 const GLOBAL_MAX: u32 = 1024;
-/// A rotation is long when it takes this for each member: many times what waking up for the token and passing it take.
+/// A rotation is long when it takes this for each member: many times what waking up for the token
+/// and passing it take.
 const VISIT_LONG: Duration = Duration::from_micros(800);
 /// A rotation of any number of members is long when it takes this.
 const ROTATION_LONG: Duration = Duration::from_millis(8);
@@ -49,7 +53,8 @@ pub(super) struct Flow {
     pinned_accelerated: Option<u32>,
     seq_gap: u32,
     rotation: Estimate,
-    /// A rotation in which no token was lost: with a fifth of them lost on the way, one in a few of eight members'.
+    /// A rotation in which no token was lost: with a fifth of them lost on the way, one in a few of
+    /// eight members'.
     undisturbed: Shortest,
     /// Visits of the token since the window was last made smaller.
     visits_since_change: u32,
@@ -91,8 +96,8 @@ impl Flow {
         new.saturating_sub(u64::from(accelerated))
     }
 
-    /// A visit took place: `limited` by the window; the last rotation of `members` sent `fcc` packets,
-    /// `retransmissions` of them again.
+    /// A visit took place: `limited` by the window; the last rotation of `members` sent `fcc`
+    /// packets, `retransmissions` of them again.
     pub(super) fn adapt(&mut self, limited: bool, members: u32, fcc: u32, retransmissions: u32) {
         if self.pinned_personal.is_some() {
             return;
@@ -118,7 +123,8 @@ impl Flow {
         }
     }
 
-    /// The ring broke, perhaps because the network could not take the bursts: begins again with smaller ones.
+    /// The ring broke, perhaps because the network could not take the bursts: begins again with
+    /// smaller ones.
     pub(super) fn ring_broke(&mut self) {
         self.undisturbed = Shortest::default();
         if self.pinned_personal.is_none() {
@@ -149,8 +155,8 @@ impl Flow {
         self.personal
     }
 
-    /// When to send a token again. The mean rotation is no measure for it: it grows with every token that is lost, and
-    /// so would the time-out that makes up for it.
+    /// When to send a token again. The mean rotation is no measure for it: it grows with every
+    /// token that is lost, and so would the time-out that makes up for it.
     pub(super) fn token_retransmit(&self, config: &RingConfig) -> Duration {
         (self.undisturbed.value() * 2).clamp(config.token_retransmit_min, config.token_loss_min / 5)
     }

@@ -10,7 +10,7 @@ use super::ordering::Ordering;
 use super::wire::{Join, Message};
 use super::{Ring, State, Timer};
 
-/// Who should be in the next ring, and what others think of it.
+/// The members that should be in the next ring, in this member's opinion and in that of the others.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
     /// The ring that was: its packets still come.
@@ -19,11 +19,11 @@ pub(super) struct Gather {
     pub(super) proc: BTreeSet<MemberId>,
     /// Candidates that are given up.
     pub(super) fail: BTreeSet<MemberId>,
-    /// Those among them that said good-bye.
+    /// Those among them that are leaving.
     pub(super) left: BTreeSet<MemberId>,
     /// The last join of each candidate.
     joins: BTreeMap<MemberId, Opinion>,
-    /// Who sent a join since the consensus timer was set.
+    /// The members that sent a join since the consensus timer was set.
     heard: BTreeSet<MemberId>,
     entered: Time,
     /// When the last join went out.
@@ -34,7 +34,7 @@ pub(super) struct Gather {
     agreed: bool,
 }
 
-/// What a candidate thinks.
+/// A candidate's opinion: its last join.
 #[derive(Debug)]
 struct Opinion {
     attempt: Attempt,
@@ -43,7 +43,7 @@ struct Opinion {
 }
 
 impl Gather {
-    /// Who would be in the ring.
+    /// The members that the ring would have.
     pub(super) fn members(&self) -> impl Iterator<Item = MemberId> {
         self.proc.difference(&self.fail).copied()
     }
@@ -80,8 +80,8 @@ const ROUNDS: u32 = 3;
 const JOIN_SPACING: Duration = Duration::from_millis(1);
 
 impl Ring {
-    /// Enters Gather. Candidates are those of `seed`, and of whatever ring there was or was about to be; those given
-    /// up stay given up only while gathering goes on.
+    /// Enters Gather. Candidates are those of `seed`, and of whatever ring there was or was about
+    /// to be; those given up stay given up only while gathering goes on.
     pub(super) fn gather(&mut self, now: Time, cause: &'static str, seed: Gather) {
         let mut next = seed;
         next.proc.extend(self.candidates());
@@ -110,7 +110,7 @@ impl Ring {
         self.change_mind(now);
     }
 
-    /// Who is in the ring that is, or is about to be, or is being looked for.
+    /// The members of the present ring, of the one that forms, or the candidates for the next.
     pub(super) fn candidates(&self) -> BTreeSet<MemberId> {
         match &self.state {
             State::Operational(operational) => {
@@ -134,7 +134,7 @@ impl Ring {
     /// The sets changed: says so, and waits for consensus anew.
     fn change_mind(&mut self, now: Time) {
         let gather = self.state.expect_gather();
-        self.acquaintance.attempt = self.acquaintance.attempt.next();
+        self.peers.attempt = self.peers.attempt.next();
         gather.heard.clear();
         gather.agreed = false;
         self.timers.cancel(Timer::Loss);
@@ -160,15 +160,15 @@ impl Ring {
     }
 
     pub(super) fn repeat_join(&mut self, now: Time) {
-        let heard = self.acquaintance.heard(now);
+        let heard = self.peers.heard(now);
         // The representative goes on to commit with the timer set.
         let State::Gather(gather) = &mut self.state else {
             return;
         };
         gather.joined = Some(now);
         let join = Join {
-            attempt: self.acquaintance.attempt,
-            counter: self.acquaintance.counter,
+            attempt: self.peers.attempt,
+            counter: self.peers.counter,
             leaving: false,
             proc: gather.proc.iter().copied().collect(),
             fail: gather.fail.iter().copied().collect(),
@@ -182,17 +182,17 @@ impl Ring {
     }
 
     pub(super) fn handle_join(&mut self, now: Time, from: MemberId, join: Join) {
-        let Some(fresh) = self.acquaintance.note_attempt(from, join.attempt) else {
+        let Some(fresh) = self.peers.note_attempt(from, join.attempt) else {
             self.counters.joins_stale += 1;
             return;
         };
-        self.acquaintance.counter = self.acquaintance.counter.max(join.counter);
+        self.peers.counter = self.peers.counter.max(join.counter);
         if join.leaving {
             self.handle_goodbye(now, from);
             return;
         }
-        if !self.acquaintance.is_quarantined(now, from) {
-            self.acquaintance.note_heard(now, from);
+        if !self.peers.is_quarantined(now, from) {
+            self.peers.note_heard(now, from);
         }
         match &self.state {
             State::Gather(_) => self.gather_join(now, from, &join),
@@ -224,12 +224,10 @@ impl Ring {
             }
             return;
         }
-        // A new life of a member waits until the old one is missed: it might be a namesake of a living one.
+        // A new life of a member waits until the old one is missed: it might be a namesake of a
+        // living one.
         let namesake = ring.members.iter().any(|member| member.node == from.node);
-        if namesake
-            || join.fail.contains(&self.local)
-            || self.acquaintance.is_quarantined(now, from)
-        {
+        if namesake || join.fail.contains(&self.local) || self.peers.is_quarantined(now, from) {
             return;
         }
         // That it names us may be history; that it hears one of us is evidence.
@@ -249,7 +247,7 @@ impl Ring {
 
     /// Takes a join into account (Totem's rules for the proc and fail sets).
     fn gather_join(&mut self, now: Time, from: MemberId, join: &Join) {
-        let quarantined = self.acquaintance.is_quarantined(now, from);
+        let quarantined = self.peers.is_quarantined(now, from);
         let local = self.local;
         let gather = self.state.expect_gather();
         if gather.fail.contains(&from) {
@@ -260,7 +258,7 @@ impl Ring {
             return;
         }
         if join.fail.contains(&local) {
-            // It does without us, so we do without it.
+            // It has given us up, so we give it up.
             if !stranger {
                 gather.fail.insert(from);
                 self.change_mind(now);
@@ -337,13 +335,13 @@ impl Ring {
         if gather.agreed || !gather.consensus(self.local) {
             return;
         }
-        // Nobody was heard yet: others may be about to answer.
+        // No other member was heard yet: one may be about to answer.
         if gather.proc.len() == 1 && now.since(gather.entered) < self.config.alone_after {
             return;
         }
         gather.agreed = true;
         for excluded in gather.fail.difference(&gather.left) {
-            self.acquaintance.quarantine(now, *excluded, &self.config);
+            self.peers.quarantine(now, *excluded, &self.config);
         }
         self.timers.cancel(Timer::Consensus);
         if gather.members().next() == Some(self.local) {
@@ -354,7 +352,8 @@ impl Ring {
         }
     }
 
-    /// Consensus did not come: gives up those who are silent; those who talk but disagree only after a while.
+    /// Consensus did not come: gives up those who are silent; those who talk but disagree only
+    /// after a while.
     pub(super) fn consensus_timeout(&mut self, now: Time) {
         let local = self.local;
         let gather = self.state.expect_gather();

@@ -1,4 +1,4 @@
-//! A set of members of one ring, by their places in it.
+//! A set of members of one ring, by their indices in it.
 
 use super::numbers::Index;
 
@@ -18,12 +18,12 @@ impl Indices {
         self.0 & 1u128.checked_shl(u32::from(index.0)).unwrap_or(0) != 0
     }
 
-    /// How many.
+    /// How many members are in the set.
     pub(super) fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// The lowest.
+    /// The lowest index in the set.
     pub(super) fn first(self) -> Option<Index> {
         (self.0 != 0).then(|| Index(self.0.trailing_zeros() as u16))
     }

@@ -7,7 +7,8 @@ use groupcast_core::trace::{Inspected, Role};
 use super::packing::Unpacker;
 use super::wire::{Message, is_again};
 
-/// An [`Inspect`](groupcast_core::trace::Inspect) for the ring. Messages that span several packets are not seen.
+/// An [`Inspect`](groupcast_core::trace::Inspect) for the ring. Messages that span several packets
+/// are not seen.
 pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8])) -> Inspected {
     let body = Bytes::copy_from_slice(body);
     let control = |kind| Inspected {

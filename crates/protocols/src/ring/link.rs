@@ -1,4 +1,5 @@
-//! Getting the token (or the commit token) over one hop: kept until there is a sign that it arrived.
+//! How the token, or the commit token, gets over one hop: it is kept, and sent again, until there
+//! is a sign that it arrived.
 
 use bytes::Bytes;
 use groupcast_core::{MemberId, Time};
@@ -71,7 +72,8 @@ impl Ring {
         }
     }
 
-    /// Data of `ring` with `seq` came: whoever claimed a number above the token's has seen the token.
+    /// Data of `ring` with `seq` came: a member that claimed a number above the token's has seen
+    /// the token.
     pub(super) fn data_is_evidence(&mut self, ring: RingTag, seq: Seq) {
         if self
             .link

@@ -1,8 +1,8 @@
 //! The accelerated token ring (002) with Totem's membership and Extended Virtual Synchrony.
 //!
-//! Sources: 002 III (ordering), Amir, Moser, Melliar-Smith, Agarwal, Ciarfella, *The Totem single-ring ordering and
-//! membership protocol* (TOCS 1995; membership and recovery), Moser, Amir, Melliar-Smith, Agarwal, *Extended virtual
-//! synchrony* (ICDCS 1994; the guarantees).
+//! Sources: 002 III (ordering), Amir, Moser, Melliar-Smith, Agarwal, Ciarfella, *The Totem
+//! single-ring ordering and membership protocol* (TOCS 1995; membership and recovery), Moser, Amir,
+//! Melliar-Smith, Agarwal, *Extended virtual synchrony* (ICDCS 1994; the guarantees).
 //!
 //! ```text
 //!                 token lost, join, announcement, deaf member
@@ -20,34 +20,42 @@
 //!                               Left <----- Operational -------+
 //! ```
 //!
-//! Files: `ordering` and `delivery` are 002's rules for one ring; `operational`, `gather`, `commit`,
-//! `recovery` are the states; `rest` is what a quiet ring does; `flow` tunes the windows; `link` gets the token over one
-//! hop; `acquaintance` is what a member knows of others between rings; `wire` is the format; `inspect` reads it from
-//! outside.
+//! Files: `ordering` and `delivery` are 002's rules for one ring; `operational`, `gather`,
+//! `commit`, `recovery` are the states; `rest` is what a quiet ring does; `flow` tunes the windows;
+//! `link` gets the token over one hop; `peers` is what a member remembers of others from ring to
+//! ring; `packing` puts messages into packets; `numbers` has the types of sequence numbers, hops
+//! and rounds; `wire` is the format; `inspect` reads it from outside; `planted` has the bugs that
+//! tests plant.
 //!
 //! # Guarantees
-//! Unreliable, reliable, FIFO, causal, agreed, safe (reliable to causal are delivered like agreed). Configurations as
-//! EVS has them: regular, then transitional, then regular. What was accepted by a member that lives on is delivered
-//! to it.
+//! Unreliable, reliable, FIFO, causal, agreed, safe (reliable to causal are delivered like agreed).
+//! Configurations as EVS has them: regular, then transitional, then regular. What was accepted by a
+//! member that lives on is delivered to it.
 //!
 //! # Timers
-//! See `Timer`. The token-loss time-out adapts to the measured rotation: mean and four deviations, times eight,
-//! between `token_loss_min` and `token_loss_max`; the token's retransmission to two rotations in which nothing was lost.
+//! See `Timer`. The token-loss time-out adapts to the measured rotation: mean and four deviations,
+//! times eight, between `token_loss_min` and `token_loss_max`; the token's retransmission to two
+//! rotations in which nothing was lost.
 //!
 //! # Deviations from the papers, and why
-//! - Sequence numbers go on in a new ring above all old ones, so that places only grow at every member.
-//! - A member declares what it holds and ignores late packets of the old ring from then on (Totem re-originates
-//!   whatever it holds later; Spread found that this needs a rule).
-//! - The end of recovery is carried by the token (`backlog`, `install`, `installed`) instead of counted by each
-//!   member, so that nobody can be one rotation behind an installed member.
-//! - Joins carry an attempt number; stale ones are told apart by it instead of by ring counters.
-//! - A stranger is let in only if there is evidence that it hears us; who was excluded waits in quarantine. Totem
-//!   would break and form the ring again and again over a one-way link.
-//! - The token of a quiet ring rests at the representative. Who calls for it claims numbers and gives it back, without a
-//!   visit: what all hold is found out by a rotation later.
-//! - The token is acknowledged when the ring is idle and while a ring forms; when data flows, data is the sign.
+//! - Sequence numbers go on in a new ring above all old ones, so that places only grow at every
+//!   member.
+//! - A member declares what it holds, and from then on ignores packets of the old ring that arrive
+//!   late (in Totem it also re-originates those; Spread found that this needs a rule).
+//! - The end of recovery is carried by the token (`backlog`, `install`, `installed`) instead of
+//!   counted by each member, so that no member can be a rotation behind another one that has
+//!   installed the ring.
+//! - Joins carry an attempt number. A stale join is recognised by it; in Totem, by the ring's
+//!   counter.
+//! - A member of no ring of ours is let in only if there is evidence that it hears us, and a member
+//!   that was excluded waits in quarantine. Totem would break and form the ring again and again
+//!   over a link that works one way only.
+//! - The token of a quiet ring rests at the representative. A member with something to send calls
+//!   for it, claims sequence numbers and returns it, which is no visit. A rotation later finds out
+//!   what all members hold.
+//! - The token is acknowledged while the ring is idle and while a ring forms. When data flows, data
+//!   shows that it arrived.
 
-mod acquaintance;
 mod commit;
 mod config;
 mod delivery;
@@ -61,6 +69,7 @@ mod operational;
 mod ordering;
 mod outbox;
 pub mod packing;
+mod peers;
 mod planted;
 mod recovery;
 mod rest;
@@ -80,7 +89,6 @@ use groupcast_core::{
     SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
-use self::acquaintance::Acquaintance;
 use self::commit::CommitState;
 pub use self::config::{ConfigError, RingConfig, TokenPriority};
 use self::flow::Flow;
@@ -91,6 +99,7 @@ use self::operational::Operational;
 use self::ordering::Ordering;
 use self::outbox::Outbox;
 use self::packing::{Packer, Record};
+use self::peers::Peers;
 pub use self::planted::{Planted, UnknownPlanted};
 use self::recovery::Recovery;
 use self::status::Counters;
@@ -120,7 +129,7 @@ pub struct Ring {
     started: Time,
     state: State,
     timers: Timers<Timer>,
-    acquaintance: Acquaintance,
+    peers: Peers,
     link: Link,
     flow: Flow,
     queue: SendQueue<Packer>,
@@ -133,8 +142,8 @@ pub struct Ring {
     counters: Counters,
 }
 
-/// Where a member is between rings. Each variant owns that state's data, the last installed ring included: the user is in
-/// its regular configuration until the next one is installed.
+/// Where a member is between rings. Each variant owns that state's data, the last installed ring
+/// included: the user is in its regular configuration until the next one is installed.
 #[derive(Debug)]
 enum State {
     /// Finding out who is there.
@@ -143,9 +152,9 @@ enum State {
     Commit(CommitState),
     /// Exchanging what members hold of their old rings.
     Recovery(Box<Recovery>),
-    /// Ordering messages.
+    /// In a ring, in which the token orders messages.
     Operational(Operational),
-    /// Gone, by its own will; with the last ring.
+    /// The member has left; the last ring is kept for its status.
     Left(Option<Ordering>),
 }
 
@@ -194,7 +203,8 @@ impl State {
     /// For what happens in the operational state alone.
     ///
     /// # Panics
-    /// In any other state: a bug of ours, since every timer but one is cancelled when a state is left.
+    /// In any other state: a bug of ours, since every timer but one is cancelled when a state is
+    /// left.
     #[track_caller]
     fn expect_operational(&mut self) -> &mut Operational {
         match self {
@@ -203,7 +213,8 @@ impl State {
         }
     }
 
-    /// For what happens in recovery alone. Panics as [`expect_operational`](Self::expect_operational).
+    /// For what happens in recovery alone. Panics as
+    /// [`expect_operational`](Self::expect_operational).
     #[track_caller]
     fn expect_recovery(&mut self) -> &mut Recovery {
         match self {
@@ -212,7 +223,8 @@ impl State {
         }
     }
 
-    /// For what happens in commit alone. Panics as [`expect_operational`](Self::expect_operational).
+    /// For what happens in commit alone. Panics as
+    /// [`expect_operational`](Self::expect_operational).
     #[track_caller]
     fn expect_commit(&mut self) -> &mut CommitState {
         match self {
@@ -221,7 +233,8 @@ impl State {
         }
     }
 
-    /// For what happens in gather alone. Panics as [`expect_operational`](Self::expect_operational).
+    /// For what happens in gather alone. Panics as
+    /// [`expect_operational`](Self::expect_operational).
     #[track_caller]
     fn expect_gather(&mut self) -> &mut Gather {
         match self {
@@ -256,9 +269,9 @@ enum Timer {
     Hurry,
     /// When to repeat the join.
     Join,
-    /// When to give up on those who have not agreed.
+    /// When to give up the candidates that have not agreed.
     Consensus,
-    /// When to announce the ring to strangers.
+    /// When to announce the ring to members of other rings.
     Announce,
     /// When to finish a graceful leave without the others, or to repeat the good-bye.
     Leave,
@@ -317,7 +330,7 @@ impl Ring {
             started: now,
             state: State::Gather(Gather::default()),
             timers: Timers::default(),
-            acquaintance: Acquaintance::default(),
+            peers: Peers::default(),
             link: Link::default(),
             queue: SendQueue::new(limits, Packer::default()),
             unordered: VecDeque::new(),
@@ -376,13 +389,13 @@ impl Ring {
         }
     }
 
-    /// The ring that was forming did not come to be. Who did not acknowledge its token twice in a row is left out of
-    /// the next attempt: joins reach it, tokens do not.
+    /// The ring that was forming failed. A member that did not acknowledge its token twice in a row
+    /// is left out of the next attempt: joins reach it, tokens do not.
     fn forming_failed(&mut self, now: Time) {
         let mut gather = Gather::default();
         if let Some(silent) = self.link.unacknowledged()
             && silent != self.local
-            && self.acquaintance.strike(silent)
+            && self.peers.note_unacknowledged(silent)
         {
             gather.fail.insert(silent);
         }
@@ -420,7 +433,7 @@ impl Protocol for Ring {
     type Event = Event;
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
-        if self.is_deaf() || matches!(self.state, State::Left(_)) {
+        if self.ignores_others() || matches!(self.state, State::Left(_)) {
             return;
         }
         let Ok(message) = Message::decode(&body) else {

@@ -1,4 +1,5 @@
-//! The ring's numbers, each a type of its own, so that none is taken for another; and the window over the first of them.
+//! The ring's numbers, each a type of its own, so that none is taken for another; and the window
+//! over the first of them.
 
 use groupcast_core::mech::window::{Insert, SeqWindow};
 

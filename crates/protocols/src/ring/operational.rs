@@ -1,4 +1,5 @@
-//! Operational: the token goes round, messages are ordered (002 III). Also what a data packet does in any state.
+//! Operational: the token goes round, messages are ordered (002 III). Also what a data packet does
+//! in any state.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -21,15 +22,16 @@ use super::{Ring, State, Timer, TokenPriority};
 pub(super) struct Operational {
     /// The order of the ring.
     pub(super) ordering: Ordering,
-    /// The token, while it rests here (representative) or waits to be handled by this member again (a ring of one).
+    /// The token, while it rests here (representative) or waits to be handled by this member again
+    /// (a ring of one).
     pub(super) resting: Option<Token>,
-    /// Since when nobody has had anything to say, as far as this member saw.
+    /// Since when no member has had anything to send, as far as this member saw.
     pub(super) quiet_since: Time,
     /// seq of the token at the last visit.
     last_seq: Seq,
     /// The token that this member passed on was idle: it may rest at the representative.
     pub(super) idle: bool,
-    /// Who called for the token while it was away from the representative.
+    /// The members that called for the token while it was away from the representative.
     pub(super) callers: Indices,
     /// When a token that rests goes round again, at the latest.
     pub(super) round_at: Time,
@@ -58,7 +60,8 @@ const SUCCESSOR: u16 = 1;
 const OWN_TOKEN_DELAY: Duration = Duration::from_micros(20);
 
 impl Ring {
-    /// The ring in which tokens and data with `tag` are handled now: the forming one in recovery, else the installed.
+    /// The ring in which tokens and data with `tag` are handled now: the forming one in recovery,
+    /// else the installed.
     fn ring_of(&mut self, tag: RingTag) -> Option<&mut Ordering> {
         match &mut self.state {
             State::Recovery(recovery) => Some(&mut recovery.ordering),
@@ -77,7 +80,8 @@ impl Ring {
             self.counters.foreign += 1;
             return;
         };
-        // 002 III-C. The representative visits first in each round, so its predecessor's next round has its own number.
+        // 002 III-C. The representative visits first in each round, so its predecessor's next round
+        // has its own number.
         let next_round = if ring.is_representative() {
             ring.round
         } else {
@@ -171,7 +175,8 @@ impl Ring {
             if !settled || called {
                 operational.quiet_since = now;
             }
-            // All know that it may rest, and that all hold everything: it went round since with both.
+            // All know that it may rest, and that all hold everything: it went round since with
+            // both.
             if settled && !called && token.idle {
                 ring.note_settled(&token);
                 self.deliver();
@@ -218,7 +223,8 @@ impl Ring {
         self.leave_when_done(now);
     }
 
-    /// Sends what a visit decided: retransmissions and the first new packets, the token, the rest (002 III-A.1–3).
+    /// Sends what a visit decided: retransmissions and the first new packets, the token, the rest
+    /// (002 III-A.1–3).
     pub(super) fn send_visit(&mut self, now: Time, visit: &Visit, token: Token) {
         let ring = match &self.state {
             State::Recovery(recovery) => &recovery.ordering,
@@ -305,7 +311,8 @@ impl Ring {
         }
     }
 
-    /// Sends an unreliable message: at once while few were sent since the token's last visit, else with the next.
+    /// Sends an unreliable message: at once while few were sent since the token's last visit, else
+    /// with the next.
     pub(super) fn submit_unordered(&mut self, record: Record) {
         let body = {
             let mut packer = Packer::default();

@@ -1,7 +1,8 @@
 //! The ordering of one ring (002 III): the token's rules, the receive window, what is safe.
 //!
-//! One value a ring, from its first token to the recovery after its last. It decides what a visit of the token sends
-//! and how it changes the token; when the token comes and goes, and who the members are, is decided elsewhere.
+//! One value a ring, from its first token to the recovery after its last. It decides what a visit
+//! of the token sends and how it changes the token; when the token comes and goes, and who the
+//! members are, is decided elsewhere.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -33,23 +34,26 @@ pub(super) struct Ordering {
     pub(super) round: Round,
     /// Hop of the last token that was taken.
     pub(super) hop: Hop,
-    /// seq of the token received in the round before: retransmissions are requested up to here only (002 III-A.2).
+    /// seq of the token received in the round before: retransmissions are requested up to here only
+    /// (002 III-A.2).
     requestable: Seq,
     /// aru of the token sent in the round before.
     aru_sent: Seq,
     /// The last sequence number that this member claimed.
     pub(super) own_high: Seq,
-    /// Who holds the token's aru down, at what, since when: a member that cannot receive shows here.
+    /// The member that holds the token's aru down, at which number, since when: shows a member that
+    /// cannot receive.
     stuck: Option<(Index, Seq, Time)>,
-    /// Most requests to answer at a visit: fewer while answers are lost, as a burst larger than some queue would be
-    /// again and again.
+    /// Most requests to answer at a visit: fewer while answers are lost, as a burst larger than
+    /// some queue would be again and again.
     answers_max: usize,
-    /// Requests that this member answered at the last visit: should they come again, another member answers.
+    /// Requests that this member answered at the last visit: should they come again, another member
+    /// answers.
     answered: Vec<Seq>,
     /// What this member added to the token's fcc, retransmissions and backlog in the round before.
     contribution: Contribution,
-    /// Members whose messages must be delivered behind a gap, because others may have installed the next ring relying on
-    /// it (Totem's obligation set).
+    /// Members whose messages must be delivered behind a gap, because others may have installed the
+    /// next ring relying on it (Totem's obligation set).
     pub(super) obligations: Indices,
     pub(super) plants: Plants,
 }
@@ -134,13 +138,14 @@ impl Ordering {
         self.stable(token.aru) == token.seq && token.rtr.is_empty()
     }
 
-    /// Up to where all hold everything, if the token is here with `aru`: between this visit and the one before every member
-    /// could lower it (002 III-A.4).
+    /// Up to where all hold everything, if the token is here with `aru`: between this visit and the
+    /// one before every member could lower it (002 III-A.4).
     fn stable(&self, aru: Seq) -> Seq {
         self.safe.max(self.aru_sent.min(aru))
     }
 
-    /// The token that [is settled](Self::is_settled) is not passed on: what it says is taken note of.
+    /// The token that [is settled](Self::is_settled) is not passed on: what it says is taken note
+    /// of.
     pub(super) fn note_settled(&mut self, token: &Token) {
         self.safe = token.seq;
     }
@@ -168,9 +173,11 @@ impl Ordering {
         }
     }
 
-    /// Whether `token` can be this ring's next: a peer's bug, or a token of a life that we forgot, must not break us.
+    /// Whether `token` can be this ring's next: a peer's bug, or a token of a life that we forgot,
+    /// must not break us.
     pub(super) fn plausible(&self, token: &Token) -> bool {
-        // Each hop leads to the next member: a token for another one, sent here by an adversary, is not ours.
+        // Each hop leads to the next member: a token for another one, sent here by an adversary, is
+        // not ours.
         token.hop.member(self.members.len()) == self.me.at()
             && token.seq >= self.requestable
             && token.seq.above(self.safe) <= self.window_span()
@@ -180,8 +187,8 @@ impl Ordering {
                 .is_none_or(|index| index.at() < self.members.len())
     }
 
-    /// Sequence numbers that may be in use above what is safe: the gap of every member's rule, which may know of one
-    /// round less.
+    /// Sequence numbers that may be in use above what is safe: the gap of every member's rule,
+    /// which may know of one round less.
     fn window_span(&self) -> u64 {
         self.window.capacity() as u64
     }
@@ -194,15 +201,17 @@ impl Ordering {
         self.window.insert(data.seq, data.packet.clone())
     }
 
-    /// The token is here: claims sequence numbers for what `source` gives, answers and makes requests, and updates the
-    /// token (002 III-A.1 and III-A.2). `backlog` is what this member still has to re-originate.
+    /// The token is here: claims sequence numbers for what `source` gives, answers and makes
+    /// requests, and updates the token (002 III-A.1 and III-A.2). `backlog` is what this member
+    /// still has to re-originate.
     pub(super) fn visit(
         &mut self,
         token: &mut Token,
         limits: Limits,
         mut source: impl FnMut() -> Option<NewPacket>,
     ) -> Visit {
-        // Hops, not visits, are counted: a token that was called skips some members, who must not fall behind.
+        // Hops, not visits, are counted: a token that was called skips some members, who must not
+        // fall behind.
         self.round = token.hop.round(self.members.len());
         let received_seq = token.seq;
         let retransmissions = self.answer_requests(token, limits);
@@ -229,10 +238,12 @@ impl Ordering {
         }
     }
 
-    /// The token is here because it was called: claims sequence numbers for what `source` gives, and returns them.
+    /// The token is here because it was called: claims sequence numbers for what `source` gives,
+    /// and returns them.
     ///
-    /// All else stays as it is, in the token and here, as if it had not come. What is known to be held by all rests on two
-    /// visits between which every other member could lower aru (002 III-A.4); a call passes nobody, so it is no visit.
+    /// All else stays as it is, in the token and here, as if it had not come. A packet is known to
+    /// be held by all when every other member could lower aru between two visits (002 III-A.4). A
+    /// called token skips those members, so this is no visit.
     pub(super) fn claim(
         &mut self,
         token: &mut Token,
@@ -284,8 +295,9 @@ impl Ordering {
         count
     }
 
-    /// 002 III-A.2. The rules of Totem: lower to what is missing here, raise what was lowered here, or move along with
-    /// seq while nobody misses anything; after calls, which leave it behind seq, up to what is held here.
+    /// 002 III-A.2. The rules of Totem: lower aru to what is missing here; raise it if it was
+    /// lowered here; let it move along with seq while no member misses anything. Calls leave it
+    /// behind seq: then it rises to what is held here.
     fn update_aru(&self, token: &mut Token, aru_before: Seq) {
         let lowered_here = token.aru_by == Some(self.me);
         let complete = token.aru_by.is_none();
@@ -293,7 +305,8 @@ impl Ordering {
             token.aru = aru_before;
             token.aru_by = Some(self.me);
         } else if lowered_here || complete {
-            // The window's own mark includes the packets just claimed if nothing before them is missing.
+            // The window's own mark includes the packets just claimed if nothing before them is
+            // missing.
             token.aru = self.window.aru().min(token.seq);
             token.aru_by = (token.aru < token.seq).then_some(self.me);
         }
@@ -328,8 +341,8 @@ impl Ordering {
 
     /// Takes the requests that can be answered here off the token, at most a window of them.
     ///
-    /// A request that was answered at the last visit and is here again is left to the next member: the way from here
-    /// to the one who misses it may not work.
+    /// A request that was answered at the last visit and is here again is left to the next member:
+    /// the way from here to the member that misses the packet may not work.
     fn answer_requests(&mut self, token: &mut Token, limits: Limits) -> Vec<Seq> {
         let (mut answered, mut open, mut again) = (Vec::new(), Vec::new(), 0);
         let most = self
@@ -357,8 +370,8 @@ impl Ordering {
         answered
     }
 
-    /// Adds what is missing here. Only up to the seq of the round before: what was claimed since may not have been
-    /// sent yet (002 III-A.2).
+    /// Adds what is missing here. Only up to the seq of the round before: what was claimed since
+    /// may not have been sent yet (002 III-A.2).
     fn make_requests(&self, token: &mut Token) {
         let missing = self
             .window
@@ -377,8 +390,9 @@ impl Ordering {
         token.rtr.retain(|run| run.end() > aru.next());
     }
 
-    /// Who does not receive: the token's aru stays where that member lowered it for longer than `patience`, although
-    /// the next packet is here, and is retransmitted (Totem's fail-to-receive).
+    /// The member that does not receive, if there is one: the token's aru stays where that member
+    /// lowered it for longer than `patience`, although the next packet is here, and is
+    /// retransmitted (Totem's fail-to-receive).
     pub(super) fn cannot_receive(
         &mut self,
         now: Time,

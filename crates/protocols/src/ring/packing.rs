@@ -1,9 +1,9 @@
 //! Messages into packet bodies and back: small ones share a packet, large ones span several.
 //!
-//! A sender's packets, in order, carry a stream of *records*, each a message with a header: service (1 byte), number
-//! (varint), length (varint), payload. A record may continue in the next packet; a header never does. The byte
-//! [`PADDING`] where a header would begin says that the rest of the body is padding, so that the segments of one send
-//! can be made equal.
+//! A sender's packets, in order, carry a stream of *records*, each a message with a header: service
+//! (1 byte), number (varint), length (varint), payload. A record may continue in the next packet; a
+//! header never does. The byte [`PADDING`] where a header would begin says that the rest of the
+//! body is padding, so that the segments of one send can be made equal.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -69,8 +69,8 @@ impl Packer {
 
     /// The next body, of at most `max` bytes; `None` if nothing waits.
     ///
-    /// A record that would fit into a packet of its own is cut only where that saves more than an eighth of a packet:
-    /// a whole record is delivered without a copy.
+    /// A record that would fit into a packet of its own is cut only where that saves more than an
+    /// eighth of a packet: a whole record is delivered without a copy.
     ///
     /// # Panics
     /// If `max` is not larger than twice a header: a configuration check excludes it.
@@ -151,10 +151,11 @@ struct Partial {
 }
 
 impl Unpacker {
-    /// The next record that ends in `body` at or after `at`, which moves behind it; `None` at the end of the body.
+    /// The next record that ends in `body` at or after `at`, which moves behind it; `None` at the
+    /// end of the body.
     ///
-    /// Memory grows with the bytes that arrived, not with the length that a header claims; a record longer than `max`
-    /// is an error, after which the rest of the body is skipped.
+    /// Memory grows with the bytes that arrived, not with the length that a header claims; a record
+    /// longer than `max` is an error, after which the rest of the body is skipped.
     pub fn next(
         &mut self,
         body: &Bytes,

@@ -1,8 +1,9 @@
 //! Bugs planted on purpose, for the swarm to find: each breaks one rule of the ring.
 //!
-//! The rules themselves know nothing of it. At a few seams a rule hands what it has just decided to a method of [`Plants`],
-//! which spoils it if that bug is planted. Only a build with the feature `planted-bugs` can plant one, and no released
-//! binary has it: elsewhere [`Plants`] is empty, and its methods compile to nothing.
+//! The rules themselves know nothing of it. At a few seams a rule hands what it has just decided to
+//! a method of [`Plants`], which spoils it if that bug is planted. Only a build with the feature
+//! `planted-bugs` can plant one, and no released binary has it: elsewhere [`Plants`] is empty, and
+//! its methods compile to nothing.
 
 use alloc::collections::VecDeque;
 use core::str::FromStr;
@@ -34,7 +35,8 @@ pub enum Planted {
     NoRewind,
     /// After a gap, messages of members outside the transitional configuration are delivered too.
     DeliverAllAfterGap,
-    /// The border of the transitional configuration is drawn by the member's own knowledge of what is safe.
+    /// The border of the transitional configuration is drawn by the member's own knowledge of what
+    /// is safe.
     OwnSafeBorder,
     /// The transitional configuration is not delivered.
     NoTransitional,
@@ -53,9 +55,10 @@ pub enum Planted {
 }
 
 impl Planted {
-    /// Those that the swarm finds within 2,000 seeds: all but [`NoObligations`](Self::NoObligations), which needs a cut
-    /// in one instant and has a scenario of its own, and [`NoFreeze`](Self::NoFreeze), which needs a packet on its way
-    /// between two moments of a recovery and has a seed of its own.
+    /// Those that the swarm finds within 2,000 seeds: all but
+    /// [`NoObligations`](Self::NoObligations), which needs a cut in one instant and has a scenario
+    /// of its own, and [`NoFreeze`](Self::NoFreeze), which needs a packet on its way between two
+    /// moments of a recovery and has a seed of its own.
     pub const ALL: [Self; 12] = [
         Self::SafeAfterOneRound,
         Self::SafeIsAgreed,
@@ -110,7 +113,8 @@ impl FromStr for Planted {
     }
 }
 
-/// What is planted in one member: at most one bug, and none in a released binary. Its methods are the seams.
+/// What is planted in one member: at most one bug, and none in a released binary. Its methods are
+/// the seams.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Plants {
     #[cfg(feature = "planted-bugs")]

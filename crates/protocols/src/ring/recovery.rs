@@ -1,12 +1,14 @@
-//! Recovery: members of one old ring exchange what some of them lack of it, as packets of the new ring; then the old
-//! configuration is finished and the new one installed (Totem, TOCS 1995, section 6; EVS).
+//! Recovery: members of one old ring exchange what some of them lack of it, as packets of the new
+//! ring; then the old configuration is finished and the new one installed (Totem, TOCS 1995,
+//! section 6; EVS).
 //!
 //! The token carries the progress, so that no member can lag a rotation behind an installed one:
-//! - `backlog`: packets that members still have to re-originate. A member that receives 0 twice in a row knows that
-//!   all have contributed to it, and that nothing is left: it sets
-//! - `install` to the token's seq. Who holds the new ring up to there holds all that anybody held of its old ring.
-//! - A member that receives the token with aru ≥ install twice in a row knows that all hold it: it installs the ring
-//!   and says so (`installed`); the others follow when the token reaches them.
+//! - `backlog`: packets that members still have to re-originate. A member that receives 0 twice in
+//!   a row knows that all have contributed to it, and that nothing is left: it sets
+//! - `install` to the token's seq. Who holds the new ring up to there holds all that anybody held
+//!   of its old ring.
+//! - A member that receives the token with aru ≥ install twice in a row knows that all hold it: it
+//!   installs the ring and says so (`installed`); the others follow when the token reaches them.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -29,15 +31,18 @@ pub(super) struct Recovery {
     pub(super) old: Option<Ordering>,
     /// Members of the forming ring that come from this member's old ring.
     transitional: Vec<MemberId>,
-    /// Members of the old ring whose messages are delivered behind a gap: the transitional ones and all whom one of
-    /// them is obliged to. They hold the same packets, so what is right for one is right for all.
+    /// Members of the old ring whose messages are delivered behind a gap: the transitional ones and
+    /// all whom one of them is obliged to. They hold the same packets, so what is right for one is
+    /// right for all.
     bound: Indices,
     /// For each member of the forming ring, whether it comes from this member's old ring.
     same_ring: Vec<bool>,
     left: Vec<MemberId>,
-    /// Packets of the old ring that this member holds, that not all do, and that nobody has re-originated yet.
+    /// Packets of the old ring that this member holds, not all members hold, and no member has
+    /// re-originated yet.
     pub(super) queue: BTreeSet<Seq>,
-    /// All members of the old ring hold it up to here: the highest that one of the transitional members knows of.
+    /// All members of the old ring hold it up to here: the highest that one of the transitional
+    /// members knows of.
     pub(super) horizon: Seq,
     /// Visits in a row at which the token's backlog was 0.
     clear_visits: u32,
@@ -136,7 +141,8 @@ impl Recovery {
         recovery
     }
 
-    /// A packet of the new ring came: if it brings one of the old ring, that is kept, and need not be sent again.
+    /// A packet of the new ring came: if it brings one of the old ring, that is kept, and need not
+    /// be sent again.
     pub(super) fn handle_recovered(&mut self, data: &Data) {
         let (Some(Recovered { seq, origin }), Some(old)) = (data.packet.recovered, &mut self.old)
         else {
@@ -159,7 +165,8 @@ impl Recovery {
 }
 
 impl Ring {
-    /// The representative has the commit token back from its second pass: the ring's own token starts.
+    /// The representative has the commit token back from its second pass: the ring's own token
+    /// starts.
     pub(super) fn start_token(&mut self, now: Time) {
         let recovery = self.state.expect_recovery();
         if recovery.started || !recovery.ordering.is_representative() {
@@ -224,7 +231,8 @@ impl Ring {
             .install
             .is_some_and(|install| recovery.ordering.window.aru() >= install);
         if let Some(old) = recovery.old.as_mut().filter(|_| holds_all) {
-            // From now on others may install the ring and rely on this member to deliver (Totem's obligation set).
+            // From now on others may install the ring and rely on this member to deliver (Totem's
+            // obligation set).
             old.obligations = old.obligations.union(recovery.bound);
             old.plants.obliged(&mut old.obligations);
         }
@@ -242,8 +250,8 @@ impl Ring {
         self.send_visit(now, &visit, token);
     }
 
-    /// Finishes the old configuration and begins the new one (EVS): the rest of the regular one, the transitional one
-    /// and its messages, the next regular one.
+    /// Finishes the old configuration and begins the new one (EVS): the rest of the regular one,
+    /// the transitional one and its messages, the next regular one.
     fn install(&mut self, now: Time) {
         let recovery = self.state.expect_recovery();
         let events = &mut self.events;
@@ -272,7 +280,7 @@ impl Ring {
             other => other,
         });
         self.config.plants().rewind(&mut self.queue);
-        self.acquaintance.forgive();
+        self.peers.forget_unacknowledged();
         self.counters.configurations += 1;
         self.timers.set(Timer::Loss, now + self.token_loss());
         self.plan_announcement(now);

@@ -1,10 +1,11 @@
-//! The token at rest: when the ring is quiet it stays at the representative, and goes to whoever calls for it.
+//! The resting token: in a quiet ring it stays at the representative until a member calls for it.
 //!
-//! Who has something to say asks for it (`Hurry`), gets it out of turn, claims sequence numbers and gives it back:
-//! nobody else is woken but by the message. Whether all hold what was sent so is found out by a rotation, after
-//! `confirm_after` at the latest. A call takes nothing else for known than that rotation does, because it leaves the
-//! token's marks and the members' alone (`Ordering::claim`). It turns into rotations where more is asked for: safe
-//! messages, many messages, a packet that is missing, a second caller.
+//! A member with something to send asks for the token (`Hurry`), gets it out of turn, claims
+//! sequence numbers, sends, and returns it. The other members are woken by the message alone. A
+//! rotation, at most `confirm_after` later, finds out whether all hold what was sent. A call
+//! changes no mark of the token or of a member (`Ordering::claim`), so what that rotation finds out
+//! is right. The representative rotates the token instead, at once, for safe messages, for many
+//! messages, when a packet is missing, and when a second member calls.
 
 use core::time::Duration;
 
@@ -14,10 +15,10 @@ use super::numbers::Index;
 use super::wire::{DataHeader, Message, RingKey, Token};
 use super::{Ring, State, Timer};
 
-/// A member that has something to say asks again this often for a resting token.
+/// A member that has something to send asks again this often for a resting token.
 const HURRY_INTERVAL: Duration = Duration::from_millis(3);
-/// With more packets than this that no rotation has confirmed, the token goes round: who says that much gains by visits,
-/// whose messages share packets.
+/// With more packets than this that no rotation has confirmed, the token goes round: a member that
+/// sends that much gains by visits, whose messages share packets.
 const UNCONFIRMED_MAX: u64 = 16;
 
 impl Ring {
@@ -29,7 +30,8 @@ impl Ring {
         self.timers.set(Timer::Hold, round_at);
         self.timers
             .set(Timer::Loss, round_at.max(now) + self.token_loss());
-        // The message of a called member is on its way before the token comes back: it is to be read first.
+        // The message of a called member is on its way before the token comes back: it is to be
+        // read first.
         self.priority = SocketClass::Data;
     }
 
@@ -52,7 +54,7 @@ impl Ring {
         }
     }
 
-    /// This member has something to say, or misses something: gets the token moving if it rests.
+    /// This member has something to send, or misses a packet: gets the token moving if it rests.
     pub(super) fn wake_token(&mut self, now: Time) {
         let State::Operational(operational) = &mut self.state else {
             return;
@@ -67,7 +69,8 @@ impl Ring {
         }
     }
 
-    /// A packet came, and one before it did not: while the token goes round it will tell, while it rests nothing would.
+    /// A packet came, and one before it did not. A token that goes round shows that; a resting one
+    /// is called for.
     pub(super) fn notice_gap(&mut self, now: Time) {
         if let State::Operational(operational) = &self.state
             && (operational.idle || operational.resting.is_some())
@@ -140,8 +143,9 @@ impl Ring {
         }
     }
 
-    /// This member called, and here is the token: claims what it has to say and gives the token back. For safe messages
-    /// the token goes on from here instead, if all hold everything: whom it skipped had nothing to add to it.
+    /// This member called, and the token is here: claims numbers for what waits and returns the
+    /// token. For safe messages the token goes on from here instead, if all hold everything: the
+    /// members that it skipped had nothing to add to it.
     fn answer_call(&mut self, now: Time, mut token: Token) {
         let complete = token.aru == token.seq && token.rtr.is_empty();
         let urgent = self.awaits_stability();
@@ -190,7 +194,7 @@ impl Ring {
 
     /// Whether what waits here is done only once it is known that all hold it.
     fn awaits_stability(&self) -> bool {
-        self.queue.holds_safe() || self.acquaintance.leaving.is_some()
+        self.queue.holds_safe() || self.peers.leaving.is_some()
     }
 
     /// Whether the token must go round at once instead of resting.

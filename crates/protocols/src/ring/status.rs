@@ -15,7 +15,7 @@ pub struct RingCounters {
     pub visits: u64,
     /// New packets multicast.
     pub packets_sent: u64,
-    /// Packets multicast again, because somebody asked.
+    /// Packets multicast again, because a member asked.
     pub retransmissions: u64,
     /// New packets received.
     pub packets_received: u64,
@@ -63,7 +63,7 @@ pub struct RingStatus {
     pub safe: u64,
     /// The highest sequence number received.
     pub high: u64,
-    /// Packets that are kept because somebody may still ask for them.
+    /// Packets that are kept because a member may still ask for them.
     pub held: u64,
     /// Payload bytes that wait for the token.
     pub queued: usize,

@@ -1,5 +1,5 @@
-//! Goal: rings form, whatever the order of start; a group of one is a ring too.
-//! Method: start hosts together, one after another, one alone; look at configurations and deliveries.
+//! Goal: rings form, whatever the order of start; a group of one is a ring too. Method: start hosts
+//! together, one after another, one alone; look at configurations and deliveries.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Goal: a member that has told the others that it holds everything delivers what they may have delivered relying on
-//! it, even if it never installs the ring that they formed together (Totem's obligation set).
-//! Method: a message that nobody has, a safe one behind it, recovery, and a cut in the instant in which the first
-//! member has installed the new ring.
+//! Goal: a member that has told the others that it holds everything delivers what they may have
+//! delivered relying on it, even if it never installs the ring that they formed together (Totem's
+//! obligation set). Method: a message that nobody has, a safe one behind it, recovery, and a cut in
+//! the instant in which the first member has installed the new ring.
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ fn story(config: RingConfig) -> Vec<Violation> {
         Cluster::all_in_one_configuration,
         Duration::from_secs(2),
     );
-    // The first member's message reaches nobody; the second one claims the next number and is heard by all others.
+    // The first member's message reaches nobody; the second one claims the next number and is heard
+    // by all others.
     cluster.drop_all(|info| info.from == LOST_WITH && info.class == SocketClass::Data);
     let high =
         |cluster: &Cluster<Ring>, host: usize| cluster.protocol(host).expect("runs").status().high;

@@ -1,5 +1,5 @@
-//! Goal: the services keep what they promise in a whole ring: order, safety, sizes, idling.
-//! Method: loss of chosen datagrams, large and small messages, both priority methods, and the clock.
+//! Goal: the services keep what they promise in a whole ring: order, safety, sizes, idling. Method:
+//! loss of chosen datagrams, large and small messages, both priority methods, and the clock.
 
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ fn the_first_message_after_a_rest_takes_less_than_two_milliseconds() {
 
 #[test]
 fn a_resting_token_goes_to_who_has_something_to_say_past_all_others() {
-    // Three ways of 30 µs and more: to ask, to pass the token, and of the message. Around the ring it would be up to 21.
+    // Three ways of 30 µs and more: to ask, to pass the token, and of the message. Around the ring
+    // it would be up to 21.
     let three_ways = Duration::from_micros(200);
     let mut cluster = formed(20, 28);
     for sender in (0..20).rev() {

@@ -1,6 +1,6 @@
-//! Goal: a message of a quiet ring costs a call and no rotation, and is as sure to arrive as any other.
-//! Method: messages of all members out of rest, apart and close together, with losses where nothing follows that would
-//! show them.
+//! Goal: a message of a quiet ring costs a call and no rotation, and is as sure to arrive as any
+//! other. Method: messages of all members out of rest, apart and close together, with losses where
+//! nothing follows that would show them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,7 +17,8 @@ const TOKEN: u8 = 2;
 /// Three ways of 30 µs and more: to call, to pass the token, and of the message.
 const THREE_WAYS: Duration = Duration::from_micros(200);
 
-/// A ring of `hosts` whose token rests, for much longer than it would otherwise, with nothing to confirm.
+/// A ring of `hosts` whose token rests, for much longer than it would otherwise, with nothing to
+/// confirm.
 fn resting(hosts: usize, seed: u64, confirm_after: Duration) -> Cluster<Ring> {
     let config = RingConfig {
         token_loss_min: Duration::from_secs(20),

@@ -1,5 +1,6 @@
-//! Goal: the traps that other implementations of Totem fell into, or guard against in comments, do not catch this one.
-//! Method: one test a trap; the network repeats, reorders and delays, members die at every step of forming a ring.
+//! Goal: the traps that other implementations of Totem fell into, or guard against in comments, do
+//! not catch this one. Method: one test a trap; the network repeats, reorders and delays, members
+//! die at every step of forming a ring.
 
 use std::time::Duration;
 
@@ -53,7 +54,8 @@ fn data_that_the_token_overtakes_is_not_requested() {
     cluster.check();
 }
 
-/// Joins are multicast again and again: one that arrives late must not break a ring that has formed since.
+/// Joins are multicast again and again: one that arrives late must not break a ring that has formed
+/// since.
 #[test]
 fn repeated_and_late_datagrams_do_not_break_a_ring() {
     let mut cluster = cluster(5, 32);
@@ -75,8 +77,8 @@ fn repeated_and_late_datagrams_do_not_break_a_ring() {
     cluster.check();
 }
 
-/// Every step of the membership, and each state, tolerates a crash: a second member dies after the n-th change of
-/// state that the first one's death brings about.
+/// Every step of the membership, and each state, tolerates a crash: a second member dies after the
+/// n-th change of state that the first one's death brings about.
 #[test]
 fn a_crash_at_any_step_of_forming_a_ring_is_survived() {
     for victim in [0, 2, 4] {
@@ -102,7 +104,8 @@ fn a_crash_at_any_step_of_forming_a_ring_is_survived() {
     }
 }
 
-/// The same with a cut instead of a crash, healed afterwards: recoveries that fail are taken up again.
+/// The same with a cut instead of a crash, healed afterwards: recoveries that fail are taken up
+/// again.
 #[test]
 fn a_cut_at_any_step_of_forming_a_ring_is_survived() {
     for step in 1..=24 {
@@ -151,8 +154,8 @@ fn late_packets_of_the_old_ring_do_not_split_those_who_move_on_together() {
     }
 }
 
-/// A process that was stopped does not vote with what it knew before: it costs the others one change to lose it and
-/// one to have it back.
+/// A process that was stopped does not vote with what it knew before: it costs the others one
+/// change to lose it and one to have it back.
 #[test]
 fn a_stopped_member_that_wakes_up_causes_one_change() {
     let mut cluster = formed(4, 33);

@@ -1,4 +1,5 @@
-//! Data packets: as they are stored, and their header on the wire, which is short because it costs throughput.
+//! Data packets: as they are stored, and their header on the wire, which is short because it costs
+//! throughput.
 
 use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader};
@@ -13,7 +14,7 @@ pub(in crate::ring) const RECOVERED_HEADER: usize = 7;
 
 const FLAG_POST_TOKEN: u8 = 1;
 const FLAG_RECOVERED: u8 = 2;
-/// Says nothing to a receiver; whoever measures tells repairs from data by it.
+/// Ignored by receivers; measurements tell repairs from data by it.
 const FLAG_AGAIN: u8 = 4;
 
 /// A data packet (002 III-B), as it is stored and as it travels.
@@ -75,7 +76,7 @@ impl DataHeader {
         }
     }
 
-    /// The same packet, sent again because somebody asked for it.
+    /// The same packet, sent again because a member asked for it.
     pub(in crate::ring) fn again(mut self) -> Self {
         self.bytes[0] |= FLAG_AGAIN << FLAGS_SHIFT;
         self

@@ -16,7 +16,8 @@ const LIMIT: u64 = 1 << 47;
 /// A member's view of who is there (Totem's join message).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::ring) struct Join {
-    /// The sender's count of its own changes of mind: a lower one is stale, an equal one a repetition.
+    /// The sender's count of its own changes of mind: a lower one is stale, an equal one a
+    /// repetition.
     pub(in crate::ring) attempt: Attempt,
     /// The highest ring counter that the sender has seen.
     pub(in crate::ring) counter: u64,

@@ -1,8 +1,9 @@
 //! Datagram bodies of the ring.
 //!
-//! The first byte is the kind, with flags in its upper half where there are any. Integers are big-endian; a *key* is a ring's
-//! identity on the wire, (counter 8, representative's incarnation 8), enough because incarnations are never reused, and its
-//! *tag* (8) is both in one number; a *list* is a count (2) and items.
+//! The first byte is the kind, with flags in its upper half where there are any. Integers are
+//! big-endian; a *key* is a ring's identity on the wire, (counter 8, representative's incarnation
+//! 8), enough because incarnations are never reused, and its *tag* (8) is both in one number; a
+//! *list* is a count (2) and items.
 //!
 //! | kind | layout after the kind byte |
 //! |---|---|
@@ -16,7 +17,8 @@
 //! | 8 unordered | flags 1 (0), origin 2, key 16, one record |
 //! | 9 name in use | uptime in ms 8 |
 //!
-//! Extensions of the token: (type 1, length 2, bytes) until the end; unknown ones are skipped and not passed on.
+//! Extensions of the token: (type 1, length 2, bytes) until the end; unknown ones are skipped and
+//! not passed on.
 
 mod data;
 mod membership;
@@ -54,8 +56,8 @@ impl From<ConfigId> for RingKey {
 }
 
 impl RingKey {
-    /// Stands for it in data packets: different for all rings of one representative, and for those of two in all but one of
-    /// 2^64 cases, since incarnations are random.
+    /// Stands for it in data packets: different for all rings of one representative, and for those
+    /// of two in all but one of 2^64 cases, since incarnations are random.
     pub(super) fn tag(self) -> RingTag {
         /// Odd, so that no two counters give the same product: 2^64 by the golden ratio.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

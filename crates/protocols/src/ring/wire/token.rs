@@ -23,9 +23,9 @@ pub(in crate::ring) struct Token {
     pub(in crate::ring) hop: Hop,
     /// The last sequence number claimed.
     pub(in crate::ring) seq: Seq,
-    /// All-received-up-to.
+    /// All-received-up-to: no member is known to miss a packet up to here.
     pub(in crate::ring) aru: Seq,
-    /// Who lowered aru, if somebody did.
+    /// The member that lowered aru, if one did.
     pub(in crate::ring) aru_by: Option<Index>,
     /// Packets multicast during the last rotation, retransmissions included.
     pub(in crate::ring) fcc: u32,
@@ -37,9 +37,10 @@ pub(in crate::ring) struct Token {
     pub(in crate::ring) install: Option<Seq>,
     /// Recovery: some member has installed the ring.
     pub(in crate::ring) installed: bool,
-    /// Nobody had anything to say: receivers acknowledge the token, the representative may hold it.
+    /// No member had anything to send: receivers acknowledge the token, the representative may hold
+    /// it.
     pub(in crate::ring) idle: bool,
-    /// It left its rest for a member that called for it, or comes back from there: its way passes nobody else.
+    /// It goes from the representative straight to a member that called for it, or straight back.
     pub(in crate::ring) called: bool,
     /// Missing packets, ascending.
     pub(in crate::ring) rtr: Vec<Run>,

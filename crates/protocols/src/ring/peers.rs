@@ -1,5 +1,5 @@
-//! What a member knows of others, from ring to ring: whom it hears, whose joins are stale, who is in quarantine; and
-//! how rings find each other, and members say good-bye.
+//! What a member remembers of others from ring to ring: which ones it hears, whose joins are stale,
+//! which ones are in quarantine. Also how rings find each other, and how a member leaves.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -14,24 +14,24 @@ use super::operational::Operational;
 use super::wire::{Announcement, Join, Message};
 use super::{Ring, State, Timer};
 
-/// Knowledge that outlives rings. Every table is bounded by [`Acquaintance::MAX`].
+/// What a member remembers of others. It outlives rings; every table is bounded by [`Peers::MAX`].
 #[derive(Debug, Default)]
-pub(super) struct Acquaintance {
+pub(super) struct Peers {
     /// Own changes of mind so far.
     pub(super) attempt: Attempt,
     /// The highest ring counter seen anywhere.
     pub(super) counter: u64,
     /// The highest attempt of each member's joins.
     attempts: BTreeMap<MemberId, Attempt>,
-    /// Whose joins and announcements were heard, and when last.
+    /// When a join or an announcement of a member was last heard.
     heard: BTreeMap<MemberId, Time>,
     quarantine: BTreeMap<MemberId, Quarantine>,
     /// Members that did not acknowledge the token of a forming ring, how many times in a row.
-    strikes: BTreeMap<MemberId, u32>,
-    /// When strangers were last answered with an announcement.
+    unacknowledged: BTreeMap<MemberId, u32>,
+    /// When a stranger was last answered with an announcement.
     answered: Option<Time>,
-    /// When a namesake was last told.
-    told_namesake: Option<Time>,
+    /// When a process with this member's name was last answered.
+    namesake_answered: Option<Time>,
     pub(super) leaving: Option<Leaving>,
 }
 
@@ -44,24 +44,26 @@ struct Quarantine {
 /// A graceful leave that is under way.
 #[derive(Debug)]
 pub(super) struct Leaving {
-    /// The time for it has passed: what was accepted is delivered in a ring of one, the others are not listened to.
+    /// The time for it has passed: what was accepted is delivered in a ring of one, and the others
+    /// are ignored.
     alone: bool,
     /// Good-byes sent; from the first on, this member is gone for the others.
     pub(super) goodbyes: u32,
 }
 
-/// How long somebody counts as heard. Short, so that who has become deaf does not seem to hear.
+/// How long a member counts as heard. Short, so that a member that hears nothing any more is not
+/// taken for one that does.
 const HEARD_FOR: Duration = Duration::from_millis(300);
-/// Strangers are answered, and namesakes told, at most this often.
+/// Strangers, and processes with this member's name, are answered at most this often.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(10);
 /// Good-byes of a leaving member: one may be lost, three hardly.
 const GOODBYES: u32 = 3;
 /// Time between them.
 const GOODBYE_INTERVAL: Duration = Duration::from_millis(5);
-/// A forming ring's successor that was silent this many times in a row is left out.
-const STRIKES: u32 = 2;
+/// A member that did not acknowledge a forming ring's token this many times in a row is left out.
+const UNACKNOWLEDGED_MAX: u32 = 2;
 
-impl Acquaintance {
+impl Peers {
     /// The most entries of each table.
     const MAX: usize = 512;
 
@@ -89,7 +91,7 @@ impl Acquaintance {
         }
     }
 
-    /// Who was heard lately: evidence for strangers that the way to us works.
+    /// The members that were heard lately: evidence for them that the way to us works.
     pub(super) fn heard(&self, now: Time) -> Vec<MemberId> {
         let recent = self
             .heard
@@ -133,19 +135,19 @@ impl Acquaintance {
             .is_some_and(|quarantine| now < quarantine.until)
     }
 
-    /// `member` did not acknowledge a forming ring's token: whether that was once too often.
-    pub(super) fn strike(&mut self, member: MemberId) -> bool {
-        if self.strikes.len() >= Self::MAX {
-            self.strikes.clear();
+    /// `member` did not acknowledge a forming ring's token: whether it did so too often.
+    pub(super) fn note_unacknowledged(&mut self, member: MemberId) -> bool {
+        if self.unacknowledged.len() >= Self::MAX {
+            self.unacknowledged.clear();
         }
-        let strikes = self.strikes.entry(member).or_insert(0);
-        *strikes += 1;
-        *strikes >= STRIKES
+        let unacknowledged = self.unacknowledged.entry(member).or_insert(0);
+        *unacknowledged += 1;
+        *unacknowledged >= UNACKNOWLEDGED_MAX
     }
 
     /// A ring was installed.
-    pub(super) fn forgive(&mut self) {
-        self.strikes.clear();
+    pub(super) fn forget_unacknowledged(&mut self) {
+        self.unacknowledged.clear();
     }
 
     fn may_answer(&mut self, now: Time) -> bool {
@@ -174,7 +176,7 @@ impl Ring {
     }
 
     fn announce(&mut self, now: Time) {
-        let heard = self.acquaintance.heard(now);
+        let heard = self.peers.heard(now);
         let ring = &self.state.expect_operational().ordering;
         let announcement = Announcement {
             ring: ring.id,
@@ -184,9 +186,9 @@ impl Ring {
         self.outbox.multicast(&Message::Announcement(announcement));
     }
 
-    /// Lets a stranger know that it is heard.
+    /// Announces the ring to a stranger, which learns from it that it is heard.
     pub(super) fn answer_stranger(&mut self, now: Time) {
-        if self.acquaintance.may_answer(now) {
+        if self.peers.may_answer(now) {
             self.announce(now);
         }
     }
@@ -197,11 +199,11 @@ impl Ring {
         from: MemberId,
         announcement: Announcement,
     ) {
-        self.acquaintance.counter = self.acquaintance.counter.max(announcement.ring.counter);
-        if self.acquaintance.is_quarantined(now, from) {
+        self.peers.counter = self.peers.counter.max(announcement.ring.counter);
+        if self.peers.is_quarantined(now, from) {
             return;
         }
-        self.acquaintance.note_heard(now, from);
+        self.peers.note_heard(now, from);
         match &self.state {
             State::Operational(Operational { ordering: ring, .. }) => {
                 if ring.members.iter().any(|member| member.node == from.node) {
@@ -248,22 +250,22 @@ impl Ring {
             return;
         }
         if self
-            .acquaintance
-            .told_namesake
+            .peers
+            .namesake_answered
             .is_none_or(|at| now.since(at) >= ANSWER_INTERVAL)
         {
-            self.acquaintance.told_namesake = Some(now);
+            self.peers.namesake_answered = Some(now);
             self.outbox
                 .unicast(from, Message::NameInUse { uptime_ms }.encode());
         }
     }
 
     pub(super) fn begin_leave(&mut self, now: Time) {
-        if self.acquaintance.leaving.is_some() || matches!(self.state, State::Left(_)) {
+        if self.peers.leaving.is_some() || matches!(self.state, State::Left(_)) {
             return;
         }
         self.queue.close();
-        self.acquaintance.leaving = Some(Leaving {
+        self.peers.leaving = Some(Leaving {
             alone: false,
             goodbyes: 0,
         });
@@ -275,8 +277,7 @@ impl Ring {
 
     /// Says good-bye once all that this member sent is held by all and delivered here.
     pub(super) fn leave_when_done(&mut self, now: Time) {
-        let (Some(leaving), State::Operational(operational)) =
-            (&self.acquaintance.leaving, &self.state)
+        let (Some(leaving), State::Operational(operational)) = (&self.peers.leaving, &self.state)
         else {
             return;
         };
@@ -290,7 +291,7 @@ impl Ring {
     }
 
     pub(super) fn leave_timeout(&mut self, now: Time) {
-        let Some(leaving) = &self.acquaintance.leaving else {
+        let Some(leaving) = &self.peers.leaving else {
             return;
         };
         if leaving.goodbyes >= GOODBYES {
@@ -306,7 +307,7 @@ impl Ring {
 
     /// The others cannot finish the leave with this member: it does so without them.
     fn finish_alone(&mut self, now: Time) {
-        if let Some(leaving) = &mut self.acquaintance.leaving {
+        if let Some(leaving) = &mut self.peers.leaving {
             leaving.alone = true;
         }
         let mut gather = Gather::default();
@@ -315,20 +316,20 @@ impl Ring {
     }
 
     /// Whether this member no longer listens, because it is leaving.
-    pub(super) fn is_deaf(&self) -> bool {
-        let leaving = self.acquaintance.leaving.as_ref();
+    pub(super) fn ignores_others(&self) -> bool {
+        let leaving = self.peers.leaving.as_ref();
         leaving.is_some_and(|leaving| leaving.alone || leaving.goodbyes > 0)
     }
 
     fn say_goodbye(&mut self, now: Time) {
-        let Some(leaving) = &mut self.acquaintance.leaving else {
+        let Some(leaving) = &mut self.peers.leaving else {
             return;
         };
         if leaving.goodbyes == 0 {
-            self.acquaintance.attempt = self.acquaintance.attempt.next();
+            self.peers.attempt = self.peers.attempt.next();
         }
         leaving.goodbyes += 1;
-        let (attempt, counter) = (self.acquaintance.attempt, self.acquaintance.counter);
+        let (attempt, counter) = (self.peers.attempt, self.peers.counter);
         let none = Vec::new;
         let join = Join {
             attempt,
