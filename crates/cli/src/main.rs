@@ -9,6 +9,7 @@ mod daemon;
 mod demo;
 mod failure;
 mod groups;
+mod json;
 mod keygen;
 mod lab;
 mod line;

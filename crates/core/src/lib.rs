@@ -9,6 +9,7 @@
 //! - [`wire`]: bounds-checked cursors and the prefix of every datagram.
 //! - [`mech`]: receive windows, send queues, packing and fragmentation, timers, round-trip estimates.
 //! - [`instrument`]: what experiments do with a protocol beyond its contract.
+//! - [`text`]: text of foreign origin, made safe to print.
 //! - [`trace`]: what an observer of a member sees; the checker's only input.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod protocol;
 pub mod rng;
 pub mod seal;
 pub mod service;
+pub mod text;
 pub mod time;
 pub mod trace;
 pub mod transmit;

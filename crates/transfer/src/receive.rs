@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::Time;
+use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{Acceptance, Failure, Notice, Order, TransferId};
 
 use crate::about::{About, Content};
@@ -213,8 +214,8 @@ impl Service {
         };
         let described = Described {
             id,
-            label: crate::path_text(about.label.as_bytes()),
-            sender: crate::path_text(about.host.as_bytes()),
+            label: printable(about.label.as_bytes()),
+            sender: printable(about.host.as_bytes()),
             length,
         };
         let is_busy = self.receiving.once
@@ -437,7 +438,9 @@ impl Service {
             incoming.disk.ask(Job::Discard);
         }
         let reason = match failure {
-            Failure::Cancelled(reason) => format!("its sender gave up: {reason}"),
+            Failure::Cancelled(reason) => {
+                format!("its sender gave up: {}", printable(reason.as_bytes()))
+            }
             Failure::Lost => "its sender is not heard any more".into(),
             Failure::Dropped => {
                 "its sender gave this receiver up: too slow, too late, or another one has its name"

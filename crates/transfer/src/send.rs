@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 use groupcast_protocols::bulk::{
     Notice, Outcome, PhaseKind, Progress, Transfer, TransferId, Wanted,
@@ -258,7 +259,7 @@ impl Sender {
 
     fn registered(&mut self, receiver: MemberId, name: &[u8], tell: &mut dyn FnMut(SendEvent<'_>)) {
         let address = self.host.address(receiver);
-        let mut name = crate::path_text(name);
+        let mut name = printable(name);
         let is_taken = self.names.values().any(|other| *other == name);
         if name.is_empty() || is_taken {
             let place = address.map_or_else(|| receiver.to_string(), |at| at.to_string());

@@ -10,13 +10,13 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
+use groupcast_core::text::printable;
 use rustix::fs::{FileType, Mode};
 
 use crate::about::Layout;
 use crate::beneath::{Root, timestamps};
 use crate::content::{Place, Places};
 use crate::manifest::{Entry, Kind, Manifest, parent};
-use crate::path_text::path_text;
 
 /// Why something cannot be placed.
 #[derive(Debug, thiserror::Error)]
@@ -197,7 +197,7 @@ impl Stage {
                 (Some(FileType::Directory), Kind::Directory) => continue,
                 (Some(there), comes) if is_in_the_way(there, comes) => {
                     return Err(PlaceError::Conflict {
-                        path: path_text(path),
+                        path: printable(path),
                         there: in_words(there),
                         comes: match comes {
                             Kind::Directory => "a directory",
@@ -275,7 +275,7 @@ fn in_words(kind: FileType) -> &'static str {
 }
 
 fn failed(what: &'static str, entry: &Entry) -> impl FnOnce(io::Error) -> PlaceError {
-    let path = path_text(&entry.path);
+    let path = printable(&entry.path);
     move |source| PlaceError::Io { what, path, source }
 }
 

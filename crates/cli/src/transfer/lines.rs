@@ -1,7 +1,5 @@
 //! The lines of `send --json` and `recv --json`: field names are a contract with scripts (docs/files.md).
 
-use std::io::Write as _;
-
 use groupcast_protocols::bulk::{Outcome, PhaseKind};
 use groupcast_transfer::{Described, ReceiveEvent, Report, SendEvent};
 use serde_json::{Value, json};
@@ -163,5 +161,5 @@ fn reason(outcome: &Outcome) -> Option<&str> {
 
 fn print(line: &Value) {
     // The exit code tells as much to whoever does not read this.
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
+    let _ = crate::json::write_line(&mut std::io::stdout().lock(), line);
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{BulkConfig, Outcome, Policy, RateControl, SlowPolicy};
 use groupcast_transfer::{Audience, Cargo, Report, Scan, ScanError, Sending};
 
@@ -206,7 +207,7 @@ fn cargo(paths: &[PathBuf]) -> Result<(Cargo, String), Failure> {
     for skipped in &scan.skipped {
         anstream::eprintln!(
             "not sent: {} is {}",
-            groupcast_transfer::path_text(skipped.path.as_os_str().as_encoded_bytes()),
+            printable(skipped.path.as_os_str().as_encoded_bytes()),
             skipped.what
         );
     }
@@ -215,7 +216,7 @@ fn cargo(paths: &[PathBuf]) -> Result<(Cargo, String), Failure> {
         .entries()
         .iter()
         .filter(|entry| !entry.path.contains(&b'/'))
-        .map(|entry| groupcast_transfer::path_text(&entry.path))
+        .map(|entry| printable(&entry.path))
         .collect();
     Ok((Cargo::Files(scan), names.join(", ")))
 }
@@ -288,8 +289,8 @@ fn judge(
 pub(super) fn in_words(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Complete => "complete".into(),
-        Outcome::Refused(reason) => format!("refused: {reason}"),
-        Outcome::Failed(reason) => format!("failed: {reason}"),
+        Outcome::Refused(reason) => format!("refused: {}", printable(reason.as_bytes())),
+        Outcome::Failed(reason) => format!("failed: {}", printable(reason.as_bytes())),
         Outcome::Vanished => "not heard any more".into(),
         Outcome::Slow => "too slow".into(),
         Outcome::Late => "came too late for a stream".into(),

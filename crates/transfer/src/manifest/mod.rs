@@ -23,9 +23,8 @@
 mod scan;
 
 use bytes::Bytes;
+use groupcast_core::text::printable;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
-
-use crate::path_text::path_text;
 
 pub(crate) use self::scan::fingerprint;
 pub use self::scan::{Scan, ScanError, Skipped};
@@ -246,7 +245,7 @@ impl Manifest {
     fn push(&mut self, entry: Entry) -> Result<(), ManifestError> {
         if let Some(problem) = self.problem(&entry) {
             return Err(ManifestError::Entry {
-                path: path_text(&entry.path),
+                path: printable(&entry.path),
                 problem,
             });
         }

@@ -1,0 +1,57 @@
+//! JSON that may be printed on a terminal.
+
+use std::io::{self, Write};
+
+use groupcast_core::text::is_visible;
+use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
+
+/// Writes `value` as one line of JSON. Characters of strings that a terminal does not show are escaped (`\u202e`), so
+/// that what others wrote cannot play with it; for programs the line means the same.
+pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(&mut *out, Visible))?;
+    out.write_all(b"\n")
+}
+
+/// Compact, with invisible characters escaped.
+struct Visible;
+
+impl Formatter for Visible {
+    fn write_string_fragment<W>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()>
+    where
+        W: ?Sized + Write,
+    {
+        let mut written = 0;
+        for (at, letter) in fragment.char_indices() {
+            if is_visible(letter) {
+                continue;
+            }
+            writer.write_all(&fragment.as_bytes()[written..at])?;
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+            written = at + letter.len_utf8();
+        }
+        writer.write_all(&fragment.as_bytes()[written..])
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "writing into memory does not fail")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invisible_characters_are_escaped_and_mean_the_same() {
+        let text = "é \u{9b}2J\u{7f}\u{202e}x\u{e0041}\n\"";
+        let mut line = Vec::new();
+        write_line(&mut line, &text).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        assert_eq!(
+            line,
+            "\"é \\u009b2J\\u007f\\u202ex\\udb40\\udc41\\n\\\"\"\n"
+        );
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+    }
+}
