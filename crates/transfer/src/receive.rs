@@ -295,7 +295,8 @@ impl Service {
         reason: &str,
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
-        self.host.bulk().refuse(transfer.id, reason);
+        let now = self.host.now();
+        self.host.bulk().refuse(now, transfer.id, reason);
         tell(ReceiveEvent::Refused { transfer, reason });
     }
 
@@ -406,7 +407,7 @@ impl Service {
             return;
         };
         if incoming.state == State::Preparing {
-            self.host.bulk().refuse(id, reason);
+            self.host.bulk().refuse(now, id, reason);
         } else {
             self.host.bulk().conclude(now, id, Err(reason));
         }

@@ -12,6 +12,7 @@ use core::time::Duration;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use groupcast_core::event::Account;
 use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
+use groupcast_core::trace::Transition;
 use groupcast_core::wire::Reader;
 use groupcast_core::{
     Delivery, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service,
@@ -237,7 +238,7 @@ impl Messages {
                     let accepted = self.bulk.accept(now, id, &acceptance);
                     debug_assert!(accepted.is_ok(), "it was announced just now");
                 } else {
-                    self.bulk.refuse(id, "not wanted here");
+                    self.bulk.refuse(now, id, "not wanted here");
                 }
             }
             Notice::Data { id, bytes, .. } => {
@@ -344,6 +345,10 @@ impl Protocol for Messages {
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    fn poll_transition(&mut self) -> Option<Transition> {
+        self.bulk.poll_transition()
     }
 
     fn poll_timeout(&self) -> Option<Time> {

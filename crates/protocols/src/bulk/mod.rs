@@ -17,39 +17,67 @@
 //!    │  finish (multicast)              ──────▶  forgotten
 //! ```
 //!
-//! - **Transmissions are counted.** Every data packet carries the count of the sender's transmissions (its *stamp*), and
-//!   a report says the highest stamp seen and how many arrived. So a sender knows which of its transmissions a report
-//!   knows of: a packet is repeated when a report that knows of its last transmission still misses it, and not before,
-//!   whatever the round trip; loss and round trips are measured without guessing which copy arrived.
-//! - **Passes.** The receivers of a pass move the window. Who comes late or is demoted listens, and the next pass goes
-//!   over what is missing then; a pass for one receiver is unicast.
-//! - **Parity.** Where several receivers lose different packets, a block of them gets as many parity packets (Reed–Solomon)
-//!   as the receiver that misses most of it; where much is lost, before anybody has asked. Elsewhere packets are repeated.
-//! - **Memory** is bounded at both ends: two windows of packets at the sender, and a block, and parity for as many;
-//!   `buffer_max` at a receiver, which keeps what it restores others from besides.
+//! - **Stamps.** The sender counts its transmissions, and every data packet carries that count (its *stamp*). A report says
+//!   the highest stamp that the receiver has seen, and how many transmissions have arrived. So the sender repeats a packet
+//!   when a receiver has seen a later transmission and still misses it, and not before, whatever the round trip; loss and
+//!   round trips are measured without guessing which copy arrived.
+//! - **Passes.** The receivers of a pass move the window. A receiver that comes late or is demoted listens, and the next
+//!   pass goes over what it misses then; a pass for one receiver is unicast.
+//! - **Parity.** Where several receivers lose different packets, a block gets as many parity packets (Reed–Solomon) as the
+//!   receiver that misses most of it needs; where much is lost, before any receiver has asked. Elsewhere packets are
+//!   repeated.
+//! - **Memory** is bounded at both ends. A sender keeps two windows of packets and a block, and parity for as many; a
+//!   receiver `buffer_max` bytes, and besides the packets of incomplete blocks, from which it restores others.
+//!
+//! Files: `transfer.rs` has the types that the user sees, `sender` and `receiver` the two ends, `wire` the format, `rate`
+//! the rate control, `parity.rs` and `cauchy.rs` the code for parity, `known.rs` which other members are there;
+//! `messages.rs` runs messages over transfers, for the simulator and the checker.
 //!
 //! # Guarantees
 //!
-//! A receiver is [`Outcome::Complete`] only when it has every byte; every receiver that registered or was required is
-//! settled, once. Bytes are those that the sender offered: datagrams are authenticated by the node, under a key that
-//! the group shares. Service: fifo, for each transfer; transfers are independent of each other.
+//! A receiver is [`Outcome::Complete`] only when it has every byte. Every receiver that registered or was required is
+//! settled, once. The bytes are those that the sender offered: datagrams are authenticated by the node, under a key that
+//! the group shares. Service: fifo, within each transfer; transfers are independent of each other.
+//!
+//! # Timers
+//!
+//! The sender: when to announce again, when to begin with the receivers that are there, when to ask for reports again
+//! (mean round trip and four deviations, doubled each time, `rto_min` to `rto_max`), when the rate allows more. A receiver:
+//! when to register again, when to ask for what is missing, when to look whether the sender is still there.
 //!
 //! # Deviations from 001
 //!
-//! - Selective repeat and parity beside go-back-N, repairs by stamp beside suppression for a fixed period, receiver-side suppression
-//!   of NAKs as an option: [`BulkConfig::paper`] has the paper's choices.
-//! - The reservation (a Start, answered by every receiver) is acknowledged to the sender directly under every policy,
-//!   where the paper sends it by the protocol at hand.
-//! - A timed-out sender asks everybody, also under the ring and the tree: chains with a dead member do not stall.
-//! - There is no timer for each packet: one for the window, set whenever the sender can do nothing but wait.
+//! What the settings choose; [`BulkConfig::paper`] has the paper's choices:
+//! - Selective repeat and parity beside go-back-N; multicast NAKs that receivers suppress.
+//! - A packet is repeated by its stamp, or not sooner than `suppression` after its last transmission. The paper suppresses
+//!   repeated repairs too, but names no period: the preset's 20 ms are ours.
+//!
+//! What no setting changes:
+//! - Ring: the paper's sender releases packet X - N when X is acknowledged. Here each receiver's own cumulative
+//!   acknowledgement is kept, and the minimum of all of them is released: it makes no assumption about which receiver was
+//!   next in turn.
+//! - A duplicate is never acknowledged again. An acknowledgement that is lost is made good by the next one, or by the answer
+//!   to the sender's poll.
+//! - The sender's time-out adapts to the round trip and doubles each time that nothing moves; the paper's is fixed. There is
+//!   one timer for the window, set while the sender can do nothing but wait, instead of one for each packet.
+//! - A sender whose time-out has passed asks all receivers, under the ring and the tree too: chains with a dead member do
+//!   not stall.
+//! - A receiver sends a NAK only if a transmission has arrived since its last one; otherwise the sender's poll asks.
+//! - Receivers report a limit (credit) that stops the sender, besides its window: a receiver whose user is slow loses
+//!   nothing. In the paper a receiver always has room.
+//! - NAK with polling: a receiver that a repair completes acknowledges without being asked, so that the end of a transfer
+//!   does not wait for a time-out.
+//! - The reservation (a Start that every receiver answers) is answered to the sender directly under every policy. The paper
+//!   sends it by the policy at hand: through the chains, under the tree.
 
 mod cauchy;
 mod config;
+mod context;
 mod counters;
 mod inspect;
+mod known;
 mod messages;
-mod others;
-mod outbox;
+mod numbers;
 mod parity;
 mod ranges;
 mod rate;
@@ -64,15 +92,15 @@ use alloc::collections::{BTreeMap, VecDeque};
 use core::ops::Range;
 
 use bytes::Bytes;
+use groupcast_core::trace::Transition;
 use groupcast_core::{MemberId, Protocol, Rng, Time, Transmit, TransmitBuf};
 
 pub use self::config::{BulkConfig, ConfigError, NakRule, Policy, RateControl, Repair, SlowPolicy};
+use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};
 pub use self::inspect::inspect;
 pub use self::messages::{Messages, MessagesConfig, build_ack, build_nak, build_ring, build_tree};
-use self::others::Others;
-use self::outbox::{Context, Outbox};
-use self::receiver::{Life, Receiver};
+use self::receiver::Receiver;
 use self::sender::Sender;
 pub use self::transfer::{
     Acceptance, Failure, Notice, OfferError, Order, Outcome, PhaseKind, Progress, ReceiverProgress,
@@ -85,41 +113,18 @@ use self::wire::{Announce, Finish, Message};
 /// Drain order as for [`Protocol`].
 #[derive(Debug)]
 pub struct Bulk {
-    local: MemberId,
-    config: BulkConfig,
-    rng: Rng,
+    shared: Shared,
     /// Transfers begun so far.
     begun: u32,
     senders: BTreeMap<u32, Sender>,
     receivers: BTreeMap<TransferId, Receiver>,
     /// Transfers of others that are over here, and are not offered again.
     past: VecDeque<TransferId>,
-    /// Whom it knows.
-    others: Others,
     /// Which transfer sends next, when several do.
     turn: u32,
-    outbox: Outbox,
-    notices: VecDeque<Notice>,
-    counters: Counters,
     /// The most bytes that senders kept at once, and how many of them were sent and not acknowledged by all.
     buffered_max: u64,
     unacknowledged_max: u64,
-}
-
-/// The context of an input at `now`, with what it leaves alone left to be borrowed.
-macro_rules! context {
-    ($bulk:expr, $now:expr) => {
-        Context {
-            now: $now,
-            local: $bulk.local,
-            config: &$bulk.config,
-            others: &mut $bulk.others,
-            rng: &mut $bulk.rng,
-            outbox: &mut $bulk.outbox,
-            notices: &mut $bulk.notices,
-            counters: &mut $bulk.counters,
-        }
-    };
 }
 
 impl Bulk {
@@ -133,18 +138,12 @@ impl Bulk {
     pub fn new(local: MemberId, config: BulkConfig, rng: Rng) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
-            local,
-            config,
-            rng: rng.fork("bulk"),
+            shared: Shared::new(local, config, rng.fork("bulk")),
             begun: 0,
             senders: BTreeMap::new(),
             receivers: BTreeMap::new(),
             past: VecDeque::new(),
-            others: Others::default(),
             turn: 0,
-            outbox: Outbox::default(),
-            notices: VecDeque::new(),
-            counters: Counters::default(),
             buffered_max: 0,
             unacknowledged_max: 0,
         })
@@ -156,14 +155,14 @@ impl Bulk {
     /// Nothing is begun then.
     pub fn send(&mut self, now: Time, transfer: Transfer) -> Result<TransferId, SendError> {
         self.check(&transfer)?;
-        self.others.begin(now);
+        self.shared.known.begin(now);
         self.begun += 1;
         let number = self.begun;
         let id = TransferId {
-            sender: self.local,
+            sender: self.shared.local,
             number,
         };
-        let sender = Sender::new(&mut context!(self, now), id, transfer);
+        let sender = Sender::new(&mut self.shared.at(now), id, transfer);
         self.senders.insert(number, sender);
         Ok(id)
     }
@@ -174,8 +173,9 @@ impl Bulk {
             let max = BulkConfig::ABOUT_MAX;
             return Err(SendError::About { len, max });
         }
-        if self.senders.len() >= self.config.transfers_max {
-            let max = self.config.transfers_max;
+        let config = &self.shared.config;
+        if self.senders.len() >= config.transfers_max {
+            let max = config.transfers_max;
             return Err(SendError::Full { max });
         }
         let count = match &transfer.receivers {
@@ -183,21 +183,21 @@ impl Bulk {
             Wanted::Members(nodes) => nodes.len(),
             Wanted::Open | Wanted::Present => return Ok(()),
         };
-        let max = self.config.receivers_max;
+        let max = config.receivers_max;
         if count == 0 || count > max {
             return Err(SendError::Receivers { count, max });
         }
-        let window = self.config.window;
+        let window = config.window;
         // 001 section 3: an acknowledgement of packet X releases packet X - N only.
-        if self.config.policy == Policy::Ring && window as usize <= count {
+        if config.policy == Policy::Ring && window as usize <= count {
             let receivers = count;
             return Err(SendError::Window { receivers, window });
         }
         Ok(())
     }
 
-    /// The bytes of the stream that should be offered next; `None` if none are wanted now. Within a pass it only moves
-    /// on; a new pass may begin anywhere before.
+    /// The bytes of the stream that should be offered next; `None` if none are wanted now. Within a pass this range only
+    /// moves on; a new pass may begin anywhere before it.
     pub fn wanted(&self, id: TransferId) -> Option<Range<u64>> {
         self.sender(id)?.wanted()
     }
@@ -208,10 +208,10 @@ impl Bulk {
     /// Nothing is taken then.
     pub fn offer(&mut self, now: Time, id: TransferId, bytes: Bytes) -> Result<(), OfferError> {
         let sender = self.senders.get_mut(&id.number);
-        let sender = sender.filter(|_| id.sender == self.local);
+        let sender = sender.filter(|_| id.sender == self.shared.local);
         let result = sender
             .ok_or(OfferError::Unknown)?
-            .offer(&mut context!(self, now), bytes);
+            .offer(&mut self.shared.at(now), bytes);
         self.measure();
         result
     }
@@ -221,22 +221,19 @@ impl Bulk {
         self.with_sender(now, id, Sender::finish);
     }
 
-    /// Starts with those who have registered, whoever else is wanted.
+    /// Starts with the receivers that have registered, even if others are wanted.
     pub fn begin(&mut self, now: Time, id: TransferId) {
         self.with_sender(now, id, Sender::begin);
     }
 
     /// Gives up a transfer; its receivers are told `reason`.
     pub fn cancel(&mut self, now: Time, id: TransferId, reason: &str) {
-        self.with_sender(now, id, |sender, context| {
-            sender.cancel(context, reason);
-            Life::Ends
-        });
+        self.with_sender(now, id, |sender, context| sender.cancel(context, reason));
     }
 
     /// How far a transfer that is sent here is.
     pub fn progress(&self, id: TransferId) -> Option<Progress> {
-        Some(self.sender(id)?.progress(self.config.packet))
+        Some(self.sender(id)?.progress(self.shared.config.packet))
     }
 
     /// Takes part in a transfer that was announced.
@@ -250,29 +247,25 @@ impl Bulk {
         acceptance: &Acceptance,
     ) -> Result<(), UnknownTransfer> {
         let receiver = self.receivers.get_mut(&id).ok_or(UnknownTransfer)?;
-        if !receiver.accept(&mut context!(self, now), acceptance) {
+        if !receiver.accept(&mut self.shared.at(now), acceptance) {
             return Err(UnknownTransfer);
         }
         Ok(())
     }
 
     /// Takes no part in a transfer that was announced; its sender is told `reason`.
-    pub fn refuse(&mut self, id: TransferId, reason: &str) {
-        if self
-            .receivers
-            .get(&id)
-            .is_some_and(|receiver| !receiver.is_answered())
-        {
-            let message = Message::Refuse(reason.into());
-            self.outbox.unicast(id.sender, id.number, &message);
-            self.forget(id, true);
+    pub fn refuse(&mut self, now: Time, id: TransferId, reason: &str) {
+        let receiver = self.receivers.get_mut(&id);
+        if let Some(receiver) = receiver.filter(|receiver| !receiver.is_answered()) {
+            receiver.refuse(&mut self.shared.at(now), reason);
+            self.forget(id);
         }
     }
 
     /// `bytes` that were handed over are done with: there is room for as many more.
     pub fn consumed(&mut self, now: Time, id: TransferId, bytes: u64) {
         if let Some(receiver) = self.receivers.get_mut(&id) {
-            receiver.consumed(&mut context!(self, now), bytes);
+            receiver.consumed(&mut self.shared.at(now), bytes);
         }
     }
 
@@ -280,76 +273,75 @@ impl Bulk {
     /// gives up. What is handed over after it gave up is of no use.
     pub fn conclude(&mut self, now: Time, id: TransferId, result: Result<(), &str>) {
         if let Some(receiver) = self.receivers.get_mut(&id) {
-            receiver.conclude(&mut context!(self, now), result);
+            receiver.conclude(&mut self.shared.at(now), result);
         }
     }
 
     /// What was counted since the start.
     pub fn counters(&self) -> Counters {
-        self.counters
+        self.shared.counters
     }
 
     /// What was counted since the start, and what is kept now.
     pub fn status(&self) -> BulkStatus {
-        let kept = |sender: &Sender| sender.buffered(self.config.packet);
+        let kept = |sender: &Sender| sender.buffered(self.shared.config.packet);
         let sending: u64 = self.senders.values().map(kept).sum();
         let receiving: u64 = self.receivers.values().map(Receiver::buffered).sum();
         BulkStatus {
-            counters: self.counters,
+            counters: self.shared.counters,
             buffered: sending + receiving,
             buffered_max: self.buffered_max,
             unacknowledged_max: self.unacknowledged_max,
         }
     }
 
-    /// Who this is.
+    /// The member that this endpoint is.
     pub fn local(&self) -> MemberId {
-        self.local
+        self.shared.local
     }
 
-    /// The settings.
+    /// The settings that it was made with.
     pub fn config(&self) -> &BulkConfig {
-        &self.config
+        &self.shared.config
     }
 
     fn sender(&self, id: TransferId) -> Option<&Sender> {
         let sender = self.senders.get(&id.number)?;
-        (id.sender == self.local).then_some(sender)
+        (id.sender == self.shared.local).then_some(sender)
     }
 
     fn with_sender(
         &mut self,
         now: Time,
         id: TransferId,
-        act: impl FnOnce(&mut Sender, &mut Context<'_>) -> Life,
+        act: impl FnOnce(&mut Sender, &mut Context<'_>),
     ) {
-        if id.sender != self.local {
+        if id.sender != self.shared.local {
             return;
         }
-        if let Some(sender) = self.senders.get_mut(&id.number)
-            && act(sender, &mut context!(self, now)) == Life::Ends
-        {
-            self.senders.remove(&id.number);
+        if let Some(sender) = self.senders.get_mut(&id.number) {
+            act(sender, &mut self.shared.at(now));
+            if sender.is_over() {
+                self.senders.remove(&id.number);
+            }
         }
     }
 
-    /// Forgets a transfer at its receiver; `past` if it is not to be offered again.
-    fn forget(&mut self, id: TransferId, past: bool) {
+    /// Forgets a transfer at its receiver; it is not offered to the user again.
+    fn forget(&mut self, id: TransferId) {
         self.receivers.remove(&id);
-        if past {
-            if self.past.len() >= self.config.transfers_max * Self::PAST {
-                self.past.pop_front();
-            }
-            self.past.push_back(id);
+        if self.past.len() >= self.shared.config.transfers_max * Self::PAST {
+            self.past.pop_front();
         }
+        self.past.push_back(id);
     }
 
     fn handle_announce(&mut self, now: Time, id: TransferId, announce: Announce) {
-        let room = self.receivers.len() < self.config.transfers_max;
+        let room = self.receivers.len() < self.shared.config.transfers_max;
         if let Some(receiver) = self.receivers.get_mut(&id) {
-            receiver.handle(&mut context!(self, now), Message::Announce(announce));
+            receiver.handle(&mut self.shared.at(now), Message::Announce(announce));
         } else if room && !self.past.contains(&id) {
-            let receiver = Receiver::new(&mut context!(self, now), id, announce);
+            let receiver = Receiver::new(&mut self.shared.at(now), id, announce);
             self.receivers.insert(id, receiver);
         }
     }
@@ -359,41 +351,44 @@ impl Bulk {
         let Some(receiver) = self.receivers.get_mut(&id) else {
             return;
         };
-        if receiver.handle(&mut context!(self, now), message) == Life::Ends {
-            self.forget(id, true);
+        receiver.handle(&mut self.shared.at(now), message);
+        if receiver.is_over() {
+            self.forget(id);
         }
     }
 
-    /// A message that only receivers send: to this member as a sender or as one of a chain, or overheard.
+    /// A message that only receivers send: to this member as a sender or as part of a chain, or to all.
     fn handle_from_receiver(&mut self, now: Time, from: MemberId, number: u32, message: Message) {
         if let Message::Report(report) = &message
-            && report.sender != self.local.incarnation
+            && report.sender != self.shared.local.incarnation
         {
             let mut receivers = self.receivers.iter_mut();
             let about =
                 |id: &TransferId| id.number == number && id.sender.incarnation == report.sender;
             if let Some((_, receiver)) = receivers.find(|(id, _)| about(id)) {
-                receiver.hear(&mut context!(self, now), from, report);
+                receiver.hear(&mut self.shared.at(now), from, report);
             }
             return;
         }
         if let Some(sender) = self.senders.get_mut(&number) {
-            if sender.handle(&mut context!(self, now), from, message) == Life::Ends {
+            sender.handle(&mut self.shared.at(now), from, message);
+            if sender.is_over() {
                 self.senders.remove(&number);
             }
         } else if number != 0 && number <= self.begun {
             // It does not know yet that the transfer is over.
             let done = Message::Finish(Finish::Done);
-            self.outbox.unicast(from, number, &done);
+            self.shared.outbox.unicast(from, number, &done);
         }
     }
 
     /// Remembers how much senders keep.
     fn measure(&mut self) {
-        let kept = |sender: &Sender| sender.buffered(self.config.packet);
+        let packet = self.shared.config.packet;
+        let kept = |sender: &Sender| sender.buffered(packet);
         let buffered = self.senders.values().map(kept).sum();
         self.buffered_max = self.buffered_max.max(buffered);
-        let sent = |sender: &Sender| sender.unacknowledged(self.config.packet);
+        let sent = |sender: &Sender| sender.unacknowledged(packet);
         let unacknowledged = self.senders.values().map(sent).sum();
         self.unacknowledged_max = self.unacknowledged_max.max(unacknowledged);
     }
@@ -404,12 +399,14 @@ impl Protocol for Bulk {
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         let Ok((number, message)) = Message::decode(&body) else {
-            self.counters.junk += 1;
+            self.shared.counters.junk += 1;
             return;
         };
-        if from != self.local {
-            let (most, silence) = (self.config.receivers_max, self.config.vanish_after);
-            self.others.hear(now, from, most, silence);
+        let shared = &mut self.shared;
+        if from != shared.local {
+            let config = &shared.config;
+            let (max, silence) = (config.receivers_max, config.vanish_after);
+            shared.known.hear(now, from, max, silence);
         }
         let id = TransferId {
             sender: from,
@@ -428,33 +425,23 @@ impl Protocol for Bulk {
 
     fn handle_timeout(&mut self, now: Time) {
         let due = |timeout: Option<Time>| timeout.is_some_and(|due| due <= now);
-        let mut over = VecDeque::new();
-        for (number, sender) in &mut self.senders {
-            if due(sender.poll_timeout())
-                && sender.handle_timeout(&mut context!(self, now)) == Life::Ends
-            {
-                over.push_back(*number);
+        for sender in self.senders.values_mut() {
+            if due(sender.poll_timeout()) {
+                sender.handle_timeout(&mut self.shared.at(now));
             }
         }
-        for number in over {
-            self.senders.remove(&number);
-        }
-        let mut over = VecDeque::new();
-        for (id, receiver) in &mut self.receivers {
-            if due(receiver.poll_timeout())
-                && receiver.handle_timeout(&mut context!(self, now)) == Life::Ends
-            {
-                over.push_back(*id);
+        self.senders.retain(|_, sender| !sender.is_over());
+        for receiver in self.receivers.values_mut() {
+            if due(receiver.poll_timeout()) {
+                receiver.handle_timeout(&mut self.shared.at(now));
             }
         }
-        for id in over {
-            // A sender that comes back may offer it again.
-            self.forget(id, false);
-        }
+        // They are not past: a sender that comes back may offer its transfer again.
+        self.receivers.retain(|_, receiver| !receiver.is_over());
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
-        if let Some(transmit) = self.outbox.poll_transmit(buf) {
+        if let Some(transmit) = self.shared.outbox.poll_transmit(buf) {
             return Some(transmit);
         }
         // One transfer after the other has a turn.
@@ -465,7 +452,7 @@ impl Protocol for Bulk {
             let Some(sender) = self.senders.get_mut(&number) else {
                 continue;
             };
-            if let Some(transmit) = sender.poll_transmit(&mut context!(self, now), buf) {
+            if let Some(transmit) = sender.poll_transmit(&mut self.shared.at(now), buf) {
                 self.turn = number + 1;
                 self.measure();
                 return Some(transmit);
@@ -475,7 +462,11 @@ impl Protocol for Bulk {
     }
 
     fn poll_event(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
+        self.shared.notices.pop_front()
+    }
+
+    fn poll_transition(&mut self) -> Option<Transition> {
+        self.shared.transitions.pop_front()
     }
 
     fn poll_timeout(&self) -> Option<Time> {

@@ -25,6 +25,7 @@ use groupcast_core::Time;
 use groupcast_core::mech::estimate::Shortest;
 
 use super::config::RateControl;
+use super::numbers::Epoch;
 
 /// What an epoch saw at the receiver that lost most.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -54,9 +55,9 @@ pub(super) struct Rate {
     filled: Time,
     /// Bytes sent in this epoch.
     used: u64,
-    /// When this epoch began, and how many there were.
-    epoch: Time,
-    epochs: u32,
+    /// This epoch, and when it began.
+    epoch: Epoch,
+    epoch_began: Time,
     starting: bool,
     /// Whether this epoch still shows what the rate before it did.
     settling: bool,
@@ -146,8 +147,8 @@ impl Rate {
             tokens: 0.0,
             filled: now,
             used: 0,
-            epoch: now,
-            epochs: 0,
+            epoch: Epoch::default(),
+            epoch_began: now,
             starting: true,
             settling: false,
             trial: None,
@@ -204,7 +205,7 @@ impl Rate {
 
     /// Whether this epoch is one at a lower rate.
     fn is_probe(&self) -> bool {
-        let due = !self.starting && self.epochs.is_multiple_of(Self::PROBE_EVERY);
+        let due = !self.starting && self.epoch.0.is_multiple_of(Self::PROBE_EVERY);
         self.adaptive && (due || self.trial.is_some())
     }
 
@@ -218,7 +219,7 @@ impl Rate {
 
     /// Whether an epoch is over: there is something to learn from.
     pub(super) fn epoch_ends(&self, now: Time, round_trip: Duration) -> bool {
-        self.adaptive && now - self.epoch >= Self::EPOCH_MIN.max(round_trip * 2)
+        self.adaptive && now - self.epoch_began >= Self::EPOCH_MIN.max(round_trip * 2)
     }
 
     /// An epoch is over; `worst` is what the receiver that lost most has seen in it.
@@ -227,14 +228,14 @@ impl Rate {
             return;
         };
         let probe = self.is_probe();
-        let length = (now - self.epoch).as_secs_f64();
+        let length = (now - self.epoch_began).as_secs_f64();
         let achieved = self.used as f64 / length.max(1e-9);
         let used_up = achieved >= 0.75 * pace;
         let (sum, count) = core::mem::take(&mut self.round_trips);
         let round_trip = sum / count.max(1);
         let shortest = self.shortest.take();
-        self.epoch = now;
-        self.epochs += 1;
+        self.epoch_began = now;
+        self.epoch = self.epoch.next();
         self.used = 0;
         let Some(shortest) = shortest.filter(|_| worst.sent >= 8) else {
             return;
@@ -242,7 +243,7 @@ impl Rate {
         if core::mem::take(&mut self.settling) {
             return;
         }
-        if probe || self.epochs == 1 {
+        if probe || self.epoch == Epoch(1) {
             self.unqueued.sample(round_trip);
             self.shortest_unqueued.sample(shortest);
             let stays = self.stays(shortest);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::outbox::Context;
+use super::super::context::Context;
 use super::super::transfer::Notice;
 use super::super::wire::{Data, DataHeader, Purpose};
 use super::Receiver;
@@ -50,7 +50,7 @@ impl Receiver {
         if taken == Taken::New {
             self.restore(context, header.number);
         }
-        self.fulfil(context, taken == Taken::New, before, header.answer);
+        self.acknowledge(context, taken == Taken::New, before, header.answer);
         self.hand_over(context);
         self.ask_for_missing(context);
     }
@@ -74,7 +74,7 @@ impl Receiver {
             blocks.keep_parity(header.number, index, body);
         }
         let restored = self.restore(context, header.number);
-        self.fulfil(context, restored, before, header.answer);
+        self.acknowledge(context, restored, before, header.answer);
         self.hand_over(context);
         self.ask_for_missing(context);
     }
@@ -115,8 +115,8 @@ impl Receiver {
         while let Some((offset, bytes)) = store.pop() {
             context.notify(Notice::Data { id, offset, bytes });
         }
-        if store.is_complete() && !self.told_received {
-            self.told_received = true;
+        if store.is_complete() && !self.is_received {
+            self.is_received = true;
             let length = store.length().unwrap_or(0);
             context.notify(Notice::Received { id, length });
         }
@@ -129,10 +129,10 @@ impl Receiver {
         };
         store.consumed(bytes);
         let quarter = (store.buffer() / 4).max(1);
-        let opens = store.limit(self.top) >= self.told_limit + quarter;
-        // The sender may be held up by what it was told: it learns of the room without having to ask.
-        if opens && self.told_limit < self.top + quarter && !store.is_complete() {
-            self.tell_of_room(context);
+        let opens = store.limit(self.top) >= self.reported_limit + quarter;
+        // The sender may be held up by the limit that it knows: it learns of the room without having to ask.
+        if opens && self.reported_limit < self.top + quarter && !store.is_complete() {
+            self.report_room(context);
         }
     }
 }

@@ -1,16 +1,17 @@
-//! A receiver of one transfer: from its announcement to its end. What it takes is in [`intake`], what it says in
-//! [`reporting`]; who acknowledges what is the policy's, in [`duty`].
+//! The receiver of one transfer, from the announcement to the end. `intake.rs` takes data, `reporting.rs` reports and asks
+//! for what is missing; `acknowledge.rs` has the policies: which receiver acknowledges what.
 //!
 //! ```text
-//!  announced ─ accept ─▶ Registering ─ named in a Start ─▶ Receiving ─ finish ─▶ forgotten
-//!                 │                                            ▲
-//!                 └── too late for this pass: it listens, and ─┘ is named in the next
+//!  Announced ── the user accepts ──▶ Registering ── a Start lists it ──▶ Receiving
+//!
+//!  any state ── the sender finishes or is silent, the user refuses ──▶ Over
 //! ```
 //!
-//! A receiver takes whatever data it hears from the moment that it has accepted, named or not.
+//! A receiver takes any data that it hears from the moment that it has accepted. If it is too late for the current pass,
+//! it stays in Registering until the Start of the next pass lists it.
 
+mod acknowledge;
 mod blocks;
-mod duty;
 mod intake;
 mod reporting;
 mod store;
@@ -21,12 +22,14 @@ use core::time::Duration;
 use bytes::Bytes;
 use groupcast_core::Time;
 use groupcast_core::mech::timers::{TimerKey, Timers};
+use groupcast_core::trace::Transition;
 
+use self::acknowledge::RosterPlace;
 use self::blocks::Blocks;
-use self::duty::Place;
 use self::store::Store;
 use super::config::Policy;
-use super::outbox::Context;
+use super::context::Context;
+use super::numbers::{PassNumber, Stamp};
 use super::transfer::{Acceptance, Failure, Notice, TransferId};
 use super::wire::{Announce, Finish, Message, NAME_MAX, Poll, Purpose, REASON_MAX, Start};
 
@@ -38,57 +41,78 @@ pub(super) struct Receiver {
     state: State,
     /// What the user said, if it did.
     concluded: Option<Result<(), String>>,
-    /// Whether the user was told that it has everything.
-    told_received: bool,
-    pass: u16,
-    place: Place,
+    /// Whether the user knows that everything has come.
+    is_received: bool,
+    pass: PassNumber,
+    place: RosterPlace,
     /// What parity can restore, if the sender sends any.
     blocks: Option<Blocks>,
     /// One past the highest packet that was sent, as far as is known.
     top: u64,
     /// The highest stamp seen, when, and how many transmissions were received.
-    seen: u64,
+    seen: Stamp,
     seen_at: Time,
     received: u64,
-    /// The limit that the sender was last told.
-    told_limit: u64,
+    /// The limit in the last report.
+    reported_limit: u64,
     /// When it last asked for missing packets, and what it had seen then.
-    asked: Option<(Time, u64)>,
+    asked: Option<(Time, Stamp)>,
     /// When the sender was last heard.
     heard: Time,
     register_wait: Duration,
-    /// What it is called.
+    /// What it calls itself.
     name: Bytes,
     timers: Timers<Timer>,
 }
 
+/// What a receiver is doing.
 #[derive(Debug)]
 enum State {
     /// The user has not answered.
     Announced,
-    /// The sender has not named this receiver yet.
+    /// No Start has listed this receiver yet.
     Registering(Store),
-    /// It is one of those that the sender serves.
+    /// The sender serves it.
     Receiving(Store),
+    /// It can be forgotten.
+    Over,
 }
 
 impl State {
+    /// The edges of the diagram at the head of this module, and no others.
+    const EDGES: &[(&str, &str)] = &[
+        ("announced", "registering"),
+        ("registering", "receiving"),
+        ("announced", "receiver over"),
+        ("registering", "receiver over"),
+        ("receiving", "receiver over"),
+    ];
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Announced => "announced",
+            Self::Registering(_) => "registering",
+            Self::Receiving(_) => "receiving",
+            Self::Over => "receiver over",
+        }
+    }
+
     fn store(&self) -> Option<&Store> {
         match self {
-            Self::Announced => None,
+            Self::Announced | Self::Over => None,
             Self::Registering(store) | Self::Receiving(store) => Some(store),
         }
     }
 
     fn store_mut(&mut self) -> Option<&mut Store> {
         match self {
-            Self::Announced => None,
+            Self::Announced | Self::Over => None,
             Self::Registering(store) | Self::Receiving(store) => Some(store),
         }
     }
 }
 
-/// What a receiver waits for.
+/// A receiver's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Timer {
     /// When to register again.
@@ -107,13 +131,6 @@ impl TimerKey for Timer {
     }
 }
 
-/// Whether a receiver goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Life {
-    Goes,
-    Ends,
-}
-
 impl Receiver {
     pub(super) fn new(context: &mut Context<'_>, id: TransferId, announce: Announce) -> Self {
         context.notify(Notice::Announced {
@@ -128,21 +145,38 @@ impl Receiver {
             announce,
             state: State::Announced,
             concluded: None,
-            told_received: false,
-            pass: 0,
-            place: Place::default(),
+            is_received: false,
+            pass: PassNumber::default(),
+            place: RosterPlace::default(),
             blocks: None,
             top: 0,
-            seen: 0,
+            seen: Stamp::default(),
             seen_at: context.now,
             received: 0,
-            told_limit: 0,
+            reported_limit: 0,
             asked: None,
             heard: context.now,
             register_wait: context.config.announce_interval,
             name: Bytes::new(),
             timers,
         }
+    }
+
+    /// Changes the state to what `next` makes of the one before.
+    ///
+    /// # Panics
+    /// If there is no such edge.
+    fn transition(
+        &mut self,
+        context: &mut Context<'_>,
+        cause: &'static str,
+        next: impl FnOnce(State) -> State,
+    ) {
+        let from = self.state.name();
+        let before = core::mem::replace(&mut self.state, State::Over);
+        self.state = next(before);
+        let to = self.state.name();
+        context.record(State::EDGES, Transition { from, to, cause });
     }
 
     /// The user takes it; false if it had answered before.
@@ -152,7 +186,7 @@ impl Receiver {
         }
         let Announce { packet, length, .. } = self.announce;
         let store = Store::new(packet, length, context.config.buffer_max, acceptance);
-        self.state = State::Registering(store);
+        self.transition(context, "accepted", |_| State::Registering(store));
         self.blocks = (self.announce.block > 0).then(|| {
             let size = u64::from(self.announce.block);
             Blocks::new(size, packet as usize, context.config.buffer_max)
@@ -161,6 +195,14 @@ impl Receiver {
         self.register(context);
         self.hand_over(context);
         true
+    }
+
+    /// The user does not take it; the sender is told `reason`.
+    pub(super) fn refuse(&mut self, context: &mut Context<'_>, reason: &str) {
+        let message = Message::Refuse(reason.into());
+        let sender = self.id.sender;
+        context.outbox.unicast(sender, self.id.number, &message);
+        self.transition(context, "refused", |_| State::Over);
     }
 
     fn register(&mut self, context: &mut Context<'_>) {
@@ -174,16 +216,15 @@ impl Receiver {
     }
 
     /// A message of this transfer's sender.
-    pub(super) fn handle(&mut self, context: &mut Context<'_>, message: Message) -> Life {
+    pub(super) fn handle(&mut self, context: &mut Context<'_>, message: Message) {
         self.heard = context.now;
         match message {
             Message::Data(data) => self.handle_data(context, data),
             Message::Start(start) => self.handle_start(context, &start),
             Message::Poll(poll) => self.handle_poll(context, poll),
-            Message::Finish(finish) => return self.handle_finish(context, finish),
+            Message::Finish(finish) => self.handle_finish(context, finish),
             Message::Announce(_) | Message::Report(_) | Message::Refuse(_) => {}
         }
-        Life::Goes
     }
 
     fn handle_start(&mut self, context: &mut Context<'_>, start: &Start) {
@@ -192,17 +233,18 @@ impl Receiver {
         }
         if start.pass > self.pass {
             self.pass = start.pass;
-            self.place = self.place.anew(start.pass);
+            self.place = self.place.in_pass(start.pass);
             self.asked = None;
         }
         if !self.place.read(context.local, start) {
             return;
         }
         self.timers.cancel(Timer::Register);
-        if let State::Registering(_) = self.state
-            && let State::Registering(store) = core::mem::replace(&mut self.state, State::Announced)
-        {
-            self.state = State::Receiving(store);
+        if let State::Registering(_) = self.state {
+            self.transition(context, "listed in a start", |before| match before {
+                State::Registering(store) => State::Receiving(store),
+                other => other,
+            });
             context.notify(Notice::Enrolled { id: self.id });
         }
         self.place.take_early(self.pass);
@@ -229,7 +271,7 @@ impl Receiver {
         self.hand_over(context);
     }
 
-    fn handle_finish(&mut self, context: &mut Context<'_>, finish: Finish) -> Life {
+    fn handle_finish(&mut self, context: &mut Context<'_>, finish: Finish) {
         let id = self.id;
         let complete = self.state.store().is_some_and(Store::is_complete);
         let given_up = matches!(self.concluded, Some(Err(_)));
@@ -253,7 +295,7 @@ impl Receiver {
             },
         };
         context.notify(notice);
-        Life::Ends
+        self.transition(context, "finished by the sender", |_| State::Over);
     }
 
     /// The user concludes.
@@ -270,35 +312,37 @@ impl Receiver {
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, context: &mut Context<'_>) -> Life {
-        while let Some(timer) = self.timers.pop_due(context.now) {
+    pub(super) fn handle_timeout(&mut self, context: &mut Context<'_>) {
+        while !self.is_over()
+            && let Some(timer) = self.timers.pop_due(context.now)
+        {
             match timer {
                 Timer::Register => self.register(context),
                 Timer::Nak => self.send_nak(context),
-                Timer::Alive => {
-                    if self.look_for_sender(context) == Life::Ends {
-                        return Life::Ends;
-                    }
-                }
+                Timer::Alive => self.look_for_sender(context),
             }
         }
-        Life::Goes
     }
 
-    fn look_for_sender(&mut self, context: &mut Context<'_>) -> Life {
+    /// Whether it can be forgotten.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    fn look_for_sender(&mut self, context: &mut Context<'_>) {
         let limit = context.config.vanish_after;
         let silent = context.now - self.heard;
         if silent < limit {
-            // Who has everything says so again: the last word of either side may have been lost.
-            if self.told_received && silent >= limit / 8 {
+            // A receiver that has everything says so again: the last message of either side may have been lost.
+            if self.is_received && silent >= limit / 8 {
                 self.report(context, Purpose::Acknowledge, false);
             }
             self.timers.set(Timer::Alive, context.now + limit / 8);
-            return Life::Goes;
+            return;
         }
         let id = self.id;
         context.notify(
-            if self.told_received && !matches!(self.concluded, Some(Err(_))) {
+            if self.is_received && !matches!(self.concluded, Some(Err(_))) {
                 Notice::Ended { id }
             } else {
                 Notice::Failed {
@@ -307,7 +351,7 @@ impl Receiver {
                 }
             },
         );
-        Life::Ends
+        self.transition(context, "the sender is silent", |_| State::Over);
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {

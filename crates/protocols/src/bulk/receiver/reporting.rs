@@ -1,4 +1,4 @@
-//! What a receiver tells of itself, and when it asks for what it misses.
+//! What a receiver reports of itself, and when it asks for what it misses.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use groupcast_core::MemberId;
 
 use super::super::config::BulkConfig;
-use super::super::outbox::Context;
+use super::super::context::Context;
 use super::super::ranges::RangeSet;
 use super::super::wire::{Message, Purpose, REASON_MAX, Report, Status};
 use super::blocks::Blocks;
@@ -30,7 +30,8 @@ impl Receiver {
         }
     }
 
-    /// A NAK of another receiver: who misses nothing more behaves as if it had sent it (001 section 3).
+    /// A NAK of another receiver. If this receiver misses nothing more, it behaves as if it had sent that NAK itself
+    /// (001 section 3).
     pub(super) fn overhear(&mut self, context: &mut Context<'_>, report: &Report) {
         let asks = report.purpose == Purpose::Nak && self.timers.due(Timer::Nak).is_some();
         let Some(store) = self.state.store().filter(|_| asks) else {
@@ -47,7 +48,7 @@ impl Receiver {
         }
     }
 
-    /// Sets out to ask for what is missing, if anything is and it was not just asked for.
+    /// Asks for what is missing, or sets the timer to do so, if anything is missing and it was not just asked for.
     pub(super) fn ask_for_missing(&mut self, context: &mut Context<'_>) {
         let Some(store) = self.state.store() else {
             return;
@@ -79,7 +80,7 @@ impl Receiver {
         let Some(store) = self.state.store() else {
             return;
         };
-        // Without anything new since it last asked, it is for the sender to ask.
+        // If nothing has come since it last asked, the sender asks when its time-out has passed.
         let news = self.asked.is_none_or(|(_, seen)| self.seen > seen);
         if news && store.next() < self.top && !matches!(self.concluded, Some(Err(_))) {
             self.report(context, Purpose::Nak, false);
@@ -101,7 +102,7 @@ impl Receiver {
     }
 
     pub(super) fn report(&mut self, context: &mut Context<'_>, purpose: Purpose, answers: bool) {
-        let Some(report) = self.state_of_things(context, purpose, answers) else {
+        let Some(report) = self.report_of_now(context, purpose, answers) else {
             return;
         };
         let meets = self.announce.meet && purpose == Purpose::Register;
@@ -115,8 +116,8 @@ impl Receiver {
         }
     }
 
-    /// A report of this moment; counts it, and remembers what it tells.
-    pub(super) fn state_of_things(
+    /// A report of what is here now; counts it, and remembers what the sender learns by it.
+    pub(super) fn report_of_now(
         &mut self,
         context: &mut Context<'_>,
         purpose: Purpose,
@@ -139,12 +140,13 @@ impl Receiver {
             self.top
         };
         let trimmed = (!whole).then_some(self.blocks.as_ref()).flatten();
-        let (missing, told) = match trimmed.and_then(|blocks| trim(store, blocks, below)) {
-            Some(missing) => list(missing.iter(), below),
-            None => list(store.missing(below), below),
-        };
+        let (missing, listed_below) =
+            match trimmed.and_then(|blocks| missing_beside_parity(store, blocks, below)) {
+                Some(missing) => list(missing.iter(), below),
+                None => list(store.missing(below), below),
+            };
         let limit = store.limit(self.top);
-        self.told_limit = limit;
+        self.reported_limit = limit;
         Some(Report {
             sender: self.id.sender.incarnation,
             purpose,
@@ -157,7 +159,7 @@ impl Receiver {
             seen: self.seen,
             received: self.received,
             delay_us: (context.now - self.seen_at).as_micros() as u64,
-            told,
+            listed_below,
             missing,
             name: if purpose == Purpose::Register {
                 self.name.clone()
@@ -179,7 +181,7 @@ impl Receiver {
 
 /// What is missing below `below`, less what the parity that is here will restore once the rest is; `None` if there is no
 /// parity.
-fn trim(store: &Store, blocks: &Blocks, below: u64) -> Option<RangeSet> {
+fn missing_beside_parity(store: &Store, blocks: &Blocks, below: u64) -> Option<RangeSet> {
     let mut with_parity = blocks.with_parity().peekable();
     with_parity.peek()?;
     let mut missing = RangeSet::default();
@@ -201,7 +203,7 @@ fn trim(store: &Store, blocks: &Blocks, below: u64) -> Option<RangeSet> {
     Some(missing)
 }
 
-/// As many of the `gaps` below `below` as fit into a control message, and up to where they tell all.
+/// As many of the `gaps` below `below` as fit into a control message, and below which packet they are all there are.
 fn list(gaps: impl Iterator<Item = Range<u64>>, below: u64) -> (Vec<Range<u64>>, u64) {
     let room = BulkConfig::CONTROL_MAX - 80 - REASON_MAX;
     let (mut used, mut at) = (0, 0);

@@ -1,19 +1,29 @@
-//! A sender of one transfer: whom it waits for, what it sends, and what becomes of each receiver.
+//! The sender of one transfer: which receivers it waits for, what it sends, and what becomes of each of them.
 //!
 //! ```text
-//!  Announcing ─ wanted receivers are there ─▶ Starting ─ all ready ─▶ Sending ─ all have this pass ─▶ Concluding ─▶ over
-//!                                                ▲                       │  somebody misses something   │
-//!                                                └───────────────────────┴──────────────────────────────┘
+//!  Announcing ── the receivers are there ──▶ Starting ── all are ready ──▶ Sending ── all have the pass ──▶ Concluding
+//!                                               ▲                             │                                 │
+//!                                               └── a receiver misses data ───┴─────────────────────────────────┘
+//!
+//!  any state ── every receiver is settled, or the user cancels ──▶ Over
 //! ```
 //!
-//! A *pass* goes once over what its receivers need. The first serves those who registered in time; who comes later, or
-//! is demoted because it holds the others back, listens, and is served what it still misses by the next pass.
+//! A *pass* goes once over what its receivers need. The first pass serves the receivers that registered in time. A
+//! receiver that registers later, or is demoted because it holds back the others, listens; the next pass serves it what
+//! it still misses.
+//!
+//! `state.rs` has the states and the edges; `registration.rs` is what happens while it is announced, `pass.rs` begins and
+//! ends passes, `flow.rs` sends, `reports.rs` reads what receivers report, `slow.rs` looks for receivers that hold back
+//! the others, `repair.rs` decides what is sent again.
 
 mod flow;
-mod muster;
 mod pass;
 mod peer;
+mod registration;
 mod repair;
+mod reports;
+mod slow;
+mod state;
 mod stream;
 
 use alloc::collections::BTreeMap;
@@ -23,17 +33,15 @@ use core::ops::Range;
 use bytes::Bytes;
 use groupcast_core::mech::estimate::Estimate;
 use groupcast_core::mech::timers::{TimerKey, Timers};
-use groupcast_core::{Destination, MemberId, Time};
+use groupcast_core::{MemberId, Time};
 
 use self::peer::Peer;
-use self::repair::Parities;
+use self::state::{Announcing, State};
 use self::stream::Stream;
-use super::outbox::Context;
+use super::context::Context;
 use super::rate::Rate;
-use super::receiver::Life;
 use super::transfer::{
-    Notice, OfferError, Outcome, PhaseKind, Progress, ReceiverProgress, Transfer, TransferId,
-    Wanted,
+    Notice, OfferError, Outcome, Progress, ReceiverProgress, Transfer, TransferId, Wanted,
 };
 use super::wire::{Finish, Message, Purpose};
 
@@ -42,33 +50,18 @@ use super::wire::{Finish, Message, Purpose};
 pub(super) struct Sender {
     id: TransferId,
     transfer: Transfer,
-    phase: PhaseKind,
-    /// When it was first announced, and whether whoever is there has had the time to register.
-    announced: Time,
-    counted: bool,
-    /// Receivers that are not settled, and who is.
+    state: State,
+    /// Receivers that are not settled.
     peers: BTreeMap<MemberId, Peer>,
+    /// Receivers that are settled, and whether they are complete.
     settled: BTreeMap<MemberId, bool>,
-    pass: u16,
-    /// The receivers of this pass, as its roster lists them.
-    order: Vec<MemberId>,
-    /// Up to where all of them have told what they need.
-    told: u64,
-    /// All that are waited for have what is below.
-    base: u64,
     stream: Stream,
-    /// Packets of a block, and their parity.
+    /// Packets of a block, if there is parity.
     block: Option<u16>,
+    /// Bytes of a packet.
     packet: usize,
-    parities: Parities,
     rate: Rate,
     round_trip: Estimate,
-    /// Time-outs in a row that brought no progress.
-    backoff: u32,
-    /// Whether it has sent what it may and waits for reports.
-    waits: bool,
-    /// The next packet asks everybody for an answer.
-    asks: bool,
     /// When it last looked for receivers that hold back others.
     looked: Time,
     packets: u64,
@@ -76,14 +69,14 @@ pub(super) struct Sender {
     timers: Timers<Timer>,
 }
 
-/// What a sender waits for.
+/// A sender's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Timer {
     /// When to announce the transfer again.
     Announce,
-    /// When to start with those who are there.
+    /// When to start with the receivers that have registered.
     Begin,
-    /// When to ask again, because nothing has moved.
+    /// When to ask for reports again, because nothing has moved.
     Retransmit,
     /// When the rate allows more.
     Pace,
@@ -109,15 +102,13 @@ impl Sender {
         timers.set(Timer::Begin, context.now + patience);
         Self {
             id,
-            phase: PhaseKind::Announcing,
-            announced: context.now,
-            counted: false,
+            state: State::Announcing(Announcing {
+                since: context.now,
+                census_over: false,
+                listed_below: 0,
+            }),
             peers: BTreeMap::new(),
             settled: BTreeMap::new(),
-            pass: 0,
-            order: Vec::new(),
-            told: 0,
-            base: 0,
             stream: Stream::new(
                 config.packet,
                 config.window,
@@ -126,12 +117,8 @@ impl Sender {
             ),
             block: config.block,
             packet: config.packet,
-            parities: Parities::default(),
             rate: Rate::new(config.rate, context.now),
             round_trip: Estimate::default(),
-            backoff: 0,
-            waits: false,
-            asks: false,
             looked: context.now,
             packets: 0,
             repeated: 0,
@@ -141,18 +128,13 @@ impl Sender {
     }
 
     /// A message from `from` about this transfer.
-    pub(super) fn handle(
-        &mut self,
-        context: &mut Context<'_>,
-        from: MemberId,
-        message: Message,
-    ) -> Life {
+    pub(super) fn handle(&mut self, context: &mut Context<'_>, from: MemberId, message: Message) {
         if let Some(complete) = self.settled.get(&from) {
             if !complete {
                 let dropped = Message::Finish(Finish::Dropped);
                 context.outbox.unicast(from, self.id.number, &dropped);
             }
-            return Life::Goes;
+            return;
         }
         match message {
             Message::Report(report) if report.purpose == Purpose::Register => {
@@ -168,66 +150,39 @@ impl Sender {
             }
             _ => context.counters.junk += 1,
         }
-        self.advance(context)
+        self.advance(context);
     }
 
     /// Takes every step that is due after something has changed.
-    fn advance(&mut self, context: &mut Context<'_>) -> Life {
+    fn advance(&mut self, context: &mut Context<'_>) {
         loop {
-            if self.phase != PhaseKind::Announcing {
+            if !matches!(self.state, State::Announcing(_)) {
                 self.settle_complete(context);
                 if self.peers.is_empty() {
                     return self.end(context);
                 }
             }
-            let steps = match self.phase {
-                PhaseKind::Announcing => {
-                    let complete = self.is_complete(context);
-                    if complete {
-                        self.timers.cancel(Timer::Begin);
-                        self.begin_pass(context);
-                    }
-                    complete
-                }
-                PhaseKind::Starting => {
-                    let ready = self.gating().all(|peer| peer.ready);
-                    if ready {
-                        self.begin_sending();
-                    }
-                    ready
-                }
-                PhaseKind::Sending => self.release_or_end_pass(context),
-                PhaseKind::Concluding => {
-                    let misses = self.peers.values().any(|peer| self.misses(peer));
-                    if misses {
-                        self.begin_pass(context);
-                    }
-                    misses
-                }
+            let has_moved = match &self.state {
+                State::Announcing(_) => self.begin_if_all_registered(context),
+                State::Starting(_) => self.send_if_all_are_ready(context),
+                State::Sending(_) => self.release_or_end_pass(context),
+                State::Concluding(_) => self.begin_pass_if_missed(context),
+                State::Over => false,
             };
-            if !steps {
-                self.arm(context);
-                return Life::Goes;
+            if !has_moved {
+                return self.arm(context);
             }
         }
     }
 
-    fn set_phase(&mut self, phase: PhaseKind) {
-        self.phase = phase;
-        self.backoff = 0;
-        self.waits = false;
-        self.timers.cancel(Timer::Retransmit);
-        self.timers.cancel(Timer::Pace);
-    }
-
-    /// Receivers that have everything, and whose users have said so where that is asked for, are done.
+    /// Settles the receivers that have everything, and whose users have said so where that is asked for.
     fn settle_complete(&mut self, context: &mut Context<'_>) {
         if self.stream.length.is_none() {
             return;
         }
         let packets = self.stream.packets();
         let confirm = self.transfer.confirm;
-        // Who was not told beforehand where the stream ends has to say that it has learnt it.
+        // A receiver that did not know beforehand where the stream ends has to say that it has learnt it.
         let open = self.transfer.length.is_none();
         let done = |peer: &Peer| {
             peer.next >= packets && (peer.holds || !open) && (peer.concluded || !confirm)
@@ -259,14 +214,14 @@ impl Sender {
         self.settle(context, receiver, outcome);
     }
 
-    fn end(&mut self, context: &mut Context<'_>) -> Life {
-        // Twice: who loses both asks, and is told.
+    fn end(&mut self, context: &mut Context<'_>) {
+        // Twice: a receiver that loses both asks, and is told.
         for _ in 0..2 {
             let done = Message::Finish(Finish::Done);
             context.outbox.multicast(self.id.number, &done);
         }
         context.notify(Notice::Sent { id: self.id });
-        Life::Ends
+        self.transition(context, "all are settled", |_| State::Over);
     }
 
     /// The user gives up.
@@ -280,32 +235,33 @@ impl Sender {
             self.settle(context, receiver, Outcome::Cancelled);
         }
         context.notify(Notice::Sent { id: self.id });
+        self.transition(context, "cancelled", |_| State::Over);
     }
 
-    pub(super) fn handle_timeout(&mut self, context: &mut Context<'_>) -> Life {
-        while let Some(timer) = self.timers.pop_due(context.now) {
-            let life = match timer {
-                Timer::Announce => {
-                    self.announce(context);
-                    Life::Goes
-                }
+    pub(super) fn handle_timeout(&mut self, context: &mut Context<'_>) {
+        while !self.is_over()
+            && let Some(timer) = self.timers.pop_due(context.now)
+        {
+            match timer {
+                Timer::Announce => self.announce(context),
                 Timer::Begin if self.transfer.receivers == Wanted::Present => {
-                    self.begin_with_present(context)
+                    self.begin_with_present(context);
                 }
                 Timer::Begin => self.begin(context),
                 Timer::Retransmit => self.ask_again(context),
-                Timer::Pace => Life::Goes,
-            };
-            if life == Life::Ends {
-                return life;
+                Timer::Pace => {}
             }
         }
-        Life::Goes
+    }
+
+    /// Whether it can be forgotten.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
     }
 
     pub(super) fn wanted(&self) -> Option<Range<u64>> {
-        match self.phase {
-            PhaseKind::Sending => self.stream.wanted(),
+        match &self.state {
+            State::Sending(_) => self.stream.wanted(),
             _ => None,
         }
     }
@@ -326,22 +282,14 @@ impl Sender {
     }
 
     /// An open stream ends where the last offer ended.
-    pub(super) fn finish(&mut self, context: &mut Context<'_>) -> Life {
+    pub(super) fn finish(&mut self, context: &mut Context<'_>) {
         if self.stream.length.is_none() {
             self.stream.finish();
-            if self.phase == PhaseKind::Sending {
+            if matches!(self.state, State::Sending(_)) {
                 self.poll(context);
             }
         }
-        self.advance(context)
-    }
-
-    /// Where data and polls go: a pass for one receiver is unicast, but the first, which others may come to.
-    fn destination(&self) -> Destination {
-        match self.order[..] {
-            [only] if self.pass > 1 => Destination::Member(only),
-            _ => Destination::Group,
-        }
+        self.advance(context);
     }
 
     pub(super) fn progress(&self, packet: usize) -> Progress {
@@ -351,8 +299,8 @@ impl Sender {
         };
         let lowest = self.peers.values().map(|peer| peer.next).min();
         Progress {
-            phase: self.phase,
-            pass: self.pass,
+            phase: self.state.kind(),
+            pass: self.pass_number().0,
             position: self.stream.position(),
             acknowledged: bytes(lowest.unwrap_or(0)),
             length: self.stream.length,
@@ -379,7 +327,11 @@ impl Sender {
 
     /// Bytes kept for repairs.
     pub(super) fn buffered(&self, packet: usize) -> u64 {
-        ((self.stream.kept() + self.parities.kept()) * packet) as u64
+        let parity = match &self.state {
+            State::Sending(sending) => sending.parities.kept(),
+            _ => 0,
+        };
+        ((self.stream.kept() + parity) * packet) as u64
     }
 
     /// Bytes that were sent and that not all have acknowledged.

@@ -1,38 +1,61 @@
 //! Passes: once over what their receivers need, from the roster to the last packet that all of them have.
 
+use alloc::vec::Vec;
+
+use groupcast_core::Destination;
+
 use super::super::config::BulkConfig;
-use super::super::outbox::Context;
+use super::super::context::Context;
+use super::super::numbers::PassNumber;
 use super::super::ranges::RangeSet;
-use super::super::transfer::{Notice, PhaseKind};
+use super::super::transfer::Notice;
 use super::super::wire::{Message, Start};
+use super::repair::Parities;
+use super::state::{Concluding, Pass, Sending, Starting, State};
 use super::{Peer, Sender};
 
 impl Sender {
-    /// Whether the pass is over: then it takes the next step.
+    /// Releases what all receivers of the pass have, and ends the pass if that is all of it; whether it ended.
     pub(super) fn release_or_end_pass(&mut self, context: &mut Context<'_>) -> bool {
         let end = self.stream.pass_end();
         let lowest = self.gating().map(|peer| peer.next).min();
         if let Some(base) = lowest.filter(|base| *base < end) {
-            if base > self.base {
-                self.base = base;
-                self.stream.release(base);
-                let size = self.block.map_or(1, u64::from);
-                self.parities.release(base - base % size);
-            }
+            self.release(base);
             return false;
         }
         self.stream.release(u64::MAX >> 4);
-        if self.peers.values().any(|peer| self.misses(peer)) {
-            self.begin_pass(context);
-        } else {
-            self.set_phase(PhaseKind::Concluding);
+        if !self.begin_pass_if_missed(context) {
+            self.transition(context, "all have the pass", |before| {
+                let (pass, backoff) = (before.into_pass(), 0);
+                State::Concluding(Concluding { pass, backoff })
+            });
             self.ask_after(context);
         }
         true
     }
 
-    pub(super) fn misses(&self, peer: &Peer) -> bool {
-        peer.next < self.stream.packets()
+    /// Every receiver that is waited for has all packets below `base`.
+    fn release(&mut self, base: u64) {
+        let State::Sending(sending) = &mut self.state else {
+            debug_assert!(false, "packets are released while they are sent");
+            return;
+        };
+        if base > sending.base {
+            sending.base = base;
+            self.stream.release(base);
+            let size = self.block.map_or(1, u64::from);
+            sending.parities.release(base - base % size);
+        }
+    }
+
+    /// Begins another pass if a receiver misses something; whether it did.
+    pub(super) fn begin_pass_if_missed(&mut self, context: &mut Context<'_>) -> bool {
+        let packets = self.stream.packets();
+        let misses = self.peers.values().any(|peer| peer.next < packets);
+        if misses {
+            self.begin_pass(context, "a receiver misses data");
+        }
+        misses
     }
 
     /// The receivers that move the window.
@@ -40,31 +63,38 @@ impl Sender {
         self.peers.values().filter(|peer| peer.gates)
     }
 
-    /// A pass begins for everybody that misses something: they are told, in an order that stays.
-    pub(super) fn begin_pass(&mut self, context: &mut Context<'_>) {
+    /// A pass begins for the receivers that miss something: they are told, in an order that stays.
+    pub(super) fn begin_pass(&mut self, context: &mut Context<'_>, cause: &'static str) {
         let packets = self.stream.packets();
-        self.pass = self.pass.saturating_add(1);
-        let first = self.pass == 1;
-        self.order.clear();
+        let number = self.pass_number().next();
+        let first = number == PassNumber::FIRST;
+        let listed_below = match &self.state {
+            State::Announcing(announcing) => announcing.listed_below,
+            _ => packets,
+        };
+        let mut roster = Vec::new();
         for (member, peer) in &mut self.peers {
             peer.gates = false;
             if first || peer.next < packets {
                 peer.begin_pass(context.now);
-                self.order.push(*member);
+                roster.push(*member);
             }
         }
-        if !first {
-            self.told = packets;
-        }
-        self.set_phase(PhaseKind::Starting);
-        if self.order.is_empty() {
+        let receivers = roster.len();
+        let pass = Pass { number, roster };
+        self.transition(context, cause, |_| {
+            State::Starting(Starting {
+                pass,
+                listed_below,
+                backoff: 0,
+            })
+        });
+        if receivers == 0 {
             return;
         }
         if first {
-            context.notify(Notice::Started {
-                id: self.id,
-                receivers: self.order.len(),
-            });
+            let id = self.id;
+            context.notify(Notice::Started { id, receivers });
         }
         self.send_roster(context);
         if self.asks_to_be_ready(context.config) {
@@ -78,50 +108,81 @@ impl Sender {
 
     /// 001 section 4: receivers say that they have room before the first data. In later passes they say what they need.
     pub(super) fn asks_to_be_ready(&self, config: &BulkConfig) -> bool {
-        config.reserve || self.pass > 1
+        config.reserve || self.pass_number() > PassNumber::FIRST
     }
 
-    /// Tells the receivers of a pass who they are: pages that overlap by two, so that everybody finds its neighbours.
+    /// Tells the receivers of a pass who they are: pages that overlap by two, so that each finds its neighbours.
     pub(super) fn send_roster(&self, context: &mut Context<'_>) {
         const PAGE: usize = BulkConfig::CONTROL_MAX / 16 - 2;
+        let roster = self.roster();
+        let starting = matches!(self.state, State::Starting(_));
         let mut first = 0;
         loop {
-            let end = (first + PAGE).min(self.order.len());
+            let end = (first + PAGE).min(roster.len());
             let start = Start {
-                pass: self.pass,
-                answer: self.asks_to_be_ready(context.config) && self.phase == PhaseKind::Starting,
-                receivers: self.order.len() as u16,
+                pass: self.pass_number(),
+                answer: self.asks_to_be_ready(context.config) && starting,
+                receivers: roster.len() as u16,
                 first: first as u16,
-                members: self.order[first..end].to_vec(),
+                members: roster[first..end].to_vec(),
             };
             context
                 .outbox
                 .multicast(self.id.number, &Message::Start(start));
-            if end == self.order.len() {
+            if end == roster.len() {
                 return;
             }
             first = end - 2;
         }
     }
 
-    pub(super) fn begin_sending(&mut self) {
+    /// Begins to send when all receivers of the pass are ready; whether they are.
+    pub(super) fn send_if_all_are_ready(&mut self, context: &mut Context<'_>) -> bool {
+        let ready = self.gating().all(|peer| peer.ready);
+        if ready {
+            self.begin_sending(context);
+        }
+        ready
+    }
+
+    fn begin_sending(&mut self, context: &mut Context<'_>) {
+        let State::Starting(starting) = &self.state else {
+            debug_assert!(false, "a pass is started before it is sent");
+            return;
+        };
         let mut needed = RangeSet::default();
         let packets = self.stream.packets();
-        for member in &self.order {
+        for member in &starting.pass.roster {
             if let Some(peer) = self.peers.get(member) {
                 for gap in peer.needs.iter() {
                     needed.insert(gap);
                 }
             }
         }
-        // What somebody could not tell for want of room is for the next pass.
-        needed.remove(self.told..u64::MAX);
+        // What a receiver could not list for want of room is for the next pass.
+        needed.remove(starting.listed_below..u64::MAX);
         if needed.is_empty() && packets > 0 {
             needed.insert(0..1);
         }
-        self.base = needed.next_from(0).map_or(0, |range| range.start);
+        let base = needed.next_from(0).map_or(0, |range| range.start);
         self.stream.begin(needed);
-        self.parities.clear();
-        self.set_phase(PhaseKind::Sending);
+        self.transition(context, "all are ready", |before| {
+            State::Sending(Sending {
+                pass: before.into_pass(),
+                base,
+                parities: Parities::default(),
+                backoff: 0,
+                awaits_reports: false,
+                asks: false,
+            })
+        });
+    }
+
+    /// Where data and polls go: a later pass for one receiver is unicast; others may join the first.
+    pub(super) fn destination(&self) -> Destination {
+        match self.roster() {
+            [only] if self.pass_number() > PassNumber::FIRST => Destination::Member(*only),
+            _ => Destination::Group,
+        }
     }
 }

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use groupcast_core::Time;
 
+use super::super::numbers::Stamp;
 use super::super::ranges::RangeSet;
 use super::super::rate::Seen;
 use super::super::wire::{Report, Status};
@@ -18,7 +19,7 @@ pub(super) struct Peer {
     /// It has all below this packet, and takes those below the limit.
     pub(super) next: u64,
     /// The last stamp given when that was learnt.
-    learnt_at: u64,
+    learnt_at: Stamp,
     pub(super) limit: u64,
     /// What it misses, as it said when it registered or a pass began.
     pub(super) needs: RangeSet,
@@ -29,7 +30,7 @@ pub(super) struct Peer {
     /// How long it has held back the others.
     pub(super) holds_back: Duration,
     /// Its last stamp and count of transmissions; `None` before they can be compared.
-    counted: Option<(u64, u64)>,
+    counted: Option<(Stamp, u64)>,
     /// The share of transmissions that it loses, smoothed, and of how many that is known.
     pub(super) loss: f64,
     pub(super) sampled: u64,
@@ -43,7 +44,7 @@ impl Peer {
             gates: false,
             ready: false,
             next: 0,
-            learnt_at: 0,
+            learnt_at: Stamp::default(),
             limit: 0,
             needs: RangeSet::default(),
             holds: false,
@@ -58,7 +59,7 @@ impl Peer {
     }
 
     /// Takes in what it says of itself, while `stamp` is the last stamp given; whether it has more than before.
-    pub(super) fn read(&mut self, now: Time, report: &Report, stamp: u64) -> bool {
+    pub(super) fn read(&mut self, now: Time, report: &Report, stamp: Stamp) -> bool {
         self.heard = now;
         self.concluded |= report.status == Status::Concluded;
         self.holds |= matches!(report.status, Status::Holding | Status::Concluded);
@@ -68,7 +69,7 @@ impl Peer {
     }
 
     /// It has all below `next`, as is learnt while `stamp` is the last stamp given; whether that is more than before.
-    pub(super) fn has(&mut self, next: u64, stamp: u64) -> bool {
+    pub(super) fn has(&mut self, next: u64, stamp: Stamp) -> bool {
         let more = next > self.next;
         if more {
             self.next = next;
@@ -84,7 +85,7 @@ impl Peer {
     }
 
     /// It has lost what it had: nothing but `report` is known of it.
-    pub(super) fn begin_anew(&mut self, now: Time, report: &Report, stamp: u64) {
+    pub(super) fn begin_anew(&mut self, now: Time, report: &Report, stamp: Stamp) {
         let (gates, ready) = (self.gates, self.ready);
         *self = Self {
             gates,
@@ -95,7 +96,8 @@ impl Peer {
         self.learnt_at = stamp;
     }
 
-    /// Takes in what it says it needs of a stream of `packets` packets (`known` or a guess); up to where it told all.
+    /// Takes in what it says it needs of a stream of `packets` packets (`known` or a guess). Below the packet returned it
+    /// has listed all of that.
     pub(super) fn read_needs(&mut self, report: &Report, packets: u64, known: bool) -> u64 {
         self.needs = RangeSet::default();
         for gap in &report.missing {
@@ -106,10 +108,11 @@ impl Peer {
             self.needs.insert(self.next..self.next + 1);
         }
         if !known {
-            self.needs.insert(report.told.max(self.next)..packets);
+            self.needs
+                .insert(report.listed_below.max(self.next)..packets);
             return packets;
         }
-        report.told.max(self.next + 1).min(packets)
+        report.listed_below.max(self.next + 1).min(packets)
     }
 
     /// Compares the transmissions that it has seen with those that it has received.
@@ -119,11 +122,10 @@ impl Peer {
             self.counted = Some(now);
             return;
         };
-        if report.seen <= seen {
+        let Some(sent @ 1..) = report.seen.since(seen) else {
             return;
-        }
+        };
         self.counted = Some(now);
-        let sent = report.seen - seen;
         let lost = sent.saturating_sub(report.received.saturating_sub(received));
         self.epoch.sent += sent;
         self.epoch.lost += lost;

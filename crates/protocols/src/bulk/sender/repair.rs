@@ -13,7 +13,8 @@ use bytes::Bytes;
 use groupcast_core::MemberId;
 
 use super::super::config::Repair;
-use super::super::outbox::Context;
+use super::super::context::Context;
+use super::super::numbers::{PassNumber, Stamp};
 use super::super::parity;
 use super::super::wire::Report;
 use super::Sender;
@@ -36,11 +37,11 @@ struct Block {
     /// Of Reed–Solomon.
     parity: Vec<Bytes>,
     /// Stamps of those that were sent, by index.
-    sent: Vec<u64>,
+    sent: Vec<Stamp>,
     /// How many more are to be sent.
     due: usize,
     /// The sum of all packets, and its stamp once it was sent.
-    sum: Option<(Bytes, Option<u64>)>,
+    sum: Option<(Bytes, Option<Stamp>)>,
 }
 
 impl Block {
@@ -68,10 +69,6 @@ impl Parities {
         self.blocks = self.blocks.split_off(&base);
     }
 
-    pub(super) fn clear(&mut self) {
-        self.blocks.clear();
-    }
-
     /// The first block with parity to be sent, and the packet.
     pub(super) fn next(&self) -> Option<(u64, u16, Bytes)> {
         self.blocks.iter().find_map(|(first, block)| {
@@ -81,7 +78,7 @@ impl Parities {
     }
 
     /// It was sent.
-    pub(super) fn sent(&mut self, first: u64, index: u16, stamp: u64) {
+    pub(super) fn sent(&mut self, first: u64, index: u16, stamp: Stamp) {
         let Some(block) = self.blocks.get_mut(&first) else {
             return;
         };
@@ -132,7 +129,7 @@ impl Sender {
         if self
             .block
             .is_none_or(|block| usize::from(block) * 2 > self.stream.window())
-            || self.pass > 1
+            || self.pass_number() > PassNumber::FIRST
         {
             return false;
         }
@@ -146,9 +143,10 @@ impl Sender {
 
     fn repair_blocks(&mut self, context: &mut Context<'_>, from: MemberId, report: &Report) {
         let size = self.block.map_or(1, u64::from);
+        let base = self.sending().map_or(0, |sending| sending.base);
         let mut missing: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
         for gap in &report.missing {
-            let mut at = gap.start.max(self.base);
+            let mut at = gap.start.max(base);
             let end = gap.end.min(self.stream.top());
             while at < end {
                 let first = at - at % size;
@@ -202,15 +200,18 @@ impl Sender {
         if lost == 0 || !ended {
             return;
         }
-        let block = self.parities.blocks.entry(first).or_default();
+        let Some(sending) = self.sending_mut() else {
+            return;
+        };
+        let block = sending.parities.blocks.entry(first).or_default();
         let margin = if report.answers { 0 } else { REORDERED_MAX };
-        let coming = |stamp: &u64| *stamp + margin > report.seen;
+        let coming = |stamp: &Stamp| stamp.after(margin) > report.seen;
         let unseen = block.sent.iter().copied().filter(coming).count();
         if lost <= unseen {
             return;
         }
         if lost == 1 {
-            // The sum does for whoever misses nothing else.
+            // The sum is enough for a receiver that misses nothing else.
             let sum_comes = match &block.sum {
                 Some((_, sent)) => sent.as_ref().is_none_or(coming),
                 None => false,
@@ -232,7 +233,10 @@ impl Sender {
             return false;
         };
         let sum = parity::xor(bodies.into_iter(), self.packet);
-        let block = self.parities.blocks.entry(first).or_default();
+        let Some(sending) = self.sending_mut() else {
+            return false;
+        };
+        let block = sending.parities.blocks.entry(first).or_default();
         block.sum = Some((sum, None));
         true
     }
@@ -240,24 +244,29 @@ impl Sender {
     /// The packets of a block, if parity can be made of them.
     fn whole_block(&self, first: u64) -> Option<Vec<&[u8]>> {
         let packets = self.stream.block_end(first) - first;
-        // Who does not know yet where the stream ends does not know how many packets this block has.
+        // A receiver that does not know yet where the stream ends does not know how many packets this block has.
         let is_known = self.transfer.length.is_some() || packets >= self.block.map_or(1, u64::from);
         is_known.then(|| self.stream.block(first)).flatten()
     }
 
     /// Has `count` more parity packets of a block sent; false if there are not as many.
     fn demand(&mut self, first: u64, count: usize) -> bool {
-        let known = self.parities.blocks.get(&first);
+        let known = self
+            .sending()
+            .and_then(|sending| sending.parities.blocks.get(&first));
         let (made, sent) = known.map_or((0, 0), |block| (block.parity.len(), block.sent.len()));
         let end = sent + count;
         let Some(bodies) = self.whole_block(first).filter(|all| end <= all.len()) else {
             return false;
         };
         let more = parity::encode(&bodies, made..end.max(made), self.packet);
-        let block = self.parities.blocks.entry(first).or_default();
+        let Some(sending) = self.sending_mut() else {
+            return false;
+        };
+        let block = sending.parities.blocks.entry(first).or_default();
         block.parity.extend(more);
         if let Some((_, None)) = block.sum {
-            // Somebody misses more than it restores.
+            // A receiver misses more than the sum restores.
             block.sum = None;
         }
         block.due = block.due.max(count);
@@ -291,6 +300,6 @@ fn due<'a>(
     let (now, suppression) = (context.now, context.config.suppression);
     move |slot| match suppression {
         Some(period) => now - slot.sent >= period,
-        None => slot.stamp + margin <= report.seen,
+        None => slot.stamp.after(margin) <= report.seen,
     }
 }

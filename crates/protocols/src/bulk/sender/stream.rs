@@ -13,18 +13,25 @@ use core::ops::Range;
 use bytes::{Bytes, BytesMut};
 use groupcast_core::Time;
 
+use super::super::numbers::Stamp;
 use super::super::ranges::RangeSet;
 
 /// A packet that is kept.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) body: Bytes,
-    /// Its last transmission; 0 if there was none.
-    pub(super) stamp: u64,
+    /// Of its last transmission; none if it was not sent yet.
+    pub(super) stamp: Stamp,
     pub(super) sent: Time,
 }
 
-/// One pass over what is needed of the stream.
+impl Slot {
+    fn is_sent(&self) -> bool {
+        self.stamp > Stamp::default()
+    }
+}
+
+/// The packets of a stream that are offered and not released, and one pass over what is needed of it.
 #[derive(Debug)]
 pub(super) struct Stream {
     packet: u64,
@@ -48,7 +55,7 @@ pub(super) struct Stream {
     repairs: BTreeSet<u64>,
     /// One past the highest packet sent in this pass.
     top: u64,
-    stamp: u64,
+    stamp: Stamp,
     /// When the last stamps were given, for round trips.
     times: VecDeque<Time>,
 }
@@ -72,7 +79,7 @@ impl Stream {
             ahead: 0,
             repairs: BTreeSet::new(),
             top: 0,
-            stamp: 0,
+            stamp: Stamp::default(),
             times: VecDeque::new(),
         }
     }
@@ -149,7 +156,7 @@ impl Stream {
     fn stage(&mut self, number: u64, body: Bytes) {
         let slot = Slot {
             body,
-            stamp: 0,
+            stamp: Stamp::default(),
             sent: Time::ZERO,
         };
         self.kept.insert(number, slot);
@@ -210,14 +217,14 @@ impl Stream {
     /// The first packet that is kept and was sent.
     pub(super) fn first_sent(&self) -> Option<(u64, &Slot)> {
         let (number, slot) = self.kept.range(self.base..).next()?;
-        (slot.stamp > 0).then_some((*number, slot))
+        slot.is_sent().then_some((*number, slot))
     }
 
     /// Has the packets of `missing` repaired that `wants` says yes to.
     pub(super) fn repair(&mut self, missing: Range<u64>, wants: impl Fn(&Slot) -> bool) {
         let missing = missing.start.max(self.base)..missing.end.max(self.base);
         for (number, slot) in self.kept.range(missing) {
-            if slot.stamp > 0 && wants(slot) {
+            if slot.is_sent() && wants(slot) {
                 self.repairs.insert(*number);
             }
         }
@@ -246,10 +253,10 @@ impl Stream {
     }
 
     /// Packet `number` is sent now; whether it was before, and its stamp.
-    pub(super) fn sent(&mut self, now: Time, number: u64) -> (bool, u64) {
+    pub(super) fn sent(&mut self, now: Time, number: u64) -> (bool, Stamp) {
         let stamp = self.stamp(now);
         let again = self.kept.get_mut(&number).is_some_and(|slot| {
-            let again = slot.stamp > 0;
+            let again = slot.is_sent();
             slot.stamp = stamp;
             slot.sent = now;
             again
@@ -263,8 +270,8 @@ impl Stream {
     }
 
     /// Counts a transmission.
-    pub(super) fn stamp(&mut self, now: Time) -> u64 {
-        self.stamp += 1;
+    pub(super) fn stamp(&mut self, now: Time) -> Stamp {
+        self.stamp = self.stamp.next();
         if self.times.len() == Self::TIMES_MAX {
             self.times.pop_front();
         }
@@ -273,13 +280,13 @@ impl Stream {
     }
 
     /// The last stamp given.
-    pub(super) fn last_stamp(&self) -> u64 {
+    pub(super) fn last_stamp(&self) -> Stamp {
         self.stamp
     }
 
     /// When `stamp` was given, if that is not too long ago.
-    pub(super) fn time_of(&self, stamp: u64) -> Option<Time> {
-        let back = usize::try_from(self.stamp.checked_sub(stamp)?).ok()?;
+    pub(super) fn time_of(&self, stamp: Stamp) -> Option<Time> {
+        let back = usize::try_from(self.stamp.since(stamp)?).ok()?;
         let index = self.times.len().checked_sub(back + 1)?;
         self.times.get(index).copied()
     }
@@ -413,9 +420,9 @@ mod tests {
         for number in 0..3 {
             stream.sent(Time::ZERO, number);
         }
-        stream.repair(0..9, |slot| slot.stamp <= 2);
+        stream.repair(0..9, |slot| slot.stamp <= Stamp(2));
         assert_eq!(stream.next(u64::MAX), Some(0));
-        assert_eq!(stream.sent(Time::ZERO, 0), (true, 4));
+        assert_eq!(stream.sent(Time::ZERO, 0), (true, Stamp(4)));
         assert_eq!(stream.next(u64::MAX), Some(1));
         stream.sent(Time::ZERO, 1);
         assert_eq!(stream.next(u64::MAX), Some(3));

@@ -326,7 +326,7 @@ fn a_refusal_carries_its_reason() {
         Wanted::Members(vec![member(1).node, member(2).node]),
     ));
     net.run(Duration::from_millis(20));
-    net.endpoints[2].refuse(id, "the disk is read-only");
+    net.endpoints[2].refuse(net.now, id, "the disk is read-only");
     net.must(Duration::from_secs(2), Net::is_sent);
     assert_eq!(
         net.outcomes()[&member(2)],

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader};
 
+use super::super::numbers::Stamp;
 use super::packet;
 
 /// Bytes of a data packet before its part of the stream.
@@ -19,14 +20,14 @@ pub(in crate::bulk) struct Data {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::bulk) struct DataHeader {
     pub(in crate::bulk) transfer: u32,
-    /// Everybody is to report (001: the flagged packets of polling).
+    /// Every receiver is to report (001: the flagged packets of polling).
     pub(in crate::bulk) answer: bool,
     /// The stream ends with it.
     pub(in crate::bulk) last: bool,
-    /// It was sent before. For whoever measures.
+    /// It was sent before. For measurements.
     pub(in crate::bulk) again: bool,
     /// The sender's count of transmissions.
-    pub(in crate::bulk) stamp: u64,
+    pub(in crate::bulk) stamp: Stamp,
     pub(in crate::bulk) number: u64,
     /// It is this parity packet of the block that begins with the number.
     pub(in crate::bulk) parity: Option<u16>,
@@ -40,7 +41,7 @@ impl DataHeader {
         bytes[1..5].copy_from_slice(&self.transfer.to_be_bytes());
         bytes[5] = flags;
         bytes[6..8].copy_from_slice(&self.parity.unwrap_or(0).to_be_bytes());
-        bytes[8..16].copy_from_slice(&self.stamp.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.stamp.0.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.number.to_be_bytes());
         bytes
     }
@@ -59,7 +60,7 @@ pub(super) fn data(
         answer: flags & 1 != 0,
         last: flags & 2 != 0,
         again: flags & 4 != 0,
-        stamp: reader.u64("stamp")?,
+        stamp: Stamp(reader.u64("stamp")?),
         number: packet(reader, "number")?,
         parity: parity.then_some(index),
     };

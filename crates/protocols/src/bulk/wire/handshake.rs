@@ -1,4 +1,4 @@
-//! What goes before the data: what a transfer is, and who takes part in a pass over it.
+//! What goes before the data: what a transfer is, and which receivers a pass over it serves.
 
 use alloc::vec::Vec;
 
@@ -7,9 +7,10 @@ use groupcast_core::MemberId;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 use super::super::config::{BulkConfig, Policy};
+use super::super::numbers::PassNumber;
 use super::{NUMBER_MAX, one_more, small};
 
-/// What a transfer is, for those who may want it.
+/// What a transfer is, for members that may want to receive it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::bulk) struct Announce {
     pub(in crate::bulk) policy: Policy,
@@ -29,7 +30,7 @@ pub(in crate::bulk) struct Announce {
 /// A pass begins: a page of its receivers, in the order of the ring or of the chains.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::bulk) struct Start {
-    pub(in crate::bulk) pass: u16,
+    pub(in crate::bulk) pass: PassNumber,
     /// Each is to report what it needs.
     pub(in crate::bulk) answer: bool,
     pub(in crate::bulk) receivers: u16,
@@ -96,7 +97,7 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
 }
 
 pub(super) fn start(reader: &mut Reader<'_>) -> Result<Start, DecodeError> {
-    let pass = reader.u16("pass")?;
+    let pass = PassNumber(reader.u16("pass")?);
     let answer = reader.u8("flags")? & 1 != 0;
     let receivers = reader.u16("receivers")?;
     let first = reader.u16("first")?;
@@ -117,7 +118,7 @@ pub(super) fn start(reader: &mut Reader<'_>) -> Result<Start, DecodeError> {
 }
 
 pub(super) fn put_start(writer: &mut Writer<'_>, start: &Start) {
-    writer.u16(start.pass);
+    writer.u16(start.pass.0);
     writer.u8(start.answer.into()).u16(start.receivers);
     writer.u16(start.first).count(start.members.len());
     for member in &start.members {

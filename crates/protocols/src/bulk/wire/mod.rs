@@ -1,7 +1,7 @@
 //! Datagram bodies of bulk transfers. All integers are big-endian; a varint has seven bits a byte, lowest first.
 //!
-//! Every body begins with its kind (1) and its transfer's number (4); the sender of a transfer is who the datagram is
-//! from, or whom it is addressed to.
+//! Every body begins with its kind (1) and its transfer's number (4). The sender of the transfer is the member that the
+//! datagram comes from, or for the kinds that receivers send, the member that it is addressed to.
 //!
 //! | kind | from | after kind and number |
 //! |---|---|---|
@@ -31,6 +31,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 pub(super) use self::data::{DATA_HEADER, Data, DataHeader};
 pub(super) use self::handshake::{Announce, Start};
 pub(super) use self::report::{NAME_MAX, Purpose, Report, Status};
+use super::numbers::{PassNumber, Stamp};
 
 /// The most bytes of a reason.
 pub(super) const REASON_MAX: usize = 512;
@@ -47,20 +48,20 @@ pub(super) enum Message {
     Refuse(String),
 }
 
-/// Everybody is to report, at once and to the sender.
+/// Every receiver is to report, at once and to the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Poll {
-    pub(super) pass: u16,
-    pub(super) stamp: u64,
+    pub(super) pass: PassNumber,
+    pub(super) stamp: Stamp,
     /// One past the highest packet that was sent in this pass.
     pub(super) top: u64,
     pub(super) length: Option<u64>,
 }
 
-/// The sender is done with somebody.
+/// The sender serves a receiver no longer, or all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Finish {
-    /// The transfer is over; who has everything can forget it.
+    /// The transfer is over; a receiver that has everything can forget it.
     Done,
     /// The sender's user gave up.
     Cancelled(String),
@@ -80,8 +81,8 @@ impl Message {
             3 => Self::Start(handshake::start(&mut reader)?),
             4 => Self::Report(report::report(&mut reader, bytes)?),
             5 => Self::Poll(Poll {
-                pass: reader.u16("pass")?,
-                stamp: reader.u64("stamp")?,
+                pass: PassNumber(reader.u16("pass")?),
+                stamp: Stamp(reader.u64("stamp")?),
                 top: reader.u64("top")?,
                 length: reader.varint("length")?.checked_sub(1),
             }),
@@ -112,7 +113,8 @@ impl Message {
             Self::Start(start) => handshake::put_start(writer.u8(3).u32(transfer), start),
             Self::Report(report) => report::put_report(writer.u8(4).u32(transfer), report),
             Self::Poll(poll) => {
-                writer.u8(5).u32(transfer).u16(poll.pass).u64(poll.stamp);
+                writer.u8(5).u32(transfer).u16(poll.pass.0);
+                writer.u64(poll.stamp.0);
                 writer.u64(poll.top).varint(one_more(poll.length));
             }
             Self::Finish(finish) => {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use groupcast_core::Incarnation;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
+use super::super::numbers::{PassNumber, Stamp};
 use super::{checked, cut, reason, small};
 
 /// The most bytes of a receiver's name.
@@ -53,7 +54,7 @@ pub(in crate::bulk) enum Status {
 /// | varint | seen: the highest stamp that it has seen |
 /// | varint | received: transmissions that it has received |
 /// | varint | delay: microseconds since it saw that stamp |
-/// | varint | told: it lists all that it misses below this packet |
+/// | varint | listed: the gaps are all that it misses below this packet |
 /// | 2 | count of gaps |
 /// | varints | of each gap its distance from the end of the one before, and its length |
 /// | rest | name, if it registers; else reason, if failed |
@@ -64,14 +65,14 @@ pub(in crate::bulk) struct Report {
     pub(in crate::bulk) purpose: Purpose,
     pub(in crate::bulk) answers: bool,
     pub(in crate::bulk) aggregate: bool,
-    pub(in crate::bulk) pass: u16,
+    pub(in crate::bulk) pass: PassNumber,
     pub(in crate::bulk) status: Status,
     pub(in crate::bulk) next: u64,
     pub(in crate::bulk) limit: u64,
-    pub(in crate::bulk) seen: u64,
+    pub(in crate::bulk) seen: Stamp,
     pub(in crate::bulk) received: u64,
     pub(in crate::bulk) delay_us: u64,
-    pub(in crate::bulk) told: u64,
+    pub(in crate::bulk) listed_below: u64,
     pub(in crate::bulk) missing: Vec<Range<u64>>,
     pub(in crate::bulk) name: Bytes,
 }
@@ -86,14 +87,14 @@ pub(super) fn report(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Report, D
         other => return Err(reader.invalid("purpose", u64::from(other))),
     };
     let flags = reader.u8("flags")?;
-    let pass = reader.u16("pass")?;
+    let pass = PassNumber(reader.u16("pass")?);
     let status = reader.u8("status")?;
     let next = small(reader, "next")?;
     let limit = small(reader, "limit")?;
-    let seen = reader.varint("seen")?;
+    let seen = Stamp(reader.varint("seen")?);
     let received = reader.varint("received")?;
     let delay_us = small(reader, "delay")?;
-    let told = small(reader, "told")?;
+    let listed_below = small(reader, "listed")?;
     let count = reader.count("gaps", 2)?;
     let mut missing = Vec::with_capacity(count);
     let mut at = 0;
@@ -134,7 +135,7 @@ pub(super) fn report(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Report, D
         seen,
         received,
         delay_us,
-        told,
+        listed_below,
         missing,
         name,
     })
@@ -148,7 +149,7 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &Report) {
         Purpose::Nak => 4,
     });
     writer.u8(u8::from(report.answers) | u8::from(report.aggregate) << 1);
-    writer.u16(report.pass);
+    writer.u16(report.pass.0);
     writer.u8(match report.status {
         Status::Receiving => 1,
         Status::Holding => 2,
@@ -156,8 +157,8 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &Report) {
         Status::Failed(_) => 4,
     });
     writer.varint(report.next).varint(report.limit);
-    writer.varint(report.seen).varint(report.received);
-    writer.varint(report.delay_us).varint(report.told);
+    writer.varint(report.seen.0).varint(report.received);
+    writer.varint(report.delay_us).varint(report.listed_below);
     writer.count(report.missing.len());
     let mut at = 0;
     for gap in &report.missing {

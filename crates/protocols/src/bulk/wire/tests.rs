@@ -20,7 +20,7 @@ fn examples() -> Vec<Message> {
             answer: true,
             last: false,
             again: true,
-            stamp: 77,
+            stamp: Stamp(77),
             number: 1 << 33,
             parity: None,
         },
@@ -40,7 +40,7 @@ fn examples() -> Vec<Message> {
         about: Bytes::from_static(b"about"),
     };
     let start = Start {
-        pass: 2,
+        pass: PassNumber(2),
         answer: true,
         receivers: 9,
         first: 7,
@@ -51,20 +51,20 @@ fn examples() -> Vec<Message> {
         purpose: Purpose::Nak,
         answers: true,
         aggregate: false,
-        pass: 2,
+        pass: PassNumber(2),
         status: Status::Failed("the disk is full".into()),
         next: 5,
         limit: 900,
-        seen: 300,
+        seen: Stamp(300),
         received: 290,
         delay_us: 12,
-        told: 70,
+        listed_below: 70,
         missing: [5..6, 9..70].into(),
         name: Bytes::new(),
     };
     let poll = Poll {
-        pass: 1,
-        stamp: 4,
+        pass: PassNumber(1),
+        stamp: Stamp(4),
         top: 8,
         length: None,
     };

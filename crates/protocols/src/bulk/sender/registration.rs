@@ -1,16 +1,15 @@
-//! Whom a sender serves: it announces, receivers register, and it waits before the first byte for those whom the transfer
-//! names or counts, or for whoever is there.
+//! Registration: the sender announces the transfer, receivers register, and the first pass begins when those that the
+//! transfer names or counts, or all that are there, have registered.
 
 use alloc::vec::Vec;
 
 use groupcast_core::{Incarnation, MemberId};
 
 use super::super::config::{BulkConfig, NakRule, Policy, Repair};
-use super::super::outbox::Context;
-use super::super::receiver::Life;
-use super::super::transfer::{Notice, Outcome, PhaseKind, Wanted};
+use super::super::context::Context;
+use super::super::transfer::{Notice, Outcome, Wanted};
 use super::super::wire::{Announce, Finish, Message, Report};
-use super::{Peer, Sender, Timer};
+use super::{Peer, Sender, State, Timer};
 
 impl Sender {
     pub(super) fn has_room(&self, config: &BulkConfig) -> bool {
@@ -28,18 +27,18 @@ impl Sender {
             .keys()
             .find(|peer| peer.node == from.node && peer.incarnation != from.incarnation);
         if let Some(former) = former.copied() {
-            // A node has one life at a time: the one before is over.
+            // A node has one incarnation at a time: the one before is gone.
             self.settle(context, former, Outcome::Vanished);
         }
         self.look_for_loss(context, from, report);
         if self.settled.contains_key(&from) {
             return;
         }
-        let late = self.phase != PhaseKind::Announcing;
+        let late = !matches!(self.state, State::Announcing(_));
         let stamp = self.stream.last_stamp();
         if let Some(peer) = self.peers.get_mut(&from) {
             peer.read(context.now, report, stamp);
-            if late && self.order.contains(&from) {
+            if self.roster().contains(&from) {
                 // It has missed that the pass has begun.
                 self.send_roster(context);
             }
@@ -69,18 +68,19 @@ impl Sender {
         }
         let packets = self.stream.packets();
         let known = self.stream.length.is_some();
+        let alone = self.peers.len() == 1;
         if let Some(peer) = self.peers.get_mut(&from) {
-            let told = peer.read_needs(report, packets, known);
-            if !late {
-                self.told = if self.peers.len() == 1 {
-                    told
+            let listed_below = peer.read_needs(report, packets, known);
+            if let State::Announcing(announcing) = &mut self.state {
+                announcing.listed_below = if alone {
+                    listed_below
                 } else {
-                    self.told.min(told)
+                    announcing.listed_below.min(listed_below)
                 };
             }
         }
         let open = matches!(self.transfer.receivers, Wanted::Open | Wanted::Present);
-        if !late && open && self.peers.len() == 1 {
+        if !late && open && alone {
             self.timers
                 .set(Timer::Begin, context.now + context.config.census);
         }
@@ -88,7 +88,7 @@ impl Sender {
 
     pub(super) fn announce(&mut self, context: &mut Context<'_>) {
         let config = context.config;
-        let announcing = self.phase == PhaseKind::Announcing;
+        let announcing = matches!(self.state, State::Announcing(_));
         if !announcing && !self.transfer.rewindable {
             return;
         }
@@ -115,8 +115,17 @@ impl Sender {
         self.timers.set(Timer::Announce, again);
     }
 
-    /// Whether everybody that is wanted is there.
-    pub(super) fn is_complete(&self, context: &Context<'_>) -> bool {
+    /// Begins the first pass if all receivers that the transfer waits for have registered; whether it did.
+    pub(super) fn begin_if_all_registered(&mut self, context: &mut Context<'_>) -> bool {
+        let complete = self.have_all_registered(context);
+        if complete {
+            self.timers.cancel(Timer::Begin);
+            self.begin_pass(context, "all have registered");
+        }
+        complete
+    }
+
+    fn have_all_registered(&self, context: &Context<'_>) -> bool {
         match &self.transfer.receivers {
             Wanted::Count(count) => self.peers.len() >= *count,
             Wanted::Members(nodes) => nodes.iter().all(|node| {
@@ -124,45 +133,53 @@ impl Sender {
                 known.into_iter().any(|member| member.node == *node)
             }),
             Wanted::Open => false,
-            Wanted::Present => self.counted && !self.is_anybody_silent(context),
+            Wanted::Present => {
+                let census_over = matches!(&self.state, State::Announcing(it) if it.census_over);
+                census_over && !self.is_any_silent(context)
+            }
         }
     }
 
-    /// Whether somebody who is known has not answered yet.
-    fn is_anybody_silent(&self, context: &Context<'_>) -> bool {
+    /// Whether a member that is known has not answered the announcement yet.
+    fn is_any_silent(&self, context: &Context<'_>) -> bool {
         let answered =
             |member| self.peers.contains_key(member) || self.settled.contains_key(member);
-        !context.others.known().all(answered)
+        !context.known.members().all(answered)
     }
 
-    /// The time to register is over: begins, unless somebody is to be waited for who is known, or nobody ever was.
-    pub(super) fn begin_with_present(&mut self, context: &mut Context<'_>) -> Life {
+    /// The time to register is over: begins, unless a member that is known has not answered, or this endpoint has never
+    /// heard any other.
+    pub(super) fn begin_with_present(&mut self, context: &mut Context<'_>) {
         let config = context.config;
-        self.counted = !self.peers.is_empty() || !self.settled.is_empty();
-        let until = if self.is_anybody_silent(context) {
-            Some(self.announced + config.vanish_after)
-        } else if self.counted {
+        let census_over = !self.peers.is_empty() || !self.settled.is_empty();
+        let is_any_silent = self.is_any_silent(context);
+        let State::Announcing(announcing) = &mut self.state else {
+            debug_assert!(false, "the timer is cancelled when the first pass begins");
+            return;
+        };
+        announcing.census_over = census_over;
+        let since = announcing.since;
+        let until = if is_any_silent {
+            Some(since + config.vanish_after)
+        } else if census_over {
             None
         } else {
-            context.others.lonely_until(config.register_within)
+            context.known.wait_for_first(config.register_within)
         };
         let waits = until.filter(|until| *until > context.now);
         if waits.is_none() && until.is_some() {
-            context.others.forget_silent(self.announced);
+            context.known.forget_silent(since);
         }
         match waits {
-            Some(until) => {
-                self.timers.set(Timer::Begin, until);
-                Life::Goes
-            }
+            Some(until) => self.timers.set(Timer::Begin, until),
             None => self.begin(context),
         }
     }
 
-    /// The user does not want to wait any longer.
-    pub(in crate::bulk) fn begin(&mut self, context: &mut Context<'_>) -> Life {
-        if self.phase != PhaseKind::Announcing {
-            return Life::Goes;
+    /// Begins with the receivers that have registered: the time to register is over, or the user says so.
+    pub(in crate::bulk) fn begin(&mut self, context: &mut Context<'_>) {
+        if !matches!(self.state, State::Announcing(_)) {
+            return;
         }
         if let Wanted::Members(nodes) = &self.transfer.receivers {
             let here = |node: &_| {
@@ -176,7 +193,7 @@ impl Sender {
             }
         }
         self.timers.cancel(Timer::Begin);
-        self.begin_pass(context);
-        self.advance(context)
+        self.begin_pass(context, "time is up");
+        self.advance(context);
     }
 }

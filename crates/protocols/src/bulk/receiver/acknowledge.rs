@@ -5,61 +5,62 @@
 //! | ACK | every packet that is new to it | the sender |
 //! | NAK | every flagged packet | the sender |
 //! | ring | packet k, if it is receiver k mod N and has all up to k; the last packet in any case | the sender |
-//! | tree | every packet that it and all behind it in its chain have, in order | the one before it; the first, the sender |
+//! | tree | every packet that it and all behind it in its chain have, in order | the receiver before it; the first, the sender |
 //!
-//! A flagged packet of the other policies, and a poll, mean that the sender has waited in vain: everybody answers, to
-//! the sender. Acknowledgements are cumulative, so one may stand for several where packets were repaired.
+//! Under the other policies a flagged packet means that the sender has waited in vain, and so does a poll: every receiver
+//! answers, to the sender. Acknowledgements are cumulative, so one may stand for several where packets were repaired.
 
 use groupcast_core::MemberId;
 
 use super::super::config::Policy;
-use super::super::outbox::Context;
+use super::super::context::Context;
+use super::super::numbers::PassNumber;
 use super::super::wire::{Message, Purpose, Report, Start, Status};
 use super::store::Store;
 use super::{Receiver, State};
 
-/// A receiver's place among the receivers of a pass.
+/// Where a receiver stands among the receivers of a pass, and what it knows of those behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Place {
-    /// Its index and the number of receivers, once a Start has told it.
+pub(super) struct RosterPlace {
+    /// Its index and the number of receivers, once a Start has come.
     index: Option<(u64, u64)>,
     /// Its neighbours in the order of the roster.
     before: Option<MemberId>,
     behind: Option<MemberId>,
-    /// What the chain behind has: next and limit.
-    rest: Option<(u64, u64)>,
-    /// What a receiver said of its part of a chain before it was known to be the one behind.
-    early: Option<Early>,
+    /// What the receivers behind it in its chain all have: next and limit.
+    behind_has: Option<(u64, u64)>,
+    /// An acknowledgement of the receiver behind that has overtaken the roster.
+    early: Option<EarlyAck>,
     /// The highest packet, plus one, that it has acknowledged down its chain.
     acknowledged: u64,
 }
 
-/// An acknowledgement that has overtaken the roster: it comes by unicast, from a member that had the roster sooner, and
-/// is not repeated unless the sender runs out of patience.
+/// An acknowledgement that has overtaken the roster. It came by unicast from a receiver that had the roster sooner, and it
+/// is not repeated before the sender times out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Early {
+struct EarlyAck {
     from: MemberId,
-    pass: u16,
+    pass: PassNumber,
     next: u64,
     limit: u64,
 }
 
-impl Place {
+impl RosterPlace {
     /// Another pass begins.
-    pub(super) fn anew(self, pass: u16) -> Self {
+    pub(super) fn in_pass(self, pass: PassNumber) -> Self {
         Self {
             early: self.early.filter(|early| early.pass == pass),
             ..Self::default()
         }
     }
 
-    /// Takes what the one behind has said in this pass before the roster was here.
-    pub(super) fn take_early(&mut self, pass: u16) {
+    /// Takes in what the receiver behind has acknowledged in this pass before the roster was here.
+    pub(super) fn take_early(&mut self, pass: PassNumber) {
         if let Some(early) = self.early
             && early.pass == pass
             && self.behind == Some(early.from)
         {
-            self.rest = Some((early.next, early.limit));
+            self.behind_has = Some((early.next, early.limit));
             self.early = None;
         }
     }
@@ -72,7 +73,7 @@ impl Place {
         };
         let index = u64::from(start.first) + at as u64;
         self.index = Some((index, u64::from(start.receivers)));
-        // Pages overlap by two, so that everybody finds both neighbours on one of them.
+        // Pages overlap by two, so that each receiver finds both neighbours on one of them.
         if at > 0 {
             self.before = Some(members[at - 1]);
         }
@@ -92,9 +93,9 @@ impl Place {
 }
 
 impl Receiver {
-    /// Does what the policy asks for after a data packet: `new` to this receiver or not, `before` the lowest missing
-    /// packet until then, `answer` if it was flagged.
-    pub(super) fn fulfil(
+    /// Acknowledges a data packet as the policy asks: `new` to this receiver or not, `before` the lowest missing packet
+    /// until then, `answer` if it was flagged.
+    pub(super) fn acknowledge(
         &mut self,
         context: &mut Context<'_>,
         new: bool,
@@ -108,7 +109,7 @@ impl Receiver {
         let completed = new && complete;
         if answer {
             self.report_state(context, true);
-            self.pass_on(context, false);
+            self.acknowledge_in_chain(context, false);
             return;
         }
         match self.policy() {
@@ -117,7 +118,7 @@ impl Receiver {
             Policy::Ring if completed || self.has_turn(before, next) => {
                 self.report_state(context, false);
             }
-            Policy::Tree { .. } => self.pass_on(context, false),
+            Policy::Tree { .. } => self.acknowledge_in_chain(context, false),
             Policy::Ack | Policy::Nak { .. } | Policy::Ring => {}
         }
     }
@@ -131,8 +132,9 @@ impl Receiver {
         turn < next
     }
 
-    /// Tree: tells the one before what this receiver and all behind it have, if that is more than before, or `again`.
-    pub(super) fn pass_on(&mut self, context: &mut Context<'_>, again: bool) {
+    /// Tree: acknowledges to the receiver before what this one and all behind it have, if that is more than before, or
+    /// `again`.
+    pub(super) fn acknowledge_in_chain(&mut self, context: &mut Context<'_>, again: bool) {
         let Policy::Tree { height } = self.policy() else {
             return;
         };
@@ -142,15 +144,15 @@ impl Receiver {
         let State::Receiving(store) = &self.state else {
             return;
         };
-        let rest = if last {
+        let behind_has = if last {
             Some((u64::MAX, u64::MAX))
         } else {
-            self.place.rest
+            self.place.behind_has
         };
-        let Some((rest_next, rest_limit)) = rest else {
+        let Some((behind_next, behind_limit)) = behind_has else {
             return;
         };
-        let next = store.next().min(rest_next);
+        let next = store.next().min(behind_next);
         if next <= self.place.acknowledged && !again {
             return;
         }
@@ -163,17 +165,17 @@ impl Receiver {
             return;
         };
         self.place.acknowledged = next.max(self.place.acknowledged);
-        let Some(own) = self.state_of_things(context, Purpose::Acknowledge, false) else {
+        let Some(own) = self.report_of_now(context, Purpose::Acknowledge, false) else {
             return;
         };
         let holds = self.state.store().is_some_and(Store::is_complete);
         let report = Report {
             aggregate: true,
             next,
-            limit: own.limit.min(rest_limit),
+            limit: own.limit.min(behind_limit),
             missing: [].into(),
-            told: 0,
-            // Of the others behind it nothing is known but what they have.
+            listed_below: 0,
+            // Of the receivers behind it nothing is known but what they have.
             status: match own.status {
                 Status::Concluded | Status::Failed(_) => own.status,
                 _ if holds => Status::Holding,
@@ -186,7 +188,7 @@ impl Receiver {
             .unicast(to, self.id.number, &Message::Report(report));
     }
 
-    /// Tree: the one behind says what its part of the chain has.
+    /// Tree: the receiver behind acknowledges for its part of the chain.
     pub(super) fn handle_chain(
         &mut self,
         context: &mut Context<'_>,
@@ -197,7 +199,7 @@ impl Receiver {
             return;
         }
         if report.pass > self.pass || self.place.behind.is_none() {
-            self.place.early = Some(Early {
+            self.place.early = Some(EarlyAck {
                 from,
                 pass: report.pass,
                 next: report.next,
@@ -208,16 +210,16 @@ impl Receiver {
         if self.place.behind != Some(from) {
             return;
         }
-        let (next, limit) = self.place.rest.unwrap_or((0, 0));
+        let (next, limit) = self.place.behind_has.unwrap_or((0, 0));
         let opens = report.limit > limit && report.next <= next;
-        self.place.rest = Some((next.max(report.next), limit.max(report.limit)));
-        self.pass_on(context, opens);
+        self.place.behind_has = Some((next.max(report.next), limit.max(report.limit)));
+        self.acknowledge_in_chain(context, opens);
     }
 
-    /// Tells of new room for data, the way that acknowledgements take.
-    pub(super) fn tell_of_room(&mut self, context: &mut Context<'_>) {
+    /// Reports new room for data, the way that acknowledgements take.
+    pub(super) fn report_room(&mut self, context: &mut Context<'_>) {
         match self.policy() {
-            Policy::Tree { .. } => self.pass_on(context, true),
+            Policy::Tree { .. } => self.acknowledge_in_chain(context, true),
             _ => self.report_state(context, false),
         }
     }

@@ -1,0 +1,162 @@
+//! What a sender learns from reports: who has what, who needs what, how long a round trip takes, how much is lost.
+
+use core::time::Duration;
+
+use groupcast_core::MemberId;
+
+use super::super::config::{Policy, RateControl};
+use super::super::context::Context;
+use super::super::numbers::Stamp;
+use super::super::rate::Seen;
+use super::super::transfer::Outcome;
+use super::super::wire::{Purpose, Report, Status};
+use super::{Sender, State, Timer};
+
+impl Sender {
+    pub(super) fn handle_report(
+        &mut self,
+        context: &mut Context<'_>,
+        from: MemberId,
+        report: &Report,
+    ) {
+        match report.purpose {
+            Purpose::Nak => context.counters.naks_received += 1,
+            Purpose::Acknowledge => context.counters.reports_received += 1,
+            Purpose::Register | Purpose::Ready => {}
+        }
+        if let Status::Failed(reason) = &report.status
+            && !report.aggregate
+        {
+            self.settle(context, from, Outcome::Failed(reason.clone()));
+            return;
+        }
+        self.look_for_loss(context, from, report);
+        let moved = self.read_report(context, from, report);
+        if report.purpose == Purpose::Ready && report.pass == self.pass_number() {
+            self.read_ready(from, report);
+        }
+        self.time_round_trip(context, report);
+        if moved {
+            self.progressed(context);
+        }
+        if matches!(self.state, State::Sending(_)) {
+            let gates = self.peers.get(&from).is_some_and(|peer| peer.gates);
+            if gates {
+                self.repair(context, from, report);
+            }
+            self.end_epoch(context);
+            self.look_for_slow(context);
+        }
+    }
+
+    /// A receiver that has lost what it had cannot be served by this pass, which may have moved on: the next one serves
+    /// it.
+    pub(super) fn look_for_loss(
+        &mut self,
+        context: &mut Context<'_>,
+        from: MemberId,
+        report: &Report,
+    ) {
+        let peer = self.peers.get_mut(&from).filter(|_| !report.aggregate);
+        let Some(peer) = peer.filter(|peer| peer.has_begun_anew(report)) else {
+            return;
+        };
+        if !self.transfer.rewindable {
+            self.drop_receiver(context, from, Outcome::Late);
+            return;
+        }
+        peer.begin_anew(context.now, report, self.stream.last_stamp());
+        // Unless it has yet to say what it needs in this pass.
+        peer.gates &= matches!(self.state, State::Starting(_)) && !peer.ready;
+    }
+
+    /// Takes in what a report says of its receiver, or of a chain; whether any has more than before.
+    fn read_report(&mut self, context: &mut Context<'_>, from: MemberId, report: &Report) -> bool {
+        let mut moved = false;
+        let stamp = self.stream.last_stamp();
+        if report.aggregate {
+            // The first of a chain speaks for all of it (001 section 3).
+            let Policy::Tree { height } = context.config.policy else {
+                return false;
+            };
+            let height = height as usize;
+            let roster = self.state.pass().map_or(&[][..], |pass| &pass.roster);
+            let Some(at) = roster.iter().position(|member| *member == from) else {
+                return false;
+            };
+            if report.pass != self.pass_number() || !at.is_multiple_of(height) {
+                return false;
+            }
+            let chain = at..(at + height).min(roster.len());
+            for member in &roster[chain] {
+                if let Some(peer) = self.peers.get_mut(member) {
+                    moved |= peer.has(report.next, stamp);
+                    peer.limit = peer.limit.max(report.limit);
+                }
+            }
+        }
+        if let Some(peer) = self.peers.get_mut(&from) {
+            moved |= peer.read(context.now, report, stamp);
+        }
+        moved
+    }
+
+    fn read_ready(&mut self, from: MemberId, report: &Report) {
+        let packets = self.stream.packets();
+        let known = self.stream.length.is_some();
+        let State::Starting(starting) = &mut self.state else {
+            return;
+        };
+        if let Some(peer) = self.peers.get_mut(&from).filter(|peer| !peer.ready) {
+            peer.ready = true;
+            let listed_below = peer.read_needs(report, packets, known);
+            starting.listed_below = starting.listed_below.min(listed_below);
+        }
+    }
+
+    fn time_round_trip(&mut self, context: &mut Context<'_>, report: &Report) {
+        if report.aggregate || report.seen == Stamp::default() {
+            return;
+        }
+        if let Some(sent) = self.stream.time_of(report.seen) {
+            let waited = Duration::from_micros(report.delay_us);
+            let round_trip = (context.now - sent).saturating_sub(waited);
+            self.round_trip.sample(round_trip);
+            self.rate.sample(round_trip);
+        }
+    }
+
+    /// Something moved: patience begins anew.
+    fn progressed(&mut self, context: &mut Context<'_>) {
+        if let Some(backoff) = self.state.backoff_mut() {
+            *backoff = 0;
+        }
+        if matches!(&self.state, State::Sending(sending) if sending.awaits_reports) {
+            let due = context.now + self.time_out(context.config);
+            self.timers.set(Timer::Retransmit, due);
+        }
+    }
+
+    /// Lets the rate control learn from what the receivers lost.
+    fn end_epoch(&mut self, context: &mut Context<'_>) {
+        if !matches!(context.config.rate, RateControl::Adaptive { .. }) {
+            return;
+        }
+        let round_trip = self.round_trip.mean();
+        if !self.rate.epoch_ends(context.now, round_trip) {
+            return;
+        }
+        // Lost by the one that lost the largest share: a / b > c / d as a × d > c × b.
+        let worst = self
+            .gating()
+            .map(|peer| peer.epoch)
+            .filter(|seen| seen.sent > 0)
+            .max_by_key(|seen| seen.lost.saturating_mul(1 << 20) / seen.sent)
+            .unwrap_or(Seen::default());
+        for peer in self.peers.values_mut() {
+            peer.epoch = Seen::default();
+        }
+        let packet = context.config.packet;
+        self.rate.end_epoch(context.now, packet, worst);
+    }
+}
