@@ -1,7 +1,8 @@
 //! Messages of `pub`: one a line of a file or pipe, or generated.
 //!
-//! Reading never takes more than one line into memory. A line is everything up to a newline, which is taken off; a
-//! carriage return stays, an empty line is an empty message, and a last line without a newline counts.
+//! Reading never takes more than one line into memory. A line is everything up to a newline, which
+//! is taken off; a carriage return stays, an empty line is an empty message, and a last line
+//! without a newline counts.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -42,7 +43,8 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// `count` messages of `size` bytes: each is its number in decimal, padded with dots or cut off at `size`.
+    /// `count` messages of `size` bytes: each is its number in decimal, padded with dots or cut off
+    /// at `size`.
     pub(crate) fn generated(size: usize, count: u64) -> Self {
         Self::Generated {
             size,
@@ -68,7 +70,8 @@ impl<R: Read> Source<R> {
 }
 
 impl<R: AsFd> Source<R> {
-    /// Whether a payload, or at least a part of one, comes within `patience`: reading does not wait then.
+    /// Whether a payload, or at least a part of one, comes within `patience`: reading does not wait
+    /// then.
     pub(crate) fn is_ready(&self, patience: Duration) -> io::Result<bool> {
         let Self::Lines { input, .. } = self else {
             return Ok(true);

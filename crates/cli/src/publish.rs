@@ -1,7 +1,7 @@
 //! `groupcast pub`: sends messages and waits until each has come back in order.
 //!
-//! Lines are gathered while they keep coming and sent as soon as there is a pause. The input is never read whole: the
-//! daemon's credit sets the pace.
+//! Lines are gathered while they keep coming and sent as soon as there is a pause. The input is
+//! never read whole: the daemon's credit sets the pace.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::target::Target;
 
 /// While no line comes, the connection is looked at this often.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// What the daemon tells is taken at least once in so many messages.
+/// Events of the daemon are taken at least once in so many messages.
 const MESSAGES_BETWEEN_LOOKS: u64 = 1_000;
 /// After a failure, what is on its way may take this long to be accepted.
 const SETTLE_WITHIN: Duration = Duration::from_secs(5);
@@ -31,9 +31,10 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Send messages to groups: lines of a file or of stdin, or generated ones.
 ///
-/// One message a line: the newline is taken off, a carriage return stays, an empty line is an empty message. A message to
-/// several groups is one message. Exit code 0 once every message has come back in order at the daemon; otherwise the
-/// error says how many were accepted and which line was the first that was not.
+/// One message a line: the newline is taken off, a carriage return stays, an empty line is an empty
+/// message. A message to several groups is one message. Exit code 0 once every message has come
+/// back in order at the daemon; otherwise the error says how many were accepted and which line was
+/// the first that was not.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The groups, or private names (`client@host`), to send to
@@ -44,7 +45,8 @@ pub(crate) struct Args {
     /// This client's name, without `@host` [default: the daemon makes one]
     #[arg(long, value_name = "N")]
     name: Option<String>,
-    /// What is promised: unreliable, reliable, fifo, causal, agreed or safe; bimodal in the daemon's bimodal groups
+    /// What is promised: unreliable, reliable, fifo, causal, agreed or safe; bimodal in the
+    /// daemon's bimodal groups
     #[arg(long, value_name = "S", default_value = "agreed")]
     service: Service,
     /// Send the lines of this file instead of stdin
@@ -179,7 +181,8 @@ struct Publisher<'a> {
     /// Messages handed over: the number of the last line.
     sent: u64,
     bytes: u64,
-    /// Numbers of the messages that the daemon rejected. Sending stops at the first, so they are few.
+    /// Numbers of the messages that the daemon rejected. Sending stops at the first, so they are
+    /// few.
     rejected: BTreeSet<u64>,
 }
 
@@ -241,7 +244,8 @@ impl Publisher<'_> {
         }
     }
 
-    /// Waits until there is something to read, having sent what is there. A daemon that goes away ends the wait.
+    /// Waits until there is something to read, having sent what is there. A daemon that goes away
+    /// ends the wait.
     fn await_input(&mut self, source: &Source) -> Result<(), Failure> {
         let is_ready = |patience| {
             let ready = source.is_ready(patience);
@@ -258,7 +262,7 @@ impl Publisher<'_> {
         }
     }
 
-    /// Sends what is gathered and takes what the daemon has to tell; waits for it for up to `patience`.
+    /// Sends what is gathered and takes events of the daemon; waits for one for up to `patience`.
     fn look(&mut self, mut patience: Duration) -> Result<(), Failure> {
         let mut failure = None;
         while let Some(event) = self
@@ -290,7 +294,7 @@ impl Publisher<'_> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Tells how it ended.
+    /// Prints how it ended.
     fn finish(mut self, result: Result<(), Failure>, json: bool) -> Result<ExitCode, Failure> {
         if result.is_err() {
             // What is on its way may still be accepted, if there is still somebody to accept it.
@@ -301,7 +305,7 @@ impl Publisher<'_> {
         }
         let outcome = self.outcome(result.as_ref().err());
         if json && let Ok(line) = serde_json::to_string(&outcome) {
-            // The exit code tells as much to whoever does not read this.
+            // The exit code says as much where this cannot be read.
             let _ = writeln!(io::stdout(), "{line}");
         }
         match result {

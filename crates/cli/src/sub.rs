@@ -1,7 +1,7 @@
-//! `groupcast sub`: joins groups and prints their messages and views until it is told to stop.
+//! `groupcast sub`: joins groups and prints their messages and views until it is stopped.
 //!
-//! Lines are gathered while messages keep coming and written as soon as there is a pause, so that it is quick under load
-//! and nothing lingers when there is none.
+//! Lines are gathered while messages keep coming and written as soon as there is a pause, so that
+//! it is quick under load and nothing lingers when there is none.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -31,8 +31,9 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Join groups and print their messages and views.
 ///
-/// Plain: each message's bytes and a newline on stdout; views, and what is lost in a bimodal group, on stderr. It ends with exit code 0 at SIGINT or SIGTERM,
-/// when its reader has gone, and after --count messages; with 1 when the daemon has gone.
+/// Plain: each message's bytes and a newline on stdout; views, and what is lost in a bimodal group,
+/// on stderr. It ends with exit code 0 at SIGINT or SIGTERM, when its reader has gone, and after
+/// --count messages; with 1 when the daemon has gone.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The groups to join
@@ -62,7 +63,7 @@ fn group(name: &str) -> Result<String, String> {
 enum End {
     /// All messages that were asked for are printed, or a signal came.
     Done,
-    /// Nobody reads what is printed.
+    /// What is printed has no reader any more.
     ReaderGone,
 }
 
@@ -149,7 +150,8 @@ fn follow(
     }
 }
 
-/// Where messages and views are printed. What returns an option says `None` when the reader of stdout has gone.
+/// Where messages and views are printed. What returns an option says `None` when the reader of
+/// stdout has gone.
 struct Printer {
     stdout: BufWriter<File>,
     json: Option<JsonLines>,
@@ -184,7 +186,7 @@ impl Printer {
         let printed = match &mut self.json {
             Some(lines) => lines.view(&mut self.stdout, view),
             None => {
-                // Views are remarks: whoever closed stderr does not want them.
+                // Views are remarks: a user who closed stderr does not want them.
                 let _ = describe_view(&mut anstream::stderr().lock(), view);
                 Ok(())
             }

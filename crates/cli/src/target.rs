@@ -63,7 +63,8 @@ impl Target {
     }
 }
 
-/// Prints an answer: for programs one object a line, for people as `write` does. A reader that has gone is no failure.
+/// Prints an answer: for programs one object a line, for people as `write` does. A reader that has
+/// gone is no failure.
 pub(crate) fn print(
     answer: &Value,
     json: bool,

@@ -1,4 +1,5 @@
-//! A replicated table of counters: every replica applies the same commands in the same order, so all tables are equal.
+//! A replicated table of counters: every replica applies the same commands in the same order, so
+//! all tables are equal.
 //!
 //! Start daemons as the README shows, then a replica beside each of them:
 //!
@@ -6,8 +7,8 @@
 //! cargo run --release -p groupcast-client --example replica -- /tmp/gc-1.sock
 //! ```
 //!
-//! Type `KEY NUMBER` to add a number to a counter. Every replica prints the new value, its own commands included, and
-//! who takes part.
+//! Type `KEY NUMBER` to add a number to a counter. Every replica prints the new value, its own
+//! commands included, and who takes part.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -33,7 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut table = BTreeMap::new();
     loop {
         match commands.try_recv() {
-            // Nothing is applied here. The command comes back in its place in the order, as the others' do.
+            // Nothing is applied here. The command comes back in its place in the order, as the
+            // others' do.
             Ok(line) => {
                 client.publish(&[GROUP], Service::Agreed, line.as_bytes())?;
             }

@@ -40,8 +40,9 @@ impl From<SocketAddr> for Address {
     }
 }
 
-/// Where the daemon of this user listens, unless it is told otherwise: `/run/groupcast.sock` for the superuser,
-/// `$XDG_RUNTIME_DIR/groupcast.sock` for others, and `/tmp/groupcast-UID.sock` where there is no such directory.
+/// Where the daemon of this user listens, unless its configuration says otherwise:
+/// `/run/groupcast.sock` for the superuser, `$XDG_RUNTIME_DIR/groupcast.sock` for others, and
+/// `/tmp/groupcast-UID.sock` where there is no such directory.
 pub fn default_socket_path() -> PathBuf {
     candidates().swap_remove(0)
 }

@@ -25,8 +25,8 @@ pub struct Options {
     pub name: Option<String>,
     /// What this client is.
     pub kind: ClientKind,
-    /// Bytes of messages and views that may wait unread in this process. Too small: the daemon waits for this process
-    /// after every few messages. Default 4 MiB.
+    /// Bytes of messages and views that may wait unread in this process. Too small: the daemon
+    /// waits for this process after every few messages. Default 4 MiB.
     pub delivery_window: u64,
     /// How long the daemon may take to answer. Default 10 s.
     pub connect_within: Duration,
@@ -43,7 +43,8 @@ impl Default for Options {
     }
 }
 
-/// A connection to a daemon. Dropping it ends the connection at once: what was gathered and not written is lost.
+/// A connection to a daemon. Dropping it ends the connection at once: what was gathered and not
+/// written is lost.
 #[derive(Debug)]
 pub struct Client {
     stream: Stream,
@@ -63,7 +64,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Becomes a member of `group`: the first thing that follows from it is a view that includes this client.
+    /// Becomes a member of `group`: the first thing that follows from it is a view that includes
+    /// this client.
     pub fn join(&mut self, group: &str) -> Result<(), ClientError> {
         self.connection.join(group, false)?;
         self.flush()
@@ -81,8 +83,9 @@ impl Client {
         self.flush()
     }
 
-    /// Publishes a message to groups (or private names), in the order in which receivers look for one that they are in.
-    /// Returns its number: 1, 2, … Waits for credit if there is none, taking in events meanwhile.
+    /// Publishes a message to groups (or private names), in the order in which receivers look for
+    /// one that they are in. Returns its number: 1, 2, … Waits for credit if there is none, taking
+    /// in events meanwhile.
     pub fn publish(
         &mut self,
         groups: &[&str],
@@ -133,7 +136,8 @@ impl Client {
         loop {
             if let Some(event) = self.connection.poll_event() {
                 if self.connection.is_urgent() {
-                    // The daemon goes on while the rest is taken. If this fails, the next call says so.
+                    // The daemon goes on while the rest is taken. If this fails, the next call says
+                    // so.
                     let _ = self.flush();
                 }
                 return Ok(Some(event));
@@ -149,8 +153,8 @@ impl Client {
         }
     }
 
-    /// Waits until every message that was published is accepted or rejected; whether so within `timeout`. Events that
-    /// come meanwhile wait for [`next_event`](Self::next_event).
+    /// Waits until every message that was published is accepted or rejected; whether so within
+    /// `timeout`. Events that come meanwhile wait for [`next_event`](Self::next_event).
     pub fn flush_accepted(&mut self, timeout: Option<Duration>) -> Result<bool, ClientError> {
         self.wait_until(timeout, |client| {
             (client.connection.undecided() == 0).then_some(())
@@ -190,8 +194,8 @@ impl Client {
         Ok(start.elapsed())
     }
 
-    /// Says good-bye, and waits until the daemon has accepted everything and closed; events that come meanwhile are
-    /// lost.
+    /// Says good-bye, and waits until the daemon has accepted everything and closed; events that
+    /// come meanwhile are lost.
     pub fn close(mut self, timeout: Duration) -> Result<(), ClientError> {
         self.connection.bye()?;
         let done = self.wait_until(Some(timeout), |client| {
@@ -242,7 +246,8 @@ impl Client {
             address: address.to_string(),
             source,
         };
-        // A daemon that refuses may have closed its side already: what it said is read before this failure counts.
+        // A daemon that refuses may have closed its side already: what it said is read before this
+        // failure counts.
         let written = self.write_hello();
         loop {
             if self.connection.welcome().is_some() {
@@ -341,8 +346,8 @@ impl Client {
         }
     }
 
-    /// Waits for credit. Once this client's unread events fill its window, the daemon may be holding back credit because
-    /// of this very client: then only its program can help.
+    /// Waits for credit. Once this client's unread events fill its window, the daemon may be
+    /// holding back credit because of this very client: then only its program can help.
     fn wait_for_credit(&mut self) -> Result<(), ClientError> {
         while !self.connection.has_credit() {
             self.check_end()?;
@@ -381,7 +386,8 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for room to write, taking in what comes meanwhile so that neither side waits for the other.
+    /// Waits for room to write, taking in what comes meanwhile so that neither side waits for the
+    /// other.
     fn wait_for_room(&mut self) -> Result<(), ClientError> {
         let ready = self.stream.wait(true, None)?;
         if ready.read && !ready.write {

@@ -124,7 +124,8 @@ pub enum ClientError {
         /// The most.
         max: u64,
     },
-    /// The daemon gives no credit to publish while this client's own events wait unread. The message was not sent.
+    /// The daemon gives no credit to publish while this client's own events wait unread. The
+    /// message was not sent.
     #[error(
         "{bytes} bytes of events wait unread, and the daemon gives no credit meanwhile: take them with next_event, then publish again"
     )]

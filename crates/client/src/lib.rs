@@ -1,11 +1,12 @@
 //! Blocking client of the groupcast daemon.
 //!
-//! A [`Client`] is one connection, used by one thread. Publishing gathers messages and writes many at once; reading takes
-//! many at once. What is gathered is written when the buffer is full, by [`Client::flush`], and before any call that
-//! waits, so a program that publishes now and then flushes after each message.
+//! A [`Client`] is one connection, used by one thread. Publishing gathers messages and writes many
+//! at once; reading takes many at once. What is gathered is written when the buffer is full, by
+//! [`Client::flush`], and before any call that waits, so a program that publishes now and then
+//! flushes after each message.
 //!
-//! Both directions have credit: a client never has more than the daemon's window of unhandled messages outstanding, and
-//! never more than its own window of unread events in memory.
+//! Both directions have credit: a client never has more than the daemon's window of unhandled
+//! messages outstanding, and never more than its own window of unread events in memory.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -28,8 +29,8 @@
 //! # }
 //! ```
 //!
-//! The client's side of the protocol is `groupcast_session::client`, which does no I/O; this crate adds the socket and the
-//! waiting. An asynchronous client, TLS and locks are left to others.
+//! The client's side of the protocol is `groupcast_session::client`, which does no I/O; this crate
+//! adds the socket and the waiting. An asynchronous client, TLS and locks are left to others.
 #![forbid(unsafe_code)]
 
 mod address;

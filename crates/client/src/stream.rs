@@ -40,7 +40,8 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Tries the places where a daemon of this user or of this host may be; the error is that of the first.
+    /// Tries the places where a daemon of this user or of this host may be; the error is that of
+    /// the first.
     fn connect_default() -> Result<Self, ConnectError> {
         let mut first = None;
         for path in candidates() {
@@ -89,7 +90,8 @@ impl Stream {
             })
     }
 
-    /// Waits until there is something to read, or room to write if `writes`; whether so before `deadline`.
+    /// Waits until there is something to read, or room to write if `writes`; whether so before
+    /// `deadline`.
     pub(crate) fn wait(&self, writes: bool, deadline: Option<Instant>) -> io::Result<Ready> {
         let mut flags = PollFlags::IN;
         if writes {
@@ -162,7 +164,8 @@ fn not_now(result: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Anybody can put a socket into a default place such as `/tmp`: only this user and the superuser are believed.
+/// Anybody can put a socket into a default place such as `/tmp`: only this user and the superuser
+/// are believed.
 fn check_owner(path: PathBuf) -> Result<PathBuf, ConnectError> {
     let euid = rustix::process::geteuid().as_raw();
     match std::fs::symlink_metadata(&path) {
@@ -172,7 +175,7 @@ fn check_owner(path: PathBuf) -> Result<PathBuf, ConnectError> {
                 owner: metadata.uid(),
             })
         }
-        // A path that cannot be looked at is told by connecting.
+        // If the path cannot be looked at, connecting says why.
         _ => Ok(path),
     }
 }

@@ -1,4 +1,5 @@
-//! The client against a real engine behind real sockets; the ring is a queue that gives back what it takes.
+//! The client against a real engine behind real sockets; the ring is a queue that gives back what
+//! it takes.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};

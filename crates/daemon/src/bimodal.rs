@@ -1,8 +1,8 @@
 //! The bimodal groups of a daemon: a gossip instance each, behind one channel of the node.
 //!
-//! The groups share a channel because daemons need not have the same ones: every body begins with the *label* of its
-//! group, eight bytes that follow from its name, and what is for a group that is not here is counted and dropped before
-//! any gossip sees it. Groups take turns at sending.
+//! The groups share a channel because daemons need not have the same ones: every body begins with
+//! the *label* of its group, eight bytes that follow from its name, and what is for a group that is
+//! not here is counted and dropped before any gossip sees it. Groups take turns at sending.
 //!
 //! Each event says to which group it belongs, by the group's index.
 
@@ -113,7 +113,8 @@ impl Bimodal {
     }
 }
 
-/// The label of the group called `name`: the hash that daemons are called by. Two names that share one are as unlikely.
+/// The label of the group called `name`: the hash that daemons are called by. Two names that share
+/// one are as unlikely.
 fn label(name: &str) -> [u8; LABEL] {
     NodeId::from_name(name).0.to_be_bytes()
 }
@@ -289,7 +290,8 @@ mod tests {
             groups.submit(now, 0, Bytes::from(vec![0; SIZE])).unwrap();
             sent(&mut groups, now);
         }
-        // From 500 forged members, for every message, a hundred thousand in one round: a million bytes of repairs at most.
+        // From 500 forged members, for every message, a hundred thousand in one round: a million
+        // bytes of repairs at most.
         let round = groups.round(0);
         let mut asked = 0;
         for forger in 2..502 {

@@ -1,7 +1,9 @@
-//! The clients' sockets: accepting, reading a fair share of each, writing what the engine has for them.
+//! The clients' sockets: accepting, reading a fair share of each, writing what the engine has for
+//! them.
 //!
-//! Events come at edges: a socket that was not read until it would block is remembered and read on in the next turn. No
-//! client gets more than [`READ_SHARE`] a turn, so one that floods does not keep the others waiting.
+//! Events come at edges: a socket that was not read until it would block is remembered and read on
+//! in the next turn. No client gets more than [`READ_SHARE`] a turn, so one that floods does not
+//! keep the others waiting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write};
@@ -146,7 +148,7 @@ impl Clients {
         self.streams.len()
     }
 
-    /// When to go on accepting: `None` if nobody waits.
+    /// When to go on accepting: `None` if no connection waits.
     fn accept(&mut self, now: Time, engine: &mut Engine) -> Option<Time> {
         for _ in 0..ACCEPT_SHARE {
             let (accepted, transport) = match self.unix.accept() {
@@ -257,7 +259,8 @@ impl Clients {
     }
 }
 
-/// Writes what the engine has for a client until its socket takes no more (`false`) or nothing is left (`true`).
+/// Writes what the engine has for a client until its socket takes no more (`false`) or nothing is
+/// left (`true`).
 fn drain(
     now: Time,
     id: ClientId,
@@ -289,7 +292,8 @@ fn token_of(id: ClientId) -> Token {
 pub(crate) fn raise_file_limit(clients: usize) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-    /// Sockets between daemons, listeners, history, standard streams; and connections that are being refused.
+    /// Sockets between daemons, listeners, history, standard streams; and connections that are
+    /// being refused.
     const OTHERS: u64 = 128;
     let wanted = clients as u64 + OTHERS;
     let limit = getrlimit(Resource::Nofile);

@@ -1,8 +1,10 @@
-//! The daemon: one thread, one loop around the network's endpoint, the groups' engine and the clients' sockets.
+//! The daemon: one thread, one loop around the network's endpoint, the groups' engine and the
+//! clients' sockets.
 //!
-//! A turn: the endpoint sends, waits and reads the network; the ring's and the bimodal groups' events go to the engine;
-//! clients are accepted and read; the engine's messages go to the ring and to the groups; each client that has output is
-//! written to once. What is submitted here leaves with the next turn, which begins by sending.
+//! A turn: the endpoint sends, waits and reads the network; the ring's and the bimodal groups'
+//! events go to the engine; clients are accepted and read; the engine's messages go to the ring and
+//! to the groups; each client that has output is written to once. What is submitted here leaves
+//! with the next turn, which begins by sending.
 
 use std::time::Duration;
 
@@ -58,7 +60,7 @@ pub struct Daemon {
 /// How far a daemon has come with stopping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RunPhase {
-    /// It serves; nobody has asked it to stop.
+    /// It serves its clients.
     Running,
     /// It leaves the bimodal groups first, until this time at the latest.
     LeavingBimodal(Time),
@@ -69,7 +71,8 @@ enum RunPhase {
 }
 
 impl Daemon {
-    /// Opens everything that `config` names: network, sockets, history. Nothing is sent before [`run`](Self::run).
+    /// Opens everything that `config` names: network, sockets, history. Nothing is sent before
+    /// [`run`](Self::run).
     pub fn start(config: Config) -> Result<Self, DaemonError> {
         let local = new_member(&config.name)?;
         let rng = Rng::new(random_u64()?);
@@ -121,7 +124,8 @@ impl Daemon {
         self.stop.handle()
     }
 
-    /// From now on SIGTERM and SIGINT ask this daemon to stop. A second one ends the process at once.
+    /// From now on SIGTERM and SIGINT ask this daemon to stop. A second one ends the process at
+    /// once.
     pub fn catch_signals(&self) -> Result<(), DaemonError> {
         self.stop
             .catch_signals()
@@ -136,8 +140,8 @@ impl Daemon {
     /// Serves until it is asked to stop; leaves the group then.
     ///
     /// # Errors
-    /// [`DaemonError::NameInUse`] if another daemon of the cluster has this one's name, and what makes going on
-    /// impossible. Clients are told, and sockets and files removed.
+    /// [`DaemonError::NameInUse`] if another daemon of the cluster has this one's name, and what
+    /// makes going on impossible. Clients get the reason; sockets and files are removed.
     pub fn run(mut self) -> Result<(), DaemonError> {
         let result = loop {
             match self.turn() {
@@ -179,9 +183,11 @@ impl Daemon {
         self.engine.handle_timeout(now);
         self.tend(now);
         self.submit(now);
-        // Other hosts are told before the clients of this one: waking a client takes as long as a message to all of them.
+        // Other hosts come before the clients of this one: waking a client takes as long as a
+        // message to all of them.
         self.endpoint.flush(now);
-        // A ring may have something to say about a message at once, for instance that it has room again.
+        // A ring may have something to say about a message at once, for instance that it has room
+        // again.
         self.take_events()?;
         self.answer_questions();
         self.clients.give_output(now, &mut self.engine);
@@ -215,7 +221,8 @@ impl Daemon {
         .min()
     }
 
-    /// The events of the ring and of the bimodal groups, in the order of each, and the history around them.
+    /// The events of the ring and of the bimodal groups, in the order of each, and the history
+    /// around them.
     fn take_events(&mut self) -> Result<(), DaemonError> {
         let now = self.endpoint.now();
         while let Some((_, CarrierEvent { carrier, event })) = self.endpoint.node_mut().poll_event()
@@ -244,7 +251,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// The history's line of what happened in a bimodal group. That the daemon has left is said by the ring, for all.
+    /// The history's line of what happened in a bimodal group. That the daemon has left is said by
+    /// the ring, for all.
     fn observe_group_event(&self, index: usize, event: &Event) {
         if let (Some(history), Event::Deliver(_) | Event::Gap(_)) = (&self.history, event)
             && let Some(groups) = instance::bimodal(self.endpoint.node())
@@ -355,7 +363,7 @@ impl Daemon {
     }
 }
 
-/// Submits a message and tells the history of it.
+/// Submits a message and writes it into the history.
 fn submit(
     node: &mut Node<Instance>,
     history: Option<&History>,
@@ -383,7 +391,8 @@ fn submit(
     Ok(id)
 }
 
-/// How long leaving the bimodal groups may take: until messages that were just sent are stable, and two rounds of farewell.
+/// How long leaving the bimodal groups may take: until messages that were just sent are stable, and
+/// two rounds to say good-bye.
 fn bimodal_leave_max(config: &GossipConfig) -> Duration {
     config
         .step_interval

@@ -32,7 +32,7 @@ struct HistoryFile {
 }
 
 impl History {
-    /// Lines reach the file this long after what they tell.
+    /// Lines are in the file this long after what they report.
     pub(crate) const DELAY: Duration = Duration::from_millis(100);
 
     /// Goes on at the end of the file at `path`, or begins it.

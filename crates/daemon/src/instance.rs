@@ -1,7 +1,7 @@
 //! What the daemon's node carries: the ring, and the bimodal groups.
 //!
-//! A node is made for one type of protocol; this one is either. Calls are passed on, and events say which of the two they
-//! come from.
+//! A node is made for one type of protocol; this one is either. Calls are passed on, and events say
+//! which of the two they come from.
 
 use bytes::Bytes;
 use groupcast_core::trace::{Observable, Observation, Transition};
@@ -81,7 +81,8 @@ pub(crate) struct CarrierEvent {
 }
 
 impl Observable for CarrierEvent {
-    /// The node's observer sees the ring. Lines of a bimodal group name the group: the daemon writes those.
+    /// The node's observer sees the ring. Lines of a bimodal group name the group: the daemon
+    /// writes those.
     fn observation(&self) -> Option<Observation> {
         match self.carrier {
             Carrier::Ring => self.event.observation(),

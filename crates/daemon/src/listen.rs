@@ -26,7 +26,8 @@ impl UnixAcceptor {
     /// Who may connect: the daemon's user and group.
     const MODE: u32 = 0o660;
 
-    /// Listens at `path`. What a daemon left there that is no more is replaced; anything else is refused.
+    /// Listens at `path`. What a daemon left there that is no more is replaced; anything else is
+    /// refused.
     pub(crate) fn open(path: &Path) -> Result<Self, DaemonError> {
         clear(path)?;
         let failed = |source| DaemonError::Socket {
@@ -109,7 +110,8 @@ impl TcpAcceptor {
 
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         let (stream, _) = self.listener.accept()?;
-        // Small frames must not wait for an acknowledgement; whole batches are written at once anyway.
+        // Small frames must not wait for an acknowledgement; whole batches are written at once
+        // anyway.
         stream.set_nodelay(true)?;
         Ok(Stream::Tcp(stream))
     }

@@ -13,7 +13,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Asks to be told when there is something to read.
+    /// Wants an event when there is something to read.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
             Self::Unix(stream) => registry.register(stream, token, Interest::READABLE),
@@ -21,8 +21,8 @@ impl Stream {
         }
     }
 
-    /// Also asks to be told when there is room to write, or no longer. Not always on: the kernel would wake the daemon
-    /// whenever the client reads.
+    /// Also wants an event when there is room to write, or no longer does. It is not always on: the
+    /// kernel would wake the daemon whenever the client reads.
     pub(crate) fn watch_room(
         &mut self,
         registry: &Registry,

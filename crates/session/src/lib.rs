@@ -1,15 +1,17 @@
 //! Sans-IO client protocol and process groups of groupcast.
 //!
-//! A daemon stands between its clients and the ring. This crate is what both ends of a client's connection do, without
-//! any I/O:
+//! A daemon stands between its clients and the ring. This crate is what both ends of a client's
+//! connection do, without any I/O:
 //!
 //! - [`frame`]: the protocol between a client and its daemon, both directions, both sides;
 //! - [`client`]: a client's side of a connection: credit, numbers of messages, events;
-//! - [`groups`]: the engine of a daemon: clients and their credit, groups and their views, what goes to the ring and what
-//!   comes from it;
-//! - [`name`] and [`view`]: what groups and clients are called, and what a group looks like at a moment of its history.
+//! - [`groups`]: the engine of a daemon: clients and their credit, groups and their views, what
+//!   goes to the ring and what comes from it;
+//! - [`name`] and [`view`]: what groups and clients are called, and what a group looks like at a
+//!   moment of its history.
 //!
-//! Sockets, processes and time belong to the daemon and to the client library; ordering belongs to the ring.
+//! Sockets, processes and time belong to the daemon and to the client library; ordering belongs to
+//! the ring.
 #![forbid(unsafe_code)]
 
 pub mod client;

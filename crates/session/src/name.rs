@@ -1,9 +1,11 @@
-//! Names of groups, clients and daemons: which are allowed, and how a private name is made of two of them.
+//! Names of groups, clients and daemons: which are allowed, and how a private name is made of two
+//! of them.
 //!
-//! - A *group* is named by 1 to 255 bytes of UTF-8 without control characters and without `@`. `/` makes it
-//!   hierarchical for its users; here it is a letter like any other.
+//! - A *group* is named by 1 to 255 bytes of UTF-8 without control characters and without `@`. `/`
+//!   makes it hierarchical for its users; here it is a letter like any other.
 //! - A *client* and a *host* (a daemon) are named alike, by at most 127 bytes.
-//! - A *private name*, `client@host`, addresses one client. `@` occurs in no other name, so nobody can join one.
+//! - A *private name*, `client@host`, addresses one client. `@` occurs in no other name, so it
+//!   cannot be joined.
 
 use std::fmt;
 
@@ -14,15 +16,15 @@ pub const CLIENT_NAME_MAX: usize = 127;
 /// The most bytes of a daemon's name.
 pub const HOST_NAME_MAX: usize = 127;
 
-/// What is wrong with a name. The text says what is allowed.
+/// NameKind is wrong with a name. The text says what is allowed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
     /// No letters at all.
     #[error("the name of a {what} must not be empty: give it 1 to {max} bytes")]
     Empty {
-        /// What the name is for.
-        what: What,
+        /// NameKind the name is for.
+        what: NameKind,
         /// The most bytes.
         max: usize,
     },
@@ -31,8 +33,8 @@ pub enum NameError {
         "the name of a {what} has {len} bytes, at most {max} are allowed: choose a shorter one"
     )]
     TooLong {
-        /// What the name is for.
-        what: What,
+        /// NameKind the name is for.
+        what: NameKind,
         /// How many it has.
         len: usize,
         /// The most bytes.
@@ -41,8 +43,8 @@ pub enum NameError {
     /// A control character, such as a newline.
     #[error("the name of a {what} must not contain control characters (byte {at} begins one)")]
     Control {
-        /// What the name is for.
-        what: What,
+        /// NameKind the name is for.
+        what: NameKind,
         /// Its offset in bytes.
         at: usize,
     },
@@ -51,8 +53,8 @@ pub enum NameError {
         "the name {name:?} contains '@', which only private names (client@host) have: choose another for the {what}"
     )]
     At {
-        /// What the name is for.
-        what: What,
+        /// NameKind the name is for.
+        what: NameKind,
         /// The name.
         name: String,
     },
@@ -64,9 +66,9 @@ pub enum NameError {
     },
 }
 
-/// What a name is for.
+/// NameKind a name is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum NameKind {
     /// A group.
     Group,
     /// A client.
@@ -75,7 +77,7 @@ pub enum What {
     Host,
 }
 
-impl fmt::Display for What {
+impl fmt::Display for NameKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Group => "group",
@@ -87,17 +89,17 @@ impl fmt::Display for What {
 
 /// Whether a group may be called `name`.
 pub fn check_group(name: &str) -> Result<(), NameError> {
-    check(What::Group, GROUP_NAME_MAX, name)
+    check(NameKind::Group, GROUP_NAME_MAX, name)
 }
 
 /// Whether a client may be called `name` (without `@host`).
 pub fn check_client(name: &str) -> Result<(), NameError> {
-    check(What::Client, CLIENT_NAME_MAX, name)
+    check(NameKind::Client, CLIENT_NAME_MAX, name)
 }
 
 /// Whether a daemon may be called `name`.
 pub fn check_host(name: &str) -> Result<(), NameError> {
-    check(What::Host, HOST_NAME_MAX, name)
+    check(NameKind::Host, HOST_NAME_MAX, name)
 }
 
 /// Whether a message may be sent to `name`: a group or a private name.
@@ -122,7 +124,7 @@ pub fn private(client: &str, host: &str) -> String {
     format!("{client}@{host}")
 }
 
-fn check(what: What, max: usize, name: &str) -> Result<(), NameError> {
+fn check(what: NameKind, max: usize, name: &str) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::Empty { what, max });
     }

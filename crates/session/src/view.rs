@@ -7,21 +7,24 @@ use groupcast_core::ConfigId;
 
 /// Identifier of a view, equal wherever the view is equal.
 ///
-/// It says where in the history of the ring the view came to be, so no daemon has to number anything.
+/// It says where in the history of the ring the view came to be, so no daemon has to number
+/// anything.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ViewId {
-    /// The regular configuration in which the causing message was ordered; of a transitional view that a
-    /// configuration change caused, the configuration that it closes.
+    /// The regular configuration in which the causing message was ordered; of a transitional view
+    /// that a configuration change caused, the configuration that it closes.
     pub config: ConfigId,
-    /// The place of the causing message in that configuration; 0 for the transitional view that a configuration
-    /// change causes.
+    /// The place of the causing message in that configuration; 0 for the transitional view that a
+    /// configuration change causes.
     pub seq: u64,
-    /// Of a transitional view, a hash of the daemons that go on together: each component has its own.
+    /// Of a transitional view, a hash of the daemons that go on together: each component has its
+    /// own.
     pub within: Option<u64>,
 }
 
 impl fmt::Display for ViewId {
-    /// `CONFIG:SEQ`, and `~COMPONENT` after it for a transitional view: the form of the `view` field in JSON.
+    /// `CONFIG:SEQ`, and `~COMPONENT` after it for a transitional view: the form of the `view`
+    /// field in JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.config, self.seq)?;
         match self.within {
@@ -98,12 +101,13 @@ pub struct View {
     pub id: ViewId,
     /// Regular or transitional.
     pub kind: ViewKind,
-    /// Of a bimodal group: who is in it as far as this daemon has heard. It is nobody else's view, and says nothing of
-    /// the messages before and after it.
+    /// Of a bimodal group: who is in it as far as this daemon has heard. It is this daemon's view
+    /// alone, and says nothing of the messages before and after it.
     pub approximate: bool,
     /// What brought it about.
     pub cause: Cause,
-    /// The private name of the one that joined, left or disconnected; `None` if the cause is the network.
+    /// The private name of the one that joined, left or disconnected; `None` if the cause is the
+    /// network.
     pub changed: Option<Arc<str>>,
     /// Private names of the members, in ascending order.
     pub members: Vec<Arc<str>>,

@@ -1,4 +1,5 @@
-//! Bimodal groups beside the ring, over a channel that loses what a test says: messages, gaps, approximate views.
+//! Bimodal groups beside the ring, over a channel that loses what a test says: messages, gaps,
+//! approximate views.
 
 mod world;
 
@@ -28,7 +29,8 @@ fn config() -> EngineConfig {
     }
 }
 
-/// A daemon whose gossip takes everything unless it is full, and keeps what it took for the test to spread.
+/// A daemon whose gossip takes everything unless it is full, and keeps what it took for the test to
+/// spread.
 struct Daemon {
     member: MemberId,
     engine: Engine,

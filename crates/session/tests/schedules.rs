@@ -1,8 +1,9 @@
-//! Random schedules: clients come, publish, join, leave and vanish; daemons crash and restart; the network divides and
-//! merges at any moment, in the middle of exchanges too. Then everything heals, and what all clients saw is judged.
+//! Random schedules: clients come, publish, join, leave and vanish; daemons crash and restart; the
+//! network divides and merges at any moment, in the middle of exchanges too. Then everything heals,
+//! and what all clients saw is judged.
 //!
-//! Every daemon has a *witness*, a client that is in all groups from the beginning. `GROUPCAST_SCHEDULES=A..B` runs other
-//! seeds than the usual ones.
+//! Every daemon has a *witness*, a client that is in all groups from the beginning.
+//! `GROUPCAST_SCHEDULES=A..B` runs other seeds than the usual ones.
 
 mod world;
 
@@ -240,7 +241,8 @@ fn check_messages(schedule: &Schedule) {
     }
 }
 
-/// What is still connected has everything accepted, and the witnesses end with one view of each group.
+/// What is still connected has everything accepted, and the witnesses end with one view of each
+/// group.
 fn check_end(schedule: &Schedule) {
     for (member, id) in &schedule.actors {
         let client = &schedule.world.daemons[member].clients[id];
@@ -266,7 +268,8 @@ fn check_end(schedule: &Schedule) {
     }
 }
 
-/// Whoever stayed with the publisher's daemon until it accepted a message, and went on with it, has the message.
+/// Whoever stayed with the publisher's daemon until it accepted a message, and went on with it, has
+/// the message.
 fn check_stayed(schedule: &Schedule) {
     let have: BTreeMap<MemberId, BTreeSet<&[u8]>> = schedule
         .world
@@ -332,7 +335,8 @@ fn was_in(witness: Option<&TestClient>, message: &Message, place: Place) -> bool
     })
 }
 
-/// Two daemons that installed a configuration and went on together delivered the same messages in it.
+/// Two daemons that installed a configuration and went on together delivered the same messages in
+/// it.
 fn check_virtual_synchrony(schedule: &Schedule) {
     let members: Vec<_> = schedule.world.daemons.keys().copied().collect();
     let installed = |member: MemberId| -> BTreeSet<ConfigId> {
@@ -343,7 +347,8 @@ fn check_virtual_synchrony(schedule: &Schedule) {
         let regular = views.filter(|view| view.id.within.is_none() && view.changed.is_none());
         regular.map(|view| view.id.config).collect()
     };
-    // Messages that were for both: to one witness alone, or before the other had joined, is another matter.
+    // Messages that were for both: to one witness alone, or before the other had joined, is another
+    // matter.
     let delivered = |member: MemberId, both: [MemberId; 2], config: ConfigId| -> Vec<Place> {
         let messages = schedule
             .witness(member)
@@ -372,15 +377,16 @@ fn check_virtual_synchrony(schedule: &Schedule) {
     }
 }
 
-/// The daemons' histories keep the checker's rules; above all, a view is seen at one place of the order. The channel does
-/// not wait until all have a safe message.
+/// The daemons' histories keep the checker's rules; above all, a view is seen at one place of the
+/// order. The channel does not wait until all have a safe message.
 fn check_histories(schedule: &Schedule) {
     let mut violations = schedule.world.checker.finish(&Outcome::default());
     violations.retain(|violation| violation.rule != "safe");
     assert!(violations.is_empty(), "{violations:#?}");
 }
 
-/// A gap is bracketed: when a client's messages come from another configuration than before, a view came between.
+/// A gap is bracketed: when a client's messages come from another configuration than before, a view
+/// came between.
 fn check_brackets(schedule: &Schedule) {
     for (_, client) in schedule.clients() {
         let mut config = None;
@@ -423,8 +429,8 @@ fn run(seed: u64) -> usize {
     schedule.interrupted
 }
 
-/// The first held in one configuration what the second held, too, and did not go on with it: the views under which they
-/// show it have different names.
+/// The first held in one configuration what the second held, too, and did not go on with it: the
+/// views under which they show it have different names.
 #[test]
 fn who_parts_after_an_interrupted_exchange_has_views_of_its_own() {
     assert!(run(77) > 0);

@@ -13,19 +13,21 @@ pub enum ClientEvent {
     Message(Message),
     /// A group that this client is in (or just left) has a new view.
     View(View),
-    /// Messages of a bimodal group are lost to this client for good. They came between those before and after this event.
+    /// Messages of a bimodal group are lost to this client for good. They came between those before
+    /// and after this event.
     Gap {
         /// The group.
         group: String,
-        /// The name of the daemon whose clients sent them; its identity where the name was not heard.
+        /// The name of the daemon whose clients sent them; its identity where the name was not
+        /// heard.
         sender: String,
         /// The number of the first ([`Message::number`]).
         first: u64,
         /// The number of the last.
         last: u64,
     },
-    /// All messages up to this number are accepted, except the rejected ones: they are ordered, and delivered at the
-    /// daemon. Reported when nothing else waits, and not for every number.
+    /// All messages up to this number are accepted, except the rejected ones: they are ordered, and
+    /// delivered at the daemon. Reported when nothing else waits, and not for every number.
     Accepted {
         /// The number.
         up_to: u64,

@@ -43,8 +43,8 @@ impl Inbox {
         self.events.clear();
     }
 
-    /// Whether so much was taken that the daemon should hear of it. Less than that is no reason to wake it: it can go
-    /// on with the rest of the window.
+    /// Whether so much was taken that the daemon should hear of it. Less than that is no reason to
+    /// wake it: it can go on with the rest of the window.
     pub(super) fn is_credit_due(&self) -> bool {
         self.consumed >= self.window / 4
     }

@@ -1,14 +1,16 @@
 //! A client's side of one connection to a daemon, without any I/O.
 //!
-//! A [`Connection`] is a plain value: bytes of the daemon go in, bytes for the daemon and events come out. It owns no
-//! socket, thread or clock, so a blocking client, an asynchronous one, one in another language and a simulated one can
-//! share it. It keeps the credit of both directions, numbers the messages, and knows which of them are accepted.
+//! A [`Connection`] is a plain value: bytes of the daemon go in, bytes for the daemon and events
+//! come out. It owns no socket, thread or clock, so a blocking client, an asynchronous one, one in
+//! another language and a simulated one can share it. It keeps the credit of both directions,
+//! numbers the messages, and knows which of them are accepted.
 //!
-//! After [`new`](Connection::new) the hello waits to be sent. From then on, after each input or command:
+//! After [`new`](Connection::new) the hello waits to be sent. From then on, after each input or
+//! command:
 //!
 //! 1. send what [`poll_transmit`](Connection::poll_transmit) gives, and say with
-//!    [`handle_transmitted`](Connection::handle_transmitted) how much of it the stream took. Messages may be gathered
-//!    for as long as [`is_urgent`](Connection::is_urgent) is false;
+//!    [`handle_transmitted`](Connection::handle_transmitted) how much of it the stream took.
+//!    Messages may be gathered for as long as [`is_urgent`](Connection::is_urgent) is false;
 //! 2. take events from [`poll_event`](Connection::poll_event), and answers from
 //!    [`poll_answer`](Connection::poll_answer).
 //!
@@ -16,9 +18,9 @@
 //!
 //! # Credit
 //! Both directions have a window of bytes, as [`frame`](crate::frame) says. Without credit
-//! [`publish`](Connection::publish) fails with [`RequestError::NoCredit`]; the daemon's next credit brings it back.
-//! Credit for the daemon is given back as events are taken, a quarter of the window at a time: what waits in memory is
-//! bounded by the window and one frame.
+//! [`publish`](Connection::publish) fails with [`RequestError::NoCredit`]; the daemon's next credit
+//! brings it back. Credit for the daemon is given back as events are taken, a quarter of the window
+//! at a time: what waits in memory is bounded by the window and one frame.
 
 mod error;
 mod event;
@@ -59,8 +61,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection whose hello waits to be sent. Without a `name` the daemon makes one. `delivery_window` bounds the
-    /// bytes of messages and views that may wait here unread.
+    /// A connection whose hello waits to be sent. Without a `name` the daemon makes one.
+    /// `delivery_window` bounds the bytes of messages and views that may wait here unread.
     pub fn new(name: Option<String>, kind: ClientKind, delivery_window: u64) -> Self {
         let mut connection = Self {
             decoder: FrameDecoder::new(FRAME_MAX),
@@ -132,8 +134,8 @@ impl Connection {
         self.ended(Disconnect::Other, text);
     }
 
-    /// Asks to become a member of `group`. With `discard_own` the group does not deliver this client's own messages to
-    /// it.
+    /// Asks to become a member of `group`. With `discard_own` the group does not deliver this
+    /// client's own messages to it.
     pub fn join(&mut self, group: &str, discard_own: bool) -> Result<(), RequestError> {
         check_group(group)?;
         self.request(&ClientFrame::Join {
@@ -150,8 +152,8 @@ impl Connection {
         })
     }
 
-    /// Publishes a message to groups (or private names), in the order in which receivers look for one that they are in.
-    /// Returns its number: 1, 2, … Nothing is sent if it fails.
+    /// Publishes a message to groups (or private names), in the order in which receivers look for
+    /// one that they are in. Returns its number: 1, 2, … Nothing is sent if it fails.
     pub fn publish(
         &mut self,
         groups: &[&str],
@@ -163,8 +165,9 @@ impl Connection {
         Ok(number)
     }
 
-    /// The same for a payload that the caller sends itself, so that a long one is not copied: first everything that
-    /// [`poll_transmit`](Self::poll_transmit) gives, then `payload_len` bytes, and nothing else in between.
+    /// The same for a payload that the caller sends itself, so that a long one is not copied: first
+    /// everything that [`poll_transmit`](Self::poll_transmit) gives, then `payload_len` bytes, and
+    /// nothing else in between.
     pub fn publish_head(
         &mut self,
         groups: &[&str],
@@ -213,7 +216,8 @@ impl Connection {
         self.request(&ClientFrame::Ping { token })
     }
 
-    /// Says good-bye: when the daemon has accepted everything it ends the connection with [`Disconnect::Bye`].
+    /// Says good-bye: when the daemon has accepted everything it ends the connection with
+    /// [`Disconnect::Bye`].
     pub fn bye(&mut self) -> Result<(), RequestError> {
         self.request(&ClientFrame::Bye)
     }
@@ -237,7 +241,8 @@ impl Connection {
         (!rest.is_empty()).then_some(rest)
     }
 
-    /// The next event. Acceptance is reported when nothing else waits, and the end after everything.
+    /// The next event. Acceptance is reported when nothing else waits, and the end after
+    /// everything.
     pub fn poll_event(&mut self) -> Option<ClientEvent> {
         if let Some(event) = self.inbox.take() {
             if self.inbox.is_credit_due() {
@@ -260,7 +265,8 @@ impl Connection {
         self.answers.pop_front()
     }
 
-    /// Whether something waits to be sent that the daemon should not wait for: anything but messages.
+    /// Whether something waits to be sent that the daemon should not wait for: anything but
+    /// messages.
     pub fn is_urgent(&self) -> bool {
         self.outgoing.is_urgent()
     }
@@ -312,7 +318,8 @@ impl Connection {
         self.inbox.unread()
     }
 
-    /// Whether the events that wait fill the window: the daemon sends no more of them until some are taken.
+    /// Whether the events that wait fill the window: the daemon sends no more of them until some
+    /// are taken.
     pub fn is_full(&self) -> bool {
         self.inbox.is_full()
     }

@@ -18,7 +18,8 @@ pub struct Hello {
     pub features: u64,
     /// What it is.
     pub kind: ClientKind,
-    /// How many bytes of messages and views the daemon may send before the client gives credit back.
+    /// How many bytes of messages and views the daemon may send before the client gives credit
+    /// back.
     pub delivery_window: u64,
     /// The name that it wants, without `@host`; without one the daemon makes one.
     pub name: Option<String>,
@@ -199,7 +200,8 @@ impl Hello {
 /// A message to publish, in the bytes that it came in.
 ///
 /// What stands before the payload is of no use once the destinations are known, so
-/// [`into_payload_after`](Self::into_payload_after) writes the ring's header over it, and the payload is not copied.
+/// [`into_payload_after`](Self::into_payload_after) writes the ring's header over it, and the
+/// payload is not copied.
 #[derive(Debug)]
 pub struct Publish {
     /// The client's own count of its messages: it increases.
@@ -251,7 +253,8 @@ impl Publish {
         super::HEADER_LEN + self.body.len()
     }
 
-    /// `head`, then the payload. Copies the payload only if `head` is longer than what came before it.
+    /// `head`, then the payload. Copies the payload only if `head` is longer than what came before
+    /// it.
     pub fn into_payload_after(mut self, head: &[u8]) -> Bytes {
         match self.payload_at.checked_sub(head.len()) {
             Some(start) => {
@@ -269,8 +272,8 @@ impl Publish {
     }
 }
 
-/// Appends a publish frame up to its payload of `payload_len` bytes, which the caller sends next; returns what the
-/// whole frame costs in credit.
+/// Appends a publish frame up to its payload of `payload_len` bytes, which the caller sends next;
+/// returns what the whole frame costs in credit.
 ///
 /// # Panics
 /// If there are no destinations or more than [`DESTINATIONS_MAX`], or a name exceeds 255 bytes.

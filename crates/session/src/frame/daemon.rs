@@ -68,7 +68,8 @@ pub enum DaemonFrame {
     Message(Message),
     /// A group has a new view.
     View(View),
-    /// The client's messages up to this number are ordered and delivered at the daemon, except the rejected ones.
+    /// The client's messages up to this number are ordered and delivered at the daemon, except the
+    /// rejected ones.
     Accepted {
         /// The number.
         up_to: u64,
@@ -102,7 +103,8 @@ pub enum DaemonFrame {
     Gap {
         /// The group.
         group: String,
-        /// The name of the daemon whose clients sent them; its identity where the name was not heard.
+        /// The name of the daemon whose clients sent them; its identity where the name was not
+        /// heard.
         sender: String,
         /// The number of the first.
         first: u64,

@@ -1,7 +1,8 @@
 //! Cuts a byte stream into frames.
 //!
-//! Bytes are read straight into the decoder's block, and a frame is split off without copying. A block grows by at most
-//! as much as has arrived, so a length field alone never allocates, and every byte is moved a bounded number of times.
+//! Bytes are read straight into the decoder's block, and a frame is split off without copying. A
+//! block grows by at most as much as has arrived, so a length field alone never allocates, and
+//! every byte is moved a bounded number of times.
 
 use bytes::{Buf as _, BytesMut};
 use groupcast_core::wire::DecodeError;
@@ -70,8 +71,8 @@ impl RawFrame {
     }
 }
 
-/// Cuts a byte stream into frames. Read into [`space`](Self::space), say how much with [`filled`](Self::filled), then
-/// take frames until there is none.
+/// Cuts a byte stream into frames. Read into [`space`](Self::space), say how much with
+/// [`filled`](Self::filled), then take frames until there is none.
 #[derive(Debug)]
 pub struct FrameDecoder {
     /// The first `filled` bytes have arrived; the rest is zeroed room.
@@ -82,8 +83,8 @@ pub struct FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// A decoder at the beginning of a stream, which must begin with [`MAGIC`]; kind and body of a frame have at most
-    /// `frame_max` bytes.
+    /// A decoder at the beginning of a stream, which must begin with [`MAGIC`]; kind and body of a
+    /// frame have at most `frame_max` bytes.
     pub fn new(frame_max: usize) -> Self {
         Self {
             buffer: BytesMut::new(),

@@ -25,7 +25,8 @@ pub struct Message {
     pub service: Service,
     /// Where it stands in the total order; `None` for an unreliable one and in a bimodal group.
     pub place: Option<Place>,
-    /// In a bimodal group: its number among those that the sender's daemon sent to the group, as gaps count them.
+    /// In a bimodal group: its number among those that the sender's daemon sent to the group, as
+    /// gaps count them.
     pub number: Option<u64>,
     /// The private name of the client that sent it.
     pub sender: Text,
@@ -57,8 +58,9 @@ pub struct MessageHead<'a> {
     pub sender: &'a str,
 }
 
-/// Appends a message frame up to its payload of `payload_len` bytes. The byte at [`HEADER_LEN`](super::HEADER_LEN) of
-/// the frame is the index, so that one head can be changed for subscribers of different groups.
+/// Appends a message frame up to its payload of `payload_len` bytes. The byte at
+/// [`HEADER_LEN`](super::HEADER_LEN) of the frame is the index, so that one head can be changed for
+/// subscribers of different groups.
 ///
 /// # Panics
 /// If there are no destinations or more than [`DESTINATIONS_MAX`], or a name exceeds 255 bytes.
@@ -88,11 +90,12 @@ pub fn encode_message_head(
     });
 }
 
-/// Changes an encoded head to that of the next message of the same sender to the same destinations: of the sequence
-/// number `seq`, if it has a place, and with `payload_len` bytes of payload.
+/// Changes an encoded head to that of the next message of the same sender to the same destinations:
+/// of the sequence number `seq`, if it has a place, and with `payload_len` bytes of payload.
 ///
 /// # Panics
-/// If `head` is not the head of a message with a place exactly if there is a `seq`, or the frame exceeds 4 GiB.
+/// If `head` is not the head of a message with a place exactly if there is a `seq`, or the frame
+/// exceeds 4 GiB.
 pub fn update_message_head(head: &mut [u8], seq: Option<u64>, payload_len: usize) {
     let len = head.len() - LEN_BYTES + payload_len;
     let len = u32::try_from(len).expect("callers bound a frame by FRAME_MAX");

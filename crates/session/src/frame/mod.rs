@@ -1,8 +1,9 @@
 //! The client protocol: frames between a client and its daemon, over a Unix or TCP stream.
 //!
-//! Each side begins with [`MAGIC`]; then come frames: `u32 length | u8 kind | body`, where the length counts kind and
-//! body. Integers are big-endian; a *name* is `u8 length | UTF-8`; a *config* is 24 bytes (counter, node,
-//! incarnation). A frame of an unknown kind is skipped: a newer peer may send it. A frame of a known kind must be exact.
+//! Each side begins with [`MAGIC`]; then come frames: `u32 length | u8 kind | body`, where the
+//! length counts kind and body. Integers are big-endian; a *name* is `u8 length | UTF-8`; a
+//! *config* is 24 bytes (counter, node, incarnation). A frame of an unknown kind is skipped: a
+//! newer peer may send it. A frame of a known kind must be exact.
 //!
 //! | client to daemon | body |
 //! |---|---|
@@ -29,11 +30,12 @@
 //! | 75 pong | token `u64` |
 //! | 76 gap | first number `u64`; last `u64`; group; name of the daemon whose messages are lost |
 //!
-//! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost of its credited frames
-//! (publish; message, view and gap) against it, and the receiver gives it back as it is done with them. A frame costs its
-//! bytes in the stream and [`CREDIT_PER_FRAME`]. It may be sent while less than the window is outstanding, or nothing,
-//! whatever it costs itself: so a message larger than the window passes, and the receiver has at most the window and one
-//! frame ([`has_credit`]).
+//! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost
+//! of its credited frames (publish; message, view and gap) against it, and the receiver gives it
+//! back as it is done with them. A frame costs its bytes in the stream and [`CREDIT_PER_FRAME`]. It
+//! may be sent while less than the window is outstanding, or nothing, whatever it costs itself: so
+//! a message larger than the window passes, and the receiver has at most the window and one frame
+//! ([`has_credit`]).
 
 mod client;
 mod daemon;
@@ -68,7 +70,8 @@ pub const DESTINATIONS_MAX: usize = 100;
 pub const FRAME_MAX: usize = MESSAGE_MAX + (64 << 10);
 /// Length and kind.
 pub const HEADER_LEN: usize = 5;
-/// What a credited frame costs beside its bytes: the receiver's bookkeeping, so that a window bounds memory.
+/// What a credited frame costs beside its bytes: the receiver's bookkeeping, so that a window
+/// bounds memory.
 pub const CREDIT_PER_FRAME: usize = 64;
 
 /// What a frame of `stream_len` bytes, header included, costs in credit.
@@ -76,7 +79,8 @@ pub const fn credit_cost(stream_len: usize) -> usize {
     stream_len + CREDIT_PER_FRAME
 }
 
-/// Whether another frame may be sent when frames of the cost `outstanding` have not been given back.
+/// Whether another frame may be sent when frames of the cost `outstanding` have not been given
+/// back.
 pub const fn has_credit(outstanding: u64, window: u64) -> bool {
     outstanding == 0 || outstanding < window
 }
@@ -141,8 +145,8 @@ fn take_service(reader: &mut Reader<'_>) -> Result<Service, DecodeError> {
         .ok_or_else(|| reader.invalid("service", u64::from(code)))
 }
 
-/// Appends a frame: its header, what `body` writes, and room in its length for `tail` bytes that the caller sends
-/// after it.
+/// Appends a frame: its header, what `body` writes, and room in its length for `tail` bytes that
+/// the caller sends after it.
 fn frame(bytes: &mut Vec<u8>, kind: u8, tail: usize, body: impl FnOnce(&mut Writer<'_>)) {
     let start = bytes.len();
     let mut writer = Writer::new(bytes);

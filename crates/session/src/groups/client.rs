@@ -1,14 +1,16 @@
-//! What an engine keeps for one client: its connection, its requests, and what it has to be told.
+//! What an engine keeps for one client: its connection, its requests, and what has to be reported
+//! to it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use super::bimodal::Missed;
+use super::bimodal::MissedRanges;
 use super::output::Output;
 use crate::frame::{ClientKind, FRAME_MAX, FrameDecoder, Hello, Publish, credit_cost};
 
-/// A connection of a client, never used twice in a daemon's life. Also the client's number on the ring.
+/// A connection of a client, never used twice in a daemon's life. Also the client's number on the
+/// ring.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
@@ -42,13 +44,14 @@ impl Transport {
 pub(super) enum ClientPhase {
     /// Connected; its hello has not come.
     Greeting,
-    /// Its hello has come, but a client that is leaving still has its name.
-    Parked(Hello),
+    /// Its hello has come, but a client that is leaving still has the name that it wants.
+    AwaitingName(Hello),
     /// It makes requests.
     Open,
-    /// It makes no more requests; what it asked for is carried out, then it is gone from all groups.
+    /// It makes no more requests; what it asked for is carried out, then it is gone from all
+    /// groups.
     Leaving,
-    /// It is in no group and has no name; its connection may still have to take the last words.
+    /// It is in no group and has no name; its connection may still have to take the last frames.
     Gone,
 }
 
@@ -72,9 +75,9 @@ impl Pending {
     }
 }
 
-/// How far a message has come that is not accepted yet.
+/// How far a published message has come that is not accepted yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+enum Progress {
     /// It waits here.
     Waiting,
     /// The ring has it, under this number.
@@ -127,15 +130,16 @@ pub(super) struct Client {
     /// The last number that it published.
     pub(super) last_number: u64,
     /// Messages that were published and are not accepted, in ascending order.
-    undecided: VecDeque<(u64, Fate)>,
+    undecided: VecDeque<(u64, Progress)>,
     /// The ring's number up to which this daemon's messages have come back.
     back: u64,
     /// The client's number up to which all is accepted.
     pub(super) accepted: u64,
     /// Messages for bimodal groups that wait.
     pub(super) bimodal_waiting: usize,
-    /// Messages of bimodal groups that it missed because it was slow, and was not told of yet.
-    pub(super) missed: Missed,
+    /// Messages of bimodal groups that it missed because it was slow, and that were not reported to
+    /// it yet.
+    pub(super) missed: MissedRanges,
     /// Unreliable messages that it missed.
     pub(super) dropped: u64,
     /// Where its last message went: most go where the one before them went.
@@ -181,7 +185,7 @@ impl Client {
             back: 0,
             accepted: 0,
             bimodal_waiting: 0,
-            missed: Missed::new(),
+            missed: MissedRanges::new(),
             dropped: 0,
             addressed: Addressed::default(),
         }
@@ -191,20 +195,21 @@ impl Client {
     pub(super) fn is_reading(&self) -> bool {
         let phase = matches!(
             self.phase,
-            ClientPhase::Greeting | ClientPhase::Parked(_) | ClientPhase::Open
+            ClientPhase::Greeting | ClientPhase::AwaitingName(_) | ClientPhase::Open
         );
         phase && self.link.as_ref().is_some_and(|link| !link.closing)
     }
 
     /// The client published message `number`, which waits here.
     pub(super) fn published(&mut self, number: u64) {
-        self.undecided.push_back((number, Fate::Waiting));
+        self.undecided.push_back((number, Progress::Waiting));
     }
 
-    /// The message `number` of the client was handed over, as `placed` if it will come back in the ring's order.
+    /// The message `number` of the client was handed over, as `placed` if it will come back in the
+    /// ring's order.
     pub(super) fn handed_over(&mut self, number: u64, placed: Option<u64>) {
         if let Some(at) = self.find(number) {
-            self.undecided[at].1 = placed.map_or(Fate::Done, Fate::Placed);
+            self.undecided[at].1 = placed.map_or(Progress::Done, Progress::Placed);
         }
         self.settle();
     }
@@ -217,7 +222,8 @@ impl Client {
         self.settle();
     }
 
-    /// The ring's message `placed` came back; messages of one daemon come back in the order of their submission.
+    /// The ring's message `placed` came back; messages of one daemon come back in the order of
+    /// their submission.
     pub(super) fn came_back(&mut self, placed: u64) {
         self.back = self.back.max(placed);
         self.settle();
@@ -237,10 +243,10 @@ impl Client {
     /// Accepts what stands first and is done with.
     fn settle(&mut self) {
         let back = self.back;
-        let is_done = |fate: &Fate| match fate {
-            Fate::Waiting => false,
-            Fate::Placed(placed) => *placed <= back,
-            Fate::Done => true,
+        let is_done = |fate: &Progress| match fate {
+            Progress::Waiting => false,
+            Progress::Placed(placed) => *placed <= back,
+            Progress::Done => true,
         };
         while let Some((number, _)) = self.undecided.pop_front_if(|(_, fate)| is_done(fate)) {
             self.accepted = number;

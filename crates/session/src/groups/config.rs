@@ -17,50 +17,54 @@ pub struct EngineConfig {
     pub clients_max: usize,
     /// Groups that one client may be in; further joins are rejected. Default 1,000, at most 65,536.
     pub groups_per_client_max: usize,
-    /// Memberships of all clients of this daemon together, which its state message must hold. Default 100,000.
+    /// Memberships of all clients of this daemon together, which its state message must hold.
+    /// Default 100,000.
     pub memberships_max: usize,
-    /// Group names that this daemon binds to numbers in its life; later ones travel with each message, which costs their
-    /// length. Default and maximum 65,536.
+    /// Group names that this daemon binds to numbers in its life; later ones travel with each
+    /// message, which costs their length. Default and maximum 65,536.
     pub bindings_max: usize,
     /// Longest payload in bytes. Default and maximum 64 MiB.
     pub message_max: usize,
-    /// Bytes that a client may have published and not handed to the ring. Too small: it waits a turn of the loop between
-    /// messages. Too large: messages wait where they are of no use, and for so long that the cache has lost them.
-    /// Default 512 KiB, as much as a visit of the token takes; when many clients share `input_max`, later ones get less,
-    /// 64 KiB at least.
+    /// Bytes that a client may have published and not handed to the ring. Too small: it waits a
+    /// turn of the loop between messages. Too large: messages wait where they are of no use, and
+    /// for so long that the cache has lost them. Default 512 KiB, as much as a visit of the token
+    /// takes; when many clients share `input_max`, later ones get less, 64 KiB at least.
     pub publish_window: usize,
-    /// Bytes of unfinished frames and waiting requests of all clients together; a client that exceeds it is
-    /// disconnected. Half of it is for windows, the rest for messages that exceed them. Default 512 MiB.
+    /// Bytes of unfinished frames and waiting requests of all clients together; a client that
+    /// exceeds it is disconnected. Half of it is for windows, the rest for messages that exceed
+    /// them. Default 512 MiB.
     pub input_max: usize,
-    /// Requests to join and leave of one client that may wait for the ring; a client that exceeds it is disconnected.
-    /// Default 10,000.
+    /// Requests to join and leave of one client that may wait for the ring; a client that exceeds
+    /// it is disconnected. Default 10,000.
     pub group_requests_max: usize,
-    /// Bytes that wait for one client before this daemon's publishers get no more credit, until half of them are taken.
-    /// Default 1 MiB: at full speed it is this full, and every message waits behind it. With `disconnect_at` or more,
-    /// publishers are never held back.
+    /// Bytes that wait for one client before this daemon's publishers get no more credit, until
+    /// half of them are taken. Default 1 MiB: at full speed it is this full, and every message
+    /// waits behind it. With `disconnect_at` or more, publishers are never held back.
     pub stop_publishers_at: usize,
     /// Bytes that wait for one client before it misses unreliable messages. Default 32 MiB.
     pub drop_unreliable_at: usize,
-    /// Bytes that wait for one client before it is disconnected. Default 192 MiB: what comes right after a message or two
-    /// of the greatest length is no sign of a slow client.
+    /// Bytes that wait for one client before it is disconnected. Default 192 MiB: what comes right
+    /// after a message or two of the greatest length is no sign of a slow client.
     pub disconnect_at: usize,
-    /// How long a client may take nothing while publishers are held back for it, before it is disconnected.
-    /// Default 30 s.
+    /// How long a client may take nothing while publishers are held back for it, before it is
+    /// disconnected. Default 30 s.
     pub stalled_within: Duration,
-    /// Bytes of messages that are held while daemons exchange their state; beyond it this daemon's clients are
-    /// disconnected rather than lose some. What may come is bounded by the send queues of the other daemons.
-    /// Default 1 GiB.
+    /// Bytes of messages that are held while daemons exchange their state; beyond it this daemon's
+    /// clients are disconnected rather than lose some. What may come is bounded by the send queues
+    /// of the other daemons. Default 1 GiB.
     pub held_max: usize,
     /// Names of the groups that are bimodal: their messages go through a gossip instance each
-    /// ([`Carrier::Bimodal`](super::Carrier::Bimodal)) instead of the ring. At most [`BIMODAL_GROUPS_MAX`], each a group's name. Default: none.
+    /// ([`Carrier::Bimodal`](super::Carrier::Bimodal)) instead of the ring. At most
+    /// [`BIMODAL_GROUPS_MAX`], each a group's name. Default: none.
     pub bimodal_groups: Vec<String>,
     /// Longest payload in a bimodal group. Default 63,000, the most: a message is one datagram.
     pub bimodal_message_max: usize,
-    /// Members of other daemons that the view of a bimodal group names; more are left out. Default 4,096, at most 65,536.
+    /// Members of other daemons that the view of a bimodal group names; more are left out. Default
+    /// 4,096, at most 65,536.
     pub bimodal_members_max: usize,
     /// How long a new connection may take to say hello. Default 10 s.
     pub hello_within: Duration,
-    /// How long a connection may take the last words that were sent to it. Default 5 s.
+    /// How long a client may take to read the last frame of its connection. Default 5 s.
     pub farewell_within: Duration,
 }
 
@@ -89,7 +93,8 @@ impl Default for EngineConfig {
     }
 }
 
-/// A configuration that contradicts itself or a fixed limit, or a daemon's name that is not allowed.
+/// A configuration that contradicts itself or a fixed limit, or a daemon's name that is not
+/// allowed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {

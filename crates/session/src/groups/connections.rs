@@ -11,13 +11,14 @@ use crate::frame::{
 };
 use crate::name::{check_client, private};
 
-/// Connections beyond the limit that may be waiting to be told so.
+/// Connections beyond the limit that may be open until they have read why they are refused.
 const REFUSED_MAX: usize = 64;
 /// The least window that a client gets.
 const WINDOW_MIN: u64 = 64 * 1024;
 
 impl Engine {
-    /// A connection was accepted. `None` if there are so many that this one should be closed without a word.
+    /// A connection was accepted. `None` if there are so many that this one should be closed
+    /// without a word.
     pub fn connected(&mut self, now: Time, transport: Transport) -> Option<ClientId> {
         if self.clients.links() >= self.config.clients_max + REFUSED_MAX {
             self.journal.counters.clients_refused += 1;
@@ -82,7 +83,7 @@ impl Engine {
             return;
         };
         match entry.phase {
-            ClientPhase::Greeting | ClientPhase::Parked(_) | ClientPhase::Gone => {
+            ClientPhase::Greeting | ClientPhase::AwaitingName(_) | ClientPhase::Gone => {
                 self.clients.remove(client);
             }
             ClientPhase::Open => self.begin_leave(now, client),
@@ -90,9 +91,10 @@ impl Engine {
         }
     }
 
-    /// Tells every client that the daemon is stopping, and takes no more. To leave the ring gracefully, call its `leave`
-    /// instead and go on until it says [`Event::Left`](groupcast_core::Event::Left): what was handed over is accepted
-    /// first, and the clients are told then.
+    /// Ends all connections because the daemon is stopping, and takes no more. To leave the ring
+    /// gracefully, call its `leave` instead and go on until it says
+    /// [`Event::Left`](groupcast_core::Event::Left): what was handed over is accepted first, and
+    /// their connections end then.
     pub fn stop(&mut self, now: Time, text: &str) {
         self.order.stop();
         for id in self.clients.ids() {
@@ -133,12 +135,13 @@ impl Engine {
             return self.refuse(now, id, Refusal::NameInUse, text);
         }
         if let Some(client) = self.clients.get_mut(id) {
-            client.phase = ClientPhase::Parked(hello);
+            client.phase = ClientPhase::AwaitingName(hello);
             self.set_deadline(id, None);
         }
     }
 
-    /// The client makes no more requests: what it asked for is carried out, then it leaves its groups.
+    /// The client makes no more requests: what it asked for is carried out, then it leaves its
+    /// groups.
     pub(super) fn begin_leave(&mut self, now: Time, id: ClientId) {
         let Some(client) = self.clients.get_mut(id) else {
             return;
@@ -189,7 +192,7 @@ impl Engine {
         self.unpark(now, &name);
     }
 
-    /// Ends the connection for a reason that the client is told.
+    /// Ends the connection for a reason that is sent to the client.
     pub(super) fn disconnect(&mut self, now: Time, id: ClientId, code: Disconnect, text: String) {
         let Some(client) = self.clients.get(id) else {
             return;
@@ -197,7 +200,10 @@ impl Engine {
         if client.link.as_ref().is_none_or(|link| link.closing) {
             return;
         }
-        if matches!(client.phase, ClientPhase::Greeting | ClientPhase::Parked(_)) {
+        if matches!(
+            client.phase,
+            ClientPhase::Greeting | ClientPhase::AwaitingName(_)
+        ) {
             let code = match code {
                 Disconnect::Stopping => Refusal::Stopping,
                 _ => Refusal::Protocol,
@@ -234,7 +240,7 @@ impl Engine {
             return;
         }
         let backlog = link.output.backlog();
-        self.tell_missed(id);
+        self.report_missed(id);
         if self.schedule.congested.contains(&id) {
             if backlog <= stop_at / 2 {
                 self.relieve(id);
@@ -308,7 +314,8 @@ impl Engine {
     }
 
     fn welcome(&mut self, id: ClientId, hello: &Hello, name: Arc<str>) {
-        // Later clients get less when many share the memory for input; windows never take more than half of it.
+        // Later clients get less when many share the memory for input; windows never take more than
+        // half of it.
         let share = (self.config.input_max as u64 / 2).saturating_sub(self.clients.windows()) / 4;
         let window = share.max(WINDOW_MIN).min(self.config.publish_window as u64);
         let private: Arc<str> = private(&name, &self.host).into();
@@ -348,7 +355,7 @@ impl Engine {
     /// A client that waited for `name` gets it.
     fn unpark(&mut self, now: Time, name: &str) {
         let parked = self.clients.iter_mut().find_map(|(id, client)| {
-            let ClientPhase::Parked(hello) = &client.phase else {
+            let ClientPhase::AwaitingName(hello) = &client.phase else {
                 return None;
             };
             if hello.name.as_deref() != Some(name) {

@@ -53,7 +53,8 @@ impl Engine {
         match self.find_route(delivery, data) {
             Ok(route) => self.follow(now, delivery, route),
             Err(error) => {
-                // An unreliable message may have come before its sender is known here: nothing was promised.
+                // An unreliable message may have come before its sender is known here: nothing was
+                // promised.
                 if delivery.place.is_none() {
                     self.journal.counters.unreliable_dropped += 1;
                 } else {
@@ -133,8 +134,8 @@ impl Engine {
         Ok(route)
     }
 
-    /// Finds the clients of this daemon that a message to the destinations is for, each once, with the index of the first
-    /// destination that it is in.
+    /// Finds the clients of this daemon that a message to the destinations is for, each once, with
+    /// the index of the first destination that it is in.
     fn find_recipients(&mut self) {
         let Routing {
             destinations,
@@ -194,7 +195,8 @@ impl Engine {
         link.output.deliver(head, payload);
         self.journal.counters.delivered += 1;
         self.schedule.ready.insert(id);
-        // As with the other limits, it counts what waited before: one message alone is never too much.
+        // As with the other limits, it counts what waited before: one message alone is never too
+        // much.
         if backlog >= self.config.stop_publishers_at && self.schedule.congested.insert(id) {
             let client = client.private.clone();
             self.journal.fact(Fact::HeldBack { client, backlog });
@@ -232,7 +234,8 @@ impl Engine {
         }
     }
 
-    /// Sends the view that a change of membership caused to the subscribers here, and to the one that left.
+    /// Sends the view that a change of membership caused to the subscribers here, and to the one
+    /// that left.
     #[expect(
         clippy::too_many_arguments,
         reason = "each is a different fact about the change"
@@ -254,7 +257,8 @@ impl Engine {
         self.send_view(now, view, leaver);
     }
 
-    /// Sends the views that a configuration change causes: one for each group with subscribers here.
+    /// Sends the views that a configuration change causes: one for each group with subscribers
+    /// here.
     pub(super) fn show_all(&mut self, now: Time, at: (ConfigId, u64)) {
         for group in self.order.table.subscribed() {
             let view = self.order.table.view(&group, at, Cause::Network, None);

@@ -1,4 +1,4 @@
-//! What an engine has to tell its daemon: facts for the log, and numbers for the status.
+//! What an engine reports to its daemon: facts for the log, and numbers for the status.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub enum Fact {
     Refused {
         /// Why.
         code: Refusal,
-        /// What the client was told.
+        /// The text that the client was sent.
         text: String,
     },
     /// A client was disconnected by the daemon.
@@ -37,7 +37,7 @@ pub enum Fact {
         client: Arc<str>,
         /// Why.
         code: Disconnect,
-        /// What the client was told.
+        /// The text that the client was sent.
         text: String,
     },
     /// Publishers of this daemon are held back for a client that does not take its messages.
@@ -72,7 +72,8 @@ pub enum Fact {
         /// What was wrong.
         error: String,
     },
-    /// The ring did not take this daemon's state: groups cannot be agreed on until the next configuration.
+    /// The ring did not take this daemon's state: groups cannot be agreed on until the next
+    /// configuration.
     StateRefused {
         /// What the ring said.
         error: String,
@@ -148,19 +149,19 @@ pub struct Counters {
     pub published: u64,
     /// Messages of clients that were rejected.
     pub rejected: u64,
-    /// Messages handed to subscribers, counted once each.
+    /// Messages handed to subscribers, counted once for each subscriber.
     pub delivered: u64,
     /// Unreliable messages that a slow subscriber missed, or whose sender was not known yet.
     pub unreliable_dropped: u64,
-    /// Views handed to subscribers, counted once each.
+    /// Views handed to subscribers, counted once for each subscriber.
     pub views: u64,
     /// Messages of daemons that made no sense.
     pub nonsense: u64,
-    /// Gaps in bimodal groups that subscribers were told of, counted once each.
+    /// Gaps in bimodal groups that were reported to subscribers, counted once for each subscriber.
     pub gaps: u64,
     /// Messages of bimodal groups that a slow subscriber missed.
     pub bimodal_missed: u64,
-    /// Facts that nobody asked for in time.
+    /// Facts that were dropped because the daemon did not fetch them in time.
     pub facts_lost: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What an engine has to tell its daemon: counters, facts for the log, lines of the history.
+//! What an engine reports to its daemon: counters, facts for the log, lines of the history.
 
 use std::collections::VecDeque;
 

@@ -1,38 +1,41 @@
 //! Process groups: the engine of one daemon, between its clients and the ring.
 //!
-//! Sans-IO and deterministic. Three kinds of input: bytes of clients ([`Engine::space`], [`Engine::received`],
-//! [`Engine::closed`]), events of the ring and of bimodal groups ([`Engine::handle_event`]), time ([`Engine::handle_timeout`]). After any of
-//! them, drain in this order:
+//! Sans-IO and deterministic. Three kinds of input: bytes of clients ([`Engine::space`],
+//! [`Engine::received`], [`Engine::closed`]), events of the ring and of bimodal groups
+//! ([`Engine::handle_event`]), time ([`Engine::handle_timeout`]). After any of them, drain in this
+//! order:
 //!
 //! 1. [`Engine::pump`]: messages for the ring and for bimodal groups;
 //! 2. [`Engine::poll_question`]: what clients ask about the daemon, answered by [`Engine::answer`];
-//! 3. [`Engine::poll_output`]: clients that have something to be sent, from [`Engine::slices`] to the
-//!    client's socket, and how much it took to [`Engine::consumed`];
+//! 3. [`Engine::poll_output`]: clients that have something to be sent, from [`Engine::slices`] to
+//!    the client's socket, and how much it took to [`Engine::consumed`];
 //! 4. [`Engine::poll_close`]: connections to close;
 //! 5. [`Engine::poll_observation`] and [`Engine::poll_fact`]: history and log;
 //! 6. [`Engine::poll_timeout`].
 //!
-//! Several inputs may come before the draining; clients are told of many things at once then, which is cheaper.
+//! Several inputs may come before the draining; each client then gets one report of all, which is
+//! cheaper.
 //!
 //! # What is agreed
-//! Joins, leaves and disconnects travel as agreed messages, and a message to several groups is one message, so all
-//! daemons of a configuration see one history ([`order`](self) has the rules for configuration changes). The view that
-//! such a message causes is named after the message's place, so equal views have equal names without a word between
-//! the daemons.
+//! Joins, leaves and disconnects travel as agreed messages, and a message to several groups is one
+//! message, so all daemons of a configuration see one history ([`order`](self) has the rules for
+//! configuration changes). The view that such a message causes is named after the message's place,
+//! so equal views have equal names without a word between the daemons.
 //!
 //! # Accepted
-//! A message is accepted when it has come back in the order and has been handed to the subscribers here; an unreliable
-//! one when the ring has taken it, one of a bimodal group when its gossip has taken it.
+//! A message is accepted when it has come back in the order and has been handed to the subscribers
+//! here; an unreliable one when the ring has taken it, one of a bimodal group when its gossip has
+//! taken it.
 //!
 //! # Bimodal groups
-//! Groups that the configuration names do not touch the ring: their messages and their membership go through a gossip
-//! instance each, their [`Carrier`] ([`bimodal`](self) has the rules).
+//! Groups that the configuration names do not touch the ring: their messages and their membership
+//! go through a gossip instance each, their [`Carrier`] ([`bimodal`](self) has the rules).
 //!
 //! # Bounds
-//! What a client may have published and not handed to the ring is bounded by its credit; what waits for a client by
-//! three steps: publishers of this daemon are held back, it misses unreliable messages, it is disconnected. While states
-//! are exchanged no client's message is handed to the ring, so what has to be held then is bounded by what the rings'
-//! send queues held before.
+//! What a client may have published and not handed to the ring is bounded by its credit; what waits
+//! for a client by three steps: publishers of this daemon are held back, it misses unreliable
+//! messages, it is disconnected. While states are exchanged no client's message is handed to the
+//! ring, so what has to be held then is bounded by what the rings' send queues held before.
 
 mod bimodal;
 mod client;
@@ -124,7 +127,8 @@ impl Engine {
         })
     }
 
-    /// Time has passed: ends connections that did not say hello, take their last words, or take anything in time.
+    /// Time has passed: ends connections that were too late to say hello, to take their last
+    /// frames, or to take anything.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(id) = self.schedule.deadlines.take_due(now) {
             self.deadline_passed(now, id);
@@ -136,8 +140,9 @@ impl Engine {
         self.schedule.deadlines.next()
     }
 
-    /// The next client that has something to be sent. Write until the socket takes no more or nothing is left; if it
-    /// takes no more, go on with this client when it is writable, without waiting to be told again.
+    /// The next client that has something to be sent. Write until the socket takes no more or
+    /// nothing is left; if it takes no more, go on with this client when it is writable, although
+    /// it is not polled again.
     pub fn poll_output(&mut self) -> Option<ClientId> {
         self.schedule.ready.pop_first()
     }
@@ -160,7 +165,8 @@ impl Engine {
         }
     }
 
-    /// The next connection to close. The engine has forgotten it; [`closed`](Self::closed) is not called for it.
+    /// The next connection to close. The engine has forgotten it; [`closed`](Self::closed) is not
+    /// called for it.
     pub fn poll_close(&mut self) -> Option<ClientId> {
         let id = self.schedule.closable.pop_first()?;
         self.drop_link(id);
@@ -212,7 +218,8 @@ impl Engine {
         }
     }
 
-    /// All groups that have members: the agreed ones, then the bimodal ones, as far as this daemon has heard.
+    /// All groups that have members: the agreed ones, then the bimodal ones, as far as this daemon
+    /// has heard.
     pub fn groups(&self) -> Vec<GroupStatus> {
         let agreed = self
             .order

@@ -1,4 +1,5 @@
-//! Configuration changes: how daemons come to agree on the groups again, and what is held until they do.
+//! Configuration changes: how daemons come to agree on the groups again, and what is held until
+//! they do.
 //!
 //! ```text
 //!            first configuration                    all states are there
@@ -10,38 +11,43 @@
 //!                                          └───────────────────────────────────┘
 //! ```
 //!
-//! **Transition.** When a transitional configuration is installed, every subscriber here gets a transitional view of
-//! each of its groups: the members whose daemons go on together. Messages that follow are delivered at once.
+//! **Transition.** When a transitional configuration is installed, every subscriber here gets a
+//! transitional view of each of its groups: the members whose daemons go on together. Messages that
+//! follow are delivered at once.
 //!
-//! **Exchange.** When a regular configuration is installed, each daemon submits its *state*: its clients, their groups
-//! and its numbers, as of that moment. Older messages may precede it in the order, so everything delivered from the
-//! moment of installation is *held*. When the states of all daemons of the configuration have been delivered, which is
-//! at the same place for all, the new state is what they say; every subscriber gets a regular view, named after that
-//! place; and what was held is carried out in its order. As no client's message is handed to the ring meanwhile, what
-//! has to be held is what the daemons had handed over before.
+//! **Exchange.** When a regular configuration is installed, each daemon submits its *state*: its
+//! clients, their groups and its numbers, as of that moment. Older messages may precede it in the
+//! order, so everything delivered from the moment of installation is *held*. When the states of all
+//! daemons of the configuration have been delivered, which is at the same place for all, the new
+//! state is what they say; every subscriber gets a regular view, named after that place; and what
+//! was held is carried out in its order. As no client's message is handed to the ring meanwhile,
+//! what has to be held is what the daemons had handed over before.
 //!
-//! **Interrupted exchange.** If the configuration ends before all its states have come, the next one begins another
-//! exchange. What is held stays held, in its order, the transition of the interrupted configuration included. A held
-//! message may use numbers of a daemon that was not known when it came; the states of the next exchange bring them, so
-//! nothing is delivered before all who will deliver it can read it. When an exchange is complete:
+//! **Interrupted exchange.** If the configuration ends before all its states have come, the next
+//! one begins another exchange. What is held stays held, in its order, the transition of the
+//! interrupted configuration included. A held message may use numbers of a daemon that was not
+//! known when it came; the states of the next exchange bring them, so nothing is delivered before
+//! all who will deliver it can read it. When an exchange is complete:
 //!
-//! 1. The interrupted configurations before it are carried out, oldest first, as an extension of the transition before
-//!    them: a transitional view where each begins, then its messages, joins and leaves. Visible in these views are the
-//!    daemons that came along through that transition and all since.
+//! 1. The interrupted configurations before it are carried out, oldest first, as an extension of
+//!    the transition before them: a transitional view where each begins, then its messages, joins
+//!    and leaves. Visible in these views are the daemons that came along through that transition
+//!    and all since.
 //! 2. The new state is installed and shown in regular views.
 //! 3. What was held in the new configuration is carried out.
 //!
-//! Daemons that came along all that way have held the same, got the same states and complete the exchange at the same
-//! place, so they do the same there; other daemons have other transitional members, hence other names of views. A daemon
-//! carries out its own held messages in the state that it submits. Messages of a daemon whose state never came are left
-//! out: as far as views show, no subscriber here was ever in its component.
+//! Daemons that came along all that way have held the same, got the same states and complete the
+//! exchange at the same place, so they do the same there; other daemons have other transitional
+//! members, hence other names of views. A daemon carries out its own held messages in the state
+//! that it submits. Messages of a daemon whose state never came are left out: as far as views show,
+//! no subscriber here was ever in its component.
 //!
 //! # Example: an interrupted exchange
-//! Daemons h1 and h2 are in configuration 1, and h3 is alone in configuration 2; al@h1, bo@h2 and cy@h3 are in the group
-//! g. h2 has handed bo's message `hello` to the ring when configuration 3, of all three, is installed. In its order come
-//! the state of h1, `hello` and the state of h2; then h3 is cut off before its own state is ordered. h1 and h2 install
-//! configuration 4, and exchange states in it, the last at place p; h3 installs configuration 5 alone, with its state at
-//! place q.
+//! Daemons h1 and h2 are in configuration 1, and h3 is alone in configuration 2; al@h1, bo@h2 and
+//! cy@h3 are in the group g. h2 has handed bo's message `hello` to the ring when configuration 3,
+//! of all three, is installed. In its order come the state of h1, `hello` and the state of h2; then
+//! h3 is cut off before its own state is ordered. h1 and h2 install configuration 4, and exchange
+//! states in it, the last at place p; h3 installs configuration 5 alone, with its state at place q.
 //!
 //! | event at h1 and h2 | what al and bo are shown |
 //! |---|---|
@@ -59,9 +65,10 @@
 //! | transition out of 3: h3; 5 is installed | |
 //! | its own state, at q | transitional view `3:0` of cy; `hello`; regular view `5:q` of cy |
 //!
-//! cy gets `hello` because the state of h2 came before the end: it says which client of h2 the message names as its sender. Had h2's state not
-//! come, `hello` would be left out at h3. Either way the view `3:0` stands between what cy saw before and after it: cy may
-//! have missed messages there. The two views `3:0` name different members, and so are different views.
+//! cy gets `hello` because the state of h2 came before the end: it says which client of h2 the
+//! message names as its sender. Had h2's state not come, `hello` would be left out at h3. Either
+//! way the view `3:0` stands between what cy saw before and after it: cy may have missed messages
+//! there. The two views `3:0` name different members, and so are different views.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -85,7 +92,7 @@ pub(super) struct Order {
     phase: Phase,
     /// The last regular configuration.
     current: Option<Configuration>,
-    /// What is agreed, as of what was delivered to subscribers so far.
+    /// The groups as agreed, up to what was delivered to subscribers.
     pub(super) table: Table,
 }
 
@@ -102,7 +109,7 @@ enum Phase {
 struct Exchange {
     segments: Vec<Segment>,
     bytes: usize,
-    /// Too much was held: data is not held any more, since nobody here is left to get it.
+    /// Too much was held: data is not held any more, since no client is left to get it.
     shed: bool,
 }
 
@@ -289,7 +296,8 @@ impl Engine {
         self.order.current = Some(config);
     }
 
-    /// A ring that installs a regular configuration over another without a transition is taken to have had one.
+    /// A ring that installs a regular configuration over another without a transition is taken to
+    /// have had one.
     fn close_without_transition(&mut self, now: Time, next: &Configuration) {
         if self.order.is_steady()
             && !self.order.table.is_transitional()
@@ -373,7 +381,8 @@ impl Engine {
         }
     }
 
-    /// Rather than let its subscribers miss something, ends their connections when too much is held.
+    /// Rather than let its subscribers miss something, ends their connections when too much is
+    /// held.
     fn check_held(&mut self, now: Time) {
         let limit = self.config.held_max;
         let Phase::Exchanging(exchange) = &mut self.order.phase else {

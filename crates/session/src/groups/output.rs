@@ -1,8 +1,10 @@
-//! What waits for one client: bytes that its socket may take now, and deliveries that it has no credit for yet.
+//! What waits for one client: bytes that its socket may take now, and deliveries that it has no
+//! credit for yet.
 //!
-//! A short message is copied into a block of its client's when it is delivered, while the cache still holds it, whether
-//! there is credit for it or not: what waits then costs its bytes and four more, holds no receive buffer back, and moves
-//! on in whole blocks. Only if several clients wait for the same message do they share its bytes.
+//! A short message is copied into a block of its client's when it is delivered, while the cache
+//! still holds it, whether there is credit for it or not: what waits then costs its bytes and four
+//! more, holds no receive buffer back, and moves on in whole blocks. Only if several clients wait
+//! for the same message do they share its bytes.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -11,7 +13,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::frame::{CREDIT_PER_FRAME, credit_cost, has_credit};
 
-/// Deliveries are turned into bytes for the socket up to here, so that answers do not wait behind more.
+/// Deliveries are turned into bytes for the socket up to here, so that answers do not wait behind
+/// more.
 const READY_MAX: usize = 256 * 1024;
 /// Size of the blocks in which small frames are gathered.
 const BLOCK: usize = 16 * 1024;

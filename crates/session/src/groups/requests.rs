@@ -1,4 +1,4 @@
-//! Requests of clients: what each frame does, and what the client is told at once.
+//! Requests of clients: what each frame does, and what is answered at once.
 
 use groupcast_core::{Service, Time};
 
@@ -28,7 +28,7 @@ impl Engine {
                 self.handle_hello(now, id, hello)
             }
             (Some(ClientPhase::Open), ClientFrame::Hello(_))
-            | (Some(ClientPhase::Greeting | ClientPhase::Parked(_)), _) => {
+            | (Some(ClientPhase::Greeting | ClientPhase::AwaitingName(_)), _) => {
                 self.violation(now, id, &FrameError::Unexpected { kind });
             }
             (Some(ClientPhase::Open), frame) => self.handle_request(now, id, frame),
@@ -208,7 +208,7 @@ impl Engine {
         }
     }
 
-    /// Tells the client that a request is not carried out.
+    /// Answers that a request is not carried out.
     pub(super) fn reject(
         &mut self,
         now: Time,
@@ -264,8 +264,8 @@ impl Engine {
         let accepted = client.accepted;
         let report_accepted = accepted > link.accepted_reported;
         link.accepted_reported = accepted;
-        // A little credit is not worth a frame of its own, unless the client can have none left and nothing here will
-        // bring it more.
+        // A little credit is not worth a frame of its own, unless the client can have none left and
+        // nothing here will bring it more.
         let spent = !has_credit(link.publish_outstanding, link.publish_window);
         let worth = report_accepted
             || link.publish_returned >= link.publish_window / 4

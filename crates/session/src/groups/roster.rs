@@ -21,8 +21,8 @@ pub(super) struct Roster {
     /// Names of the groups 1, 2, …
     pub(super) bindings: Vec<Arc<str>>,
     pub(super) clients: BTreeMap<u64, RosterClient>,
-    /// Private names of clients that disconnected while states were being exchanged: others may still have to read their
-    /// messages.
+    /// Private names of clients that disconnected while states were being exchanged: others may
+    /// still have to read their messages.
     pub(super) departed: BTreeMap<u64, Arc<str>>,
 }
 
@@ -140,7 +140,8 @@ impl Roster {
         Ok(change)
     }
 
-    /// Learns what `later`, the same daemon's part at a later moment, knows of names. Memberships stay as they are.
+    /// Learns what `later`, the same daemon's part at a later moment, knows of names. Memberships
+    /// stay as they are.
     pub(super) fn learn(&mut self, later: &Self) {
         let known = self.bindings.len();
         self.bindings

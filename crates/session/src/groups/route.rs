@@ -1,9 +1,10 @@
 //! The way of the last message: most go where the one before them went.
 //!
-//! What an envelope says before its payload decides, with what is known of groups and clients, who gets the message and
-//! what stands before its payload there. A message of the same daemon whose envelope begins with the same bytes, while
-//! nothing else has changed, goes the same way with another sequence number and length; no table is asked. The encoding
-//! of an envelope tells where it ends, so equal beginnings mean the same.
+//! What an envelope says before its payload decides, with what is known of groups and clients, who
+//! gets the message and what stands before its payload there. A message of the same daemon whose
+//! envelope begins with the same bytes, while nothing else has changed, goes the same way with
+//! another sequence number and length; no table is asked. The encoding of an envelope determines
+//! where it ends, so equal beginnings mean the same.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use super::ClientId;
 pub(super) struct Routing {
     /// The way of the last message.
     last: Option<Box<Route>>,
-    /// How often something changed that decides where messages go: groups, names, what clients want.
+    /// How often something changed that decides where messages go: groups, names, what clients
+    /// want.
     changes: u64,
     /// Hold the destinations of one message, and for whom it is.
     pub(super) destinations: Vec<Arc<str>>,
@@ -35,8 +37,8 @@ impl Routing {
         self.last.take_if(|route| route.is_for(delivery, changes))
     }
 
-    /// A new way for `delivery`, whose payload begins at `payload_at`; the caller fills in the head and the recipients,
-    /// which are empty.
+    /// A new way for `delivery`, whose payload begins at `payload_at`; the caller fills in the head
+    /// and the recipients, which are empty.
     pub(super) fn begin(
         &mut self,
         delivery: &Delivery,

@@ -1,4 +1,5 @@
-//! Which clients the daemon has to attend to: to write to them, to close them, or because their time is up.
+//! Which clients the daemon has to attend to: to write to them, to close them, or because their
+//! time is up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,8 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Forgets the connection of `client`. Whether publishers are held back for it is for the caller to settle.
+    /// Forgets the connection of `client`. Whether publishers are held back for it is for the
+    /// caller to settle.
     pub(super) fn forget(&mut self, client: ClientId) {
         self.deadlines.set(client, None);
         self.ready.remove(&client);

@@ -1,4 +1,5 @@
-//! From the clients' requests to the ring: whose turn it is, what is bound to numbers first, what the ring took.
+//! From the clients' requests to the ring: whose turn it is, what is bound to numbers first, what
+//! the ring took.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -95,8 +96,8 @@ impl Submissions {
 }
 
 impl Engine {
-    /// Hands messages to their carriers until there are none or the carriers are full: `submit` is `Ordered::submit` of
-    /// the carrier. A full one is tried again after its `Event::Writable`.
+    /// Hands messages to their carriers until there are none or the carriers are full: `submit` is
+    /// `Ordered::submit` of the carrier. A full one is tried again after its `Event::Writable`.
     pub fn pump(
         &mut self,
         now: Time,
@@ -134,7 +135,8 @@ impl Engine {
 
     /// The ring took what was next, or did not.
     fn submitted_to_ring(&mut self, now: Time, result: Result<MessageId, SubmitError>) {
-        // A ring that is left takes nothing any more: what is asked for from now on waits for the end.
+        // A ring that is left takes nothing any more: what is asked for from now on waits for the
+        // end.
         let is_full = matches!(result, Err(SubmitError::Full { .. } | SubmitError::Leaving));
         self.submissions.full |= is_full;
         if let Err(SubmitError::Full { .. }) = result {
@@ -158,8 +160,8 @@ impl Engine {
         }
     }
 
-    /// A carrier took a client's message, which comes back in the ring's order if it was `placed` there; or the carrier
-    /// never will take it, and the client is told.
+    /// A carrier took a client's message, which comes back in the ring's order if it was `placed`
+    /// there; or the carrier never will take it: the client's message is rejected.
     pub(super) fn handed_over(
         &mut self,
         now: Time,
@@ -291,7 +293,8 @@ impl Engine {
         }
     }
 
-    /// Writes that of an unreliable one. It may overtake a binding, so it uses only those that came back.
+    /// Writes that of an unreliable one. It may overtake a binding, so it uses only those that came
+    /// back.
     fn address_unordered(&mut self, id: ClientId, publish: &Publish, head: &mut Vec<u8>) {
         let agreed = self.order.table.roster(self.local);
         let agreed_groups = agreed.map_or(0, |roster| roster.bindings.len() as u64);
@@ -321,7 +324,7 @@ impl Engine {
     }
 }
 
-/// What a client is told when a carrier does not take its message.
+/// Why a message is rejected that a carrier does not take.
 fn reject_code(error: &SubmitError) -> Reject {
     match error {
         SubmitError::Leaving => Reject::Stopping,

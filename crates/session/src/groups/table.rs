@@ -31,7 +31,7 @@ struct Group {
 }
 
 impl Table {
-    /// Before the first configuration: nobody is visible.
+    /// Before the first configuration: no client is visible.
     pub(super) fn new(local: MemberId) -> Self {
         Self {
             local,
@@ -139,8 +139,8 @@ impl Table {
         }
     }
 
-    /// Installs a transitional configuration: only what is in `daemons` too stays visible. Whether that changed
-    /// anything.
+    /// Installs a transitional configuration: only what is in `daemons` too stays visible. Whether
+    /// that changed anything.
     pub(super) fn narrow(&mut self, daemons: impl IntoIterator<Item = MemberId>) -> bool {
         let daemons: BTreeSet<_> = daemons.into_iter().collect();
         let narrowed = match &self.within {
@@ -217,7 +217,7 @@ impl Table {
     }
 }
 
-/// A hash that tells components of a divided configuration apart.
+/// A hash that differs between the components of a divided configuration.
 fn component(daemons: &BTreeSet<MemberId>) -> u64 {
     let bytes: Vec<u8> = daemons
         .iter()

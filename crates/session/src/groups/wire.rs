@@ -1,8 +1,8 @@
 //! What daemons say to each other through the ring: envelopes.
 //!
-//! Every payload that a daemon submits is one envelope. Integers that count or identify are varints (see
-//! `groupcast_core::wire`), a *name* is `u8 length | UTF-8`, a *ref* to a group is its number at the sending daemon, or
-//! 0 and its name.
+//! Every payload that a daemon submits is one envelope. Integers that count or identify are varints
+//! (see `groupcast_core::wire`), a *name* is `u8 length | UTF-8`, a *ref* to a group is its number
+//! at the sending daemon, or 0 and its name.
 //!
 //! | envelope | layout | service |
 //! |---|---|---|
@@ -14,10 +14,10 @@
 //! | 6 disconnect | client number | agreed |
 //! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name} | agreed |
 //!
-//! Numbers are local to the sending daemon, begin at 1, and are never given twice in one of its lives; groups are bound
-//! in ascending order, at most [`BINDINGS_MAX`], and later ones travel by name. Private names are never bound: replies
-//! to short-lived clients would fill the table. An unreliable message may overtake what binds its numbers, so it is
-//! named until they are agreed.
+//! Numbers are local to the sending daemon, begin at 1, and are never given twice in one of its
+//! lives; groups are bound in ascending order, at most [`BINDINGS_MAX`], and later ones travel by
+//! name. Private names are never bound: replies to short-lived clients would fill the table. An
+//! unreliable message may overtake what binds its numbers, so it is named until they are agreed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -195,7 +195,8 @@ impl State {
     }
 }
 
-/// Appends a data envelope up to its payload. `sender` is the client's private name if the message must bring it along.
+/// Appends a data envelope up to its payload. `sender` is the client's private name if the message
+/// must bring it along.
 pub(super) fn encode_data_head<'a>(
     bytes: &mut Vec<u8>,
     client: u64,

@@ -102,8 +102,9 @@ fn components_go_on_alone_and_merge_without_replay() {
     assert_eq!(names, ["g", "only al's"]);
 }
 
-/// Daemon 1, whose client has published two messages that are still in its queue, meets daemon 2, where a client is
-/// subscribed, and daemon 3. The first message is ordered before any state, then daemon 3 is lost.
+/// Daemon 1, whose client has published two messages that are still in its queue, meets daemon 2,
+/// where a client is subscribed, and daemon 3. The first message is ordered before any state, then
+/// daemon 3 is lost.
 fn interrupted(vanishes: bool) -> (World, Rng, [(MemberId, ClientId); 2]) {
     let mut world = World::new(3);
     let mut rng = Rng::new(3);
@@ -135,8 +136,9 @@ fn interrupted(vanishes: bool) -> (World, Rng, [(MemberId, ClientId); 2]) {
     (world, rng, [al, bo])
 }
 
-/// What was ordered before the states is held, in a configuration that ends before they are exchanged, and still reaches
-/// a subscriber that came to the publisher in that configuration and stayed.
+/// What was ordered before the states is held, in a configuration that ends before they are
+/// exchanged, and still reaches a subscriber that came to the publisher in that configuration and
+/// stayed.
 #[test]
 fn what_is_held_in_an_interrupted_exchange_is_delivered_by_the_next() {
     let (mut world, mut rng, [al, bo]) = interrupted(false);

@@ -98,7 +98,8 @@ fn own_messages_can_be_left_out() {
     assert_eq!(world.client(al.0, al.1).accepted, 1);
 }
 
-/// A daemon remembers where the last message went. All of these begin alike, and each goes somewhere else.
+/// A daemon remembers where the last message went. All of these begin alike, and each goes
+/// somewhere else.
 #[test]
 fn messages_that_begin_alike_follow_every_change_between_them() {
     type Change<'a> = &'a dyn Fn(&mut TestClient);

@@ -1,7 +1,8 @@
 //! A client of a test: it reads frame by frame, keeps what it saw, and checks it at once.
 //!
-//! Beside it a [`Connection`] gets the same bytes, publishes for it and gives its credit: what the library makes of them
-//! must be what was read here. Requests that break the rules, which the library does not make, are written here.
+//! Beside it a [`Connection`] gets the same bytes, publishes for it and gives its credit: what the
+//! library makes of them must be what was read here. Requests that break the rules, which the
+//! library does not make, are written here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +52,8 @@ pub struct TestClient {
     pub credit: u64,
     pub outstanding: u64,
     pub reports: Vec<String>,
-    /// Payloads that this client published and is subscribed to: accepted only after it has seen them.
+    /// Payloads that this client published and is subscribed to: accepted only after it has seen
+    /// them.
     pub expects_own: BTreeMap<u64, Vec<u8>>,
     payloads: BTreeSet<Vec<u8>>,
 }
@@ -161,7 +163,8 @@ impl TestClient {
         self.compare();
     }
 
-    /// The library has come to the same conclusions. A client that gives no credit leaves its events there.
+    /// The library has come to the same conclusions. A client that gives no credit leaves its
+    /// events there.
     fn compare(&mut self) {
         assert_eq!(self.connection.accepted(), self.accepted);
         let end = self

@@ -1,8 +1,9 @@
-//! A world of engines over a perfect ordered channel that can divide, merge, crash and restart its members.
+//! A world of engines over a perfect ordered channel that can divide, merge, crash and restart its
+//! members.
 //!
-//! The channel keeps Extended Virtual Synchrony by construction: what a component has ordered is delivered to all its
-//! members in one order, members that move together deliver the same set, and a configuration change cuts off what only
-//! others have.
+//! The channel keeps Extended Virtual Synchrony by construction: what a component has ordered is
+//! delivered to all its members in one order, members that move together deliver the same set, and
+//! a configuration change cuts off what only others have.
 
 #![allow(
     dead_code,
@@ -216,8 +217,9 @@ impl World {
         }
     }
 
-    /// Divides all daemons into `parts`: a new configuration in each, what is not ordered stays in the queues. Each
-    /// moving set keeps a random part of what its members have not delivered of others.
+    /// Divides all daemons into `parts`: a new configuration in each, what is not ordered stays in
+    /// the queues. Each moving set keeps a random part of what its members have not delivered of
+    /// others.
     pub fn divide(&mut self, parts: &[Vec<MemberId>], rng: &mut Rng) {
         let old = std::mem::take(&mut self.components);
         for part in parts {
@@ -252,7 +254,8 @@ impl World {
 
     /// The transition of the daemons that move together out of `config`.
     fn close(&mut self, config: ConfigId, together: &[MemberId], rng: &mut Rng) {
-        // Deliveries of this configuration that are still under way, by place: all members have the same ones ordered.
+        // Deliveries of this configuration that are still under way, by place: all members have the
+        // same ones ordered.
         let mut pending: BTreeMap<u64, Delivery> = BTreeMap::new();
         let mut delivered = 0;
         for member in together {
@@ -269,7 +272,8 @@ impl World {
             }
             delivered = delivered.max(first.unwrap_or(u64::MAX));
         }
-        // What a member has delivered, all that move with it deliver; of the rest, what was sent by others may be lost.
+        // What a member has delivered, all that move with it deliver; of the rest, what was sent by
+        // others may be lost.
         let places: Vec<u64> = pending.keys().copied().collect();
         let must = places.partition_point(|seq| *seq < delivered);
         let span = (places.len() - must) as u64;

@@ -1,12 +1,13 @@
-//! What daemons say to each other in a bimodal group: two kinds of envelope, each one message of the gossip.
+//! What daemons say to each other in a bimodal group: two kinds of envelope, each one message of
+//! the gossip.
 //!
 //! | envelope | layout |
 //! |---|---|
 //! | 1 data | client number (varint), private name of the client, payload |
 //! | 2 presence | host name; count (varint) and so many clients of that host that are in the group, without `@host` |
 //!
-//! A *name* is `u8 length | UTF-8`. Names travel with every message: nothing is agreed in these groups, so nothing can be
-//! bound to numbers.
+//! A *name* is `u8 length | UTF-8`. Names travel with every message: nothing is agreed in these
+//! groups, so nothing can be bound to numbers.
 
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
@@ -89,7 +90,8 @@ pub(super) fn encode_data_head(bytes: &mut Vec<u8>, client: u64, sender: &str) {
     put_name(writer.u8(DATA).varint(client), sender);
 }
 
-/// Appends the presence of `clients` (names without `@host`) at `host`; the first [`NAMES_MAX`] of them.
+/// Appends the presence of `clients` (names without `@host`) at `host`; the first [`NAMES_MAX`] of
+/// them.
 pub(super) fn encode_presence<'a>(
     bytes: &mut Vec<u8>,
     host: &str,

@@ -1,11 +1,13 @@
 //! Who is in a bimodal group, as far as this daemon has heard.
 //!
-//! Each daemon announces which of its clients are in the group (a *presence*, a message of the gossip): when that
-//! changes, and when it hears of a daemon that may not know. The gossip says which daemons it has heard lately; what the
-//! others announced is forgotten when they are no more among these and have been silent. So a view is nobody else's, it
-//! comes late, and no message is known to stand before or after it: it is marked approximate.
+//! Each daemon announces which of its clients are in the group (a *presence*, a message of the
+//! gossip): when that changes, and when it hears of a daemon that may not know. The gossip says
+//! which daemons it has heard lately; what the others announced is forgotten when they are no more
+//! among these and have been silent. So a view is this daemon's own, it comes late, and no message
+//! is known to stand before or after it: it is marked approximate.
 //!
-//! A change here is shown at once; what others announce is gathered until the daemon tends the group.
+//! A change here is shown at once; what others announce is gathered until the daemon tends the
+//! group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,8 +23,8 @@ use crate::frame::DaemonFrame;
 use crate::name::private;
 use crate::view::{Cause, View, ViewId, ViewKind};
 
-/// A daemon announces its clients because of newcomers no sooner than this after the last time; later in a large group,
-/// so that all together make at most some 20 such announcements a second.
+/// A daemon announces its clients because of newcomers no sooner than this after the last time;
+/// later in a large group, so that all together make at most some 20 such announcements a second.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
 const ANNOUNCE_PER_DAEMON: Duration = Duration::from_millis(50);
 /// A daemon that the gossip has lost is forgotten when it has been silent for so long.
@@ -36,7 +38,8 @@ pub(super) struct Members {
     others: usize,
     /// Daemons of which the gossip has heard.
     known: BTreeSet<MemberId>,
-    /// What this daemon announced last may be out of date, or unheard by a newcomer: announce again, from then on.
+    /// What this daemon announced last may be out of date, or unheard by a newcomer: announce
+    /// again, from then on.
     announce_at: Option<Time>,
     last_announced: Option<Time>,
     /// The announcement is on its way to the gossip.
@@ -128,8 +131,8 @@ impl Members {
 }
 
 impl Engine {
-    /// Says which daemons the gossip of the group `index` has heard of lately, this one excluded. Call it a few times a
-    /// second: what has changed since is announced, shown or forgotten then.
+    /// Says which daemons the gossip of the group `index` has heard of lately, this one excluded.
+    /// Call it a few times a second: what has changed since is announced, shown or forgotten then.
     pub fn tend_bimodal(
         &mut self,
         now: Time,
@@ -225,7 +228,7 @@ impl Engine {
         let max = self.config.bimodal_members_max;
         let host = sender.rsplit('@').next().unwrap_or_default();
         let members = &mut self.bimodal.groups[index].members;
-        // Without room its gaps are told under its number.
+        // Without room, its gaps are reported under its identity instead of its name.
         let _ = members.entry(now, from, host, max);
     }
 
@@ -297,7 +300,8 @@ impl Engine {
         }
     }
 
-    /// Puts a view into a client's output: nobody is held back for it, and who takes none at all is disconnected.
+    /// Puts a view into a client's output. Publishers are not held back for it; a client that takes
+    /// nothing at all is disconnected.
     fn hand_over_view(&mut self, now: Time, id: ClientId, frame: &[u8]) {
         let limit = self.config.disconnect_at;
         let Some(link) = self.clients.link_mut(id).filter(|link| !link.closing) else {

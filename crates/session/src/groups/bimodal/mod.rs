@@ -1,17 +1,18 @@
-//! Bimodal groups: messages by gossip instead of the ring, gaps told, nobody waited for (004; DESIGN "bimodal").
+//! Bimodal groups: gossip carries their messages instead of the ring; what is lost is reported as a
+//! gap, and no member is waited for (004).
 //!
-//! Each such group has a gossip instance of its own, which the daemon runs; it is called by its index in
-//! [`EngineConfig::bimodal_groups`](super::EngineConfig::bimodal_groups). A group of its own makes a gap exact: a lost
-//! message cannot say for which group it was.
+//! Each such group has a gossip instance of its own, which the daemon runs; it is called by its
+//! index in [`EngineConfig::bimodal_groups`](super::EngineConfig::bimodal_groups). A group of its
+//! own makes a gap exact: a lost message cannot say for which group it was.
 //!
-//! **Messages.** A client's message goes to the gossip as soon as there is room, past the ring and past a ring that is
-//! forming. It is accepted then. What is delivered goes to the subscribers here in its sender's order; what the gossip
-//! reports as lost goes to them as a gap in its place. Numbers count all that one daemon sent to the group, its own
-//! announcements included.
+//! **Messages.** A client's message goes to the gossip as soon as there is room, past the ring and
+//! past a ring that is forming. It is accepted then. What is delivered goes to the subscribers here
+//! in its sender's order; what the gossip reports as lost goes to them as a gap in its place.
+//! Numbers count all that one daemon sent to the group, its own announcements included.
 //!
-//! **The slow.** A subscriber that does not take its messages holds nobody back: from
-//! [`drop_unreliable_at`](super::EngineConfig::drop_unreliable_at) bytes on it misses messages, and is told which, in
-//! their place, once half of what waits has been taken.
+//! **Slow subscribers.** Publishers are not held back for a subscriber that does not take its
+//! messages: from [`drop_unreliable_at`](super::EngineConfig::drop_unreliable_at) bytes on it
+//! misses messages, and gets gaps in their place, once half of what waits has been taken.
 //!
 //! **Members** are approximate; `members` has the rules. Who sends: `envelope` has the bytes.
 
@@ -38,11 +39,11 @@ pub const BIMODAL_GROUPS_MAX: usize = 64;
 /// The longest payload in a bimodal group: a message and its envelope are one datagram.
 pub const BIMODAL_MESSAGE_MAX: usize = 63_000;
 
-/// Senders of which one client may have missed something that it was not told yet.
+/// One client may have missed messages of so many senders that were not reported to it as gaps yet.
 const MISSED_MAX: usize = 4_096;
 
 /// What a client missed: by group and sender, the first number and the last.
-pub(super) type Missed = BTreeMap<(usize, MemberId), (u64, u64)>;
+pub(super) type MissedRanges = BTreeMap<(usize, MemberId), (u64, u64)>;
 
 /// All bimodal groups.
 #[derive(Debug)]
@@ -107,7 +108,8 @@ impl Engine {
         }
     }
 
-    /// Why a message may not go where its client sends it: bimodal groups have their own service, and nothing else has.
+    /// Why a message may not go where its client sends it: bimodal groups have their own service,
+    /// and nothing else has.
     pub(super) fn misdirected(&self, publish: &Publish) -> Option<(Reject, String)> {
         let mut bimodal = publish
             .destinations()
@@ -205,7 +207,8 @@ impl Engine {
             return;
         }
         if group.members.is_announcing() {
-            // An announcement that was refused for good is made again when there is something new to say.
+            // An announcement that was refused for good is made again when there is something new
+            // to say.
             return group.members.announced(now);
         }
         let Some(Waiting { message, .. }) = group.queue.pop_front() else {
@@ -268,7 +271,7 @@ impl Engine {
             if own == Some(client) && self.discards_own_bimodal(client, index) {
                 continue;
             }
-            self.tell_missed_of(client, index, id.sender);
+            self.report_missed_of(client, index, id.sender);
             if self.offer(client, &bytes, payload) {
                 self.journal.counters.delivered += 1;
             } else {
@@ -278,21 +281,21 @@ impl Engine {
         self.scratch = bytes;
     }
 
-    /// Tells the group's subscribers what is lost.
+    /// Reports to the group's subscribers what is lost.
     fn apply_gap(&mut self, now: Time, index: usize, gap: Gap) {
         let subscribers: Vec<ClientId> = {
             let group = &self.bimodal.groups[index];
             group.subscribers.iter().copied().collect()
         };
         for client in subscribers {
-            self.tell_missed_of(client, index, gap.sender);
-            if !self.tell_gap(client, index, gap) {
+            self.report_missed_of(client, index, gap.sender);
+            if !self.report_gap(client, index, gap) {
                 self.miss(now, client, index, gap.sender, (gap.first, gap.last));
             }
         }
     }
 
-    /// Notes that a client that is too slow misses messages, to be told of later.
+    /// Notes that a client that is too slow misses messages: gaps are reported to it later.
     fn miss(
         &mut self,
         now: Time,
@@ -310,7 +313,8 @@ impl Engine {
         self.journal.counters.bimodal_missed += last - first + 1;
         client.dropped += last - first + 1;
         let known = client.missed.len();
-        // A sender's numbers come in their order and without a hole, so a range is all that there is to keep.
+        // A sender's numbers come in their order and without a hole, so a range is all that there
+        // is to keep.
         let range = client
             .missed
             .entry((index, sender))
@@ -324,8 +328,8 @@ impl Engine {
         }
     }
 
-    /// Tells a client what it missed, once it has taken half of what it had not.
-    pub(super) fn tell_missed(&mut self, id: ClientId) {
+    /// Reports to a client what it missed, once half of its backlog has been taken.
+    pub(super) fn report_missed(&mut self, id: ClientId) {
         let limit = self.config.drop_unreliable_at / 2;
         let Some(client) = self.clients.get(id) else {
             return;
@@ -339,12 +343,12 @@ impl Engine {
         }
         let keys: Vec<_> = client.missed.keys().copied().collect();
         for (index, sender) in keys {
-            self.tell_missed_of(id, index, sender);
+            self.report_missed_of(id, index, sender);
         }
     }
 
-    /// Tells a client what it missed of one sender, if there is room.
-    fn tell_missed_of(&mut self, id: ClientId, index: usize, sender: MemberId) {
+    /// Reports to a client what it missed of one sender, if there is room.
+    fn report_missed_of(&mut self, id: ClientId, index: usize, sender: MemberId) {
         let key = (index, sender);
         let missed = self.clients.get(id);
         let Some((first, last)) = missed.and_then(|client| client.missed.get(&key).copied()) else {
@@ -355,7 +359,7 @@ impl Engine {
             first,
             last,
         };
-        if self.tell_gap(id, index, gap)
+        if self.report_gap(id, index, gap)
             && let Some(client) = self.clients.get_mut(id)
         {
             client.missed.remove(&key);
@@ -363,7 +367,7 @@ impl Engine {
     }
 
     /// Puts a gap into a client's output; false if it is too slow.
-    fn tell_gap(&mut self, id: ClientId, index: usize, gap: Gap) -> bool {
+    fn report_gap(&mut self, id: ClientId, index: usize, gap: Gap) -> bool {
         let Gap {
             sender,
             first,
@@ -383,9 +387,9 @@ impl Engine {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
         let nothing = Bytes::new();
-        let told = self.offer(id, &bytes, Payload::new(&nothing, 0, false));
-        self.journal.counters.gaps += u64::from(told);
-        told
+        let reported = self.offer(id, &bytes, Payload::new(&nothing, 0, false));
+        self.journal.counters.gaps += u64::from(reported);
+        reported
     }
 
     /// Puts a frame into a client's output, unless so much waits there that it misses messages.
