@@ -104,7 +104,7 @@ impl ProtocolTable {
             Protocol::Ring(_) => true,
             Protocol::Bulk(_) => matches!(service, Service::Reliable | Service::Fifo),
             Protocol::Gossip(_) => service == Service::Fifo,
-            Protocol::Srm(_) => service == Service::Reliable,
+            Protocol::Srm(_) => matches!(service, Service::Reliable | Service::Fifo),
             Protocol::Flood => service == Service::Unreliable,
         }
     }
