@@ -2,10 +2,8 @@
 //!
 //! - [`fuzz`]: the bodies of the fuzz targets.
 //! - `live` (feature `live`, on unless said otherwise): the real binary on the hosts of a test bed.
-//! - [`swarm`]: what the swarm runs beside the ring.
 #![forbid(unsafe_code)]
 
 pub mod fuzz;
 #[cfg(feature = "live")]
 pub mod live;
-pub mod swarm;

@@ -1,10 +1,12 @@
 //! The swarm over bulk: some seeds at every change; `cargo xtask swarm --protocol bulk` runs as many as one likes.
 
-use groupcast_suite::swarm::bulk;
+use groupcast_protocols::bulk;
+use groupcast_sim::swarm::{Swarm, SwarmConfig};
 
 #[track_caller]
 fn survives(seed: u64) {
-    let report = bulk("--protocol bulk").run_seed(seed);
+    let swarm = Swarm::of(&bulk::FAMILY, None, SwarmConfig::of(&bulk::FAMILY));
+    let report = swarm.run_seed(seed);
     assert!(report.accepted > 0, "seed {seed}: nothing was accepted");
     let violations = report.violations.join("\n");
     let again = groupcast_sim::swarm::replay(seed, "--protocol bulk");

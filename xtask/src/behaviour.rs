@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::exec::{self, cargo};
-use crate::{Failure, swarm};
+use crate::{Failure, families, swarm};
 
 /// The recorded entries.
 const RECORDED: &str = "suite/behaviour/recorded.json";
@@ -23,8 +23,6 @@ const SCENARIO: &str = "suite/behaviour/bulk.toml";
 const SEEDS: &str = "0..200";
 /// A row that takes longer is not recorded.
 const ROW_TIME_MAX: Duration = Duration::from_secs(60);
-/// Families in the swarm.
-const FAMILIES: [&str; 4] = ["ring", "bulk", "gossip", "srm"];
 /// The policies of the captures, each under every one of [`CONDITIONS`].
 const POLICIES: [(&str, &[&str]); 4] = [
     ("ack", &["protocol.policy=ack"]),
@@ -152,24 +150,25 @@ fn read() -> Result<BTreeMap<String, String>, String> {
     serde_json::from_str(&text).map_err(|error| format!("{RECORDED} is no map of strings: {error}"))
 }
 
-/// The entries to look at. Rows are those that are recorded, or, to record the first time, all that can be run.
+/// The entries to look at. Families and rows are those that are recorded, or, to record the first time, all that can be
+/// run.
 fn names(
     programs: &Programs,
     recorded: &BTreeMap<String, String>,
     options: &Options,
 ) -> Result<Vec<String>, Failure> {
-    let mut names: Vec<String> = FAMILIES
-        .iter()
-        .map(|family| format!("swarm {family}"))
-        .collect();
+    let mut names = Vec::new();
     for (policy, _) in POLICIES {
         for (condition, _) in CONDITIONS {
             names.push(format!("capture {policy} {condition}"));
         }
     }
-    let rows = recorded.keys().filter(|name| name.starts_with("lab "));
-    names.extend(rows.cloned());
+    let listed = ["swarm ", "lab "];
+    let is_listed = |name: &&String| listed.iter().any(|kind| name.starts_with(kind));
+    names.extend(recorded.keys().filter(is_listed).cloned());
     if recorded.is_empty() {
+        let families = families::names()?;
+        names.extend(families.iter().map(|family| format!("swarm {family}")));
         names.extend(programs.rows()?.iter().map(|row| format!("lab {row}")));
     }
     names.retain(|name| options.wants(name));

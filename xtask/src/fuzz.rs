@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::exec::{self, cargo};
-use crate::{Failure, number};
+use crate::{Failure, families, number};
 
 /// How long a target runs unless told otherwise.
 const SECONDS: u64 = 60;
@@ -28,18 +28,18 @@ const COVERAGE: &str = "-Cpasses=sancov-module \
 pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
     let targets = targets()?;
     let Some((target, rest)) = args.split_first() else {
-        for (name, about) in targets {
+        for (name, Target { about, .. }) in targets {
             println!("{name:<9} {about}");
         }
         return Ok(());
     };
-    if !targets.iter().any(|(name, _)| name == target) {
+    let Some((_, Target { binary, .. })) = targets.iter().find(|(name, _)| name == target) else {
         let known: Vec<&str> = targets.iter().map(|(name, _)| name.as_str()).collect();
         return Err(Failure::Usage(format!(
             "there is no fuzz target `{target}`; there are: {}",
             known.join(", ")
         )));
-    }
+    };
     let (seconds, through) = match rest.split_first() {
         Some((flag, rest)) if flag == "--seconds" => match rest.split_first() {
             Some((value, through)) => (number(flag, value)?, through),
@@ -47,11 +47,24 @@ pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
         },
         _ => (SECONDS, rest),
     };
-    fuzz(target, seconds, through)
+    fuzz(target, binary, seconds, through)
 }
 
-/// The targets by name, each with the first line of its entry point, which says what it feeds.
-fn targets() -> Result<Vec<(String, String)>, String> {
+/// What is run for a target.
+struct Target {
+    /// The entry point.
+    binary: String,
+    /// What it feeds.
+    about: String,
+}
+
+/// The entry point that serves every family of the registry, under the family's name.
+const FAMILY: &str = "family";
+/// Which family it is to serve.
+const FAMILY_VARIABLE: &str = "GROUPCAST_FAMILY";
+
+/// The targets by name: every entry point, which says in its first line what it feeds, and every family.
+fn targets() -> Result<Vec<(String, Target)>, String> {
     let dir = exec::root().join("fuzz/fuzz_targets");
     let trouble = |error| format!("cannot read {}: {error}", dir.display());
     let mut targets = Vec::new();
@@ -60,16 +73,21 @@ fn targets() -> Result<Vec<(String, String)>, String> {
         let text = fs::read_to_string(&path).map_err(trouble)?;
         let about = text.lines().next().unwrap_or_default();
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        targets.push((
-            name.into_owned(),
-            about.trim_start_matches("//!").trim().to_owned(),
-        ));
+        let about = about.trim_start_matches("//!").trim().to_owned();
+        let names = match &*name {
+            FAMILY => families::names()?,
+            _ => vec![name.clone().into_owned()],
+        };
+        targets.extend(names.into_iter().map(|target| {
+            let (binary, about) = (name.clone().into_owned(), about.clone());
+            (target, Target { binary, about })
+        }));
     }
-    targets.sort();
+    targets.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(targets)
 }
 
-fn fuzz(target: &str, seconds: u64, through: &[String]) -> Result<(), Failure> {
+fn fuzz(target: &str, binary: &str, seconds: u64, through: &[String]) -> Result<(), Failure> {
     let home = exec::root().join("fuzz");
     let (grown, seeds) = (
         home.join("target/corpus").join(target),
@@ -88,12 +106,15 @@ fn fuzz(target: &str, seconds: u64, through: &[String]) -> Result<(), Failure> {
         "--target",
         PLATFORM,
         "--bin",
-        target,
+        binary,
         "--",
     ]);
     command
         .env("RUSTFLAGS", COVERAGE)
-        .args([grown, seeds])
+        .env(FAMILY_VARIABLE, target)
+        .arg(grown)
+        // A family may have no corpus of its own yet.
+        .args(Some(seeds).filter(|seeds| seeds.is_dir()))
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .args(through);

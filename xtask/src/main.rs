@@ -7,6 +7,7 @@ mod arrows;
 mod behaviour;
 mod bench;
 mod exec;
+mod families;
 mod fuzz;
 mod no_std;
 mod python;

@@ -1,11 +1,11 @@
 //! The judge itself: resolves each observation against the ledger, lets every rule see it, then enters it.
 
-use groupcast_core::MemberId;
 use groupcast_core::trace::{Observation, Observer};
+use groupcast_core::{Contract, MemberId};
 
 use crate::ledger::Ledger;
 use crate::outcome::Outcome;
-use crate::rules::{At, Contract, End};
+use crate::rules::{At, End, rules_of};
 use crate::violation::{Violation, Violations};
 
 /// How many violations a checker keeps unless told.
@@ -66,7 +66,7 @@ impl Checker {
     pub fn observe(&mut self, observer: MemberId, observation: &Observation) {
         let observer = self.ledger.member_ix(observer);
         let step = self.ledger.resolve(observation);
-        for rule in self.contract.rules() {
+        for rule in rules_of(self.contract) {
             let at = At::new(*rule, &self.ledger, observer);
             rule.step(&at, &step, &mut self.found);
         }
@@ -81,7 +81,7 @@ impl Checker {
     /// The verdict on a run that ended in `outcome`: every violation, the first ones first. The run may go on after.
     pub fn finish(&self, outcome: &Outcome) -> Vec<Violation> {
         let mut found = self.found.clone();
-        for rule in self.contract.rules() {
+        for rule in rules_of(self.contract) {
             if found.is_full() {
                 break;
             }

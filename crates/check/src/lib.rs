@@ -38,8 +38,8 @@ mod story;
 mod violation;
 
 pub use checker::{Checker, Statistics};
+pub use groupcast_core::Contract;
 pub use ndjson::{HistoryError, HistoryWriter};
 pub use outcome::{Ending, Outcome, Together};
 pub use report::{Report, check_files};
-pub use rules::Contract;
 pub use violation::Violation;

@@ -6,14 +6,13 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use groupcast_core::MemberId;
 use groupcast_core::trace::Observation;
+use groupcast_core::{Contract, MemberId};
 use serde::Serialize;
 
 use crate::checker::{Checker, LIMIT};
 use crate::ndjson::{HistoryError, read_history};
 use crate::outcome::Outcome;
-use crate::rules::Contract;
 use crate::violation::Violation;
 
 /// What was judged, and what was found.

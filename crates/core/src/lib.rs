@@ -8,6 +8,7 @@
 //! - [`node`] and [`seal`]: authenticated datagrams, replay windows, admission of peers.
 //! - [`wire`]: bounds-checked cursors and the prefix of every datagram.
 //! - [`mech`]: receive windows, send queues, packing and fragmentation, timers, round-trip estimates.
+//! - [`family`] and [`contract`]: protocols by name, and what their histories are judged by.
 //! - [`instrument`]: what experiments do with a protocol beyond its contract.
 //! - [`text`]: text of foreign origin, made safe to print.
 //! - [`trace`]: what an observer of a member sees; the checker's only input.
@@ -18,7 +19,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod contract;
 pub mod event;
+pub mod family;
 pub mod id;
 pub mod instrument;
 pub mod mech;
@@ -33,7 +36,9 @@ pub mod trace;
 pub mod transmit;
 pub mod wire;
 
+pub use contract::Contract;
 pub use event::{Account, Configuration, ConfigurationKind, Delivery, Event, Gap, Place};
+pub use family::Family;
 pub use id::{ConfigId, Incarnation, MemberId, MessageId, NodeId};
 pub use instrument::Instrumented;
 pub use node::Node;

@@ -10,8 +10,11 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 
 use bytes::{Buf as _, Bytes};
+use groupcast_core::contract::Contract;
+use groupcast_core::family::{Factory, Family, Situation, Trial, Variant};
 use groupcast_core::mech::participation::{Participation, Transitions};
 use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
 use groupcast_core::trace::{Inspected, Role, Transition};
@@ -66,9 +69,28 @@ impl Flood {
     }
 }
 
-/// A member for the registry.
-pub fn build(local: MemberId, _rng: Rng, _now: Time) -> Box<dyn Instrumented> {
+/// Bare multicast, which promises nothing: what the others are compared with.
+pub const FAMILY: Family = Family {
+    name: "flood",
+    services: &[Service::Unreliable],
+    service: Service::Unreliable,
+    contract: Contract::Unreliable,
+    variants: &[Variant { name: "", build }],
+    inspect,
+    trial: Trial {
+        len_max: Flood::MESSAGE_MAX,
+        services: Some(&[Service::Unreliable]),
+        ..Trial::new(vary)
+    },
+};
+
+fn build(local: MemberId, _rng: Rng, _now: Time) -> Box<dyn Instrumented> {
     Box::new(Flood::new(local))
+}
+
+/// There is nothing to set.
+fn vary(_rng: Rng, _situation: &Situation) -> Factory {
+    Arc::new(build)
 }
 
 /// An [`Inspect`](groupcast_core::trace::Inspect) for bare multicasts.

@@ -1,24 +1,19 @@
-//! The swarm: thousands of seeds, each a random group with random faults, judged by the checker. Of the ring, unless
-//! another protocol is named.
+//! The swarm: thousands of seeds, each a random group with random faults, judged by the checker. It runs the ring,
+//! unless another family of the registry is named.
 //!
-//! A seed that fails prints the line that runs it again. `--plant` breaks a rule of the ring on purpose, to show that
-//! the swarm finds it.
+//! A seed that fails prints the line that runs it again. `--plant` breaks a rule of the protocol on purpose, to show
+//! that the swarm finds it.
 
 use std::io::Write as _;
 use std::ops::Range;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use groupcast_check::Contract;
-use groupcast_core::{Instrumented, Rng, Service};
-use groupcast_protocols::gossip::{Dissemination, Gossip, GossipConfig, HashConfig, Variant};
-use groupcast_protocols::ring::{Planted, Ring, RingConfig, TokenPriority};
-use groupcast_protocols::srm::{Srm, SrmConfig, Timing};
-use groupcast_sim::swarm::{RangeReport, Scenario, SeedReport, Swarm, SwarmConfig, replay};
-use groupcast_sim::{Factory, Trace, TraceLevel};
-use groupcast_suite::swarm;
+use groupcast_core::Family;
+use groupcast_protocols::registry::{FAMILIES, family};
+use groupcast_sim::swarm::{RangeReport, SeedReport, Swarm, SwarmConfig, replay};
+use groupcast_sim::{Trace, TraceLevel};
 use serde_json::json;
 
 const HELP: &str = "\
@@ -26,9 +21,10 @@ The swarm: seeded groups with random faults in the simulator, judged by the chec
 
 Usage: swarm --seeds A..B [OPTIONS]
 
-  --protocol NAME      ring (the default), bulk, gossip or srm: of all but the ring each seed has other settings
+  --protocol NAME      a family of the registry (default: ring); each seed has settings of its own
+  --list-protocols     name the families
   --jobs N             threads (default: one a core)
-  --plant NAME         break a rule of the ring on purpose
+  --plant NAME         break a rule of the protocol on purpose
   --list-plants        name the rules that can be broken
   --expect-violation   stop at the first violation, which must come
   --coverage           fail if a transition never met some kind of fault
@@ -46,34 +42,11 @@ const TRIALS: usize = 300;
 /// Every how many seeds a line of progress is printed.
 const PROGRESS: u64 = 1_000;
 
-/// Whose swarm it is.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Protocol {
-    #[default]
-    Ring,
-    Bulk,
-    Gossip,
-    Srm,
-}
-
-impl Protocol {
-    /// What the line that runs a seed again says of it.
-    fn option(self) -> &'static str {
-        match self {
-            Self::Ring => "",
-            Self::Bulk => "--protocol bulk",
-            Self::Gossip => "--protocol gossip",
-            Self::Srm => "--protocol srm",
-        }
-    }
-}
-
-#[derive(Default)]
 struct Options {
-    protocol: Protocol,
+    family: &'static Family,
     seeds: Range<u64>,
     jobs: usize,
-    plant: Option<Planted>,
+    plant: Option<&'static str>,
     expect_violation: bool,
     coverage: bool,
     trace: Option<TraceLevel>,
@@ -88,9 +61,14 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if args.iter().any(|arg| arg == "--list-plants") {
-        for planted in Planted::ALL {
-            println!("{}", planted.name());
-        }
+        let plants = FAMILIES.iter().flat_map(|family| family.trial.plants);
+        plants.for_each(|plant| println!("{plant}"));
+        return ExitCode::SUCCESS;
+    }
+    if args.iter().any(|arg| arg == "--list-protocols") {
+        FAMILIES
+            .iter()
+            .for_each(|family| println!("{}", family.name));
         return ExitCode::SUCCESS;
     }
     match parse(&args) {
@@ -105,32 +83,33 @@ fn main() -> ExitCode {
 
 fn parse(args: &[String]) -> Result<Options, String> {
     let mut options = Options {
+        family: FAMILIES[0],
+        seeds: 0..0,
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
-        ..Options::default()
+        plant: None,
+        expect_violation: false,
+        coverage: false,
+        trace: None,
+        minimise: false,
+        json: false,
     };
+    let mut plant = None;
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("{arg} needs a value"));
         match arg.as_str() {
             "--protocol" => {
-                options.protocol = match value()?.as_str() {
-                    "ring" => Protocol::Ring,
-                    "bulk" => Protocol::Bulk,
-                    "gossip" => Protocol::Gossip,
-                    "srm" => Protocol::Srm,
-                    other => return Err(format!("{other} is none of ring, bulk, gossip and srm")),
-                };
+                let name = value()?;
+                let names = FAMILIES.iter().map(|family| family.name);
+                let names = names.collect::<Vec<_>>().join(", ");
+                options.family = family(name).ok_or(format!("{name} is none of {names}"))?;
             }
             "--seeds" => options.seeds = seeds(value()?)?,
             "--jobs" => {
                 let jobs = value()?.parse().ok().filter(|jobs| *jobs > 0);
                 options.jobs = jobs.ok_or("--jobs wants a number above 0")?;
             }
-            "--plant" => {
-                let plant = value()?.parse();
-                let why = |error| format!("{error}: --list-plants names them");
-                options.plant = Some(plant.map_err(why)?);
-            }
+            "--plant" => plant = Some(value()?),
             "--expect-violation" => options.expect_violation = true,
             "--coverage" => options.coverage = true,
             "--trace" => options.trace = Some(TraceLevel::Events),
@@ -140,8 +119,13 @@ fn parse(args: &[String]) -> Result<Options, String> {
             other => return Err(format!("{other} is not an option")),
         }
     }
-    if options.plant.is_some() && options.protocol != Protocol::Ring {
-        return Err("--plant breaks rules of the ring: leave --protocol out".to_owned());
+    if let Some(name) = plant {
+        let family = options.family;
+        let unknown = format!(
+            "{} has no planted bug {name}: --list-plants names them",
+            family.name
+        );
+        options.plant = Some(family.plant(name).ok_or(unknown)?);
     }
     if options.seeds.is_empty() {
         return Err("--seeds A..B is missing, with A below B".to_owned());
@@ -159,31 +143,11 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 
 /// Whether all went as it should.
 fn run(options: &Options) -> bool {
-    let plant = options.plant;
-    let named = |config| SwarmConfig {
-        options: options.protocol.option(),
-        ..config
+    let config = SwarmConfig {
+        options: again(options.family),
+        ..SwarmConfig::of(options.family)
     };
-    match options.protocol {
-        Protocol::Ring => run_swarm(
-            options,
-            &Swarm::new(SwarmConfig::default(), move |scenario| {
-                ring(scenario, plant)
-            }),
-        ),
-        Protocol::Bulk => run_swarm(options, &swarm::bulk(options.protocol.option())),
-        Protocol::Gossip => {
-            let config = named(gapped(&[Service::Fifo]));
-            run_swarm(options, &Swarm::new(config, gossip))
-        }
-        Protocol::Srm => {
-            let config = named(gapped(&[Service::Reliable, Service::Fifo]));
-            run_swarm(options, &Swarm::new(config, srm))
-        }
-    }
-}
-
-fn run_swarm<P: Instrumented + 'static>(options: &Options, swarm: &Swarm<P>) -> bool {
+    let swarm = Swarm::of(options.family, options.plant, config);
     if let Some(level) = options.trace {
         let scenario = swarm.scenario(options.seeds.start);
         eprint!("{scenario}");
@@ -220,100 +184,16 @@ fn run_swarm<P: Instrumented + 'static>(options: &Options, swarm: &Swarm<P>) -> 
     (total.failed > 0) == options.expect_violation && !(options.coverage && gaps)
 }
 
-/// The ring of a scenario: mostly as it comes, sometimes with pinned windows, the first method, small datagrams.
-fn ring(scenario: &Scenario, plant: Option<Planted>) -> Factory<Box<dyn Instrumented>> {
-    let mut rng = Rng::new(scenario.seed).fork("ring");
-    let mut config = RingConfig::lan();
-    config.planted = plant;
-    if rng.chance(0.25) {
-        config.priority = TokenPriority::FirstMethod;
+/// What the line that runs a seed again says of the protocol.
+fn again(family: &Family) -> String {
+    match family.name == FAMILIES[0].name {
+        true => String::new(),
+        false => format!("--protocol {}", family.name),
     }
-    if rng.chance(0.25) {
-        let personal = rng.range(1..50) as u32;
-        config.personal_window = Some(personal);
-        config.accelerated_window = Some(rng.below(u64::from(personal) + 1) as u32);
-    }
-    if rng.chance(0.25) {
-        config.body_max = rng.range(256..9_000) as usize;
-    }
-    Arc::new(move |member, rng, now| {
-        let ring = Ring::new(config.clone(), member, rng, now);
-        Box::new(ring.expect("settings within their ranges"))
-    })
-}
-
-/// Scenarios of protocols that report what they miss: judged by that, and long enough at rest for the last request.
-fn gapped(services: &[Service]) -> SwarmConfig {
-    SwarmConfig {
-        contract: Contract::Gapped,
-        services: Some(services.to_vec()),
-        len_max: 8_000,
-        progress_within: Duration::from_secs(60),
-        rest: Duration::from_secs(60),
-        ..SwarmConfig::default()
-    }
-}
-
-/// The gossip group of a scenario: every variant, with and without hash buffering and trees.
-fn gossip(scenario: &Scenario) -> Factory<Box<dyn Instrumented>> {
-    let mut rng = Rng::new(scenario.seed).fork("gossip");
-    let variants = [Variant::Basic, Variant::Ipmc, Variant::Grb, Variant::Local];
-    let hash = HashConfig {
-        bufferers: 1 + rng.below(6) as u32,
-        short_term: rng.below(5) as u32,
-        ask_bufferers: rng.chance(0.5),
-        ..HashConfig::default()
-    };
-    let lan = GossipConfig::lan();
-    let config = GossipConfig {
-        variant: *rng.pick(&variants).unwrap_or(&lan.variant),
-        sub_gsize: 1 + rng.below(2) as u32,
-        stable_threshold: rng.range(3..14) as u32,
-        dissemination: match rng.chance(0.25) {
-            true => Dissemination::Trees {
-                trees: 4,
-                arity: 2,
-                seed: 1,
-            },
-            false => Dissemination::Multicast,
-        },
-        hash: rng.chance(0.4).then_some(hash),
-        cyclic: rng.chance(0.5),
-        window_max: if rng.chance(0.2) { 64 } else { lan.window_max },
-        ..lan
-    };
-    Arc::new(move |member, rng, now| {
-        let gossip = Gossip::new(config.clone(), member, rng, now);
-        Box::new(gossip.expect("settings within their ranges"))
-    })
-}
-
-/// The SRM session of a scenario: every way to set timers, with much and with little kept for repairs.
-fn srm(scenario: &Scenario) -> Factory<Box<dyn Instrumented>> {
-    let mut rng = Rng::new(scenario.seed).fork("srm");
-    let timings = [Timing::LogGroup, Timing::SqrtGroup, Timing::Adaptive];
-    let lan = SrmConfig::lan();
-    let config = SrmConfig {
-        timing: *rng.pick(&timings).unwrap_or(&lan.timing),
-        body_max: 9_000,
-        // All requests are given up within the time in which progress is expected.
-        request_interval_max: Duration::from_secs(2),
-        catch_up_max: *rng.pick(&[0, 20]).unwrap_or(&lan.catch_up_max),
-        store_max: if rng.chance(0.5) {
-            20_000
-        } else {
-            lan.store_max
-        },
-        ..lan
-    };
-    Arc::new(move |member, rng, now| {
-        let srm = Srm::new(config.clone(), member, rng, now);
-        Box::new(srm.expect("settings within their ranges"))
-    })
 }
 
 fn print_failure(options: &Options, report: &SeedReport) {
-    let again = replay(report.seed, options.protocol.option());
+    let again = replay(report.seed, &again(options.family));
     if options.json {
         println!(
             "{}",

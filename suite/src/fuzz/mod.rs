@@ -6,31 +6,27 @@
 
 use groupcast_core::{Incarnation, MemberId, NodeId};
 
+mod family;
 mod frames;
 mod groups;
 mod history;
 mod node;
-mod ordered;
 
+pub use family::family;
 pub use frames::frames;
 pub use groups::groups;
 pub use history::history;
 pub use node::node;
-pub use ordered::{bulk, gossip, ring, srm};
 
 /// A target: its name, which is also that of its corpus, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All targets.
+/// All targets but [`family`], which is one target for each family of the registry, by the family's name.
 pub const TARGETS: &[Target] = &[
-    ("bulk", bulk),
     ("frames", frames),
-    ("gossip", gossip),
     ("groups", groups),
     ("history", history),
     ("node", node),
-    ("ring", ring),
-    ("srm", srm),
 ];
 
 /// The member number `index` of a script's world.

@@ -18,6 +18,8 @@ mod safe;
 mod self_delivery;
 mod virtual_synchrony;
 
+use groupcast_core::Contract;
+
 use crate::ledger::{Ledger, Life, MemberIx, Step};
 use crate::outcome::{Ending, Outcome};
 use crate::violation::{Violation, Violations};
@@ -41,23 +43,16 @@ static ORDERED: &[&dyn Rule] = &[
 /// The rules of messages outside of one, of which a member reports those that it lost.
 static GAPPED: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &gaps::Rule];
 
-/// Which promises histories are held against.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Contract {
-    /// One total order in configurations, after Extended Virtual Synchrony: the ring.
-    #[default]
-    Ordered,
-    /// No order across senders; what a member misses it reports: FIFO with gaps (gossip), reliable as long as somebody
-    /// can answer (SRM).
-    Gapped,
-}
+/// The rules of messages that are promised nothing.
+static UNRELIABLE: &[&dyn Rule] = &[&life::Rule, &integrity::Rule];
 
-impl Contract {
-    pub(crate) fn rules(self) -> &'static [&'static dyn Rule] {
-        match self {
-            Self::Ordered => ORDERED,
-            Self::Gapped => GAPPED,
-        }
+/// The rules by which histories under `contract` are judged.
+pub(crate) fn rules_of(contract: Contract) -> &'static [&'static dyn Rule] {
+    match contract {
+        // Without configurations, the rules about them have nothing to look at.
+        Contract::Ordered | Contract::Accounted => ORDERED,
+        Contract::Gapped => GAPPED,
+        Contract::Unreliable => UNRELIABLE,
     }
 }
 

@@ -8,6 +8,7 @@ use groupcast_protocols::bulk::{
 };
 
 use super::error::ScenarioError;
+use super::protocol::{CHECKED, Settings};
 use super::section::{Entry, Section};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -24,7 +25,14 @@ enum PolicyWord {
 const ONLY: &[(&str, &str)] = &[("poll", "nak"), ("height", "tree")];
 
 /// Reads the settings; what is left unsaid is as in 001 with the preset `paper`, else as for files on a LAN.
-pub(super) fn read(section: &Section<'_>) -> Result<MessagesConfig> {
+pub(super) fn read(section: &Section<'_>) -> Result<Settings> {
+    let config = config(section)?;
+    Ok(Settings::new(move |local, rng, _| {
+        Box::new(Messages::new(local, config.clone(), rng).expect(CHECKED))
+    }))
+}
+
+fn config(section: &Section<'_>) -> Result<MessagesConfig> {
     let mut bulk = preset(section)?;
     bulk.repair = section.or("repair", bulk.repair, |entry| {
         entry.word(&[

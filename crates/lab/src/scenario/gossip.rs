@@ -1,12 +1,14 @@
 //! `[protocol]` of gossip and SRM (004): the settings of their configurations, by their names.
 
+use std::sync::Arc;
+
 use groupcast_protocols::gossip::{
-    Dissemination, GossipConfig, HashConfig, Hierarchy, Place, Variant,
+    Dissemination, Gossip, GossipConfig, HashConfig, Hierarchy, Place, Variant,
 };
-use groupcast_protocols::srm::{SrmConfig, Timing};
+use groupcast_protocols::srm::{Srm, SrmConfig, Timing};
 
 use super::error::ScenarioError;
-use super::protocol::number;
+use super::protocol::{CHECKED, Settings, number};
 use super::section::{Entry, Section};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -15,7 +17,7 @@ const HELP: &str = "docs/scenarios.md says what the key does and its default";
 
 /// `[protocol]` of gossip, read.
 #[derive(Clone, Debug)]
-pub(super) struct GossipTable {
+struct GossipTable {
     /// What all hosts have in common.
     config: GossipConfig,
     zones: Option<Zones>,
@@ -32,7 +34,7 @@ struct Zones {
 
 impl GossipTable {
     /// The settings of `host`, one of `hosts`.
-    pub(super) fn of_host(&self, host: usize, hosts: usize) -> GossipConfig {
+    fn of_host(&self, host: usize, hosts: usize) -> GossipConfig {
         let mut config = self.config.clone();
         let Some(zones) = self.zones else {
             return config;
@@ -47,8 +49,22 @@ impl GossipTable {
     }
 }
 
-/// Settings of gossip.
-pub(super) fn gossip(section: &Section<'_>) -> Result<GossipTable> {
+/// Reads the settings of gossip.
+pub(super) fn gossip(section: &Section<'_>) -> Result<Settings> {
+    let table = gossip_table(section)?;
+    Settings::of_hosts(move |hosts| {
+        let table = table.clone();
+        Arc::new(move |local, rng, now| {
+            // A host's process is the node that has its index, from 1.
+            let host = local.node.0.saturating_sub(1) as usize;
+            let config = table.of_host(host, hosts);
+            Box::new(Gossip::new(config, local, rng, now).expect(CHECKED))
+        })
+    })
+    .acquainted(section)
+}
+
+fn gossip_table(section: &Section<'_>) -> Result<GossipTable> {
     let paper = section.or("preset", false, |entry| {
         entry.word(&[("lan", false), ("paper", true)])
     })?;
@@ -164,8 +180,16 @@ fn dissemination(section: &Section<'_>) -> Result<Dissemination> {
     })
 }
 
-/// Settings of SRM.
-pub(super) fn srm(section: &Section<'_>) -> Result<SrmConfig> {
+/// Reads the settings of SRM.
+pub(super) fn srm(section: &Section<'_>) -> Result<Settings> {
+    let config = srm_config(section)?;
+    Settings::new(move |local, rng, now| {
+        Box::new(Srm::new(config.clone(), local, rng, now).expect(CHECKED))
+    })
+    .acquainted(section)
+}
+
+fn srm_config(section: &Section<'_>) -> Result<SrmConfig> {
     let ns2 = section.or("preset", false, |entry| {
         entry.word(&[("lan", false), ("ns2", true)])
     })?;

@@ -208,7 +208,7 @@ impl Scenario {
         let plan = self.plan(seed)?;
         Ok(Outline {
             scenario: self.name.clone(),
-            protocol: self.protocol.name(),
+            protocol: self.protocol.family.name,
             duration_s: summary::seconds(self.duration.as_nanos()),
             seed,
             vertices: plan.topology.vertices().len(),

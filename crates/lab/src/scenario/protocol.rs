@@ -1,139 +1,148 @@
-//! `[protocol]`: which, and its settings. Those of gossip and SRM are read in `gossip`.
+//! `[protocol]`: which family of the registry, and its settings. Those of bulk are read in `bulk`, those of gossip and
+//! SRM in `gossip`.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use groupcast_check::Contract;
-use groupcast_core::Service;
-use groupcast_protocols::bulk::MessagesConfig;
-use groupcast_protocols::ring::{RingConfig, TokenPriority};
-use groupcast_protocols::srm::SrmConfig;
+use groupcast_core::family::{Factory, Family};
+use groupcast_core::{Contract, Instrumented, MemberId, Rng, Time};
+use groupcast_protocols::registry::FAMILIES;
+use groupcast_protocols::ring::{Ring, RingConfig, TokenPriority};
 
 use super::error::ScenarioError;
-use super::gossip::GossipTable;
 use super::section::{Entry, Section};
 use super::select::Spot;
 use super::{bulk, gossip};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
+/// Why a member with the settings of a scenario can be made.
+pub(super) const CHECKED: &str = "settings are checked when they are read";
+
 /// `[protocol]`, read.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct ProtocolTable {
-    pub(super) which: Protocol,
-    /// How many others each host knows from the start.
-    pub(super) acquainted: usize,
+    pub(super) family: &'static Family,
+    settings: Settings,
     spot: Spot,
 }
 
-/// What the hosts run.
-#[derive(Clone, Debug)]
-pub(super) enum Protocol {
-    Ring(Box<RingConfig>),
-    Bulk(Box<MessagesConfig>),
-    Gossip(Box<GossipTable>),
-    Srm(Box<SrmConfig>),
-    Flood,
+/// What the settings of a family come to.
+#[derive(Clone)]
+pub(super) struct Settings {
+    /// Makes the members of a run with so many hosts.
+    factory: Arc<dyn Fn(usize) -> Factory + Send + Sync>,
+    /// The most hosts, if the family has a limit.
+    pub(super) hosts_max: Option<usize>,
+    /// How many others each host knows from the start.
+    pub(super) acquainted: usize,
 }
 
-#[derive(Clone, Copy)]
-enum Name {
-    Ring,
-    Bulk,
-    Gossip,
-    Srm,
-    Flood,
+/// Reads the settings of a family.
+type Reader = fn(&Section<'_>) -> Result<Settings>;
+
+/// The families with settings; the others are as their tests have them.
+const READERS: &[(&str, Reader)] = &[
+    ("ring", ring),
+    ("bulk", bulk::read),
+    ("gossip", gossip::gossip),
+    ("srm", gossip::srm),
+];
+
+impl Settings {
+    /// Members that `build` makes, which find each other by themselves.
+    pub(super) fn new(
+        build: impl Fn(MemberId, Rng, Time) -> Box<dyn Instrumented> + Send + Sync + 'static,
+    ) -> Self {
+        let build: Factory = Arc::new(build);
+        Self::of_hosts(move |_| Arc::clone(&build))
+    }
+
+    /// The same, where members differ with the number of hosts.
+    pub(super) fn of_hosts(factory: impl Fn(usize) -> Factory + Send + Sync + 'static) -> Self {
+        Self {
+            factory: Arc::new(factory),
+            hosts_max: None,
+            acquainted: 0,
+        }
+    }
+
+    /// Hosts know each other from the start as far as `acquainted` in `section` says.
+    pub(super) fn acquainted(self, section: &Section<'_>) -> Result<Self> {
+        let acquainted = section.or("acquainted", 0, number)? as usize;
+        Ok(Self { acquainted, ..self })
+    }
 }
 
 impl ProtocolTable {
     pub(super) fn read(entry: &Entry<'_>) -> Result<Self> {
         let mut section = entry.section("[protocol]")?;
         let entry = section.require("name")?;
-        let name = entry.word(&[
-            ("ring", Name::Ring),
-            ("bulk", Name::Bulk),
-            ("gossip", Name::Gossip),
-            ("srm", Name::Srm),
-            ("flood", Name::Flood),
-        ])?;
-        section.rename(format!("the protocol `{}`", entry.string()?));
-        let which = match name {
-            Name::Ring => Protocol::Ring(Box::new(ring(&section)?)),
-            Name::Bulk => Protocol::Bulk(Box::new(bulk::read(&section)?)),
-            Name::Gossip => Protocol::Gossip(Box::new(gossip::gossip(&section)?)),
-            Name::Srm => Protocol::Srm(Box::new(gossip::srm(&section)?)),
-            Name::Flood => Protocol::Flood,
-        };
-        let acquainted = match name {
-            // A ring finds its members by itself, a transfer its receivers; a flood has none.
-            Name::Ring | Name::Bulk | Name::Flood => 0,
-            Name::Gossip | Name::Srm => section.or("acquainted", 0, number)? as usize,
+        let words = FAMILIES.iter().map(|family| (family.name, *family));
+        let family = entry.word(&words.collect::<Vec<_>>())?;
+        section.rename(format!("the protocol `{}`", family.name));
+        let reader = READERS.iter().find(|(name, _)| *name == family.name);
+        let settings = match reader {
+            Some((_, read)) => read(&section)?,
+            None => Settings::new(|local, rng, now| family.build(local, rng, now)),
         };
         section.finish(|_| None)?;
         Ok(Self {
-            which,
-            acquainted,
+            family,
+            settings,
             spot: Spot::of(&entry),
         })
     }
 
     /// Refuses more hosts than the protocol takes.
     pub(super) fn check_hosts(&self, hosts: usize) -> Result<()> {
-        match &self.which {
-            Protocol::Ring(config) if hosts > config.members_max => Err(self.spot.wrong(
-                format!("a ring of at most {} members cannot have {hosts}", config.members_max),
+        match self.settings.hosts_max {
+            Some(most) if hosts > most => Err(self.spot.wrong(
+                format!("a {} of at most {most} members cannot have {hosts}", self.family.name),
                 "take fewer `members` in [network], another protocol, or a larger `members_max` (128 is the most)",
             )),
             _ => Ok(()),
         }
     }
 
-    /// What its messages are promised unless told otherwise.
-    pub(super) fn service(&self) -> Service {
-        match self.which {
-            Protocol::Ring(_) => Service::Agreed,
-            Protocol::Bulk(_) => Service::Fifo,
-            Protocol::Gossip(_) => Service::Fifo,
-            Protocol::Srm(_) => Service::Reliable,
-            Protocol::Flood => Service::Unreliable,
-        }
+    /// Makes the members of a run with `hosts` hosts.
+    pub(super) fn factory(&self, hosts: usize) -> Factory {
+        (self.settings.factory)(hosts)
     }
 
-    /// Whether it carries the service.
-    pub(super) fn carries(&self, service: Service) -> bool {
-        match self.which {
-            Protocol::Ring(_) => true,
-            Protocol::Bulk(_) => matches!(service, Service::Reliable | Service::Fifo),
-            Protocol::Gossip(_) => service == Service::Fifo,
-            Protocol::Srm(_) => matches!(service, Service::Reliable | Service::Fifo),
-            Protocol::Flood => service == Service::Unreliable,
-        }
+    /// How many others each host knows from the start.
+    pub(super) fn acquainted(&self) -> usize {
+        self.settings.acquainted
     }
 
-    /// Whether its histories are judged unless told otherwise: it promises something.
+    /// Whether its histories are judged unless the scenario says otherwise: it promises something.
     pub(super) fn is_judged(&self) -> bool {
-        !matches!(self.which, Protocol::Flood)
-    }
-
-    /// What its histories are judged by.
-    pub(super) fn contract(&self) -> Contract {
-        match self.which {
-            Protocol::Ring(_) | Protocol::Bulk(_) | Protocol::Flood => Contract::Ordered,
-            Protocol::Gossip(_) | Protocol::Srm(_) => Contract::Gapped,
-        }
-    }
-
-    pub(super) fn name(&self) -> &'static str {
-        match self.which {
-            Protocol::Ring(_) => "ring",
-            Protocol::Bulk(_) => "bulk",
-            Protocol::Gossip(_) => "gossip",
-            Protocol::Srm(_) => "srm",
-            Protocol::Flood => "flood",
-        }
+        self.family.contract != Contract::Unreliable
     }
 }
 
-fn ring(section: &Section<'_>) -> Result<RingConfig> {
+impl fmt::Debug for ProtocolTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProtocolTable")
+            .field("family", &self.family.name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn ring(section: &Section<'_>) -> Result<Settings> {
+    let config = ring_config(section)?;
+    let hosts_max = Some(config.members_max);
+    let settings = Settings::new(move |local, rng, now| {
+        Box::new(Ring::new(config.clone(), local, rng, now).expect(CHECKED))
+    });
+    Ok(Settings {
+        hosts_max,
+        ..settings
+    })
+}
+
+fn ring_config(section: &Section<'_>) -> Result<RingConfig> {
     let preset = section.or("preset", false, |entry| {
         entry.word(&[("lan", false), ("wan", true)])
     })?;

@@ -144,18 +144,18 @@ impl SourceKeys {
 
 fn service(section: &Section<'_>, protocol: &ProtocolTable) -> Result<Service> {
     let Some(entry) = section.get("service") else {
-        return Ok(protocol.service());
+        return Ok(protocol.family.service);
     };
     let words: Vec<(&str, Service)> = Service::ALL.iter().map(|it| (it.name(), *it)).collect();
     let service = entry.word(&words)?;
-    match protocol.carries(service) {
+    match protocol.family.carries(service) {
         true => Ok(service),
         false => Err(entry.wrong(
             format!(
                 "the protocol `{}` does not carry {service}",
-                protocol.name()
+                protocol.family.name
             ),
-            format!("use `{}`, or another protocol", protocol.service()),
+            format!("use `{}`, or another protocol", protocol.family.service),
         )),
     }
 }

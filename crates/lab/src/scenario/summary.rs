@@ -84,7 +84,7 @@ impl Summary {
         Self {
             scenario: scenario.name.clone(),
             version: env!("CARGO_PKG_VERSION"),
-            protocol: scenario.protocol.name(),
+            protocol: scenario.protocol.family.name,
             seeds: seeds.collect(),
             duration_s: seconds(scenario.duration.as_nanos()),
             warm_up_s: seconds(scenario.warm_up.as_nanos()),

@@ -5,13 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use groupcast_core::trace::Inspect;
-use groupcast_core::{Instrumented, MemberId, Rng, Time};
-use groupcast_protocols::bulk::{self, Messages};
-use groupcast_protocols::flood::{self, Flood};
-use groupcast_protocols::gossip::{self, Gossip};
-use groupcast_protocols::ring::{self, Ring};
-use groupcast_protocols::srm::{self, Srm};
+use groupcast_core::{Instrumented, Time};
 use groupcast_sim::experiment::{Change, Experiment, ExperimentConfig};
 use groupcast_sim::fabric::Multicast;
 use groupcast_sim::link::pcap::Pcap;
@@ -23,7 +17,6 @@ use super::files::{self, WriteError};
 use super::measured::Lines;
 use super::network::MulticastKey;
 use super::plan::{Plan, PlannedSource, Step};
-use super::protocol::Protocol;
 use super::record::{Record, Sheet};
 use super::run::{RunError, Watch};
 use super::source::When;
@@ -59,37 +52,7 @@ pub(super) fn run(
         captures,
         watch,
     };
-    match &scenario.protocol.which {
-        Protocol::Flood => run.simulate(plan, flood::inspect, |member, _, _| Flood::new(member)),
-        Protocol::Bulk(config) => {
-            let config = config.as_ref().clone();
-            run.simulate(plan, bulk::inspect, move |member, rng, _| {
-                Messages::new(member, config.clone(), rng).expect("checked when it was read")
-            })
-        }
-        Protocol::Gossip(table) => {
-            let table = table.as_ref().clone();
-            let hosts = plan.topology.hosts().len();
-            run.simulate(plan, gossip::inspect, move |member, rng, now| {
-                // A host's process is the node that has its index, from 1.
-                let host = member.node.0.saturating_sub(1) as usize;
-                let config = table.of_host(host, hosts);
-                Gossip::new(config, member, rng, now).expect("checked when it was read")
-            })
-        }
-        Protocol::Srm(config) => {
-            let config = config.as_ref().clone();
-            run.simulate(plan, srm::inspect, move |member, rng, now| {
-                Srm::new(config.clone(), member, rng, now).expect("checked when it was read")
-            })
-        }
-        Protocol::Ring(config) => {
-            let config = config.as_ref().clone();
-            run.simulate(plan, ring::inspect, move |member, rng, now| {
-                Ring::new(config.clone(), member, rng, now).expect("checked when it was read")
-            })
-        }
-    }
+    run.simulate(plan)
 }
 
 struct Run<'a> {
@@ -100,12 +63,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn simulate<P: Instrumented>(
-        &self,
-        plan: Plan,
-        inspect: Inspect,
-        factory: impl Fn(MemberId, Rng, Time) -> P + Send + Sync + 'static,
-    ) -> Result<Outcome, RunError> {
+    fn simulate(&self, plan: Plan) -> Result<Outcome, RunError> {
         let topology = &plan.topology;
         let shape = Record::default()
             .with("seed", self.seed)
@@ -114,7 +72,8 @@ impl Run<'_> {
             .with("links", topology.edges().len());
         let name = |vertex: &_| topology.name(*vertex).into_owned();
         let vertices: Vec<String> = topology.hosts().iter().map(name).collect();
-        let mut experiment = Experiment::new(self.config(&plan, inspect), factory);
+        let factory = self.scenario.protocol.factory(vertices.len());
+        let mut experiment = Experiment::with_factory(self.config(&plan), factory);
         let captures = self.capture(&mut experiment, &plan)?;
         self.fill(&mut experiment, &plan);
         self.pass(&mut experiment);
@@ -156,7 +115,7 @@ impl Run<'_> {
         })
     }
 
-    fn config(&self, plan: &Plan, inspect: Inspect) -> ExperimentConfig {
+    fn config(&self, plan: &Plan) -> ExperimentConfig {
         let scenario = self.scenario;
         let measure = &scenario.measure;
         let nanos = u64::try_from(measure.latency_max.as_nanos()).unwrap_or(u64::MAX);
@@ -186,9 +145,13 @@ impl Run<'_> {
                 ..MeterConfig::default()
             },
             judged: scenario.judged,
-            contract: scenario.protocol.contract(),
-            acquainted: scenario.protocol.acquainted,
-            ..ExperimentConfig::new(plan.topology.clone(), inspect, self.seed)
+            contract: scenario.protocol.family.contract,
+            acquainted: scenario.protocol.acquainted(),
+            ..ExperimentConfig::new(
+                plan.topology.clone(),
+                scenario.protocol.family.inspect,
+                self.seed,
+            )
         }
     }
 

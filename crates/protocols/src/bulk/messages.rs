@@ -4,7 +4,6 @@
 //! run it as they run those. Services: reliable and fifo. A message is delivered at its sender when it is settled what
 //! became of it at every receiver, right after the account of that.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -391,43 +390,4 @@ impl Instrumented for Messages {
         each("queued", self.queue.bytes() as u64);
         self.bulk.status().list(each);
     }
-}
-
-/// A member of a group of tests: whoever is there, short time-outs.
-fn build(local: MemberId, rng: Rng, policy: Policy) -> Box<dyn Instrumented> {
-    let bulk = BulkConfig {
-        policy,
-        announce_interval: Duration::from_millis(20),
-        census: Duration::from_millis(100),
-        register_within: Duration::from_secs(2),
-        rto_max: Duration::from_millis(250),
-        vanish_after: Duration::from_secs(2),
-        slow_after: Duration::from_millis(500),
-        ..BulkConfig::lan()
-    };
-    let config = MessagesConfig {
-        bulk,
-        ..MessagesConfig::default()
-    };
-    Box::new(Messages::new(local, config, rng).expect("these settings fit each other"))
-}
-
-/// A member under the ACK policy, for the registry.
-pub fn build_ack(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
-    build(local, rng, Policy::Ack)
-}
-
-/// A member under the NAK policy, for the registry.
-pub fn build_nak(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
-    build(local, rng, Policy::Nak { poll: 32 })
-}
-
-/// A member under the ring policy, for the registry.
-pub fn build_ring(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
-    build(local, rng, Policy::Ring)
-}
-
-/// A member under the tree policy, for the registry.
-pub fn build_tree(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
-    build(local, rng, Policy::Tree { height: 3 })
 }

@@ -74,6 +74,7 @@ mod cauchy;
 mod config;
 mod context;
 mod counters;
+mod family;
 mod inspect;
 mod known;
 mod messages;
@@ -98,8 +99,9 @@ use groupcast_core::{MemberId, Protocol, Rng, Time, Transmit, TransmitBuf};
 pub use self::config::{BulkConfig, ConfigError, NakRule, Policy, RateControl, Repair, SlowPolicy};
 use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};
+pub use self::family::FAMILY;
 pub use self::inspect::inspect;
-pub use self::messages::{Messages, MessagesConfig, build_ack, build_nak, build_ring, build_tree};
+pub use self::messages::{Messages, MessagesConfig};
 use self::receiver::Receiver;
 use self::sender::Sender;
 pub use self::transfer::{

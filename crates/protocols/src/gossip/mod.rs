@@ -48,6 +48,7 @@
 
 mod buffering;
 mod config;
+mod family;
 mod inspect;
 mod members;
 mod outbox;
@@ -62,7 +63,6 @@ mod tests;
 mod tree;
 mod wire;
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
@@ -70,14 +70,15 @@ use groupcast_core::mech::participation::{Participation, Transitions};
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::trace::Transition;
 use groupcast_core::{
-    Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
-    SubmitError, Time, Transmit, TransmitBuf,
+    Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass, SubmitError, Time,
+    Transmit, TransmitBuf,
 };
 
 use self::buffering::Buffering;
 pub use self::config::{
     ConfigError, Dissemination, GossipConfig, HashConfig, Hierarchy, Place, Variant,
 };
+pub use self::family::FAMILY;
 pub use self::inspect::{inspect, subject};
 use self::members::View;
 use self::outbox::Outbox;
@@ -244,12 +245,6 @@ impl Gossip {
             sent: self.sending.submitted(),
         }
     }
-}
-
-/// A member for the registry.
-pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
-    let member = Gossip::new(GossipConfig::lan(), local, rng, now);
-    Box::new(member.expect("the preset is valid: a test says so"))
 }
 
 impl Protocol for Gossip {

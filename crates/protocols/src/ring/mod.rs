@@ -59,6 +59,7 @@
 mod commit;
 mod config;
 mod delivery;
+mod family;
 mod flow;
 mod gather;
 mod indices;
@@ -85,12 +86,13 @@ use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::trace::Transition;
 use groupcast_core::{
-    ConfigId, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service,
-    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
+    ConfigId, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
+    SubmitError, Time, Transmit, TransmitBuf,
 };
 
 use self::commit::CommitState;
 pub use self::config::{ConfigError, RingConfig, TokenPriority};
+pub use self::family::FAMILY;
 use self::flow::Flow;
 use self::gather::Gather;
 pub use self::inspect::inspect;
@@ -293,14 +295,6 @@ impl TimerKey for Timer {
     fn index(self) -> usize {
         self as usize
     }
-}
-
-/// A ring with the settings that tests use, for the registry: [`RingConfig::lan`].
-pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
-    Box::new(
-        Ring::new(RingConfig::lan(), local, rng, now)
-            .expect("the preset is valid; a test holds it"),
-    )
 }
 
 impl Ring {

@@ -74,6 +74,9 @@ impl Planted {
         Self::DeliverTwice,
     ];
 
+    /// The others.
+    pub const RARE: [Self; 2] = [Self::NoFreeze, Self::NoObligations];
+
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
@@ -104,10 +107,9 @@ impl FromStr for Planted {
     type Err = UnknownPlanted;
 
     fn from_str(word: &str) -> Result<Self, UnknownPlanted> {
-        let rare = [Self::NoFreeze, Self::NoObligations];
         Self::ALL
             .into_iter()
-            .chain(rare)
+            .chain(Self::RARE)
             .find(|planted| planted.name() == word)
             .ok_or(UnknownPlanted)
     }

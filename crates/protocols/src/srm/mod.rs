@@ -31,6 +31,7 @@
 //! - There is no limit to a sender's rate: 004 measures without one.
 
 mod config;
+mod family;
 mod inspect;
 mod peers;
 mod reception;
@@ -58,6 +59,7 @@ use groupcast_core::{
 };
 
 pub use self::config::{ConfigError, SrmConfig};
+pub use self::family::FAMILY;
 pub use self::inspect::inspect;
 use self::peers::Peers;
 use self::recovery::{Due, Recovery, TimerInputs};
@@ -125,12 +127,6 @@ struct Counters {
     repairs_heard: u64,
     sessions_sent: u64,
     given_up: u64,
-}
-
-/// A member with the settings that tests use, for the registry: [`SrmConfig::lan`].
-pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
-    let srm = Srm::new(SrmConfig::lan(), local, rng, now);
-    Box::new(srm.expect("the preset is valid; a test holds it"))
 }
 
 impl Srm {

@@ -45,8 +45,6 @@ pub struct ClusterConfig {
     pub host: HostConfig,
     /// Whether the network has multicast; without, the group is a mesh of unicast. Default true.
     pub multicast: bool,
-    /// Whether the protocol has configurations: without, nobody is asked to be in one. Default true.
-    pub configurations: bool,
     /// Whether payloads of deliveries are kept for [`Cluster::deliveries`]. Default true.
     pub keep_payloads: bool,
     /// Events after which the world is taken for one that spins, and ends with a panic. Default: none.
@@ -66,7 +64,6 @@ impl ClusterConfig {
             network: NetworkConfig::default(),
             host: HostConfig::default(),
             multicast: true,
-            configurations: true,
             keep_payloads: true,
             events_max: u64::MAX,
             contract: Contract::Ordered,
@@ -108,7 +105,6 @@ impl<P: Instrumented> Cluster<P> {
             factory,
             rng.fork("world"),
         );
-        world.configurations = config.configurations;
         world.judge_by(config.contract);
         Self {
             world,

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use groupcast_check::Contract;
+use groupcast_core::family::{Family, Situation};
 use groupcast_core::{Instrumented, Service};
 
 pub use self::coverage::Coverage;
@@ -40,9 +41,6 @@ pub struct SwarmConfig {
     pub messages: usize,
     /// The longest of them in bytes. Default 100,000.
     pub len_max: usize,
-    /// Whether the protocol has configurations: progress is then to be in one together. Without, it is that a message
-    /// of each reaches all. Default true.
-    pub configurations: bool,
     /// The fewest faults. Default 3.
     pub faults_min: usize,
     /// The most faults; in a storm twice as many. Default 6.
@@ -53,15 +51,16 @@ pub struct SwarmConfig {
     pub healed_loss_max: f64,
     /// How long the group then has to come to rest. Default 1 s.
     pub rest: Duration,
-    /// What the histories are held against, and what progress means: one configuration that delivers a message of each,
-    /// or a message of each delivered or reported everywhere. Default: one order for all.
+    /// What the histories are held against, and what progress means: one configuration that delivers a message of each;
+    /// without configurations, a message of each delivered everywhere; with gaps, a message of each delivered or
+    /// reported everywhere; nothing where nothing is promised. Default: one order for all.
     pub contract: Contract,
     /// What messages are promised, each as often as the others. Default: all services, in a mix for rings.
     pub services: Option<Vec<Service>>,
     /// Events after which a world is taken for one that spins. Default 50 million.
     pub events_max: u64,
     /// What the line that runs a seed again says beside the seed, such as `--protocol bulk`. Default nothing.
-    pub options: &'static str,
+    pub options: String,
 }
 
 impl Default for SwarmConfig {
@@ -72,7 +71,6 @@ impl Default for SwarmConfig {
             duration: Duration::from_secs(60),
             messages: 500,
             len_max: 100_000,
-            configurations: true,
             faults_min: 3,
             faults_max: 6,
             progress_within: Duration::from_secs(30),
@@ -81,7 +79,22 @@ impl Default for SwarmConfig {
             contract: Contract::Ordered,
             services: None,
             events_max: 50_000_000,
-            options: "",
+            options: String::new(),
+        }
+    }
+}
+
+impl SwarmConfig {
+    /// What `family` is to be tried with.
+    pub fn of(family: &Family) -> Self {
+        Self {
+            messages: family.trial.messages,
+            len_max: family.trial.len_max,
+            progress_within: family.trial.progress_within,
+            rest: family.trial.rest,
+            contract: family.contract,
+            services: family.trial.services.map(<[Service]>::to_vec),
+            ..Self::default()
         }
     }
 }
@@ -93,6 +106,20 @@ pub type Maker<P> = Arc<dyn Fn(&Scenario) -> Factory<P> + Send + Sync>;
 pub struct Swarm<P> {
     config: SwarmConfig,
     maker: Maker<P>,
+}
+
+impl Swarm<Box<dyn Instrumented>> {
+    /// The swarm of `family`, each seed with the settings that the family draws for it; one of its bugs is planted in
+    /// all if `plant` names one. `config` is [`SwarmConfig::of`] the family, or a variation of it.
+    pub fn of(family: &'static Family, plant: Option<&'static str>, config: SwarmConfig) -> Self {
+        Self::new(config, move |scenario| {
+            family.vary(&Situation {
+                seed: scenario.seed,
+                hosts: scenario.hosts,
+                plant,
+            })
+        })
+    }
 }
 
 impl<P: Instrumented + 'static> Swarm<P> {

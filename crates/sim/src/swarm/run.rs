@@ -109,11 +109,10 @@ impl<'a, P: Instrumented> Run<'a, P> {
             network: scenario.network.clone(),
             host: scenario.host.clone(),
             multicast: scenario.multicast,
-            configurations: config.configurations,
             keep_payloads: false,
             events_max: config.events_max,
             contract: config.contract,
-            replay: replay(scenario.seed, config.options),
+            replay: replay(scenario.seed, &config.options),
             ..ClusterConfig::new(scenario.hosts, scenario.seed)
         };
         let mut cluster = Cluster::with_factory(cluster_config, factory);
@@ -147,8 +146,9 @@ impl<'a, P: Instrumented> Run<'a, P> {
         self.heal();
         let limit = healed + self.config.progress_within;
         let progress = match self.config.contract {
+            Contract::Ordered | Contract::Accounted => self.await_progress(limit),
             Contract::Gapped => self.await_accounts(limit),
-            _ => self.await_progress(limit),
+            Contract::Unreliable => Ok(Vec::new()),
         };
         let recovery = self.cluster.now() - healed;
         let violations = self.verdict(progress);
@@ -258,7 +258,9 @@ impl<'a, P: Instrumented> Run<'a, P> {
         loop {
             let left = limit - self.cluster.now();
             let together = |cluster: &Cluster<P>| cluster.all_in_one_configuration();
-            if self.config.configurations && !self.cluster.run_until_observed(together, left) {
+            if self.config.contract.has_configurations()
+                && !self.cluster.run_until_observed(together, left)
+            {
                 return Err(format!(
                     "no common configuration {:?} after healing: {:?}",
                     self.config.progress_within, self.cluster

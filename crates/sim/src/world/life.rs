@@ -187,7 +187,7 @@ impl<P: Instrumented> World<P> {
         let outcome = Outcome {
             endings: endings.collect(),
             complete,
-            without_configurations: !self.configurations,
+            without_configurations: !self.contract.has_configurations(),
             together: together
                 .map(|messages| Together {
                     members: alive.clone(),

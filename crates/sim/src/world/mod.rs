@@ -150,8 +150,8 @@ pub(crate) struct World<P> {
     keep_payloads: bool,
     /// Whether the record keeps what processes do, and the checker judges it.
     pub(crate) judged: bool,
-    /// Whether the protocol has configurations, so that who lives must be in one at a quiet end.
-    pub(crate) configurations: bool,
+    /// What the checker judges by.
+    contract: Contract,
     factory: Factory<P>,
     rng: Rng,
     incarnations: Rng,
@@ -192,7 +192,7 @@ impl<P: Instrumented> World<P> {
             multicast,
             keep_payloads,
             judged: true,
-            configurations: true,
+            contract: Contract::default(),
             factory,
             incarnations: rng.fork("incarnations"),
             rng: rng.fork("hosts"),
@@ -212,6 +212,7 @@ impl<P: Instrumented> World<P> {
 
     /// The checker holds what happens against `contract`. Before anything does.
     pub(crate) fn judge_by(&mut self, contract: Contract) {
+        self.contract = contract;
         self.record = Record::new(contract);
     }
 

@@ -45,7 +45,7 @@ impl Built<Box<dyn Instrumented>> {
     pub(super) fn new(setting: &Setting, net: &Net) -> Result<Self, RunError> {
         match setting.scheme {
             Scheme::Bare => Ok(Self {
-                factory: Arc::new(flood::build),
+                factory: Arc::new(|local, rng, now| flood::FAMILY.build(local, rng, now)),
                 inspect: flood::inspect,
                 service: Service::Unreliable,
                 payload: payload(setting, 8),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::{Rng, Service};
+use groupcast_core::{Contract, Rng, Service};
 use groupcast_sim::{Cluster, ClusterConfig};
 
 use crate::bulk::{BulkConfig, Messages, MessagesConfig, RateControl, Wanted};
@@ -17,7 +17,7 @@ const LOSSY: usize = 10;
 /// How long it takes until all receivers that lose nothing have a message, and how many were demoted.
 fn healthy_after(loss: f64) -> (Duration, u64) {
     let mut config = ClusterConfig::new(RECEIVERS + 1, 1);
-    config.configurations = false;
+    config.contract = Contract::Accounted;
     let settings = MessagesConfig {
         bulk: BulkConfig {
             // A message that takes seconds, in a tenth of the time.

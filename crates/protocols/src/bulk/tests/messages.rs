@@ -7,7 +7,7 @@ use std::vec;
 use std::vec::Vec;
 
 use bytes::Bytes;
-use groupcast_core::{MessageId, Service};
+use groupcast_core::{Contract, MessageId, Service};
 use groupcast_sim::{Cluster, ClusterConfig};
 
 use crate::bulk::{
@@ -24,7 +24,7 @@ const POLICIES: [Policy; 5] = [
 
 fn cluster(hosts: usize, seed: u64, bulk: BulkConfig) -> Cluster<Messages> {
     let mut config = ClusterConfig::new(hosts, seed);
-    config.configurations = false;
+    config.contract = Contract::Accounted;
     let settings = MessagesConfig {
         bulk,
         receivers: Wanted::Count(hosts - 1),
@@ -239,7 +239,7 @@ fn a_restarted_receiver_gets_the_next_message() {
 #[test]
 fn messages_of_several_senders_cross() {
     let mut config = ClusterConfig::new(4, 17);
-    config.configurations = false;
+    config.contract = Contract::Accounted;
     config.network.loss = 0.03;
     let settings = MessagesConfig {
         receivers: Wanted::Count(3),

@@ -1,5 +1,5 @@
-//! A protocol of the registry under a network that the script controls: three real members, every datagram delivered, lost,
-//! repeated, held back or damaged by choice, time that goes on or jumps, submissions and leaves at any moment.
+//! A family of the registry under a network that the script controls: three real members, every datagram delivered,
+//! lost, repeated, held back or damaged by choice, time that goes on or jumps, submissions and leaves at any moment.
 //!
 //! Whatever happens: no panic and bounded answers. As long as no datagram was damaged or invented (which the seal
 //! prevents unless a member itself is at fault), the judge must have nothing to say either.
@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_check::{Checker, Contract, Outcome};
+use groupcast_core::family::Build;
 use groupcast_core::trace::{Observation, digest};
 use groupcast_core::{Destination, Instrumented, Rng, Service, Time, TransmitBuf};
-use groupcast_protocols::registry::{BULK, Family, GAPPED, ORDERED};
+use groupcast_protocols::registry;
 
 use super::{Script, member};
 
@@ -21,33 +22,22 @@ const WIRE_MAX: usize = 2048;
 /// More than a member may answer to one input: several full windows.
 const ANSWERS_MAX: usize = 16_384;
 
-/// Plays `script` to three members of the token ring.
-pub fn ring(script: &[u8]) {
-    play(ORDERED, "ring", Contract::Ordered, script);
-}
-
-/// Plays `script` to three members that send each other messages in bulk; its first byte chooses the policy.
-pub fn bulk(script: &[u8]) {
-    let (policy, script) = script.split_first().unwrap_or((&0, &[]));
-    let family = &BULK[usize::from(*policy) % BULK.len()];
-    play(BULK, family.name, Contract::Ordered, script);
-}
-
-/// Plays `script` to three members of a gossip group.
-pub fn gossip(script: &[u8]) {
-    play(GAPPED, "gossip", Contract::Gapped, script);
-}
-
-/// Plays `script` to three members of an SRM session.
-pub fn srm(script: &[u8]) {
-    play(GAPPED, "srm", Contract::Gapped, script);
-}
-
-fn play(families: &[Family], name: &str, contract: Contract, script: &[u8]) {
-    let family = families.iter().find(|family| family.name == name);
-    let family = family.expect("the registry lists it");
+/// Plays `script` to three members of the family called `name`. If the family has several variants, the first byte
+/// chooses one.
+///
+/// # Panics
+/// If the registry has no such family, and if a member breaks a promise.
+pub fn family(name: &str, script: &[u8]) {
+    let family = registry::family(name).expect("the registry has a family of this name");
+    let (variant, script) = match family.variants {
+        [only] => (only, script),
+        variants => {
+            let (choice, script) = script.split_first().unwrap_or((&0, &[]));
+            (&variants[usize::from(*choice) % variants.len()], script)
+        }
+    };
     let mut script = Script(script);
-    let mut stage = Stage::new(family, contract);
+    let mut stage = Stage::new(variant.build, family.contract);
     while let Some(step) = script.step() {
         stage.play(step, &mut script);
         stage.settle();
@@ -73,13 +63,13 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(family: &Family, contract: Contract) -> Self {
+    fn new(build: Build, contract: Contract) -> Self {
         let rng = Rng::new(1);
         let mut checker = Checker::new().under(contract);
         let members = (0..MEMBERS)
             .map(|index| {
                 checker.observe(member(index), &Observation::Start);
-                (family.build)(member(index), rng.fork_index(index as u64), Time::ZERO)
+                build(member(index), rng.fork_index(index as u64), Time::ZERO)
             })
             .collect();
         let mut stage = Self {

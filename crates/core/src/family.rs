@@ -1,0 +1,141 @@
+//! Families: protocols by name, for all who let a name choose the protocol.
+//!
+//! A protocol describes itself once, as a [`Family`]. The swarm, the fuzz targets, the conformance tests, scenarios and
+//! measurements know of a protocol only what stands there.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+
+use crate::contract::Contract;
+use crate::id::MemberId;
+use crate::instrument::Instrumented;
+use crate::rng::Rng;
+use crate::service::Service;
+use crate::time::Time;
+use crate::trace::Inspect;
+
+/// A protocol that carries the messages of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// Its name on command lines and in configurations; also the name of its module in the crate of protocols.
+    pub name: &'static str,
+    /// The services that it carries; `submit` refuses all others.
+    pub services: &'static [Service],
+    /// The service of a message for which none is asked.
+    pub service: Service,
+    /// What its histories are judged by.
+    pub contract: Contract,
+    /// How a member is made, at least one way.
+    pub variants: &'static [Variant],
+    /// Reads its datagrams from outside.
+    pub inspect: Inspect,
+    /// How the swarm tries it.
+    pub trial: Trial,
+}
+
+/// One way to make a member of a family: a policy, with the settings that tests use.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// Its name; empty if the family has one variant only.
+    pub name: &'static str,
+    /// Makes a member.
+    pub build: Build,
+}
+
+/// Makes a member that begins at the time.
+pub type Build = fn(MemberId, Rng, Time) -> Box<dyn Instrumented>;
+
+/// Makes the members of one group, all with the same settings.
+pub type Factory = Arc<dyn Fn(MemberId, Rng, Time) -> Box<dyn Instrumented> + Send + Sync>;
+
+/// How the swarm tries a family: what it asks for, and which settings it draws.
+#[derive(Clone, Copy)]
+pub struct Trial {
+    /// How many messages are submitted while there are faults.
+    pub messages: usize,
+    /// The longest of them in bytes.
+    pub len_max: usize,
+    /// Their services, each as often as the others. `None`: all of them, the ordered ones most often.
+    pub services: Option<&'static [Service]>,
+    /// Within which time there must be progress after everything healed.
+    pub progress_within: Duration,
+    /// How long the group then has to come to rest.
+    pub rest: Duration,
+    /// Draws the settings of a scenario. The generator is the scenario's, forked by the family's name.
+    pub vary: fn(Rng, &Situation) -> Factory,
+    /// The bugs that can be planted, by name: rules that a build for tests can break on purpose. The swarm finds each
+    /// within 2,000 seeds.
+    pub plants: &'static [&'static str],
+    /// Further ones, which show in few seeds.
+    pub rare_plants: &'static [&'static str],
+}
+
+impl Trial {
+    /// Settings from `vary`; 500 messages of up to 100,000 bytes and every service; progress within 30 s, 1 s of rest;
+    /// no bugs to plant.
+    pub const fn new(vary: fn(Rng, &Situation) -> Factory) -> Self {
+        Self {
+            messages: 500,
+            len_max: 100_000,
+            services: None,
+            progress_within: Duration::from_secs(30),
+            rest: Duration::from_secs(1),
+            vary,
+            plants: &[],
+            rare_plants: &[],
+        }
+    }
+}
+
+impl fmt::Debug for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trial")
+            .field("messages", &self.messages)
+            .field("len_max", &self.len_max)
+            .field("services", &self.services)
+            .field("progress_within", &self.progress_within)
+            .field("rest", &self.rest)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What settings may depend on, of a scenario of the swarm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Situation {
+    /// What the scenario follows from.
+    pub seed: u64,
+    /// How many hosts the group has.
+    pub hosts: usize,
+    /// The planted bug, one of [`Trial::plants`] or [`Trial::rare_plants`].
+    pub plant: Option<&'static str>,
+}
+
+impl Family {
+    /// The member that tests use, of the first variant.
+    pub fn build(&self, local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
+        (self.variants[0].build)(local, rng, now)
+    }
+
+    /// Draws the settings of a scenario.
+    pub fn vary(&self, situation: &Situation) -> Factory {
+        (self.trial.vary)(Rng::new(situation.seed).fork(self.name), situation)
+    }
+
+    /// The bug that can be planted under this name.
+    pub fn plant(&self, name: &str) -> Option<&'static str> {
+        let Trial {
+            plants,
+            rare_plants,
+            ..
+        } = self.trial;
+        let mut all = plants.iter().chain(rare_plants).copied();
+        all.find(|plant| *plant == name)
+    }
+
+    /// Whether it carries `service`.
+    pub fn carries(&self, service: Service) -> bool {
+        self.services.contains(&service)
+    }
+}

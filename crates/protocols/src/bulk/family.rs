@@ -1,0 +1,160 @@
+//! Bulk as a family of the registry: every message is a transfer.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use groupcast_core::contract::Contract;
+use groupcast_core::family::{Factory, Family, Situation, Trial, Variant};
+use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
+
+use super::{
+    BulkConfig, Messages, MessagesConfig, NakRule, Policy, RateControl, Repair, SlowPolicy, inspect,
+};
+
+/// Bulk transfers, a message a transfer: what one sender sends comes in its order, and is accounted for.
+pub const FAMILY: Family = Family {
+    name: "bulk",
+    services: &[Service::Reliable, Service::Fifo],
+    service: Service::Fifo,
+    contract: Contract::Accounted,
+    variants: &[
+        Variant {
+            name: "ack",
+            build: build_ack,
+        },
+        Variant {
+            name: "nak",
+            build: build_nak,
+        },
+        Variant {
+            name: "ring",
+            build: build_ring,
+        },
+        Variant {
+            name: "tree",
+            build: build_tree,
+        },
+    ],
+    inspect,
+    // A transfer takes a census and a few round trips, so there are fewer messages than the ring gets, and progress
+    // after healing has to wait until those who are gone are given up.
+    trial: Trial {
+        messages: 100,
+        services: Some(&[Service::Fifo]),
+        progress_within: Duration::from_secs(60),
+        ..Trial::new(vary)
+    },
+};
+
+/// A member of a group of tests: whoever is there, short time-outs.
+fn build(local: MemberId, rng: Rng, policy: Policy) -> Box<dyn Instrumented> {
+    let bulk = BulkConfig {
+        policy,
+        announce_interval: Duration::from_millis(20),
+        census: Duration::from_millis(100),
+        register_within: Duration::from_secs(2),
+        rto_max: Duration::from_millis(250),
+        vanish_after: Duration::from_secs(2),
+        slow_after: Duration::from_millis(500),
+        ..BulkConfig::lan()
+    };
+    let config = MessagesConfig {
+        bulk,
+        ..MessagesConfig::default()
+    };
+    Box::new(Messages::new(local, config, rng).expect("these settings fit each other"))
+}
+
+/// A member under the ACK policy.
+fn build_ack(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
+    build(local, rng, Policy::Ack)
+}
+
+/// A member under the NAK policy.
+fn build_nak(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
+    build(local, rng, Policy::Nak { poll: 32 })
+}
+
+/// A member under the ring policy.
+fn build_ring(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
+    build(local, rng, Policy::Ring)
+}
+
+/// A member under the tree policy.
+fn build_tree(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
+    build(local, rng, Policy::Tree { height: 3 })
+}
+
+fn vary(rng: Rng, situation: &Situation) -> Factory {
+    let settings = MessagesConfig {
+        bulk: settings(rng, situation),
+        ..MessagesConfig::default()
+    };
+    Arc::new(move |member, rng, _| {
+        let messages = Messages::new(member, settings.clone(), rng);
+        Box::new(messages.expect("settings within their ranges"))
+    })
+}
+
+/// A policy and settings of its own for each seed.
+fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
+    // More than there are hosts, as a ring must have it.
+    let window = rng.range(10..80) as u32;
+    let policy = match rng.below(4) {
+        0 => Policy::Ack,
+        1 => Policy::Nak {
+            poll: rng.range(1..u64::from(window) + 1) as u32,
+        },
+        2 => Policy::Ring,
+        _ => Policy::Tree {
+            height: rng.range(1..9) as u32,
+        },
+    };
+    let packet = if rng.chance(0.2) {
+        rng.range(1..9_000) as usize
+    } else {
+        rng.range(200..1_400) as usize
+    };
+    let pick = |rng: &mut Rng, odds: f64| rng.chance(odds);
+    let repair = if pick(&mut rng, 0.3) {
+        Repair::GoBackN
+    } else {
+        Repair::Selective
+    };
+    // Parity goes with selective repeat only.
+    let parity = pick(&mut rng, 0.7) && repair == Repair::Selective;
+    BulkConfig {
+        policy,
+        repair,
+        block: parity.then(|| rng.range(1..40) as u16),
+        packet: packet.max(100),
+        window,
+        reserve: pick(&mut rng, 0.3),
+        rate: if pick(&mut rng, 0.5) {
+            RateControl::Window
+        } else {
+            RateControl::Adaptive {
+                max: None,
+                yields: situation.seed.is_multiple_of(2),
+            }
+        },
+        slow: match rng.below(3) {
+            0 => SlowPolicy::Wait,
+            1 => SlowPolicy::Demote,
+            _ => SlowPolicy::Drop,
+        },
+        nak: if pick(&mut rng, 0.3) {
+            NakRule::Multicast {
+                delay_max: Duration::from_millis(rng.range(1..50)),
+            }
+        } else {
+            NakRule::Unicast
+        },
+        suppression: pick(&mut rng, 0.3).then(|| Duration::from_millis(rng.range(1..50))),
+        census: Duration::from_millis(rng.range(200..400)),
+        rto_max: Duration::from_millis(500),
+        vanish_after: Duration::from_secs(rng.range(2..5)),
+        ..BulkConfig::lan()
+    }
+}

@@ -1,0 +1,69 @@
+//! Gossip as a family of the registry.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use groupcast_core::contract::Contract;
+use groupcast_core::family::{Factory, Family, Situation, Trial, Variant};
+use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
+
+use super::config::Variant as Repairs;
+use super::{Dissemination, Gossip, GossipConfig, HashConfig, inspect};
+
+/// Gossip: each sender's messages in order, and a report of those that are lost.
+pub const FAMILY: Family = Family {
+    name: "gossip",
+    services: &[Service::Fifo],
+    service: Service::Fifo,
+    contract: Contract::Gapped,
+    variants: &[Variant { name: "", build }],
+    inspect,
+    trial: Trial {
+        len_max: 8_000,
+        services: Some(&[Service::Fifo]),
+        // Long enough at rest for the last request.
+        progress_within: Duration::from_secs(60),
+        rest: Duration::from_secs(60),
+        ..Trial::new(vary)
+    },
+};
+
+/// A member with the settings that tests use: [`GossipConfig::lan`].
+fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
+    let member = Gossip::new(GossipConfig::lan(), local, rng, now);
+    Box::new(member.expect("the preset is valid: a test says so"))
+}
+
+/// Every variant of the paper, with and without hash buffering and trees.
+fn vary(mut rng: Rng, _situation: &Situation) -> Factory {
+    let variants = [Repairs::Basic, Repairs::Ipmc, Repairs::Grb, Repairs::Local];
+    let hash = HashConfig {
+        bufferers: 1 + rng.below(6) as u32,
+        short_term: rng.below(5) as u32,
+        ask_bufferers: rng.chance(0.5),
+        ..HashConfig::default()
+    };
+    let lan = GossipConfig::lan();
+    let config = GossipConfig {
+        variant: *rng.pick(&variants).unwrap_or(&lan.variant),
+        sub_gsize: 1 + rng.below(2) as u32,
+        stable_threshold: rng.range(3..14) as u32,
+        dissemination: match rng.chance(0.25) {
+            true => Dissemination::Trees {
+                trees: 4,
+                arity: 2,
+                seed: 1,
+            },
+            false => Dissemination::Multicast,
+        },
+        hash: rng.chance(0.4).then_some(hash),
+        cyclic: rng.chance(0.5),
+        window_max: if rng.chance(0.2) { 64 } else { lan.window_max },
+        ..lan
+    };
+    Arc::new(move |member, rng, now| {
+        let gossip = Gossip::new(config.clone(), member, rng, now);
+        Box::new(gossip.expect("settings within their ranges"))
+    })
+}

@@ -1,4 +1,0 @@
-//! Three members of a gossip group on a network that the input controls.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| groupcast_suite::fuzz::gossip(data));
