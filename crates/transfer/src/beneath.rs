@@ -1,20 +1,38 @@
-//! Paths below a directory, and never outside of it: no link is followed, no `..`, whatever somebody puts there meanwhile.
+//! Paths below a directory, and never outside of it: no link is followed, no `..`, whatever others put there meanwhile.
 //!
-//! Every call goes through a descriptor of the directory; the kernel resolves the rest beneath it (openat2).
+//! Every call goes through a descriptor of the directory; the kernel resolves the rest beneath it (openat2). What is
+//! changed is opened first and changed by its descriptor, so that nothing else can take its place in between.
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timespec,
+    Timestamps,
 };
 use rustix::io::Errno;
 
 use crate::manifest::{Timestamp, parent};
+
+/// Which file or directory it is, whatever it is called: device and inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+impl FileIdentity {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        }
+    }
+}
 
 /// A directory, by descriptor.
 #[derive(Debug)]
@@ -39,18 +57,58 @@ impl Root {
         })
     }
 
-    /// Opens the file at `path` to read.
-    pub(crate) fn read(&self, path: &[u8]) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        Ok(self.open_at(path, flags)?.into())
+    /// The existing directory at `path` below this one.
+    pub(crate) fn directory(&self, path: &[u8]) -> io::Result<Self> {
+        Ok(Self {
+            directory: self.open_at(path, DIRECTORY)?,
+            last: None,
+        })
     }
 
-    /// Opens the file at `path` to write, and makes it if it is not there, for the owner only.
+    /// The descriptor, to lock it or to ask after its file system.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// What the system says of this directory.
+    pub(crate) fn own_stat(&self) -> io::Result<Stat> {
+        Ok(rustix::fs::fstat(&self.directory)?)
+    }
+
+    /// Opens the file at `path`, which must be a file of this user alone, to read.
+    pub(crate) fn read(&self, path: &[u8]) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        own_file(self.open_at(path, flags)?)
+    }
+
+    /// Opens the file at `path` to write, and makes it if it is not there, for the owner only. One that is there must be a
+    /// file of this user alone.
     pub(crate) fn write(&self, path: &[u8]) -> io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::from_raw_mode(0o600);
         let file = rustix::fs::openat2(&self.directory, name(path), flags, mode, RESOLVE)?;
+        own_file(file)
+    }
+
+    /// Makes a new file at `path` with permissions `mode`, less the process's mask; what is there, but no directory, is
+    /// removed before.
+    pub(crate) fn create(&mut self, path: &[u8], mode: u16) -> io::Result<File> {
+        let removed = self.in_parent(path, |parent, last| {
+            rustix::fs::unlinkat(parent, last, AtFlags::empty())
+        });
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode.into());
+        let file = rustix::fs::openat2(&self.directory, name(path), flags, mode, RESOLVE)?;
         Ok(file.into())
+    }
+
+    /// Makes a new file at `path`, for the owner only, that holds `bytes`.
+    pub(crate) fn create_with(&mut self, path: &[u8], bytes: &[u8]) -> io::Result<()> {
+        self.create(path, 0o600)?.write_all(bytes)
     }
 
     /// Makes a directory for the owner only; one that is there stays.
@@ -76,15 +134,63 @@ impl Root {
     }
 
     /// What is at `path`, links not followed; `None` if there is nothing.
-    pub(crate) fn kind(&mut self, path: &[u8]) -> io::Result<Option<FileType>> {
+    pub(crate) fn stat(&mut self, path: &[u8]) -> io::Result<Option<Stat>> {
         let found = self.in_parent(path, |parent, last| {
             rustix::fs::statat(parent, last, AtFlags::SYMLINK_NOFOLLOW)
         });
         match found {
-            Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
+            Ok(stat) => Ok(Some(stat)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Where the symbolic link at `path` points.
+    pub(crate) fn link_target(&mut self, path: &[u8]) -> io::Result<Vec<u8>> {
+        self.in_parent(path, |parent, last| {
+            Ok(rustix::fs::readlinkat(parent, last, Vec::new())?.into_bytes())
+        })
+    }
+
+    /// The names in this directory.
+    pub(crate) fn names(&self) -> io::Result<Vec<Vec<u8>>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.directory)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(name.to_vec());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Removes what is called `last` in this directory, and all below it; that nothing is there is no error.
+    pub(crate) fn remove(&self, last: &[u8]) -> io::Result<()> {
+        let removed = rustix::fs::unlinkat(&self.directory, name(last), AtFlags::empty());
+        match removed {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            // What unlink says of directories: Linux, and POSIX.
+            Err(Errno::ISDIR | Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let below = self.directory(last)?;
+        for name in below.names()? {
+            below.remove(&name)?;
+        }
+        rustix::fs::unlinkat(&self.directory, name(last), AtFlags::REMOVEDIR)?;
+        Ok(())
+    }
+
+    /// Moves the file `last` of this directory to the directory `to`, where it is called `there`. What is there is replaced.
+    pub(crate) fn rename_to(&self, last: &[u8], to: &Self, there: &[u8]) -> io::Result<()> {
+        let (last, there) = (name(last), name(there));
+        Ok(rustix::fs::renameat(
+            &self.directory,
+            last,
+            &to.directory,
+            there,
+        )?)
     }
 
     /// Moves `path` of this directory to the same path of `to`, in one step. What is there is replaced, unless `fresh`.
@@ -105,16 +211,28 @@ impl Root {
         })
     }
 
-    /// Sets the permissions of the file or directory at `path`.
-    pub(crate) fn set_mode(&mut self, path: &[u8], mode: u16) -> io::Result<()> {
-        let mode = Mode::from_raw_mode(mode.into());
-        self.in_parent(path, |parent, last| {
-            rustix::fs::chmodat(parent, last, mode, AtFlags::empty())
-        })
+    /// Sets permissions and modification time of the file or directory at `path`, which must be the one of `identity`.
+    pub(crate) fn set_metadata(
+        &mut self,
+        path: &[u8],
+        mode: u16,
+        modified: Timestamp,
+        identity: FileIdentity,
+    ) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        let opened = self.in_parent(path, |parent, last| {
+            rustix::fs::openat(parent, last, flags, Mode::empty())
+        })?;
+        if FileIdentity::of(&rustix::fs::fstat(&opened)?) != identity {
+            return Err(io::Error::other("something else has taken its place"));
+        }
+        rustix::fs::fchmod(&opened, Mode::from_raw_mode(mode.into()))?;
+        rustix::fs::futimens(&opened, &timestamps(modified))?;
+        Ok(())
     }
 
-    /// Sets when the entry at `path` was modified, a link itself and not what it points to.
-    pub(crate) fn set_modified(&mut self, path: &[u8], modified: Timestamp) -> io::Result<()> {
+    /// Sets when the link at `path` was modified, the link itself and not what it points to.
+    pub(crate) fn set_link_modified(&mut self, path: &[u8], modified: Timestamp) -> io::Result<()> {
         let times = timestamps(modified);
         self.in_parent(path, |parent, last| {
             rustix::fs::utimensat(parent, last, &times, AtFlags::SYMLINK_NOFOLLOW)
@@ -154,6 +272,18 @@ impl Root {
     }
 }
 
+/// `opened` as a file, if it is one that nobody but this user can have put there: a regular file of this user with one
+/// name.
+fn own_file(opened: OwnedFd) -> io::Result<File> {
+    let stat = rustix::fs::fstat(&opened)?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !is_file || stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_nlink != 1 {
+        let problem = "it is not a file of this user alone";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+    }
+    Ok(opened.into())
+}
+
 /// `modified` as modification time; the time of access is now.
 pub(crate) fn timestamps(modified: Timestamp) -> Timestamps {
     Timestamps {
@@ -175,7 +305,7 @@ fn name(bytes: &[u8]) -> &Path {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
     use crate::scratch::Scratch;
@@ -199,5 +329,61 @@ mod tests {
         root.make_link(b"in/f", b"x").unwrap();
         assert_eq!(fs::read(scratch.path("outside/f")).unwrap(), b"secret");
         assert_eq!(fs::read_dir(scratch.path("outside")).unwrap().count(), 1);
+    }
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn metadata_is_set_of_what_was_meant_and_of_nothing_that_took_its_place() {
+        let scratch = Scratch::new();
+        fs::create_dir_all(scratch.path("root/d")).unwrap();
+        fs::write(scratch.path("victim"), "secret").unwrap();
+        fs::set_permissions(scratch.path("victim"), fs::Permissions::from_mode(0o600)).unwrap();
+        let mut root = Root::open(&scratch.path("root")).unwrap();
+        let identity = FileIdentity::of(&root.stat(b"d").unwrap().unwrap());
+        let modified = Timestamp {
+            seconds: 1,
+            nanoseconds: 0,
+        };
+        root.set_metadata(b"d", 0o711, modified, identity).unwrap();
+        assert_eq!(mode(&scratch.path("root/d")), 0o711);
+
+        fs::rename(scratch.path("root/d"), scratch.path("moved")).unwrap();
+        symlink(scratch.path("victim"), scratch.path("root/d")).unwrap();
+        assert!(root.set_metadata(b"d", 0o755, modified, identity).is_err());
+        fs::remove_file(scratch.path("root/d")).unwrap();
+        fs::create_dir(scratch.path("root/d")).unwrap();
+        assert!(root.set_metadata(b"d", 0o755, modified, identity).is_err());
+        assert_eq!(mode(&scratch.path("victim")), 0o600);
+        assert_eq!(mode(&scratch.path("moved")), 0o711);
+    }
+
+    #[test]
+    fn a_file_with_a_second_name_is_not_written() {
+        let scratch = Scratch::new();
+        fs::create_dir_all(scratch.path("root")).unwrap();
+        fs::write(scratch.path("victim"), "secret").unwrap();
+        fs::hard_link(scratch.path("victim"), scratch.path("root/f")).unwrap();
+        let mut root = Root::open(&scratch.path("root")).unwrap();
+        assert!(root.write(b"f").is_err());
+        root.create_with(b"f", b"new").unwrap();
+        assert_eq!(fs::read(scratch.path("victim")).unwrap(), b"secret");
+        assert_eq!(fs::read(scratch.path("root/f")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_tree_is_removed_without_following_its_links() {
+        let scratch = Scratch::new();
+        fs::create_dir_all(scratch.path("root/t/a/b")).unwrap();
+        fs::create_dir_all(scratch.path("outside")).unwrap();
+        fs::write(scratch.path("outside/f"), "kept").unwrap();
+        symlink(scratch.path("outside"), scratch.path("root/t/a/link")).unwrap();
+        fs::write(scratch.path("root/t/a/b/f"), "").unwrap();
+        let root = Root::open(&scratch.path("root")).unwrap();
+        root.remove(b"t").unwrap();
+        root.remove(b"t").unwrap();
+        assert!(root.names().unwrap().is_empty());
+        assert_eq!(fs::read(scratch.path("outside/f")).unwrap(), b"kept");
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Files {
     scan: Scan,
     layout: Layout,
     encoded: Bytes,
-    places: Places,
+    places: FilePlaces,
     open: Option<(usize, File)>,
 }
 
@@ -54,7 +54,7 @@ impl Files {
         };
         Self {
             layout,
-            places: Places::new(&scan.manifest),
+            places: FilePlaces::new(&scan.manifest),
             encoded,
             scan,
             open: None,
@@ -97,7 +97,7 @@ impl Files {
         Ok(chunk.into())
     }
 
-    fn read_file(&mut self, place: Place, into: &mut [u8]) -> Result<(), ReadError> {
+    fn read_file(&mut self, place: FilePlace, into: &mut [u8]) -> Result<(), ReadError> {
         let path = &self.scan.sources[place.entry];
         let failed = |source: io::Error| ReadError::Io {
             path: path.clone(),
@@ -144,7 +144,7 @@ pub(crate) fn content_id(encoded: &[u8]) -> ContentId {
 
 /// Where in the content each file begins.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct FilePlaces {
     /// Entry and first byte of each file that is not empty, ascending.
     starts: Vec<(usize, u64)>,
     end: u64,
@@ -152,7 +152,7 @@ pub(crate) struct Places {
 
 /// A byte of the content, in its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct FilePlace {
     /// The file's entry in the manifest.
     pub(crate) entry: usize,
     /// The byte's offset in the file.
@@ -161,7 +161,7 @@ pub(crate) struct Place {
     pub(crate) left: u64,
 }
 
-impl Places {
+impl FilePlaces {
     pub(crate) fn new(manifest: &Manifest) -> Self {
         let mut end = 0;
         let starts = manifest
@@ -177,14 +177,14 @@ impl Places {
     }
 
     /// The file that byte `at` of the content, which must lie in it, belongs to.
-    pub(crate) fn find(&self, at: u64) -> Place {
+    pub(crate) fn find(&self, at: u64) -> FilePlace {
         let index = self.starts.partition_point(|(_, start)| *start <= at) - 1;
         let (entry, start) = self.starts[index];
         let end = self
             .starts
             .get(index + 1)
             .map_or(self.end, |(_, next)| *next);
-        Place {
+        FilePlace {
             entry,
             offset: at - start,
             left: end - at,

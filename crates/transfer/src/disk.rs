@@ -4,16 +4,15 @@
 //! A thread a transfer; it ends when it is dropped, after what it was given is written. [`Job`]s go in, [`Done`]s come
 //! out in the same order, and the waker says that there are some.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
+use groupcast_core::text::printable;
 use mio::Waker;
 
 use crate::about::Layout;
@@ -64,10 +63,11 @@ pub(crate) enum Target {
         /// The manifest of the same content, if this process has put it in place before.
         placed: Option<Bytes>,
     },
-    /// A pipe into a file of this name in a directory; its bytes are kept in `temporary` until then.
+    /// A pipe into a file of this name in a directory; its bytes are kept in the spool under the name `temporary` until
+    /// then.
     PipeToFile {
         spool: Arc<Spool>,
-        temporary: PathBuf,
+        temporary: String,
         name: String,
     },
     /// A pipe to the standard output.
@@ -101,7 +101,7 @@ impl Disk {
             jobs: Some(jobs),
             done,
             stop,
-            // Who reads the standard output may never read on: nobody waits for that.
+            // The reader of the standard output may never read on: that is not waited for.
             thread: (!waits_for_reader).then_some(thread),
         })
     }
@@ -138,7 +138,7 @@ struct Teller {
 
 impl Teller {
     fn tell(&self, done: Done) {
-        // Who does not listen any more has given the transfer up.
+        // If nothing listens any more, the transfer was given up.
         let _ = self.tell.send(done);
         let _ = self.waker.wake();
     }
@@ -159,10 +159,8 @@ impl Worker {
                 layout,
                 limits,
                 placed,
-            } => {
-                let files = ReceivedFiles::new(spool, id, layout, limits);
-                self.receive_files(files, placed)
-            }
+            } => ReceivedFiles::new(spool, id, layout, limits)
+                .and_then(|files| self.receive_files(files, placed)),
             Target::PipeToFile {
                 spool,
                 temporary,
@@ -207,13 +205,15 @@ impl Worker {
         Ok(())
     }
 
-    /// Receives a pipe into `temporary`, and has it take its place when it is complete.
-    fn pipe_to_file(&self, spool: &Spool, temporary: &Path, name: &str) -> Result<(), String> {
-        let place = spool.path().join(name);
-        let failed = |error: io::Error| format!("cannot write {}: {error}", place.display());
-        let mut file = File::create(temporary).map_err(failed)?;
+    /// Receives a pipe into `temporary` of the spool, and has it take its place when it is complete.
+    fn pipe_to_file(&self, spool: &Spool, temporary: &str, name: &str) -> Result<(), String> {
+        let path = spool.path().join(name);
+        let path = printable(path.as_os_str().as_encoded_bytes());
+        let failed = |error: io::Error| format!("cannot write {path}: {error}");
+        let mut file = spool.create_stream(temporary).map_err(failed)?;
         let complete = match self.pipe(&mut file) {
-            Ok(true) => std::fs::rename(temporary, &place)
+            Ok(true) => spool
+                .publish_stream(temporary, name)
                 .map_err(failed)
                 .map(|()| true),
             other => other,
@@ -221,7 +221,7 @@ impl Worker {
         match complete {
             Ok(true) => self.tell.tell(Done::Published),
             // What is not complete is of no use: a pipe cannot be resumed.
-            Ok(false) | Err(_) => std::fs::remove_file(temporary).map_err(failed)?,
+            Ok(false) | Err(_) => spool.discard_stream(temporary).map_err(failed)?,
         }
         complete.map(|_| ())
     }

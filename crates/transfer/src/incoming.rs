@@ -101,6 +101,6 @@ impl Incoming {
     /// Whether something of it is there for the next attempt.
     pub(crate) fn is_kept(&self, spool: Option<&Spool>) -> bool {
         let folder = spool.zip(self.content_id());
-        folder.is_some_and(|(spool, content)| spool.folder(&content).is_there())
+        folder.is_some_and(|(spool, content)| spool.has(&content))
     }
 }

@@ -246,7 +246,7 @@ impl Service {
             }
             (Content::Pipe, None) => Ok(Target::PipeToStdout),
             (Content::Pipe, Some(spool)) => Ok(Target::PipeToFile {
-                temporary: spool.stream(&format!("stream-{}-{}", id.sender, id.number)),
+                temporary: format!("stream-{}-{}", id.sender, id.number),
                 name: pipe_name(&about.label).ok_or("a stream needs a plain name")?,
                 spool,
             }),

@@ -1,25 +1,25 @@
 //! Files on their way in: what an earlier transfer left, what arrives, and the moment when all of it is put in place.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::fs::FileType;
+
 use crate::about::{HASH, Layout, Piece};
+use crate::beneath::Root;
 use crate::content::content_id;
 use crate::manifest::{ContentId, Entry, Kind, Limits, Manifest};
-use crate::spool::{Folder, Journal, Spool};
-use crate::stage::Stage;
+use crate::spool::{Journal, Spool, TransferFolder};
+use crate::stage::StagingTree;
 
 /// One transfer of files at a receiver. Errors are told to the sender's user, too.
 #[derive(Debug)]
 pub(crate) struct ReceivedFiles {
     spool: Arc<Spool>,
-    folder: Folder,
+    folder: TransferFolder,
     id: ContentId,
     layout: Layout,
     limits: Limits,
@@ -31,24 +31,29 @@ pub(crate) struct ReceivedFiles {
 
 #[derive(Debug)]
 struct Writing {
-    stage: Stage,
+    stage: StagingTree,
     journal: Journal,
 }
 
 impl ReceivedFiles {
-    pub(crate) fn new(spool: Arc<Spool>, id: ContentId, layout: Layout, limits: Limits) -> Self {
-        Self {
-            folder: spool.folder(&id),
+    pub(crate) fn new(
+        spool: Arc<Spool>,
+        id: ContentId,
+        layout: Layout,
+        limits: Limits,
+    ) -> Result<Self, String> {
+        Ok(Self {
+            folder: spool.folder(&id).map_err(kept)?,
             spool,
             id,
             layout,
             limits,
             writing: None,
             early: Vec::new(),
-        }
+        })
     }
 
-    /// The whole stream, for whoever has it.
+    /// The whole stream: what is held where all files are in place.
     pub(crate) fn everything(&self) -> Vec<Range<u64>> {
         let whole = 0..self.layout.len();
         vec![whole]
@@ -56,35 +61,13 @@ impl ReceivedFiles {
 
     /// Whether the files of `manifest`, put in place before, are still as they were then, by size and time.
     pub(crate) fn are_in_place(&self, manifest: &[u8]) -> bool {
-        let Ok(manifest) = Manifest::decode(manifest, &self.limits) else {
+        let manifest = Manifest::decode(manifest, &self.limits);
+        let (Ok(manifest), Ok(mut target)) = (manifest, self.spool.target()) else {
             return false;
         };
-        manifest
-            .entries()
-            .iter()
-            .all(|entry| self.is_in_place(entry))
-    }
-
-    fn is_in_place(&self, entry: &Entry) -> bool {
-        let path = self
-            .spool
-            .path()
-            .join(std::ffi::OsStr::from_bytes(&entry.path));
-        let Ok(there) = fs::symlink_metadata(&path) else {
-            return false;
-        };
-        match &entry.kind {
-            Kind::Directory => there.is_dir(),
-            Kind::File { size, .. } => {
-                there.is_file()
-                    && there.len() == *size
-                    && there.mtime() == entry.modified.seconds
-                    && there.mtime_nsec() == i64::from(entry.modified.nanoseconds)
-            }
-            Kind::Link { target } => {
-                fs::read_link(&path).is_ok_and(|found| found.as_os_str().as_bytes() == target)
-            }
-        }
+        let mut entries = manifest.entries().iter();
+        entries.all(|entry| is_in_place(&mut target, entry))
+            && self.spool.is_in_place().unwrap_or(false)
     }
 
     /// Takes up what an earlier transfer of this content left: the ranges of the stream that are here.
@@ -100,7 +83,7 @@ impl ReceivedFiles {
         let said = self.folder.journal(&self.layout).map_err(kept)?;
         let tree = self.folder.tree().map_err(kept)?;
         let mut stage =
-            Stage::new(manifest, self.layout, tree).map_err(|error| error.to_string())?;
+            StagingTree::new(manifest, self.layout, tree).map_err(|error| error.to_string())?;
         let mut there = BTreeMap::new();
         let mut held = vec![self.layout.range(Piece::Manifest)];
         let mut bytes = 0;
@@ -130,7 +113,8 @@ impl ReceivedFiles {
         let manifest = self.read_manifest(bytes)?;
         self.folder.begin(bytes).map_err(kept)?;
         let tree = self.folder.tree().map_err(kept)?;
-        let stage = Stage::new(manifest, self.layout, tree).map_err(|error| error.to_string())?;
+        let stage =
+            StagingTree::new(manifest, self.layout, tree).map_err(|error| error.to_string())?;
         let journal = self.folder.open_journal(&BTreeMap::new()).map_err(kept)?;
         self.writing = Some(Writing { stage, journal });
         let mut written = 0;
@@ -173,6 +157,10 @@ impl ReceivedFiles {
         stage
             .publish(&mut target)
             .map_err(|error| error.to_string())?;
+        if !self.spool.is_in_place().map_err(kept)? {
+            let path = self.spool.path().display();
+            return Err(format!("{path} was moved away while files were put there"));
+        }
         self.folder.remove().map_err(kept)
     }
 
@@ -204,6 +192,26 @@ impl ReceivedFiles {
     }
 }
 
+/// Whether `entry` is in `target` as it was put there, by size and time.
+fn is_in_place(target: &mut Root, entry: &Entry) -> bool {
+    let Ok(Some(there)) = target.stat(&entry.path) else {
+        return false;
+    };
+    let kind = FileType::from_raw_mode(there.st_mode);
+    match &entry.kind {
+        Kind::Directory => kind == FileType::Directory,
+        Kind::File { size, .. } => {
+            kind == FileType::RegularFile
+                && u64::try_from(there.st_size) == Ok(*size)
+                && there.st_mtime == entry.modified.seconds
+                && there.st_mtime_nsec == u64::from(entry.modified.nanoseconds)
+        }
+        Kind::Link { target: to } => target
+            .link_target(&entry.path)
+            .is_ok_and(|found| found == *to),
+    }
+}
+
 /// Appends `range`, as one with the last if it follows it.
 fn extend(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
     match ranges.last_mut() {
@@ -218,6 +226,8 @@ fn kept(error: io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::content::Files;
     use crate::manifest::Scan;
@@ -236,7 +246,7 @@ mod tests {
     fn receiver(scratch: &Scratch, files: &Files) -> ReceivedFiles {
         let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
         let id = content_id(files.manifest());
-        ReceivedFiles::new(spool, id, files.layout(), Limits::default())
+        ReceivedFiles::new(spool, id, files.layout(), Limits::default()).unwrap()
     }
 
     fn give(received: &mut ReceivedFiles, files: &mut Files, index: u64) {

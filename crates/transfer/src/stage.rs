@@ -14,8 +14,8 @@ use groupcast_core::text::printable;
 use rustix::fs::{FileType, Mode};
 
 use crate::about::Layout;
-use crate::beneath::{Root, timestamps};
-use crate::content::{Place, Places};
+use crate::beneath::{FileIdentity, Root, timestamps};
+use crate::content::{FilePlace, FilePlaces};
 use crate::manifest::{Entry, Kind, Manifest, parent};
 
 /// Why something cannot be placed.
@@ -46,18 +46,18 @@ pub(crate) enum PlaceError {
 
 /// The staging tree of one transfer.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct StagingTree {
     manifest: Manifest,
     layout: Layout,
-    places: Places,
+    places: FilePlaces,
     tree: Root,
     /// The file written last.
     open: Option<(usize, File)>,
     /// Which entries have their mode and time already.
-    dressed: Vec<bool>,
+    has_metadata: Vec<bool>,
 }
 
-impl Stage {
+impl StagingTree {
     /// A stage in the empty or half-filled directory `tree`; makes the transfer's directories in it.
     pub(crate) fn new(
         manifest: Manifest,
@@ -71,8 +71,8 @@ impl Stage {
             }
         }
         Ok(Self {
-            places: Places::new(&manifest),
-            dressed: vec![false; manifest.entries().len()],
+            places: FilePlaces::new(&manifest),
+            has_metadata: vec![false; manifest.entries().len()],
             manifest,
             layout,
             tree,
@@ -130,7 +130,7 @@ impl Stage {
     pub(crate) fn publish(&mut self, target: &mut Root) -> Result<(), PlaceError> {
         self.open = None;
         self.complete()?;
-        let moves = self.plan(target)?;
+        let Plan { moves, directories } = self.plan(target)?;
         self.tree.forget();
         for Move { entry, fresh } in moves {
             let entry = &self.manifest.entries()[entry];
@@ -138,12 +138,12 @@ impl Stage {
                 .move_to(target, &entry.path, fresh)
                 .map_err(failed("put in place", entry))?;
         }
-        // Last and deepest first: a directory that cannot be written, or whose time changes with every move.
+        // Last and deepest first: a directory that cannot be written, or whose time changes with every move. Each must be
+        // the one that was moved, or was there before: where another has taken its place, not all is in place.
         target.forget();
-        for entry in self.manifest.entries().iter().rev() {
-            if entry.kind == Kind::Directory {
-                dress(target, entry)?;
-            }
+        for (entry, identity) in directories.into_iter().rev() {
+            let entry = &self.manifest.entries()[entry];
+            set_metadata(target, entry, identity)?;
         }
         Ok(())
     }
@@ -153,12 +153,12 @@ impl Stage {
         let Self {
             manifest,
             tree,
-            dressed,
+            has_metadata,
             ..
         } = self;
-        for (entry, dressed) in manifest.entries().iter().zip(dressed) {
+        for (entry, done) in manifest.entries().iter().zip(has_metadata) {
             match &entry.kind {
-                _ if *dressed => continue,
+                _ if *done => continue,
                 Kind::Directory => continue,
                 Kind::File { size: 0, .. } => {
                     tree.write(&entry.path).map_err(failed("make", entry))?;
@@ -168,29 +168,45 @@ impl Stage {
                     .make_link(&entry.path, target)
                     .map_err(failed("make the link", entry))?,
             }
-            dress(tree, entry)?;
-            *dressed = true;
+            let looked = tree.stat(&entry.path).map_err(failed("look at", entry))?;
+            if let Some(stat) = looked {
+                set_metadata(tree, entry, FileIdentity::of(&stat))?;
+            }
+            *done = true;
         }
         Ok(())
     }
 
     /// What has to be moved so that everything is in `target`: as few moves as possible.
-    fn plan(&self, target: &mut Root) -> Result<Vec<Move>, PlaceError> {
+    fn plan(&mut self, target: &mut Root) -> Result<Plan, PlaceError> {
         let mut moves = Vec::new();
+        let mut directories = Vec::new();
         // What moves with the directory that it lies in needs no move of its own.
         let mut carried: BTreeSet<&[u8]> = BTreeSet::new();
         for (index, entry) in self.manifest.entries().iter().enumerate() {
             let path = &entry.path[..];
             let is_carried = parent(path).is_some_and(|above| carried.contains(above));
+            let there = match is_carried {
+                true => None,
+                false => target.stat(path).map_err(failed("look at", entry))?,
+            };
+            let kind = there.map(|stat| FileType::from_raw_mode(stat.st_mode));
+            if entry.kind == Kind::Directory {
+                let stays = there.filter(|_| kind == Some(FileType::Directory));
+                let stat = match stays {
+                    Some(stat) => Some(stat),
+                    None => self.tree.stat(path).map_err(failed("look at", entry))?,
+                };
+                directories.extend(stat.map(|stat| (index, FileIdentity::of(&stat))));
+            }
             if is_carried {
                 if entry.kind == Kind::Directory {
                     carried.insert(path);
                 }
                 continue;
             }
-            let there = target.kind(path).map_err(failed("look at", entry))?;
             let fresh = there.is_none();
-            match (there, &entry.kind) {
+            match (kind, &entry.kind) {
                 (None, Kind::Directory) => {
                     carried.insert(path);
                 }
@@ -213,10 +229,10 @@ impl Stage {
                 fresh,
             });
         }
-        Ok(moves)
+        Ok(Plan { moves, directories })
     }
 
-    fn write_file(&mut self, place: Place, bytes: &[u8]) -> Result<(), PlaceError> {
+    fn write_file(&mut self, place: FilePlace, bytes: &[u8]) -> Result<(), PlaceError> {
         let entry = &self.manifest.entries()[place.entry];
         if self
             .open
@@ -237,10 +253,17 @@ impl Stage {
             rustix::fs::fchmod(file, mode)
                 .and_then(|()| rustix::fs::futimens(file, &timestamps(entry.modified)))
                 .map_err(|error| failed("set the mode and time of", entry)(error.into()))?;
-            self.dressed[place.entry] = true;
+            self.has_metadata[place.entry] = true;
         }
         Ok(())
     }
+}
+
+/// How everything comes into the target.
+struct Plan {
+    moves: Vec<Move>,
+    /// Each directory's entry, and which directory it will be.
+    directories: Vec<(usize, FileIdentity)>,
 }
 
 struct Move {
@@ -249,14 +272,14 @@ struct Move {
     fresh: bool,
 }
 
-/// Gives `entry` of `root` its mode and its time.
-fn dress(root: &mut Root, entry: &Entry) -> Result<(), PlaceError> {
-    if !matches!(entry.kind, Kind::Link { .. }) {
-        root.set_mode(&entry.path, entry.mode)
-            .map_err(failed("set the mode of", entry))?;
+/// Gives `entry` of `root`, which must be the one of `identity`, its mode and its time.
+fn set_metadata(root: &mut Root, entry: &Entry, identity: FileIdentity) -> Result<(), PlaceError> {
+    let (path, modified) = (&entry.path, entry.modified);
+    match entry.kind {
+        Kind::Link { .. } => root.set_link_modified(path, modified),
+        _ => root.set_metadata(path, entry.mode, modified, identity),
     }
-    root.set_modified(&entry.path, entry.modified)
-        .map_err(failed("set the time of", entry))
+    .map_err(failed("set the mode and time of", entry))
 }
 
 /// Whether what is there cannot be replaced in one step, or should not be.
@@ -299,7 +322,7 @@ mod tests {
         fs::create_dir_all(&tree).unwrap();
         fs::create_dir_all(scratch.path(to)).unwrap();
         let manifest = Manifest::decode(files.manifest(), &Limits::default()).unwrap();
-        let mut stage = Stage::new(manifest, layout, Root::open(&tree).unwrap())?;
+        let mut stage = StagingTree::new(manifest, layout, Root::open(&tree).unwrap())?;
         for index in (0..layout.chunks()).rev() {
             let chunk = files.read_chunk(index).unwrap();
             let (bytes, hash) = chunk.split_at(chunk.len() - 32);
