@@ -74,7 +74,8 @@ impl Key {
     /// Reads the key of the file `path`.
     ///
     /// # Errors
-    /// [`KeyError::Exposed`] if others than its owner may read or change the file, [`KeyError::Malformed`] if it holds
+    /// [`KeyError::Exposed`] if others than its owner may read or change the file (a group may read one that root owns,
+    /// as secrets are mounted into containers: modes 0440 and 0640), [`KeyError::Malformed`] if it holds
     /// no key, [`KeyError::Read`] if it cannot be read.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let failed = |source| KeyError::Read {
@@ -90,7 +91,7 @@ impl Key {
             });
         }
         let mode = metadata.mode() & 0o777;
-        if mode & 0o077 != 0 {
+        if is_exposed(mode, metadata.uid()) {
             return Err(KeyError::Exposed {
                 path: path.into(),
                 mode,
@@ -135,6 +136,13 @@ impl Key {
     pub(crate) fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0
     }
+}
+
+/// Whether a key file of this mode and owner is open to users whom nobody has chosen. The group of a file that root owns
+/// was chosen by root; that of a user's own file is often one that all users share.
+fn is_exposed(mode: u32, owner: u32) -> bool {
+    let allowed = if owner == 0 { 0o740 } else { 0o700 };
+    mode & 0o777 & !allowed != 0
 }
 
 /// 64 random bits from the operating system: for an incarnation, or a generator's seed.
@@ -262,7 +270,7 @@ mod tests {
     #[test]
     fn a_key_open_to_others_is_refused_with_the_remedy() {
         let dir = Dir::new("exposed");
-        for mode in [0o640, 0o604, 0o660, 0o601] {
+        for mode in [0o644, 0o604, 0o660, 0o601] {
             let path = dir.file(&"ab".repeat(32), mode);
             let error = Key::load(&path).unwrap_err();
             let remedy = format!("chmod 600 {}", path.display());
@@ -271,6 +279,19 @@ mod tests {
         for mode in [0o600, 0o400] {
             assert!(Key::load(&dir.file(&"ab".repeat(32), mode)).is_ok());
             fs::remove_file(dir.0.join("file.key")).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_group_may_read_what_root_owns() {
+        for mode in [0o440, 0o640, 0o400, 0o600] {
+            assert!(!is_exposed(mode, 0), "{mode:o}");
+        }
+        for mode in [0o444, 0o460, 0o644, 0o650] {
+            assert!(is_exposed(mode, 0), "{mode:o}");
+        }
+        for mode in [0o440, 0o640, 0o604] {
+            assert!(is_exposed(mode, 1000), "{mode:o}");
         }
     }
 
