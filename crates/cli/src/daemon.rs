@@ -4,7 +4,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use groupcast_daemon::config::{Config, ConfigError, File, Listen, Options};
+use groupcast_daemon::config::{Config, ConfigError, File, Listen, Options, TopKey};
 use groupcast_daemon::{Daemon, DaemonError};
 use miette::{LabeledSpan, MietteDiagnostic, NamedSource, Report};
 
@@ -21,33 +21,29 @@ pub(crate) struct Args {
     /// Read this configuration file (TOML)
     #[arg(short = 'c', value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The daemon's name, unique in the cluster [default: the host's name]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help = help("name"))]
     name: Option<String>,
-    /// The interface by which the others are reached [default: where multicasts leave this host; port 4810]
-    #[arg(long, value_name = "IP[:PORT]")]
+    #[arg(long, value_name = "IP[:PORT]", help = help("listen"))]
     listen: Option<Listen>,
-    /// The group's multicast address [default: 239.192.79.1:4809]
-    #[arg(long, value_name = "IP:PORT", conflicts_with = "peer")]
+    #[arg(long, value_name = "IP:PORT", conflicts_with = "peer", help = help("multicast"))]
     multicast: Option<SocketAddrV4>,
-    /// Another daemon, where there is no multicast; may be repeated
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", help = help("peer"))]
     peer: Vec<SocketAddrV4>,
-    /// The Unix socket for clients [default: /run/groupcast.sock for root, else $XDG_RUNTIME_DIR/groupcast.sock]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help = help("socket"))]
     socket: Option<PathBuf>,
-    /// Accept clients by TCP too; not encrypted, so on a loopback address only, unless --insecure
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "IP:PORT", help = help("client_listen"))]
     client_listen: Option<SocketAddr>,
-    /// The file with the cluster's key
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure", help = help("key"))]
     key: Option<PathBuf>,
-    /// Run without a key: no authentication, no encryption
-    #[arg(long)]
+    #[arg(long, help = help("insecure"))]
     insecure: bool,
-    /// Write what the group did to this file, for `groupcast check`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = help("history"))]
     history: Option<PathBuf>,
+}
+
+/// What the reference says of an option, which is a key of the configuration file too.
+fn help(key: &str) -> String {
+    TopKey::named(key).help()
 }
 
 /// Runs the daemon until it ends.

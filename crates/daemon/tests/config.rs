@@ -70,12 +70,19 @@ fn the_command_line_wins_and_displaces_what_it_excludes() {
 
 #[test]
 fn errors_point_at_the_line() {
-    let (message, line, _) = refused("name = \"a\"\ninsecure = true\nmulticats = \"x\"\n");
-    assert!(message.contains("unknown field `multicats`"), "{message}");
+    let (message, line, help) = refused("name = \"a\"\ninsecure = true\nmulticats = \"x\"\n");
+    assert_eq!(
+        message,
+        "multicats: not a key of the daemon's configuration"
+    );
+    assert_eq!(help, "did you mean `multicast`?");
     assert_eq!(line, Some(3));
 
     let (message, line, _) = refused("insecure = true\n[clients]\nmax = \"many\"\n");
-    assert!(message.contains("invalid type"), "{message}");
+    assert!(
+        message.contains("where a whole number belongs"),
+        "{message}"
+    );
     assert_eq!(line, Some(3));
 
     let (message, line, help) = refused("insecure = true\n[clients]\n\nmax = 0\n");
@@ -192,8 +199,24 @@ fn settings_of_the_ring_and_the_network_are_read_and_checked() {
     assert!(message.starts_with("ring.idle_hold: "), "{message}");
     assert_eq!(line, Some(3));
     let (message, line, _) = refused("insecure = true\n[ring]\nidle_hold = \"1 h\"\n");
-    assert!(message.contains("`1 h` is not a duration"), "{message}");
+    assert!(
+        message.contains("`h` is not a unit of a duration"),
+        "{message}"
+    );
     assert_eq!(line, Some(3));
+    let (message, line, help) = refused("insecure = true\n[ring]\ntoken_loss_min = 150\n");
+    assert!(
+        message.contains("the number 150 where a duration belongs"),
+        "{message}"
+    );
+    assert!(help.contains("\"150 ms\""), "{help}");
+    assert_eq!(line, Some(3));
+    let (message, line, help) = refused("insecure = true\n[ring]\ntoken_los_min = \"1 s\"\n");
+    assert_eq!(message, "ring.token_los_min: not a key of [ring]");
+    assert_eq!(help, "did you mean `token_loss_min`?");
+    assert_eq!(line, Some(3));
+    let (_, _, help) = refused("insecure = true\nsub_gsize = 2\n");
+    assert_eq!(help, "`sub_gsize` is a key of [bimodal]");
     let (message, line, _) = refused("insecure = true\n[net]\nsegments_max = 65\n");
     assert_eq!(message, "net.segments_max: 65 is out of range");
     assert_eq!(line, Some(3));

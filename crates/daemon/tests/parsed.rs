@@ -52,7 +52,11 @@ fn files_mean_what_they_always_meant() {
     for block in recorded.split(BEGIN).skip(1) {
         let (title, rest) = block.split_once('\n').unwrap();
         let file = rest.split(OUTCOME).next().unwrap();
-        let _ = write!(now, "{BEGIN}{title}\n{file}{OUTCOME}{}\n", outcome(file, &usual));
+        let _ = write!(
+            now,
+            "{BEGIN}{title}\n{file}{OUTCOME}{}\n",
+            outcome(file, &usual)
+        );
         if usual.is_empty() {
             let file = File::parse(Path::new("daemon.toml"), file).unwrap();
             usual = lines(&Config::build(Some(&file), Options::default()).unwrap());

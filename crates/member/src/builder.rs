@@ -24,7 +24,7 @@ pub enum JoinError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The ring's settings contradict each other.
-    #[error("the setting {}: {}", .0.field, .0.problem)]
+    #[error("the setting {0}")]
     Ring(#[from] ConfigError),
 }
 

@@ -72,6 +72,7 @@ mod receive;
 mod report;
 pub mod seal;
 mod send;
+mod settings;
 mod socket;
 #[allow(unsafe_code)]
 mod sys;

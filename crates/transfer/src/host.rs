@@ -48,7 +48,7 @@ pub enum TransferError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The settings contradict each other.
-    #[error("the setting {}: {}", .0.field, .0.problem)]
+    #[error("the setting {0}")]
     Config(#[from] ConfigError),
     /// The protocol does not take the transfer.
     #[error(transparent)]

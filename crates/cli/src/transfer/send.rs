@@ -108,9 +108,8 @@ fn rate(text: &str) -> Result<RateControl, String> {
 /// Sends, and says what became of it.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     let bulk = args.settings();
-    bulk.validate().map_err(|error| {
-        Failure::usage(format!("the setting {} {}", error.field, error.problem))
-    })?;
+    bulk.validate()
+        .map_err(|error| Failure::usage(format!("the setting {error}")))?;
     let (cargo, label) = cargo(&args.paths)?;
     let is_pipe = matches!(cargo, Cargo::Pipe(_));
     let sending = Sending {

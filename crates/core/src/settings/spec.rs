@@ -208,7 +208,11 @@ impl Kind {
             }
             Self::Bandwidth { .. } => String::from("bandwidth such as `\"10 Mb/s\"`"),
             Self::Word(words) => quoted(words),
-            Self::WordOr(words, other) => format!("{} or a {}", quoted(words), other.describe()),
+            Self::WordOr(words, other) => {
+                let words = words.iter().map(|word| format!("`\"{word}\"`"));
+                let words: Vec<String> = words.collect();
+                format!("{} or a {}", words.join(", "), other.describe())
+            }
             _ => self.range(),
         }
     }

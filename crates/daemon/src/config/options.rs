@@ -3,24 +3,16 @@
 //! The same type carries both: the command line is laid over the file with [`Options::overlaid_with`], and what is
 //! then still missing gets its default in [`Config::build`](super::Config::build).
 
-use std::fs;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use groupcast_core::settings::{Settings, Value};
 
-use super::bimodal::BimodalOptions;
-use super::clients::ClientOptions;
-use super::error::{ConfigError, Place, Source};
-use super::net::NetOptions;
-use super::ring::RingOptions;
+use super::keys::in_daemon;
 
-/// All keys. Meaning, unit, default and range of each are in [`reference`](super::reference).
-#[derive(Clone, Default, PartialEq, Debug, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
+/// All keys. Meaning, unit, default and range of each are in [`keys`](super::keys()).
+#[derive(Clone, Default, PartialEq, Debug)]
 pub struct Options {
     /// The daemon's name, unique in the cluster.
     pub name: Option<String>,
@@ -44,19 +36,14 @@ pub struct Options {
     pub insecure: Option<bool>,
     /// Where to write the history.
     pub history: Option<PathBuf>,
-    /// Settings of the client side.
-    pub clients: ClientOptions,
-    /// Settings of the sockets between daemons.
-    pub net: NetOptions,
-    /// Settings of the ring.
-    pub ring: RingOptions,
-    /// The bimodal groups, and settings of their gossip.
-    pub bimodal: BimodalOptions,
+    /// The groups that are bimodal.
+    pub bimodal_groups: Option<Vec<String>>,
+    /// Settings of the parts of the daemon, by their dotted keys.
+    pub settings: BTreeMap<String, Value>,
 }
 
 /// `IP` or `IP:PORT`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listen {
     /// The address of the interface.
     pub ip: IpAddr,
@@ -82,97 +69,32 @@ impl std::str::FromStr for Listen {
     }
 }
 
-impl TryFrom<String> for Listen {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Listen> for String {
-    fn from(listen: Listen) -> Self {
-        match listen.port {
-            Some(port) => SocketAddr::new(listen.ip, port).to_string(),
-            None => listen.ip.to_string(),
+impl Options {
+    /// Whether the key at the top, `key`, is set.
+    pub(super) fn sets(&self, key: &str) -> bool {
+        match key {
+            "name" => self.name.is_some(),
+            "listen" => self.listen.is_some(),
+            "multicast" => self.multicast.is_some(),
+            "peer" => self.peer.is_some(),
+            "ttl" => self.ttl.is_some(),
+            "multicast_loop" => self.multicast_loop.is_some(),
+            "socket" => self.socket.is_some(),
+            "client_listen" => self.client_listen.is_some(),
+            "key" => self.key.is_some(),
+            "insecure" => self.insecure.is_some(),
+            "history" => self.history.is_some(),
+            _ => false,
         }
     }
-}
 
-/// A configuration file: its options, and its text to point into.
-#[derive(Clone, Debug)]
-pub struct File {
-    /// What it says.
-    pub options: Options,
-    source: Arc<Source>,
-}
-
-impl File {
-    /// Reads the file at `path`. Relative paths in it are relative to its directory.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
-        let mut file = Self::parse(path, &text)?;
-        if let Some(directory) = path.parent() {
-            let options = &mut file.options;
-            for named in [&mut options.socket, &mut options.key, &mut options.history]
-                .into_iter()
-                .flatten()
-            {
-                *named = directory.join(&*named);
+    /// Lays the settings that are called as `key_of` says over `config`.
+    pub(super) fn lay_over<C: Settings>(&self, config: &mut C, key_of: impl Fn(&str) -> String) {
+        for setting in in_daemon::<C>() {
+            if let Some(value) = self.settings.get(&key_of(setting.name)) {
+                (setting.set)(config, *value);
             }
         }
-        Ok(file)
-    }
-
-    /// Reads `text` as the contents of the file at `path`.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        let source = Arc::new(Source {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        });
-        match toml::from_str(text) {
-            Ok(options) => Ok(Self { options, source }),
-            Err(error) => Err(ConfigError::Syntax {
-                message: error.message().to_owned(),
-                place: Place {
-                    source,
-                    span: error.span().unwrap_or(0..0),
-                },
-            }),
-        }
-    }
-
-    /// Where the file sets the dotted `key`, if it does.
-    pub fn place(&self, key: &str) -> Option<Place> {
-        let document = DeTable::parse(&self.source.text).ok()?;
-        let mut table = document.get_ref();
-        let (parents, last) = match key.rsplit_once('.') {
-            Some((parents, last)) => (parents.split('.').collect(), last),
-            None => (Vec::new(), key),
-        };
-        for parent in parents {
-            table = table.get(parent).map(Spanned::get_ref)?.as_table()?;
-        }
-        let value: &Spanned<DeValue<'_>> = table.get(last)?;
-        Some(Place {
-            source: self.source.clone(),
-            span: value.span(),
-        })
-    }
-}
-
-impl Options {
-    /// Whether the dotted `key` is set.
-    pub(super) fn sets(&self, key: &str) -> bool {
-        let Ok(mut value) = serde_json::to_value(self) else {
-            return false;
-        };
-        key.split('.')
-            .try_fold(&mut value, |value, part| value.get_mut(part))
-            .is_some_and(|value| !value.is_null())
     }
 
     /// These options with `over` laid over them. Of options that exclude each other (`key` and `insecure`, `multicast`
@@ -180,6 +102,8 @@ impl Options {
     pub fn overlaid_with(self, over: Self) -> Self {
         let secured = over.key.is_some() || over.insecure.is_some();
         let reached = over.multicast.is_some() || over.peer.is_some();
+        let mut settings = self.settings;
+        settings.extend(over.settings);
         Self {
             name: over.name.or(self.name),
             listen: over.listen.or(self.listen),
@@ -192,11 +116,8 @@ impl Options {
             key: over.key.or(self.key.filter(|_| !secured)),
             insecure: over.insecure.or(self.insecure.filter(|_| !secured)),
             history: over.history.or(self.history),
-            // The command line has no options for what is in tables.
-            clients: self.clients,
-            net: self.net,
-            ring: self.ring,
-            bimodal: self.bimodal,
+            bimodal_groups: over.bimodal_groups.or(self.bimodal_groups),
+            settings,
         }
     }
 }

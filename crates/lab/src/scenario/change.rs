@@ -1,13 +1,13 @@
 //! `[[change]]`: what happens to the world while it runs, and when.
 
 use groupcast_core::Time;
+use groupcast_core::settings::suggest::{alternatives, did_you_mean, nearest};
 
 use super::error::ScenarioError;
 use super::hosts::HostKeys;
 use super::link::LinkKeys;
 use super::section::{Entry, Section};
 use super::select::{Hosts, Links, Spot};
-use super::suggest::{alternatives, did_you_mean, nearest};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 

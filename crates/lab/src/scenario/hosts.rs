@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use groupcast_core::settings::suggest::did_you_mean;
 use groupcast_sim::HostConfig;
 use groupcast_sim::host::config::{
     BufferLimit, ClientConfig, Cost, Effect, Perturbation, Processors,
@@ -10,7 +11,6 @@ use groupcast_sim::host::config::{
 use super::error::ScenarioError;
 use super::section::{Entry, Section};
 use super::select::Hosts;
-use super::suggest::did_you_mean;
 use super::tree::{Node, Value};
 
 type Result<T> = std::result::Result<T, ScenarioError>;

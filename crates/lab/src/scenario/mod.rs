@@ -20,17 +20,20 @@ mod link;
 mod measure;
 mod measured;
 mod network;
+#[cfg(test)]
+mod parsed;
 mod plan;
 mod protocol;
 mod record;
+#[cfg(test)]
+mod reference;
 mod run;
 mod section;
 mod select;
+mod settings;
 mod source;
-mod suggest;
 mod summary;
 mod tree;
-mod units;
 mod world;
 
 use std::ops::Range;

@@ -3,17 +3,16 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use groupcast_core::family::{Factory, Family};
 use groupcast_core::{Contract, Instrumented, MemberId, Rng, Time};
 use groupcast_protocols::registry::FAMILIES;
-use groupcast_protocols::ring::{Ring, RingConfig, TokenPriority};
+use groupcast_protocols::ring::{Ring, RingConfig};
 
 use super::error::ScenarioError;
 use super::section::{Entry, Section};
 use super::select::Spot;
-use super::{bulk, gossip};
+use super::{bulk, gossip, settings};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -131,7 +130,7 @@ impl fmt::Debug for ProtocolTable {
 }
 
 fn ring(section: &Section<'_>) -> Result<Settings> {
-    let config = ring_config(section)?;
+    let config: RingConfig = settings::checked(section, RingConfig::validate)?;
     let hosts_max = Some(config.members_max);
     let settings = Settings::new(move |local, rng, now| {
         Box::new(Ring::new(config.clone(), local, rng, now).expect(CHECKED))
@@ -140,66 +139,6 @@ fn ring(section: &Section<'_>) -> Result<Settings> {
         hosts_max,
         ..settings
     })
-}
-
-fn ring_config(section: &Section<'_>) -> Result<RingConfig> {
-    let preset = section.or("preset", false, |entry| {
-        entry.word(&[("lan", false), ("wan", true)])
-    })?;
-    let mut ring = match preset {
-        false => RingConfig::lan(),
-        true => RingConfig::wan(),
-    };
-    let size = |key, setting: &mut usize| -> Result<()> {
-        *setting = section.or(key, *setting as u64, Entry::size)? as usize;
-        Ok(())
-    };
-    size("body_max", &mut ring.body_max)?;
-    size("message_max", &mut ring.message_max)?;
-    size("queue_max", &mut ring.queue_max)?;
-    let window = |key, setting: &mut Option<u32>| -> Result<()> {
-        *setting = section.optional(key, number)?.or(*setting);
-        Ok(())
-    };
-    window("personal_window", &mut ring.personal_window)?;
-    window("global_window", &mut ring.global_window)?;
-    window("accelerated_window", &mut ring.accelerated_window)?;
-    ring.members_max = section.or("members_max", ring.members_max as u32, number)? as usize;
-    ring.seq_gap_max = section.or("seq_gap_max", ring.seq_gap_max, number)?;
-    ring.priority = section.or("priority", ring.priority, |entry| {
-        entry.word(&[
-            ("first", TokenPriority::FirstMethod),
-            ("second", TokenPriority::SecondMethod),
-        ])
-    })?;
-    let time = |key, setting: &mut Duration| -> Result<()> {
-        *setting = section.or(key, *setting, Entry::duration)?;
-        Ok(())
-    };
-    time("token_loss_min", &mut ring.token_loss_min)?;
-    time("token_loss_max", &mut ring.token_loss_max)?;
-    time("token_retransmit_min", &mut ring.token_retransmit_min)?;
-    time("idle_after", &mut ring.idle_after)?;
-    time("idle_hold", &mut ring.idle_hold)?;
-    time("confirm_after", &mut ring.confirm_after)?;
-    time("join_interval", &mut ring.join_interval)?;
-    time("consensus_timeout", &mut ring.consensus_timeout)?;
-    time("alone_after", &mut ring.alone_after)?;
-    time("announce_interval", &mut ring.announce_interval)?;
-    time("fail_to_receive", &mut ring.fail_to_receive)?;
-    time("quarantine_min", &mut ring.quarantine_min)?;
-    time("quarantine_max", &mut ring.quarantine_max)?;
-    time("leave_timeout", &mut ring.leave_timeout)?;
-    match ring.validate() {
-        Ok(()) => Ok(ring),
-        Err(error) => {
-            let help = "docs/configuration.md says what the key does and its default";
-            Err(match section.get(error.field) {
-                Some(entry) => entry.wrong(error.problem, help),
-                None => section.wrong(format!("{}: {}", error.field, error.problem), help),
-            })
-        }
-    }
 }
 
 pub(super) fn number(entry: &Entry<'_>) -> Result<u32> {

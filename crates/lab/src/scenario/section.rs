@@ -6,10 +6,11 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use groupcast_core::settings::suggest::{did_you_mean, nearest};
+use groupcast_core::settings::{self, Kind, Written, Wrong, read, units};
+
 use super::error::ScenarioError;
-use super::suggest::{did_you_mean, nearest};
 use super::tree::{Node, Table, Value};
-use super::units::{self, Wrong};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -253,21 +254,12 @@ impl<'a> Entry<'a> {
     }
 
     pub(super) fn boolean(&self) -> Result<bool> {
-        match &self.node.value {
-            Value::Boolean(value) => Ok(*value),
-            _ => self.mistyped("`true` or `false`", "true"),
-        }
+        self.unit(read::flag(self.written()))
     }
 
     /// A whole number from 0.
     pub(super) fn number(&self) -> Result<u64> {
-        match &self.node.value {
-            Value::Integer(number) => match u64::try_from(*number) {
-                Ok(number) => Ok(number),
-                Err(_) => Err(self.wrong(format!("{number} is below 0"), "use 0 or more")),
-            },
-            _ => self.mistyped("a whole number", "8"),
-        }
+        self.unit(read::number(self.written()))
     }
 
     /// A whole number within bounds.
@@ -282,25 +274,32 @@ impl<'a> Entry<'a> {
     }
 
     pub(super) fn duration(&self) -> Result<Duration> {
-        match &self.node.value {
-            Value::String(text) => self.unit(units::duration(text)),
-            Value::Integer(number) => self.mistyped("a duration", &format!("\"{number} ms\"")),
-            _ => self.mistyped("a duration", "\"10 ms\""),
-        }
+        self.unit(read::duration(self.written()))
     }
 
     pub(super) fn bandwidth(&self) -> Result<u64> {
-        match &self.node.value {
-            Value::String(text) => self.unit(units::bandwidth(text)),
-            _ => self.mistyped("a bandwidth", "\"100 Mb/s\""),
-        }
+        self.unit(read::bandwidth(self.written()))
     }
 
     pub(super) fn size(&self) -> Result<u64> {
+        self.unit(read::size(self.written()))
+    }
+
+    /// The value of a setting of that kind.
+    pub(super) fn value(&self, kind: &Kind) -> Result<settings::Value> {
+        self.unit(kind.read(self.written()))
+    }
+
+    /// As lists of settings read it.
+    fn written(&self) -> Written<'a> {
         match &self.node.value {
-            Value::String(text) => self.unit(units::size(text)),
-            Value::Integer(_) => self.number(),
-            _ => self.mistyped("a size", "1350 or \"64 KiB\""),
+            Value::String(text) => Written::Text(text),
+            Value::Integer(number) => Written::Integer(*number),
+            Value::Float(number) => Written::Float(*number),
+            Value::Boolean(flag) => Written::Flag(*flag),
+            Value::Date => Written::Other("a date"),
+            Value::List(_) => Written::Other("a list"),
+            Value::Table(_) => Written::Other("a table"),
         }
     }
 

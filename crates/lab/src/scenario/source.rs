@@ -213,7 +213,7 @@ fn message(line: &str) -> Option<(Duration, u32)> {
         .map(str::trim)
         .filter(|word| !word.is_empty());
     let (time, size) = (words.next()?, words.next()?);
-    let time = super::units::duration(&format!("{time} s")).ok()?;
+    let time = groupcast_core::settings::units::duration(&format!("{time} s")).ok()?;
     let size = size
         .parse()
         .ok()

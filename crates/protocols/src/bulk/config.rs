@@ -1,7 +1,13 @@
 //! Settings of a bulk endpoint. A sender's settings rule a transfer: receivers learn from the announcement what they
 //! need to know.
 
+mod keys;
+
+use alloc::format;
 use core::time::Duration;
+
+pub use groupcast_core::settings::ConfigError;
+use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
 
 use super::cauchy::SIDE;
 use super::wire::DATA_HEADER;
@@ -79,70 +85,106 @@ pub enum NakRule {
     },
 }
 
-/// Settings of a bulk endpoint.
-#[derive(Clone, PartialEq, Debug)]
-pub struct BulkConfig {
-    /// Who acknowledges what. Default: NAK, polled eight times a window.
-    pub policy: Policy,
-    /// What is sent again. Default: the missing packets.
-    pub repair: Repair,
-    /// Bytes of the stream in a packet. Default 1400: with the headers one Ethernet frame. At most 65,000; above one
-    /// frame the loss of a fragment loses all of it.
-    pub packet: usize,
-    /// Packets that the sender may be ahead of the slowest receiver that it waits for, and keeps for repairs. Default
-    /// 1024. More than the receivers' socket buffers take is lost when they are slow.
-    pub window: u32,
-    /// Whether receivers confirm that they have room before the first data (001 section 4). Default: no.
-    pub reserve: bool,
-    /// Packets of a block for forward error correction: where several receivers lose different packets, parity is sent
-    /// that repairs one at each; where they lose much, before they ask. Default 64. `None`: lost packets are repeated.
-    /// With selective repeat only; at most 128. No parity is sent where the window is smaller than two blocks.
-    pub block: Option<u16>,
-    /// What bounds the speed besides the window. Default: adaptive.
-    pub rate: RateControl,
-    /// What happens to a slow receiver. Default: demoted.
-    pub slow: SlowPolicy,
-    /// How long one receiver, or a few, may hold back all others before it is slow. Default 1 s.
-    pub slow_after: Duration,
-    /// How receivers ask for what they miss. Default: by unicast.
-    pub nak: NakRule,
-    /// A receiver does not ask again sooner than this. Default 2 ms.
-    pub nak_interval: Duration,
-    /// A packet is not repeated sooner than this after it was last sent (001 section 3, retransmission suppression).
-    /// Default `None`: it is repeated exactly when a receiver has seen later transmissions and still misses it.
-    pub suppression: Option<Duration>,
-    /// Receiver: bytes of a transfer that were handed over and are not consumed, or wait for their place. Default
-    /// 8 MiB; at least two packets. Too small: the sender waits for this receiver.
-    pub buffer_max: usize,
-    /// Transfers in either direction at once; more are refused or not heard. Default 64.
-    pub transfers_max: usize,
-    /// Receivers of a transfer; more are refused. Default 1024.
-    pub receivers_max: usize,
-    /// A transfer is announced this often until it starts, four times less often afterwards. Default 50 ms.
-    pub announce_interval: Duration,
-    /// How long required receivers may take to register. Default 30 s.
-    pub register_within: Duration,
-    /// How long a transfer to whoever is there waits for receivers. Default 1 s. At least four `announce_interval`s.
-    pub census: Duration,
-    /// The shortest time-out after which a sender asks again. Default 10 ms. Too small: pauses cause repeats.
-    pub rto_min: Duration,
-    /// The time-out before the first round trip was measured. Default 100 ms.
-    pub rto_initial: Duration,
-    /// The longest time-out: it doubles each time that it passes without progress. Default 1 s.
-    pub rto_max: Duration,
-    /// Who was asked and has not been heard for this long is gone. Default 10 s. At least four times `rto_max`.
-    pub vanish_after: Duration,
+groupcast_core::setting_words! {
+    Repair { "go-back-n" => GoBackN, "selective" => Selective }
 }
 
-/// A setting that cannot work, and why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{field}: {problem}")]
-#[non_exhaustive]
-pub struct ConfigError {
-    /// Name of the setting.
-    pub field: &'static str,
-    /// What is wrong with it and what to do.
-    pub problem: &'static str,
+groupcast_core::setting_words! {
+    SlowPolicy { "wait" => Wait, "demote" => Demote, "drop" => Drop }
+}
+
+groupcast_core::settings! {
+    /// Settings of a bulk endpoint.
+    #[derive(Clone, PartialEq, Debug)]
+    pub struct BulkConfig {
+        /// Bytes of the stream in a packet. 1400 make one Ethernet frame with the headers.
+        pub packet: usize = 1400 => Spec::size(1, BulkConfig::PACKET_MAX as u64),
+            "Above one frame: the loss of a fragment loses all of it. Too small: more packets for the same bytes.";
+        /// Packets that the sender may be ahead of the slowest receiver that it waits for, and keeps for repairs. With
+        /// the policy `ring`, more than there are receivers.
+        pub window: u32 = 1024, keys [keys::WINDOW];
+        /// Who acknowledges what. With NAK the default is to poll eight times a window.
+        pub policy: Policy = Policy::Nak { poll: 128 }, keys [keys::POLICY, keys::POLL, keys::HEIGHT];
+        /// What is sent again.
+        pub repair: Repair = Repair::Selective, keys [keys::REPAIR];
+        /// Packets of a block for forward error correction: where several receivers lose different packets, parity is
+        /// sent that repairs one at each; where they lose much, before they ask. `None`: lost packets are repeated. With
+        /// selective repeat only. No parity is sent where the window is smaller than two blocks.
+        pub block: Option<u16> = Some(64), keys [keys::BLOCK];
+        /// Whether receivers confirm that they have room before the first data (001 section 4).
+        pub reserve: bool = false => Spec::flag(),
+            "False: the first packets are lost at a receiver without room. True: a round trip more for each transfer.";
+        /// What bounds the speed besides the window.
+        pub rate: RateControl = RateControl::Adaptive { max: None, yields: false }, keys [keys::RATE];
+        /// What happens to a receiver that holds back all others: they `wait` for it, it is served what it misses after
+        /// them (`demote`), or it is given up (`drop`).
+        pub slow: SlowPolicy = SlowPolicy::Demote => Spec::word(SlowPolicy::WORDS),
+            "`wait`: one slow receiver makes all slow. `drop`: it gets nothing more.";
+        /// How long one receiver, or a few, may hold back all others before it is slow.
+        pub slow_after: Duration = Duration::from_secs(1) => Spec::time(),
+            "Too small: receivers that pause for a moment are taken for slow. Too large: the others wait.";
+        /// How receivers ask for what they miss.
+        pub nak: NakRule = NakRule::Unicast, keys [keys::NAK_DELAY];
+        /// A receiver does not ask again sooner than this.
+        pub nak_interval: Duration = Duration::from_millis(2) => Spec::interval(),
+            "Too small: the same is asked for twice. Too large: repairs come late.";
+        /// A packet is not repeated sooner than this after it was last sent (001 section 3, retransmission suppression).
+        pub suppression: Option<Duration> = None
+            => Spec::time().unset(
+                "repeated exactly when a receiver has seen later transmissions and still misses it"
+            ),
+            "Too small: packets are repeated that are on their way. Too large: repairs come late.";
+        /// At a receiver, bytes of a transfer that were handed over and are not consumed, or wait for their place.
+        pub buffer_max: usize = 8 << 20 => Spec::size(0, u64::MAX).rule("at least two packets"),
+            "Too small: the sender waits for this receiver. Too large: memory for each transfer.";
+        /// Transfers in either direction at once; more are refused or not heard.
+        pub transfers_max: usize = 64 => Spec::count("transfers", 1, u32::MAX),
+            "Too small: transfers are not heard. Too large: memory.";
+        /// Receivers of a transfer; more are refused.
+        pub receivers_max: usize = 1024 => Spec::count("receivers", 1, 65_535),
+            "Too small: receivers are turned away. Too large: memory at the sender.";
+        /// A transfer is announced this often until it starts, four times less often afterwards.
+        pub announce_interval: Duration = Duration::from_millis(50) => Spec::interval(),
+            "Too small: traffic. Too large: a lost announcement is repeated late.";
+        /// How long required receivers may take to register.
+        pub register_within: Duration = Duration::from_secs(30) => Spec::time(),
+            "Too small: receivers that start late are left out. Too large: a receiver that never comes stops the \
+             transfer for that long.";
+        /// How long a transfer to all that are there waits for receivers.
+        pub census: Duration = Duration::from_secs(1)
+            => Spec::time().rule("at least four announce_intervals"),
+            "Too small: a lost announcement leaves a receiver out. Too large: each transfer begins that much later.";
+        /// The shortest time-out after which a sender asks again.
+        pub rto_min: Duration = Duration::from_millis(10)
+            => Spec::interval().rule("at most rto_initial"),
+            "Too small: pauses cause repeats. Too large: what was lost last is repeated late.";
+        /// The time-out before the first round trip was measured.
+        pub rto_initial: Duration = Duration::from_millis(100)
+            => Spec::time().rule("at most rto_max"),
+            "Too small: repeats on long paths. Too large: a loss at the start costs that long.";
+        /// The longest time-out: it doubles each time that it passes without progress.
+        pub rto_max: Duration = Duration::from_secs(1) => Spec::time(),
+            "Too small: traffic to receivers that are gone. Too large: a path that works again is noticed late.";
+        /// A receiver that was asked and has not been heard for this long is gone.
+        pub vanish_after: Duration = Duration::from_secs(10)
+            => Spec::time().rule("at least four times rto_max"),
+            "Too small: receivers that pause are given up. Too large: a receiver that is gone stops the others.";
+    }
+    presets [
+        Preset {
+            name: "lan",
+            meaning: "files on a LAN: selective repeat with parity, an adaptive rate, slow receivers demoted",
+            make: BulkConfig::lan,
+        },
+        Preset {
+            name: "paper",
+            meaning: "001: go-back-N, a reservation first, the window alone, every receiver waited for",
+            make: || {
+                let lan = BulkConfig::lan();
+                BulkConfig::paper(lan.policy, lan.packet, lan.window)
+            },
+        },
+    ]
 }
 
 impl BulkConfig {
@@ -150,43 +192,18 @@ impl BulkConfig {
     pub const ABOUT_MAX: usize = 1024;
     /// The most bytes of a packet.
     pub const PACKET_MAX: usize = 65_000;
-
     /// The most packets of a block: what the code for parity takes.
     pub const BLOCK_MAX: u16 = SIDE as u16;
+    /// Control messages are cut to so many bytes, so that each fits into an Ethernet frame.
+    pub(super) const CONTROL_MAX: usize = 1400;
 
     /// Settings for files on a LAN: the documented defaults.
     pub fn lan() -> Self {
-        Self {
-            policy: Policy::Nak { poll: 128 },
-            repair: Repair::Selective,
-            packet: 1400,
-            window: 1024,
-            reserve: false,
-            block: Some(64),
-            rate: RateControl::Adaptive {
-                max: None,
-                yields: false,
-            },
-            slow: SlowPolicy::Demote,
-            slow_after: Duration::from_secs(1),
-            nak: NakRule::Unicast,
-            nak_interval: Duration::from_millis(2),
-            suppression: None,
-            buffer_max: 8 << 20,
-            transfers_max: 64,
-            receivers_max: 1024,
-            announce_interval: Duration::from_millis(50),
-            register_within: Duration::from_secs(30),
-            census: Duration::from_secs(1),
-            rto_min: Duration::from_millis(10),
-            rto_initial: Duration::from_millis(100),
-            rto_max: Duration::from_secs(1),
-            vanish_after: Duration::from_secs(10),
-        }
+        Self::default()
     }
 
     /// Settings of 001: go-back-N, a reservation before the data, a window and nothing else, repeated packets
-    /// suppressed for 20 ms, everybody waited for; `packet` bytes a packet and `window` packets.
+    /// suppressed for 20 ms, every receiver waited for; `packet` bytes a packet and `window` packets.
     pub fn paper(policy: Policy, packet: usize, window: u32) -> Self {
         Self {
             policy,
@@ -205,74 +222,64 @@ impl BulkConfig {
         }
     }
 
-    /// Checks that the settings fit each other. Nothing is corrected silently.
+    /// Checks the ranges of the settings, and that they fit each other. Nothing is corrected.
+    ///
+    /// # Errors
+    /// The first setting that cannot work.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let refuse = |field, problem| Err(ConfigError { field, problem });
-        if self.packet < 1 || self.packet > Self::PACKET_MAX {
-            return refuse("packet", "must be between 1 and 65000 bytes");
-        }
-        if self.window < 1 || self.window > 1 << 20 {
-            return refuse("window", "must be between 1 and 1048576 packets");
-        }
-        match self.policy {
-            Policy::Nak { poll } if poll < 1 || poll > self.window => {
-                return refuse(
-                    "policy",
-                    "the poll interval must be between 1 and the window, or the window fills before anybody is asked",
-                );
-            }
-            Policy::Tree { height: 0 } => {
-                return refuse("policy", "a tree has a height of at least 1");
-            }
-            _ => {}
-        }
-        if self.rate
-            == (RateControl::Fixed {
-                bytes_per_second: 0,
-            })
+        self.check_ranges()?;
+        if let Policy::Nak { poll } = self.policy
+            && poll > self.window
         {
-            return refuse("rate", "a rate of 0 lets nothing be sent");
+            let allowed = format!("at most the window, {}", self.window);
+            let error = self.refuse("poll", allowed);
+            let remedy = format!("{}, or it fills before any receiver is asked", error.remedy);
+            return Err(error.with_remedy(remedy));
         }
-        if let Some(block) = self.block {
-            if self.repair == Repair::GoBackN {
-                return refuse(
-                    "block",
-                    "go-back-N repeats everything: parity needs selective repeat",
-                );
-            }
-            if !(1..=Self::BLOCK_MAX).contains(&block) {
-                return refuse("block", "must be between 1 and 128 packets");
-            }
+        if self.block.is_some() && self.repair == Repair::GoBackN {
+            let remedy = "leave it out, or use selective repeat: go-back-N repeats everything";
+            return Err(self
+                .refuse("block", "none with go-back-N")
+                .with_remedy(remedy));
+        }
+        if self.block == Some(0) {
+            let remedy = "use at least 1, or none";
+            return Err(self.refuse("block", "at least 1").with_remedy(remedy));
         }
         if self.buffer_max < 2 * self.packet {
-            return refuse("buffer_max", "must hold at least two packets");
+            let allowed = format!("at least two packets, {} bytes", 2 * self.packet);
+            return Err(self.refuse("buffer_max", allowed));
         }
-        if self.transfers_max < 1 || self.receivers_max < 1 || self.receivers_max > 65_535 {
-            return refuse(
-                "receivers_max",
-                "there must be room for a transfer, and for 1 to 65535 receivers",
-            );
-        }
-        if self.announce_interval.is_zero() || self.nak_interval.is_zero() {
-            return refuse("announce_interval", "intervals must be above 0");
-        }
-        if self.census < self.announce_interval * 4 {
-            return refuse(
+        if self.census / 4 < self.announce_interval {
+            let least = Span(self.announce_interval * 4);
+            let error = self.refuse(
                 "census",
-                "must be at least four announce_intervals, or a lost announcement leaves out who is there",
+                format!("at least four announce_intervals, {least}"),
             );
-        }
-        if self.rto_min.is_zero()
-            || self.rto_initial < self.rto_min
-            || self.rto_max < self.rto_initial
-        {
-            return refuse(
-                "rto_min",
-                "must be above 0, not above rto_initial, and that not above rto_max",
+            let remedy = format!(
+                "{}, or a lost announcement leaves a receiver out",
+                error.remedy
             );
+            return Err(error.with_remedy(remedy));
         }
-        if self.vanish_after < self.rto_max * 4 {
-            return refuse("vanish_after", "must be at least four times rto_max");
+        self.check_time_outs()
+    }
+
+    fn check_time_outs(&self) -> Result<(), ConfigError> {
+        if self.rto_min > self.rto_initial {
+            let allowed = format!("at most rto_initial, {}", Span(self.rto_initial));
+            return Err(self.refuse("rto_min", allowed));
+        }
+        if self.rto_initial > self.rto_max {
+            let allowed = format!("at most rto_max, {}", Span(self.rto_max));
+            return Err(self.refuse("rto_initial", allowed));
+        }
+        if self.vanish_after / 4 < self.rto_max {
+            let least = Span(self.rto_max * 4);
+            return Err(self.refuse(
+                "vanish_after",
+                format!("at least four times rto_max, {least}"),
+            ));
         }
         Ok(())
     }
@@ -281,19 +288,12 @@ impl BulkConfig {
     pub fn body_max(&self) -> usize {
         (self.packet + DATA_HEADER).max(Self::CONTROL_MAX)
     }
-
-    /// Control messages are cut to so many bytes, so that each fits into an Ethernet frame.
-    pub(super) const CONTROL_MAX: usize = 1400;
-}
-
-impl Default for BulkConfig {
-    fn default() -> Self {
-        Self::lan()
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::string::ToString as _;
+
     use super::*;
 
     #[test]
@@ -305,7 +305,8 @@ mod tests {
     #[test]
     fn a_poll_interval_beyond_the_window_is_refused_by_name() {
         let config = BulkConfig::paper(Policy::Nak { poll: 21 }, 8192, 20);
-        let refused = config.validate().map_err(|error| error.field);
-        assert_eq!(refused, Err("policy"));
+        let refused = config.validate().map_err(|error| error.to_string());
+        let expected = "poll: 21 is out of range; use at most the window, 20, or it fills before any receiver is asked";
+        assert_eq!(refused, Err(expected.into()));
     }
 }

@@ -5,12 +5,14 @@
 //! became of it at every receiver, right after the account of that.
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use groupcast_core::event::Account;
 use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
+use groupcast_core::settings::{Setting, SettingField as _, Spec};
 use groupcast_core::trace::Transition;
 use groupcast_core::wire::Reader;
 use groupcast_core::{
@@ -23,33 +25,43 @@ use super::{
     TransferId, Wanted,
 };
 
-/// Settings of [`Messages`].
-#[derive(Clone, PartialEq, Debug)]
-pub struct MessagesConfig {
-    /// Of the transfers.
-    pub bulk: BulkConfig,
-    /// Whom each message waits for. Default: whoever is there.
-    pub receivers: Wanted,
-    /// The most bytes of a message. Default 64 MiB.
-    pub message_max: usize,
-    /// Bytes of messages that may wait for their turn; a single longer one is taken when nothing waits. Default 64 MiB.
-    pub queue_max: usize,
-    /// A leave waits this long for messages that were submitted before; then they are given up: delivered here, and accounted
-    /// for with whoever has them by then. Default 10 s.
-    pub leave_within: Duration,
-}
-
-impl Default for MessagesConfig {
-    fn default() -> Self {
-        Self {
-            bulk: BulkConfig::default(),
-            receivers: Wanted::Present,
-            message_max: 64 << 20,
-            queue_max: 64 << 20,
-            leave_within: Duration::from_secs(10),
-        }
+groupcast_core::settings! {
+    /// Settings of [`Messages`].
+    #[derive(Clone, PartialEq, Debug)]
+    pub struct MessagesConfig {
+        /// Of the transfers.
+        pub bulk: BulkConfig = BulkConfig::default();
+        /// The receivers that each message waits for.
+        pub receivers: Wanted = Wanted::Present, keys [RECEIVERS];
+        /// The most bytes of a message.
+        pub message_max: usize = 64 << 20 => Spec::size(0, u64::MAX),
+            "Too small: messages are refused. Too large: memory.";
+        /// Bytes of messages that may wait for their turn; a single longer one is taken when nothing waits.
+        pub queue_max: usize = 64 << 20 => Spec::size(0, u64::MAX),
+            "Too small: senders wait. Too large: memory.";
+        /// A leave waits this long for messages that were submitted before; then they are given up: delivered here, and
+        /// accounted for with the members that have them by then.
+        pub leave_within: Duration = Duration::from_secs(10) => Spec::time(),
+            "Too small: messages are given up that others miss. Too large: a member ends late.";
     }
 }
+
+const RECEIVERS: Setting<MessagesConfig> = Setting {
+    name: "receivers",
+    text: "A message begins when so many receivers are there, or `register_within` has passed.",
+    spec: Spec::count("receivers", 1, 65_535).unset("the receivers that are there"),
+    wrong: "Too small: receivers that start late get nothing of it. Too large: each message waits for register_within.",
+    get: |config| match &config.receivers {
+        Wanted::Count(count) => count.to_value(),
+        _ => None,
+    },
+    set: |config, value| {
+        if let Some(count) = usize::from_value(value) {
+            config.receivers = Wanted::Count(count);
+        }
+    },
+    needs: None,
+};
 
 /// A member that sends each message as a transfer.
 #[derive(Debug)]
@@ -103,10 +115,9 @@ impl Messages {
             || receivers > config.bulk.receivers_max
             || ring && config.bulk.window as usize <= receivers
         {
-            return Err(ConfigError {
-                field: "receivers",
-                problem: "must be at least 1 and at most receivers_max, and fewer than the window of a ring",
-            });
+            let allowed = "1 to receivers_max, and fewer than the window of a ring";
+            let receivers = format!("{receivers}");
+            return Err(ConfigError::new("receivers", receivers, allowed));
         }
         let limits = SendLimits {
             services: Self::SERVICES,

@@ -1,8 +1,13 @@
 //! Settings of a gossip group, by the names of 004 5.2 where it has names.
 
+mod keys;
+
+use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+pub use groupcast_core::settings::ConfigError;
+use groupcast_core::settings::{Preset, Settings as _, Spec};
 use groupcast_core::{MemberId, MessageId, NodeId};
 
 use super::wire::DATA_HEADER;
@@ -84,130 +89,132 @@ pub struct Hierarchy {
     pub remote_every: u32,
 }
 
-/// Settings of a gossip group. All members should have the same, but for `zone`, `hierarchy` and `partners`.
-#[derive(Clone, Debug)]
-pub struct GossipConfig {
-    /// Members to gossip to in a round (004: sub-gsize). Default 1. Fan-out is this times `stable_threshold`.
-    pub sub_gsize: u32,
-    /// Length of a round (004: step-interval). Default 100 ms. Below a round trip, requests come too late to be served.
-    pub step_interval: Duration,
-    /// When the first round begins, from the start. Default: at random within one round.
-    pub first_round: Option<Duration>,
-    /// The most repairs that a member sends in a round (004: limit-retrans). Default 100.
-    pub limit_retrans: u32,
-    /// The most bytes of repairs that a member sends in a round. Default 1 MiB. With `limit_retrans` it bounds what
-    /// forged requests can make a member send, whatever they are.
-    pub limit_retrans_bytes: usize,
-    /// The most requests that a member sends in a round (004: limit-requests). Default 100.
-    pub limit_requests: u32,
-    /// Rounds for which a message is gossiped about and kept (004: stable-threshold). Default 10. One round later what
-    /// is still missing is a gap. Too small: gaps that another round would have repaired.
-    pub stable_threshold: u32,
-    /// How repairs are sent. Default: [`Variant::Grb`].
-    pub variant: Variant,
-    /// How often a message is asked for before it is multicast (004 5.3.1). Default 2.
-    pub threshold: u32,
-    /// Larger groups multicast repairs later (ours): each member counts for itself, so the more members, the likelier
-    /// some are asked twice for a message that few have lost, and each of those would send it to all. In a group of more
-    /// than 100 members `threshold` is one higher, of more than 1,000 two, and so on, and as many more others must have
-    /// repaired the message (for [`Variant::Grb`]); where the view is full, so that nobody knows how large the group
-    /// is, repairs are not multicast. Default true.
-    pub threshold_grows: bool,
-    /// Multicast repairs are sent whatever `limit_retrans` says, as 004 Fig. 5.4 has it. Default false.
-    pub multicast_exempt: bool,
-    /// What was sent to the same member or multicast in this round or the last one is not sent again (004 3.7, cyclic
-    /// retransmissions). Default true.
-    pub cyclic: bool,
-    /// A duplicate sets a message's gossip count to 0 again, as 004 Fig. 5.3 has it. Default false: buffers then grow
-    /// with the loss.
-    pub duplicate_resets: bool,
-    /// Hash buffering. Default: none, every member keeps every message until it is stable.
-    pub hash: Option<HashConfig>,
-    /// The first phase. Default: multicast.
-    pub dissemination: Dissemination,
-    /// The members to gossip to in rounds 1, 2 and so on, for exchanges that follow a script; later rounds draw them at
-    /// random. Default: none.
-    pub partners: Vec<Vec<NodeId>>,
-    /// The member's zone: its LAN. Neighbours (for [`Variant::Local`]) are members of the same zone. Default 0.
-    pub zone: u32,
-    /// Hierarchical gossip. Default: none, everybody gossips with everybody.
-    pub hierarchy: Option<Hierarchy>,
-    /// The most members that this one knows. Default 1024. In a larger group it is a random sample that changes; some
-    /// members are then gossiped to more rarely, so take a `sub_gsize` of 2.
-    pub view_max: usize,
-    /// Members whose signs of life a gossip message carries. Default 8.
-    pub members_per_gossip: u32,
-    /// Who has given no sign of life for so many rounds has failed. Default 100; more where the view is so large that
-    /// signs come rarely.
-    pub fail_rounds: u32,
-    /// The group announces itself to strangers about once in so many rounds, its members taking turns at random, so
-    /// that parts that had lost each other meet again. Default 20. `None`: never. A member whose view is full does not
-    /// know how large the group is and stays silent.
-    pub announce_every: Option<u32>,
-    /// The most bytes of the digest in a gossip message. Default 1,200. What does not fit waits for another round.
-    pub digest_max: usize,
-    /// The most bytes of a message. Default 64,000: a message is one datagram.
-    pub message_max: usize,
-    /// Bytes that may wait to be sent, of messages, and as many again of everything else. Default 4 MiB.
-    pub queue_max: usize,
-    /// Bytes that the messages held may take, with their book-keeping. Default 16 MiB. The oldest make room; where all
-    /// wait for one that is missing, new ones are dropped, as if lost on the way. One message of the member's own may
-    /// exceed it.
-    pub buffer_max: usize,
-    /// The most senders that a member follows. Default 256. Messages of more are dropped.
-    pub senders_max: usize,
-    /// The most numbers between a sender's oldest message that may still come and its newest. Default 8,192. Older
-    /// ones are given up.
-    pub window_max: u32,
-    /// Whether [`Event::Stable`](groupcast_core::Event::Stable) is wanted. Default false.
-    pub stability_notices: bool,
+groupcast_core::setting_words! {
+    Variant { "basic" => Basic, "ipmc" => Ipmc, "grb" => Grb, "local" => Local }
 }
 
-/// A setting that cannot work, and why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{field}: {problem}")]
-#[non_exhaustive]
-pub struct ConfigError {
-    /// Name of the setting.
-    pub field: &'static str,
-    /// What is wrong with it and what to do.
-    pub problem: &'static str,
+groupcast_core::settings! {
+    /// Settings of a gossip group. All members should have the same, but for `zone`, `hierarchy` and `partners`.
+    #[derive(Clone, Debug)]
+    pub struct GossipConfig {
+        /// How many members each gossips to in a round (004: sub-gsize). Fan-out is this times `stable_threshold`.
+        pub sub_gsize: u32 = 1 => Spec::count("members", 0, 1000),
+            "Too small: what is lost is found later, or not at all. Too large: digests, and more repairs from members \
+             that are well.";
+        /// Length of a round (004: step-interval).
+        pub step_interval: Duration = Duration::from_millis(100) => Spec::interval(),
+            "Below a round trip: requests come too late to be served. Too large: repairs come late.";
+        /// When the first round begins, from the start. `None`: at random within one round.
+        pub first_round: Option<Duration> = None;
+        /// The most repairs that a member sends in a round, whatever is asked for (004: limit-retrans).
+        pub limit_retrans: u32 = 100 => Spec::count("repairs", 0, u32::MAX),
+            "Too small: losses stay. Too large: a member that asks for much, or somebody with the key who forges \
+             requests, slows the others.";
+        /// The most bytes of repairs that a member sends in a round, whatever is asked for.
+        pub limit_retrans_bytes: usize = 1 << 20 => Spec::size(0, u64::MAX),
+            "As with limit_retrans. Below the length of a message: it is never repaired.";
+        /// The most requests that a member sends in a round, whatever digests claim (004: limit-requests).
+        pub limit_requests: u32 = 100 => Spec::count("requests", 0, u32::MAX),
+            "Too small: losses stay. Too large: requests that no member has the time to answer.";
+        /// Rounds for which a message is kept and gossiped about (004: stable-threshold); a round later, what is missing
+        /// is reported as lost.
+        pub stable_threshold: u32 = 10 => Spec::count("rounds", 1, 10_000),
+            "Too small: losses that another round would have repaired. Too large: memory, and messages behind a loss \
+             wait longer.";
+        /// When a repair is multicast: `basic` never, `ipmc` when a message was asked for twice, `grb` also when another
+        /// member has repaired it too, `local` also when a neighbour misses it too.
+        pub variant: Variant = Variant::Grb => Spec::word(Variant::WORDS),
+            "`basic` where many lose the same: as many repairs. The others where there is no multicast: a copy to each \
+             member.";
+        /// How often a message is asked for before it is multicast (004 5.3.1).
+        pub threshold: u32 = 2 => Spec::count("requests", 1, u32::MAX).experimental(),
+            "1: every repair is multicast. Too large: as many repairs as members that miss the message.";
+        /// Whether larger groups multicast repairs later (ours): each member counts for itself, so the more members, the
+        /// likelier some are asked twice for a message that few have lost, and each of those would send it to all. In a
+        /// group of more than 100 members `threshold` is one higher, of more than 1,000 two, and so on, and as many more
+        /// others must have repaired the message (for `grb`); where the view is full, so that no member knows how large
+        /// the group is, repairs are not multicast.
+        pub threshold_grows: bool = true => Spec::flag().experimental(),
+            "False in large groups: needless multicasts.";
+        /// Whether multicast repairs are sent whatever `limit_retrans` says, as 004 Fig. 5.4 has it.
+        pub multicast_exempt: bool = false => Spec::flag().experimental(),
+            "True: the limit does not bound what a member sends.";
+        /// Whether what was sent to the same member, or multicast, in this round or the last one is not sent again
+        /// (004 3.7, cyclic retransmissions).
+        pub cyclic: bool = true => Spec::flag().experimental(),
+            "False: the same repair is sent twice while the first is on its way.";
+        /// Whether a duplicate sets a message's gossip count to 0 again, as 004 Fig. 5.3 has it.
+        pub duplicate_resets: bool = false => Spec::flag().experimental(),
+            "True: buffers grow with the loss.";
+        /// Hash buffering. `None`: every member keeps every message until it is stable.
+        pub hash: Option<HashConfig> = None, keys [keys::BUFFERERS, keys::SHORT_TERM, keys::GAPS];
+        /// The first phase.
+        pub dissemination: Dissemination = Dissemination::Multicast, keys [keys::TREES, keys::ARITY];
+        /// The members to gossip to in rounds 1, 2 and so on, for exchanges that follow a script; later rounds draw them
+        /// at random.
+        pub partners: Vec<Vec<NodeId>> = Vec::new();
+        /// The member's zone: its LAN. Neighbours (for [`Variant::Local`]) are members of the same zone.
+        pub zone: u32 = 0;
+        /// Hierarchical gossip. `None`: every member gossips with every other.
+        pub hierarchy: Option<Hierarchy> = None;
+        /// The most members that one knows of. In a larger group it is a random sample that changes; some members are
+        /// then gossiped to more rarely, so take a `sub_gsize` of 2.
+        pub view_max: usize = 1024 => Spec::count("members", 1, 65_536),
+            "Too small: some are gossiped to rarely. Too large: memory, for addresses and keys too.";
+        /// Members whose signs of life a gossip message carries.
+        pub members_per_gossip: u32 = 8 => Spec::count("members", 0, 200).experimental(),
+            "Too small: members that live are taken for failed. Too large: longer gossip messages.";
+        /// Rounds without a sign of life after which a member is taken for failed; more where the view is so large that
+        /// signs come rarely.
+        pub fail_rounds: u32 = 100 => Spec::count("rounds", 2, u32::MAX),
+            "Too small: slow members are forgotten again and again. Too large: views name members that are gone.";
+        /// The group announces itself to strangers about once in so many rounds, its members taking turns at random, so
+        /// that parts that had lost each other meet again. `None`: never. A member whose view is full does not know how
+        /// large the group is and stays silent.
+        pub announce_every: Option<u32> = Some(20), keys [keys::ANNOUNCE_EVERY];
+        /// The most bytes of the digest in a gossip message. What does not fit waits for another round.
+        pub digest_max: usize = 1200 => Spec::size(64, 60_000).experimental(),
+            "Too small: losses are found late. Above one frame: the loss of a fragment loses the digest.";
+        /// The most bytes of a message: a message is one datagram.
+        pub message_max: usize = 64_000 => Spec::size(1, 65_000 - DATA_HEADER as u64).experimental(),
+            "Too small: messages are refused. Above one frame: the loss of a fragment loses the message.";
+        /// Bytes that may wait to be sent, of new messages and as many again of all else.
+        pub queue_max: usize = 4 << 20 => Spec::size(0, u64::MAX).rule("at least the longest message"),
+            "Too small: senders wait. Too large: a burst of messages is lost in the receivers' buffers.";
+        /// Bytes that the messages held may take, with their book-keeping. The oldest make room; where all wait for one
+        /// that is missing, new ones are dropped, as if lost on the way. One message of the member's own may exceed it.
+        pub buffer_max: usize = 16 << 20 => Spec::size(0, u64::MAX).rule("at least the longest message"),
+            "Too small: messages are forgotten before they are stable, and losses stay. Too large: memory, for each \
+             group.";
+        /// The most members whose messages are followed.
+        pub senders_max: usize = 256 => Spec::count("members", 1, u32::MAX),
+            "Too small: messages of others are dropped. Too large: memory.";
+        /// The most numbers between a sender's oldest message that may still come and its newest. Older ones are given
+        /// up.
+        pub window_max: u32 = 8192 => Spec::count("messages", 64, 1 << 20),
+            "Too small: bursts are reported as lost. Too large: memory under forged digests.";
+        /// Whether [`Event::Stable`](groupcast_core::Event::Stable) is wanted.
+        pub stability_notices: bool = false;
+    }
+    presets [
+        Preset {
+            name: "lan",
+            meaning: "a local network",
+            make: GossipConfig::lan,
+        },
+        Preset {
+            name: "paper",
+            meaning: "004 chapters 5 to 7: `basic`, no cyclic rule, one threshold for all groups, multicast repairs \
+                      exempt from the limit, duplicates reset the gossip count, no signs of life",
+            make: GossipConfig::paper,
+        },
+    ]
 }
 
 impl GossipConfig {
     /// Settings for a LAN: the documented defaults.
     pub fn lan() -> Self {
-        Self {
-            sub_gsize: 1,
-            step_interval: Duration::from_millis(100),
-            first_round: None,
-            limit_retrans: 100,
-            limit_retrans_bytes: 1 << 20,
-            limit_requests: 100,
-            stable_threshold: 10,
-            variant: Variant::Grb,
-            threshold: 2,
-            threshold_grows: true,
-            multicast_exempt: false,
-            cyclic: true,
-            duplicate_resets: false,
-            hash: None,
-            dissemination: Dissemination::Multicast,
-            partners: Vec::new(),
-            zone: 0,
-            hierarchy: None,
-            view_max: 1024,
-            members_per_gossip: 8,
-            fail_rounds: 100,
-            announce_every: Some(20),
-            digest_max: 1200,
-            message_max: 64_000,
-            queue_max: 4 << 20,
-            buffer_max: 16 << 20,
-            senders_max: 256,
-            window_max: 8192,
-            stability_notices: false,
-        }
+        Self::default()
     }
 
     /// Settings of 004 chapters 5 to 7, where they differ from [`lan`](Self::lan): basic Pbcast, no cyclic rule,
@@ -227,64 +234,33 @@ impl GossipConfig {
         }
     }
 
-    /// Checks that the settings fit each other. Nothing is corrected silently.
+    /// Checks the ranges of the settings, and that they fit each other. Nothing is corrected.
+    ///
+    /// # Errors
+    /// The first setting that cannot work.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let refuse = |field, problem| Err(ConfigError { field, problem });
-        if self.step_interval.is_zero() {
-            return refuse("step_interval", "must be above 0");
-        }
-        if self.sub_gsize > 1000 {
-            return refuse("sub_gsize", "must be at most 1000 members");
-        }
-        if self.stable_threshold < 1 || self.stable_threshold > 10_000 {
-            return refuse("stable_threshold", "must be between 1 and 10000 rounds");
-        }
-        if self.threshold < 1 {
-            return refuse("threshold", "must be at least 1: 1 multicasts every repair");
-        }
-        if self.message_max < 1 || self.message_max + DATA_HEADER > 65_000 {
-            return refuse("message_max", "must be between 1 and 64973 bytes");
-        }
-        if self.queue_max < self.message_max || self.buffer_max < self.message_max {
-            return refuse(
-                "queue_max",
-                "queue_max and buffer_max must take a message of message_max",
-            );
-        }
-        if self.digest_max < 64 || self.digest_max > 60_000 {
-            return refuse("digest_max", "must be between 64 and 60000 bytes");
-        }
-        if self.members_per_gossip > 200 {
-            return refuse("members_per_gossip", "must be at most 200");
-        }
-        if self.view_max < 1 || self.view_max > 65_536 {
-            return refuse("view_max", "must be between 1 and 65536 members");
-        }
-        if self.senders_max < 1 || self.window_max < 64 || self.window_max > 1 << 20 {
-            return refuse(
-                "window_max",
-                "must be between 64 and 1048576 numbers, and senders_max at least 1",
-            );
-        }
-        if self.fail_rounds < 2 || self.announce_every == Some(0) {
-            return refuse(
-                "fail_rounds",
-                "must be at least 2 rounds, and announce_every at least 1",
-            );
-        }
-        if let Dissemination::Trees { trees, arity, .. } = self.dissemination
-            && (!(1..=256).contains(&trees) || arity < 1)
-        {
-            return refuse(
-                "dissemination",
-                "between 1 and 256 trees of an arity of at least 1",
-            );
-        }
-        if self.hierarchy.is_some_and(|level| level.remote_every < 1) {
-            return refuse("hierarchy", "remote_every must be at least 1 round");
+        self.check_ranges()?;
+        for (field, bytes) in [
+            ("queue_max", self.queue_max),
+            ("buffer_max", self.buffer_max),
+        ] {
+            if bytes < self.message_max {
+                let allowed = format!("at least the longest message, {} bytes", self.message_max);
+                return Err(self.refuse(field, allowed));
+            }
         }
         if self.hash.as_ref().is_some_and(|hash| hash.bufferers < 1) {
-            return refuse("hash", "bufferers must be at least 1");
+            let remedy = "use at least 1, or no hash buffering";
+            return Err(self.refuse("bufferers", "at least 1").with_remedy(remedy));
+        }
+        if self.announce_every == Some(0) {
+            let remedy = "use at least 1, or none";
+            return Err(self
+                .refuse("announce_every", "at least 1")
+                .with_remedy(remedy));
+        }
+        if self.hierarchy.is_some_and(|level| level.remote_every < 1) {
+            return Err(ConfigError::new("remote_every", "0", "at least 1 round"));
         }
         Ok(())
     }
@@ -297,12 +273,6 @@ impl GossipConfig {
     /// Whether digests say what their sender has repaired.
     pub(super) fn flags(&self) -> bool {
         self.variant >= Variant::Grb
-    }
-}
-
-impl Default for GossipConfig {
-    fn default() -> Self {
-        Self::lan()
     }
 }
 
@@ -338,7 +308,7 @@ mod tests {
         let fields = wrong.map(|config| config.validate().map_err(|error| error.field));
         assert_eq!(
             fields,
-            [Err("message_max"), Err("step_interval"), Err("hash")]
+            [Err("message_max"), Err("step_interval"), Err("bufferers")]
         );
     }
 }

@@ -4,6 +4,7 @@
 //! distance to the requestor. The adaptive rules and their constants are those of Floyd et al., *A reliable multicast
 //! framework* (1997), as ns-2 has them (`srm-adaptive.tcl`).
 
+use alloc::format;
 use core::time::Duration;
 
 use groupcast_core::Rng;
@@ -63,10 +64,11 @@ impl Timing {
         if [c1, c2, d1, d2].iter().all(in_range) && c1 + c2 > 0.0 {
             return Ok(());
         }
-        Err(ConfigError {
-            field: "timing",
-            problem: "parameters must be between 0 and 10000, and C1 + C2 above 0",
-        })
+        Err(ConfigError::new(
+            "timing",
+            format!("C1 = {c1}, C2 = {c2}, D1 = {d1}, D2 = {d2}"),
+            "parameters from 0 to 10000, and C1 + C2 above 0",
+        ))
     }
 }
 

@@ -1,45 +1,53 @@
 //! Settings of a windowed group. All members should have the same.
 
+use alloc::format;
 use core::time::Duration;
+
+pub use groupcast_core::settings::ConfigError;
+use groupcast_core::settings::{Settings as _, Span, Spec};
 
 use super::wire::DATA_HEADER;
 
-/// Settings of a windowed group. All members should have the same.
-#[derive(Clone, PartialEq, Debug)]
-pub struct WindowedConfig {
-    /// How many members the group has: as many as are found first, and no others. Default 2, up to 1,024.
-    pub group: usize,
-    /// Messages of one sender that not all members have acknowledged, at most: when there are so many, it waits.
-    /// Default 64, up to 65,536. Smaller: a slow member is felt sooner. Larger: everybody keeps more.
-    pub window: u32,
-    /// A receiver acknowledges after this many messages of a sender, or after `ack_delay`. Default 8; at most half of `window`.
-    pub ack_every: u32,
-    /// A message is acknowledged after this long even if few have come. Default 20 ms.
-    pub ack_delay: Duration,
-    /// A missing message is asked for again after this long. Default 40 ms.
-    pub nak_interval: Duration,
-    /// The oldest message is sent again, to those who have not acknowledged it, after this long without any progress.
-    /// Default 200 ms.
-    pub retransmit_after: Duration,
-    /// Members look for each other this often until all are found. Default 50 ms.
-    pub hello_interval: Duration,
-    /// The most bytes of a datagram body. A message is one datagram, so it bounds messages too. Default 8,192, up to 65,000.
-    pub body_max: usize,
-    /// Payload bytes that may wait for the window. Default 4 MiB.
-    pub queue_max: usize,
-    /// A member that leaves waits this long for the acknowledgements of its last messages. Default 1 s.
-    pub leave_timeout: Duration,
-}
+/// The shortest interval: what is shorter keeps a processor busy.
+const INTERVAL_MIN: Duration = Duration::from_micros(100);
 
-/// A setting that cannot work, and why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{field}: {problem}")]
-#[non_exhaustive]
-pub struct ConfigError {
-    /// Name of the setting.
-    pub field: &'static str,
-    /// What is wrong with it and what to do.
-    pub problem: &'static str,
+groupcast_core::settings! {
+    /// Settings of a windowed group. All members should have the same.
+    #[derive(Clone, PartialEq, Debug)]
+    pub struct WindowedConfig {
+        /// How many members the group has: as many as are found first, and no others.
+        pub group: usize = 2 => Spec::count("members", 1, 1_024),
+            "Too small: members stay outside. Too large: nothing is sent, as members are waited for that never come.";
+        /// Messages of one sender that not all members have acknowledged, at most: when there are so many, it waits.
+        pub window: u32 = 64 => Spec::count("messages", 2, 1 << 16),
+            "Too small: a slow member is felt sooner. Too large: every member keeps more.";
+        /// A receiver acknowledges after this many messages of a sender, or after `ack_delay`.
+        pub ack_every: u32 = 8 => Spec::count("messages", 1, 1 << 16).rule("at most half of window"),
+            "Too small: acknowledgements. Too large: the sender waits for them.";
+        /// A message is acknowledged after this long even if few have come.
+        pub ack_delay: Duration = Duration::from_millis(20) => Spec::time_from(INTERVAL_MIN),
+            "Too small: acknowledgements. Too large: the window opens late.";
+        /// A missing message is asked for again after this long.
+        pub nak_interval: Duration = Duration::from_millis(40) => Spec::time_from(INTERVAL_MIN),
+            "Too small: the same is asked for twice. Too large: repairs come late.";
+        /// The oldest message is sent again, to those who have not acknowledged it, after this long without any
+        /// progress.
+        pub retransmit_after: Duration = Duration::from_millis(200)
+            => Spec::time_from(INTERVAL_MIN).rule("longer than ack_delay"),
+            "Too small: what arrived is sent again. Too large: a loss stops the sender for that long.";
+        /// Members look for each other this often until all are found.
+        pub hello_interval: Duration = Duration::from_millis(50) => Spec::time_from(INTERVAL_MIN),
+            "Too small: traffic. Too large: the group begins late.";
+        /// The most bytes of a datagram's body. A message is one datagram, so it bounds messages too.
+        pub body_max: usize = 8_192 => Spec::size(256, 65_000),
+            "Too small: messages are refused. Above one Ethernet frame: the loss of a fragment loses all of it.";
+        /// Payload bytes that may wait for the window.
+        pub queue_max: usize = 4 << 20 => Spec::size(0, u64::MAX),
+            "Too small: senders wait. Too large: memory, and messages wait longer.";
+        /// A member that leaves waits this long for the acknowledgements of its last messages.
+        pub leave_timeout: Duration = Duration::from_secs(1) => Spec::time(),
+            "Too small: last messages may be lost to others. Too large: a member ends late.";
+    }
 }
 
 impl WindowedConfig {
@@ -56,60 +64,25 @@ impl WindowedConfig {
         self.body_max - DATA_HEADER
     }
 
-    /// Checks that the settings fit each other. Nothing is corrected silently.
+    /// Checks the ranges of the settings, and that they fit each other. Nothing is corrected.
+    ///
+    /// # Errors
+    /// The first setting that cannot work.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let refuse = |field, problem| Err(ConfigError { field, problem });
-        if self.group < 1 || self.group > 1_024 {
-            return refuse("group", "must be between 1 and 1024 members");
-        }
-        if self.window < 2 || self.window > 1 << 16 {
-            return refuse("window", "must be between 2 and 65536 messages");
-        }
-        if self.ack_every < 1 || self.ack_every > self.window / 2 {
-            return refuse(
-                "ack_every",
-                "must be between 1 and half of window, or the sender waits for nothing",
-            );
-        }
-        if self.body_max < 256 || self.body_max > 65_000 {
-            return refuse("body_max", "must be between 256 and 65000 bytes");
-        }
-        let intervals = [
-            self.ack_delay,
-            self.nak_interval,
-            self.retransmit_after,
-            self.hello_interval,
-        ];
-        if intervals.iter().any(|it| *it < Duration::from_micros(100)) {
-            return refuse(
-                "ack_delay",
-                "this, nak_interval, retransmit_after and hello_interval must be at least 100 µs",
-            );
+        self.check_ranges()?;
+        if self.ack_every > self.window / 2 {
+            let allowed = format!("at most half of window, {}", self.window / 2);
+            let error = self.refuse("ack_every", allowed);
+            let remedy = format!("{}, or the sender waits for nothing", error.remedy);
+            return Err(error.with_remedy(remedy));
         }
         if self.retransmit_after <= self.ack_delay {
-            return refuse(
-                "retransmit_after",
-                "must be longer than ack_delay, or what arrived is sent again",
-            );
+            let allowed = format!("longer than ack_delay, {}", Span(self.ack_delay));
+            let error = self.refuse("retransmit_after", allowed);
+            let remedy = format!("make it {}, or what arrived is sent again", error.allowed);
+            return Err(error.with_remedy(remedy));
         }
         Ok(())
-    }
-}
-
-impl Default for WindowedConfig {
-    fn default() -> Self {
-        Self {
-            group: 2,
-            window: 64,
-            ack_every: 8,
-            ack_delay: Duration::from_millis(20),
-            nak_interval: Duration::from_millis(40),
-            retransmit_after: Duration::from_millis(200),
-            hello_interval: Duration::from_millis(50),
-            body_max: 8_192,
-            queue_max: 4 << 20,
-            leave_timeout: Duration::from_secs(1),
-        }
     }
 }
 

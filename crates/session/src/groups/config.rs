@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use groupcast_core::settings::{self, Settings as _, Spec};
+
 use super::bimodal::{BIMODAL_GROUPS_MAX, BIMODAL_MESSAGE_MAX};
 use super::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
 use super::wire::BINDINGS_MAX;
@@ -10,106 +12,86 @@ use crate::name::check_group;
 
 const MIB: usize = 1 << 20;
 
-/// Limits of an engine: every queue, table and list has one.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EngineConfig {
-    /// Clients at a time; more are refused. Default 1,024, at most 65,536.
-    pub clients_max: usize,
-    /// Groups that one client may be in; further joins are rejected. Default 1,000, at most 65,536.
-    pub groups_per_client_max: usize,
-    /// Memberships of all clients of this daemon together, which its state message must hold.
-    /// Default 100,000.
-    pub memberships_max: usize,
-    /// Group names that this daemon binds to numbers in its life; later ones travel with each
-    /// message, which costs their length. Default and maximum 65,536.
-    pub bindings_max: usize,
-    /// Longest payload in bytes. Default and maximum 64 MiB.
-    pub message_max: usize,
-    /// Bytes that a client may have published and not handed to the ring. Too small: it waits a
-    /// turn of the loop between messages. Too large: messages wait where they are of no use, and
-    /// for so long that the cache has lost them. Default 512 KiB, as much as a visit of the token
-    /// takes; when many clients share `input_max`, later ones get less, 64 KiB at least.
-    pub publish_window: usize,
-    /// Bytes of unfinished frames and waiting requests of all clients together; a client that
-    /// exceeds it is disconnected. Half of it is for windows, the rest for messages that exceed
-    /// them. Default 512 MiB.
-    pub input_max: usize,
-    /// Requests to join and leave of one client that may wait for the ring; a client that exceeds
-    /// it is disconnected. Default 10,000.
-    pub group_requests_max: usize,
-    /// Bytes that wait for one client before this daemon's publishers get no more credit, until
-    /// half of them are taken. Default 1 MiB: at full speed it is this full, and every message
-    /// waits behind it. With `disconnect_at` or more, publishers are never held back.
-    pub stop_publishers_at: usize,
-    /// Bytes that wait for one client before it misses unreliable messages. Default 32 MiB.
-    pub drop_unreliable_at: usize,
-    /// Bytes that wait for one client before it is disconnected. Default 192 MiB: what comes right
-    /// after a message or two of the greatest length is no sign of a slow client.
-    pub disconnect_at: usize,
-    /// How long a client may take nothing while publishers are held back for it, before it is
-    /// disconnected. Default 30 s.
-    pub stalled_within: Duration,
-    /// Bytes of messages that are held while daemons exchange their state; beyond it this daemon's
-    /// clients are disconnected rather than lose some. What may come is bounded by the send queues
-    /// of the other daemons. Default 1 GiB.
-    pub held_max: usize,
-    /// Names of the groups that are bimodal: their messages go through a gossip instance each
-    /// ([`Carrier::Bimodal`](super::Carrier::Bimodal)) instead of the ring. At most
-    /// [`BIMODAL_GROUPS_MAX`], each a group's name. Default: none.
-    pub bimodal_groups: Vec<String>,
-    /// Longest payload in a bimodal group. Default 63,000, the most: a message is one datagram.
-    pub bimodal_message_max: usize,
-    /// Members of other daemons that the view of a bimodal group names; more are left out. Default
-    /// 4,096, at most 65,536.
-    pub bimodal_members_max: usize,
-    /// How long a new connection may take to say hello. Default 10 s.
-    pub hello_within: Duration,
-    /// How long a client may take to read the last frame of its connection. Default 5 s.
-    pub farewell_within: Duration,
-}
-
-impl Default for EngineConfig {
-    fn default() -> Self {
-        Self {
-            clients_max: 1_024,
-            groups_per_client_max: 1_000,
-            memberships_max: 100_000,
-            bindings_max: BINDINGS_MAX,
-            message_max: MESSAGE_MAX,
-            publish_window: MIB / 2,
-            input_max: 512 * MIB,
-            group_requests_max: 10_000,
-            stop_publishers_at: MIB,
-            drop_unreliable_at: 32 * MIB,
-            disconnect_at: 192 * MIB,
-            stalled_within: Duration::from_secs(30),
-            held_max: 1_024 * MIB,
-            bimodal_groups: Vec::new(),
-            bimodal_message_max: BIMODAL_MESSAGE_MAX,
-            bimodal_members_max: 4_096,
-            hello_within: Duration::from_secs(10),
-            farewell_within: Duration::from_secs(5),
-        }
+groupcast_core::settings! {
+    /// Limits of an engine: every queue, table and list has one.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct EngineConfig {
+        /// The most clients at once, on all sockets together; more are refused.
+        pub clients_max: usize = 1_024 => Spec::count("clients", 1, CLIENTS_MAX as u32),
+            "Too small: clients are turned away. Too large: each may hold its share of memory.";
+        /// The most groups that one client may be in; further joins are rejected.
+        pub groups_per_client_max: usize = 1_000
+            => Spec::count("groups", 1, GROUPS_PER_CLIENT_MAX as u32),
+            "Too small: joins are rejected. Too large: memory, and longer exchanges of state when daemons meet.";
+        /// The most memberships of all clients of this daemon together, which its state message must hold.
+        pub memberships_max: usize = 100_000 => Spec::count("memberships", 1, 1 << 20),
+            "Too small: joins are rejected. Too large: longer exchanges of state when daemons meet.";
+        /// Group names that this daemon binds to numbers in its life; later ones travel with each message.
+        pub bindings_max: usize = BINDINGS_MAX => Spec::count("names", 0, BINDINGS_MAX as u32),
+            "Too small: messages grow by the names of their groups. Too large: memory at every daemon.";
+        /// The longest payload of a message.
+        pub message_max: usize = MESSAGE_MAX => Spec::size(1, MESSAGE_MAX as u64),
+            "Too small: messages are rejected. Too large: a message occupies that much memory at every daemon.";
+        /// Bytes that a client may have published and not handed to the ring: as much as a visit of the token takes.
+        /// When many clients share `input_max`, later ones get less, 64 KiB at least.
+        pub publish_window: usize = MIB / 2 => Spec::size(1, FRAME_MAX as u64),
+            "Too small: a publisher waits a turn of the loop between messages. Too large: memory for each client, and \
+             messages wait where they are of no use.";
+        /// Bytes of unfinished frames and waiting requests of all clients together; a client that exceeds it is
+        /// disconnected. Half of it is for windows, the rest for messages that exceed them.
+        pub input_max: usize = 512 * MIB => Spec::size(0, u64::MAX).rule("at least message_max"),
+            "Too small: publishers are disconnected under load. Too large: memory.";
+        /// The most joins and leaves of one client that may wait for the ring; a client that exceeds it is disconnected.
+        pub group_requests_max: usize = 10_000 => Spec::count("requests", 1, 1 << 20),
+            "Too small: clients that join many groups at once are disconnected. Too large: memory.";
+        /// Bytes that wait for one client before this daemon's publishers are held back, until half of them are taken.
+        /// At full speed it is this full, and every message waits behind it. With `disconnect_at` or more, publishers
+        /// are never held back.
+        pub stop_publishers_at: usize = MIB => Spec::size(0, u64::MAX),
+            "Too small: one slow subscriber slows publishers down at once. Too large: memory for each slow subscriber.";
+        /// Bytes that wait for one client before it misses unreliable messages.
+        pub drop_unreliable_at: usize = 32 * MIB => Spec::size(0, u64::MAX),
+            "Too small: short pauses of a subscriber cost messages. Too large: memory for each slow subscriber.";
+        /// Bytes that wait for one client before it is disconnected. What comes right after a message or two of the
+        /// greatest length is no sign of a slow client.
+        pub disconnect_at: usize = 192 * MIB => Spec::size(4096, u64::MAX),
+            "Too small: short pauses cost the connection. Too large: memory for each slow subscriber.";
+        /// How long a client may take nothing while publishers are held back for it, before it is disconnected.
+        pub stalled_within: Duration = Duration::from_secs(30) => Spec::time(),
+            "Too small: short pauses of a subscriber cost its connection. Too large: one subscriber that hangs stops \
+             the publishers of its daemon for that long.";
+        /// Bytes of messages held while daemons exchange their state; beyond it this daemon's clients are disconnected
+        /// rather than lose some. What may come is bounded by the send queues of the other daemons.
+        pub held_max: usize = 1_024 * MIB => Spec::size(4096, u64::MAX),
+            "Too small: clients are disconnected when daemons meet under load. Too large: memory.";
+        /// Names of the groups that are bimodal: their messages go through a gossip instance each
+        /// ([`Carrier::Bimodal`](super::Carrier::Bimodal)) instead of the ring. At most
+        /// [`BIMODAL_GROUPS_MAX`], each a group's name.
+        pub bimodal_groups: Vec<String> = Vec::new();
+        /// The longest payload in a bimodal group: a message is one datagram.
+        pub bimodal_message_max: usize = BIMODAL_MESSAGE_MAX
+            => Spec::size(1, BIMODAL_MESSAGE_MAX as u64),
+            "Too small: messages are rejected. Above what the interface takes in one piece: IP fragments, and the loss \
+             of one loses all.";
+        /// Members of other daemons that a view of a bimodal group names; more are left out.
+        pub bimodal_members_max: usize = 4_096 => Spec::count("members", 0, 65_536),
+            "Too small: views leave members out. Too large: memory, and long views.";
+        /// How long a new connection may take to say hello.
+        pub hello_within: Duration = Duration::from_secs(10) => Spec::time(),
+            "Too small: slow clients are turned away. Too large: connections that say nothing take up room.";
+        /// How long a client may take to read the last frame of its connection.
+        pub farewell_within: Duration = Duration::from_secs(5) => Spec::time(),
+            "Too small: clients do not learn why they were disconnected. Too large: the daemon ends late.";
     }
 }
 
-/// A configuration that contradicts itself or a fixed limit, or a daemon's name that is not
-/// allowed.
+/// A configuration that contradicts itself or a fixed limit, or a daemon's name that is not allowed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A field is outside its range.
-    #[error("{field} is {value}, it must be between {min} and {max}")]
-    Range {
-        /// Which.
-        field: &'static str,
-        /// What it says.
-        value: usize,
-        /// The least.
-        min: usize,
-        /// The most.
-        max: usize,
-    },
+    /// A setting is outside its range.
+    #[error(transparent)]
+    Setting(#[from] settings::ConfigError),
     /// A bimodal group is named twice.
     #[error("bimodal_groups names {name:?} twice")]
     Twice {
@@ -124,54 +106,26 @@ pub enum ConfigError {
 impl EngineConfig {
     /// Checks every field.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let range = |field, value, min, max| {
-            if (min..=max).contains(&value) {
-                Ok(())
-            } else {
-                Err(ConfigError::Range {
-                    field,
-                    value,
-                    min,
-                    max,
-                })
-            }
-        };
-        range("clients_max", self.clients_max, 1, CLIENTS_MAX)?;
-        range(
-            "groups_per_client_max",
-            self.groups_per_client_max,
-            1,
-            GROUPS_PER_CLIENT_MAX,
-        )?;
-        range("memberships_max", self.memberships_max, 1, 1 << 20)?;
-        range("bindings_max", self.bindings_max, 0, BINDINGS_MAX)?;
-        range("message_max", self.message_max, 1, MESSAGE_MAX)?;
-        range("publish_window", self.publish_window, 1, FRAME_MAX)?;
-        range(
-            "input_max",
-            self.input_max,
-            self.message_max,
-            isize::MAX as usize,
-        )?;
-        range("group_requests_max", self.group_requests_max, 1, 1 << 20)?;
-        range(
-            "disconnect_at",
-            self.disconnect_at,
-            4096,
-            isize::MAX as usize,
-        )?;
-        range("held_max", self.held_max, 4096, isize::MAX as usize)?;
+        self.check_ranges()?;
+        if self.input_max < self.message_max {
+            let allowed = format!("at least message_max, {} bytes", self.message_max);
+            return Err(self.refuse("input_max", allowed).into());
+        }
         let groups = &self.bimodal_groups;
-        range("bimodal_groups", groups.len(), 0, BIMODAL_GROUPS_MAX)?;
+        if groups.len() > BIMODAL_GROUPS_MAX {
+            let [named, allowed] =
+                [groups.len(), BIMODAL_GROUPS_MAX].map(|it| format!("{it} groups"));
+            let error =
+                settings::ConfigError::new("bimodal_groups", named, format!("at most {allowed}"));
+            return Err(error.into());
+        }
         for (index, name) in groups.iter().enumerate() {
             check_group(name)?;
             if groups[..index].contains(name) {
                 return Err(ConfigError::Twice { name: name.clone() });
             }
         }
-        let len = self.bimodal_message_max;
-        range("bimodal_message_max", len, 1, BIMODAL_MESSAGE_MAX)?;
-        range("bimodal_members_max", self.bimodal_members_max, 0, 65_536)
+        Ok(())
     }
 }
 
@@ -188,7 +142,7 @@ mod tests {
         };
         assert_eq!(
             config.check().unwrap_err().to_string(),
-            "clients_max is 0, it must be between 1 and 65536"
+            "clients_max: 0 is out of range; use 1 to 65536"
         );
     }
 }

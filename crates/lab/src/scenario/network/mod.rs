@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use groupcast_core::Rng;
+use groupcast_core::settings::suggest::did_you_mean;
 use groupcast_sim::topology::{ShapeError, Topology, Vertex, draw::draw};
 
 use self::shape::{COUNT_MAX, Impossible, KINDS, Shape, belongs_to};
@@ -13,7 +14,6 @@ use super::error::ScenarioError;
 use super::link::LinkKeys;
 use super::section::{Entry, Section};
 use super::select::{Links, Spot, VertexName};
-use super::suggest::did_you_mean;
 use super::tree::Value;
 
 type Result<T> = std::result::Result<T, ScenarioError>;

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use groupcast_core::Rng;
+use groupcast_core::settings::suggest::alternatives;
 use groupcast_sim::link::{BusSpec, LinkSpec};
 use groupcast_sim::topology::{EdgeListError, ShapeError, Topology, TransitStub, edges, generate};
 
 use crate::scenario::error::{Place, ScenarioError, Source};
 use crate::scenario::link::LinkKeys;
 use crate::scenario::section::{Entry, Section};
-use crate::scenario::suggest::alternatives;
 use crate::scenario::tree::Value;
 
 type Result<T> = std::result::Result<T, ScenarioError>;

@@ -1,0 +1,248 @@
+//! Values against their ranges and against each other, with the place of each that cannot be.
+
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+
+use groupcast_core::settings::{ConfigError as SettingError, Value};
+use groupcast_net::{EndpointConfig, default_interface};
+use groupcast_protocols::gossip::GossipConfig;
+use groupcast_protocols::ring::RingConfig;
+use groupcast_session::EngineConfig;
+use groupcast_session::frame::FRAME_MAX;
+use groupcast_session::groups::ConfigError as EngineConfigError;
+
+use super::keys::engine_key;
+use super::{ConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, Security};
+
+/// Checks values, and knows where each was written.
+pub(super) struct Check<'a> {
+    pub(super) file: Option<&'a File>,
+    pub(super) command_line: &'a Options,
+}
+
+impl Check<'_> {
+    fn error(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> ConfigError {
+        ConfigError::Value {
+            key: key.to_owned(),
+            message: message.into(),
+            help: help.into(),
+            place: match self.command_line.sets(key) {
+                true => None,
+                false => self.file.and_then(|file| file.place(key)),
+            },
+        }
+    }
+
+    /// The error of a setting, which is called `key` here.
+    fn setting(&self, key: &str, error: &SettingError) -> ConfigError {
+        self.error(key, error.problem(), error.remedy.as_str())
+    }
+
+    /// Refuses what excludes each other within one source; across sources the command line wins.
+    pub(super) fn exclusive(
+        &self,
+        options: &Options,
+        file: Option<&File>,
+    ) -> Result<(), ConfigError> {
+        let conflict = |key: &str, other: &str, help: &str| ConfigError::Value {
+            key: key.to_owned(),
+            message: format!("contradicts {other}"),
+            help: help.to_owned(),
+            place: file.and_then(|file| file.place(key)),
+        };
+        if options.key.is_some() && options.insecure == Some(true) {
+            return Err(conflict(
+                "insecure",
+                "key",
+                "keep the key to be protected, or leave it out to run without protection",
+            ));
+        }
+        if options.peer.is_some() && options.multicast.is_some() {
+            return Err(conflict(
+                "multicast",
+                "peer",
+                "peers are for networks without multicast: give one or the other",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn name(&self, name: Option<&str>) -> Result<String, ConfigError> {
+        let fallback;
+        let name = match name {
+            Some(name) => name,
+            None => {
+                let uname = rustix::system::uname();
+                fallback = uname.nodename().to_string_lossy().into_owned();
+                &fallback
+            }
+        };
+        let legal = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(legal) {
+            return Err(self.error(
+                "name",
+                format!("`{name}` cannot be a daemon's name"),
+                format!("use 1 to {NAME_MAX} bytes of letters, digits, `-`, `_` and `.`"),
+            ));
+        }
+        Ok(name.to_owned())
+    }
+
+    fn listen(&self, listen: Option<Listen>) -> Result<SocketAddrV4, ConfigError> {
+        let ip = match listen.map(|listen| listen.ip) {
+            None => default_interface(),
+            Some(IpAddr::V4(ip)) if !ip.is_unspecified() && !ip.is_multicast() => ip,
+            Some(ip) => {
+                return Err(self.error(
+                    "listen",
+                    format!("`{ip}` is not the IPv4 address of one interface"),
+                    "name the address of the interface that the other daemons are reached by",
+                ));
+            }
+        };
+        let port = listen.and_then(|listen| listen.port).unwrap_or(LISTEN_PORT);
+        if matches!(port, 0 | u16::MAX) {
+            return Err(self.error(
+                "listen",
+                format!("port {port} cannot be used"),
+                "name a port from 1 to 65534: the other daemons must know it, and without multicast the next one is \
+                 taken too",
+            ));
+        }
+        Ok(SocketAddrV4::new(ip, port))
+    }
+
+    pub(super) fn endpoint(&self, options: &Options) -> Result<EndpointConfig, ConfigError> {
+        let listen = self.listen(options.listen)?;
+        let mut endpoint = match &options.peer {
+            Some(peers) => self.mesh(listen, peers, options)?,
+            None => self.multicast(listen, options)?,
+        };
+        options.lay_over(&mut endpoint, |field| format!("net.{field}"));
+        Ok(endpoint)
+    }
+
+    fn multicast(
+        &self,
+        listen: SocketAddrV4,
+        options: &Options,
+    ) -> Result<EndpointConfig, ConfigError> {
+        let group = options.multicast.unwrap_or(MULTICAST);
+        if !group.ip().is_multicast() || group.port() == 0 {
+            return Err(self.error(
+                "multicast",
+                format!("`{group}` is not a multicast address with a port"),
+                "use an address of 224.0.0.0/4, best of 239.192.0.0/14, for example 239.192.79.1:4809",
+            ));
+        }
+        if options.ttl == Some(0) {
+            return Err(self.error("ttl", "0 is out of range", "use 1 to 255"));
+        }
+        let mut endpoint = EndpointConfig::multicast(listen, group);
+        endpoint.multicast_ttl = options.ttl.unwrap_or(1);
+        endpoint.multicast_loop = Some(options.multicast_loop.unwrap_or(true));
+        Ok(endpoint)
+    }
+
+    pub(super) fn ring(&self, options: &Options) -> Result<RingConfig, ConfigError> {
+        let mut ring = match options.settings.get("ring.preset") {
+            Some(Value::Word("wan")) => RingConfig::daemon_wan(),
+            _ => RingConfig::daemon(),
+        };
+        // What clients may send is limited by the engine, whose own messages must pass too.
+        ring.message_max = FRAME_MAX;
+        let key = |field: &str| format!("ring.{field}");
+        options.lay_over(&mut ring, key);
+        match ring.validate() {
+            Ok(()) => Ok(ring),
+            Err(error) => Err(self.setting(&key(error.field), &error)),
+        }
+    }
+
+    fn mesh(
+        &self,
+        listen: SocketAddrV4,
+        peers: &[SocketAddrV4],
+        options: &Options,
+    ) -> Result<EndpointConfig, ConfigError> {
+        for (key, set) in [
+            ("ttl", options.ttl.is_some()),
+            ("multicast_loop", options.multicast_loop.is_some()),
+        ] {
+            if set {
+                return Err(self.error(
+                    key,
+                    "means nothing without multicast",
+                    "leave it out, or leave the peers out",
+                ));
+            }
+        }
+        if peers.is_empty() {
+            return Err(self.error(
+                "peer",
+                "there is none",
+                "name at least one other daemon, or leave the key out for multicast",
+            ));
+        }
+        // A daemon without multicast takes the port after its own too.
+        let unusable = |peer: &&SocketAddrV4| {
+            matches!(peer.port(), 0 | u16::MAX)
+                || peer.ip().is_unspecified()
+                || peer.ip().is_multicast()
+        };
+        if let Some(peer) = peers.iter().find(unusable) {
+            return Err(self.error(
+                "peer",
+                format!("`{peer}` is not the address of one daemon"),
+                "use what that daemon has as `listen`, for example 10.0.0.6:4810",
+            ));
+        }
+        Ok(EndpointConfig::mesh(listen, peers.to_vec()))
+    }
+
+    pub(super) fn bimodal(&self, options: &Options) -> Result<GossipConfig, ConfigError> {
+        let mut gossip = GossipConfig::lan();
+        let key = |field: &str| format!("bimodal.{field}");
+        options.lay_over(&mut gossip, key);
+        match gossip.validate() {
+            Ok(()) => Ok(gossip),
+            Err(error) => Err(self.setting(&key(error.field), &error)),
+        }
+    }
+
+    pub(super) fn engine(&self, options: &Options) -> Result<EngineConfig, ConfigError> {
+        let mut engine = EngineConfig::default();
+        options.lay_over(&mut engine, engine_key);
+        if let Some(groups) = &options.bimodal_groups {
+            engine.bimodal_groups.clone_from(groups);
+        }
+        match engine.check() {
+            Ok(()) => Ok(engine),
+            Err(EngineConfigError::Setting(error)) => {
+                Err(self.setting(&engine_key(error.field), &error))
+            }
+            // Names are all that else can be wrong, and the only ones here are those of groups.
+            Err(error) => Err(self.error(
+                "bimodal.groups",
+                error.to_string(),
+                "name each group once, for example groups = [\"ticks\"]",
+            )),
+        }
+    }
+
+    pub(super) fn client_listen(
+        &self,
+        address: Option<SocketAddr>,
+        security: &Security,
+    ) -> Result<Option<SocketAddr>, ConfigError> {
+        match address {
+            Some(address) if !address.ip().is_loopback() && *security != Security::Insecure => {
+                Err(self.error(
+                    "client_listen",
+                    format!("clients at {address} would speak in clear over the network"),
+                    "listen on a loopback address, for example 127.0.0.1:4811, or say `insecure`",
+                ))
+            }
+            address => Ok(address),
+        }
+    }
+}

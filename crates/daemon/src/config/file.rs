@@ -1,0 +1,275 @@
+//! A configuration file: TOML to [`Options`], every mistake with the place where it is.
+
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use groupcast_core::settings::read::{self, Written, Wrong};
+use groupcast_core::settings::suggest::{did_you_mean, nearest};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::{ConfigError, Place, Source};
+use super::keys::{Key, keys};
+use super::options::Options;
+
+/// A configuration file: its options, and its text to point into.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// What it says.
+    pub options: Options,
+    source: Arc<Source>,
+}
+
+impl File {
+    /// Reads the file at `path`. Relative paths in it are relative to its directory.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        let mut file = Self::parse(path, &text)?;
+        if let Some(directory) = path.parent() {
+            let options = &mut file.options;
+            for named in [&mut options.socket, &mut options.key, &mut options.history]
+                .into_iter()
+                .flatten()
+            {
+                *named = directory.join(&*named);
+            }
+        }
+        Ok(file)
+    }
+
+    /// Reads `text` as the contents of the file at `path`.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let source = Arc::new(Source {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        });
+        let document = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
+            message: error.message().to_owned(),
+            place: Place {
+                source: source.clone(),
+                span: error.span().unwrap_or(0..0),
+            },
+        })?;
+        let mut reader = Reader {
+            keys: keys(),
+            source: source.clone(),
+            options: Options::default(),
+        };
+        reader.table(None, document.get_ref())?;
+        Ok(Self {
+            options: reader.options,
+            source,
+        })
+    }
+
+    /// Where the file sets the dotted `key`, if it does.
+    pub fn place(&self, key: &str) -> Option<Place> {
+        let document = DeTable::parse(&self.source.text).ok()?;
+        let mut table = document.get_ref();
+        let (parents, last) = match key.rsplit_once('.') {
+            Some((parents, last)) => (parents.split('.').collect(), last),
+            None => (Vec::new(), key),
+        };
+        for parent in parents {
+            table = table.get(parent).map(Spanned::get_ref)?.as_table()?;
+        }
+        let value: &Spanned<DeValue<'_>> = table.get(last)?;
+        Some(Place {
+            source: self.source.clone(),
+            span: value.span(),
+        })
+    }
+}
+
+/// A file being read.
+struct Reader {
+    keys: Vec<Key>,
+    source: Arc<Source>,
+    options: Options,
+}
+
+impl Reader {
+    /// Reads the table called `name`, or the top.
+    fn table(&mut self, name: Option<&str>, table: &DeTable<'_>) -> Result<(), ConfigError> {
+        // In the order of the file, so that the first mistake is the one that is shown.
+        let mut members: Vec<_> = table.iter().collect();
+        members.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in members {
+            let word = key.get_ref().as_ref();
+            let dotted = match name {
+                Some(table) => format!("{table}.{word}"),
+                None => word.to_owned(),
+            };
+            let is_table = name.is_none() && self.names("").any(|table| table == dotted);
+            match value.get_ref() {
+                DeValue::Table(table) if is_table => self.table(Some(&dotted), table)?,
+                other if is_table => {
+                    let found = written(other).describe();
+                    let wrong = Wrong {
+                        message: format!("{found} where a table belongs"),
+                        help: format!("write [{dotted}] and its keys below"),
+                    };
+                    return Err(self.wrong(dotted, wrong, value.span()));
+                }
+                other => match self.value(&dotted, other) {
+                    Some(Ok(())) => {}
+                    Some(Err(wrong)) => return Err(self.wrong(dotted, wrong, value.span())),
+                    None => return Err(self.unknown(name, word, key.span())),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the value of the dotted `key`; nothing if there is no such key.
+    fn value(&mut self, key: &str, value: &DeValue<'_>) -> Option<Result<(), Wrong>> {
+        let known = self.keys.iter().find(|known| known.name == key)?;
+        let read = match known.kind {
+            Some(kind) => kind.read(written(value)).map(|value| {
+                self.options.settings.insert(key.to_owned(), value);
+            }),
+            None => self.options.set(key, value),
+        };
+        Some(read)
+    }
+
+    /// The keys of the table `parent`; at the top, the tables.
+    fn names(&self, parent: &str) -> impl Iterator<Item = &str> {
+        self.keys.iter().filter_map(move |key| match parent {
+            "" => key.table(),
+            parent => key.name.strip_prefix(parent)?.strip_prefix('.'),
+        })
+    }
+
+    fn unknown(&self, table: Option<&str>, key: &str, span: std::ops::Range<usize>) -> ConfigError {
+        let mut known: Vec<&str> = match table {
+            Some(table) => self.names(table).collect(),
+            None => {
+                let top = self.keys.iter().filter(|key| key.table().is_none());
+                top.map(|key| key.name.as_str())
+                    .chain(self.names(""))
+                    .collect()
+            }
+        };
+        known.dedup();
+        let elsewhere = || {
+            let mut others = self
+                .keys
+                .iter()
+                .filter_map(|other| Some((other.table()?, other)));
+            let (table, _) = others.find(|(_, other)| other.name.ends_with(&format!(".{key}")))?;
+            Some(format!("`{key}` is a key of [{table}]"))
+        };
+        let help = match nearest(key, known.iter().copied()) {
+            Some(_) => did_you_mean(key, &known),
+            None => elsewhere().unwrap_or_else(|| "docs/configuration.md lists every key".into()),
+        };
+        let message = match table {
+            Some(table) => format!("not a key of [{table}]"),
+            None => "not a key of the daemon's configuration".into(),
+        };
+        let dotted = table.map_or_else(|| key.to_owned(), |table| format!("{table}.{key}"));
+        self.wrong(dotted, Wrong { message, help }, span)
+    }
+
+    fn wrong(&self, key: String, wrong: Wrong, span: std::ops::Range<usize>) -> ConfigError {
+        ConfigError::Value {
+            key,
+            message: wrong.message,
+            help: wrong.help,
+            place: Some(Place {
+                source: self.source.clone(),
+                span,
+            }),
+        }
+    }
+}
+
+/// A value of TOML as lists of settings read it.
+fn written<'a>(value: &'a DeValue<'_>) -> Written<'a> {
+    match value {
+        DeValue::String(text) => Written::Text(text),
+        // What no key could take anyway is a float, so that every key refuses it.
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or(Written::Float(f64::INFINITY), Written::Integer),
+        DeValue::Float(number) => Written::Float(number.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(flag) => Written::Flag(*flag),
+        DeValue::Datetime(_) => Written::Other("a date"),
+        DeValue::Array(_) => Written::Other("a list"),
+        DeValue::Table(_) => Written::Other("a table"),
+    }
+}
+
+impl Options {
+    /// Sets a key that is in no list of settings.
+    fn set(&mut self, key: &str, value: &DeValue<'_>) -> Result<(), Wrong> {
+        match key {
+            "name" => self.name = Some(text(value)?.to_owned()),
+            "listen" => self.listen = Some(parsed(value)?),
+            "multicast" => self.multicast = Some(address(value)?),
+            "ttl" => self.ttl = Some(time_to_live(value)?),
+            "multicast_loop" => self.multicast_loop = Some(read::flag(written(value))?),
+            "peer" => self.peer = Some(list(value, "[\"10.0.0.6:4810\"]", address)?),
+            "socket" => self.socket = Some(text(value)?.into()),
+            "client_listen" => self.client_listen = Some(address(value)?),
+            "key" => self.key = Some(text(value)?.into()),
+            "insecure" => self.insecure = Some(read::flag(written(value))?),
+            "history" => self.history = Some(text(value)?.into()),
+            "bimodal.groups" => {
+                let groups = list(value, "[\"ticks\"]", |item| Ok(text(item)?.to_owned()))?;
+                self.bimodal_groups = Some(groups);
+            }
+            _ => unreachable!("every key without a kind is set here"),
+        }
+        Ok(())
+    }
+}
+
+fn text<'a>(value: &'a DeValue<'_>) -> Result<&'a str, Wrong> {
+    match value {
+        DeValue::String(text) => Ok(text),
+        _ => written(value).mistyped("a string", "\"a name\""),
+    }
+}
+
+fn parsed<T: FromStr<Err = String>>(value: &DeValue<'_>) -> Result<T, Wrong> {
+    text(value)?.parse().map_err(|message: String| {
+        let (message, help) = message.split_once(": ").unwrap_or((&message, ""));
+        Wrong {
+            message: message.to_owned(),
+            help: help.to_owned(),
+        }
+    })
+}
+
+fn address<T: FromStr>(value: &DeValue<'_>) -> Result<T, Wrong> {
+    let text = text(value)?;
+    text.parse().map_err(|_| Wrong {
+        message: format!("`{text}` is not an address and a port"),
+        help: "write them in digits, for example \"10.0.0.6:4810\"".into(),
+    })
+}
+
+fn time_to_live(value: &DeValue<'_>) -> Result<u8, Wrong> {
+    let number = read::number(written(value))?;
+    u8::try_from(number).map_err(|_| Wrong {
+        message: format!("{number} is out of range"),
+        help: "use 1 to 255".into(),
+    })
+}
+
+fn list<'a, T>(
+    value: &'a DeValue<'_>,
+    example: &str,
+    read: impl Fn(&'a DeValue<'a>) -> Result<T, Wrong>,
+) -> Result<Vec<T>, Wrong> {
+    match value {
+        DeValue::Array(items) => items.iter().map(|item| read(item.get_ref())).collect(),
+        _ => written(value).mistyped("a list", example),
+    }
+}

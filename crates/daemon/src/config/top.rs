@@ -1,0 +1,124 @@
+//! The keys at the top of a configuration file, which are also the options of the command line.
+
+/// What there is to know of a key at the top.
+#[derive(Clone, Copy, Debug)]
+pub struct TopKey {
+    /// The key; the option of the command line is called the same with `-` for `_`.
+    pub name: &'static str,
+    /// What it decides.
+    pub meaning: &'static str,
+    /// What kind of value.
+    pub value: &'static str,
+    /// The default: as TOML in backquotes, or in words where it is found out at the start.
+    pub default: &'static str,
+    /// What goes wrong.
+    pub wrong: &'static str,
+}
+
+impl TopKey {
+    /// The key of that name.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn named(name: &str) -> &'static Self {
+        let key = TOP.iter().find(|key| key.name == name);
+        key.expect("the command line names keys that there are")
+    }
+
+    /// What it decides and its default, for the command line's help.
+    pub fn help(&self) -> String {
+        let default = self.default.replace('`', "");
+        format!(
+            "{} [default: {default}]",
+            self.meaning.trim_end_matches('.')
+        )
+    }
+}
+
+/// Every key at the top, in the order of the document.
+pub(super) const TOP: &[TopKey] = &[
+    TopKey {
+        name: "name",
+        meaning: "The daemon's name, unique in the cluster. Clients are called `client@name`.",
+        value: "1 to 64 bytes of letters, digits, `-`, `_`, `.`",
+        default: "the host's name",
+        wrong: "The name of another daemon that is alive: the one that has run for less time stops with an error that \
+                names the other.",
+    },
+    TopKey {
+        name: "listen",
+        meaning: "The interface by which the other daemons are reached, and the port of this daemon's datagrams.",
+        value: "`\"IPv4\"` or `\"IPv4:PORT\"`",
+        default: "the address from which multicasts leave this host, else 127.0.0.1; port 4810",
+        wrong: "The address of another network: the daemon stays alone.",
+    },
+    TopKey {
+        name: "multicast",
+        meaning: "The group's multicast address and port; the same at every daemon of the cluster.",
+        value: "`\"IPv4:PORT\"` in 224.0.0.0/4; not together with `peer`",
+        default: "`\"239.192.79.1:4809\"`",
+        wrong: "Different from the others': the daemon stays alone.",
+    },
+    TopKey {
+        name: "ttl",
+        meaning: "How many networks a multicast may cross; 1 is this network only.",
+        value: "1 to 255; only with multicast",
+        default: "`1`",
+        wrong: "Too small: daemons behind a router are not reached. Too large: the datagrams reach networks that have \
+                no use for them.",
+    },
+    TopKey {
+        name: "multicast_loop",
+        meaning: "Whether other daemons on this host hear this one's multicasts.",
+        value: "true or false; only with multicast",
+        default: "`true`",
+        wrong: "False with several daemons on one host: they do not find each other. True costs a copy of every \
+                datagram, which the daemon drops.",
+    },
+    TopKey {
+        name: "peer",
+        meaning: "The other daemons, where the network has no multicast (clouds, containers): each gets a unicast \
+                  copy. Of every two daemons at least one must list the other; one list of all can serve all.",
+        value: "list of `\"IPv4:PORT\"`; not together with `multicast`",
+        default: "none: multicast is used",
+        wrong: "Two daemons of which neither lists the other: they cannot be in one ring, and others that reach both \
+                waver between them. Each peer costs a copy of every datagram.",
+    },
+    TopKey {
+        name: "socket",
+        meaning: "The Unix socket for clients of this host.",
+        value: "path; relative to the file's directory",
+        default: "`/run/groupcast.sock` for root, else `$XDG_RUNTIME_DIR/groupcast.sock`, else \
+             `/tmp/groupcast-UID.sock`",
+        wrong: "The socket of another daemon that is alive: this one refuses to start.",
+    },
+    TopKey {
+        name: "client_listen",
+        meaning: "A TCP address for clients of other hosts.",
+        value: "`\"IP:PORT\"`; a loopback address unless `insecure`",
+        default: "none",
+        wrong: "Not a loopback address, without `insecure`: the daemon refuses to start, as clients would speak in \
+                clear over the network.",
+    },
+    TopKey {
+        name: "key",
+        meaning: "The file with the key that all daemons of the cluster share; `groupcast keygen` makes one.",
+        value: "path; relative to the file's directory; not together with `insecure`",
+        default: "none: the daemon refuses to start unless `insecure`",
+        wrong: "Another key than the others': datagrams are counted and logged as of another cluster, and dropped.",
+    },
+    TopKey {
+        name: "insecure",
+        meaning: "Run without a key: no authentication, no encryption.",
+        value: "true or false; not together with `key`",
+        default: "`false`",
+        wrong: "True where others can reach the network: they read and forge everything.",
+    },
+    TopKey {
+        name: "history",
+        meaning: "A file to which everything that the daemon's group did is written, for `groupcast check`.",
+        value: "path; relative to the file's directory; a daemon that starts again goes on at its end",
+        default: "none",
+        wrong: "It grows by about 150 bytes a message and is never cut off.",
+    },
+];
