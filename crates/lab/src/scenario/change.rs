@@ -2,6 +2,7 @@
 
 use groupcast_core::Time;
 use groupcast_core::settings::suggest::{alternatives, did_you_mean, nearest};
+use groupcast_sim::experiment::ProcessChange;
 
 use super::error::ScenarioError;
 use super::hosts::HostKeys;
@@ -15,19 +16,16 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 #[derive(Clone, Debug)]
 pub(super) struct ChangeKeys {
     pub(super) at: Time,
-    pub(super) what: What,
-    /// Where it is said what happens.
+    pub(super) change: NamedChange,
+    /// Where the file says what changes.
     pub(super) spot: Spot,
 }
 
-/// What happens.
+/// What changes: the simulator's [`Change`](groupcast_sim::experiment::Change) of hosts, links and sources as the file
+/// names them.
 #[derive(Clone, Debug)]
-pub(super) enum What {
-    Start(Hosts),
-    Crash(Hosts),
-    Pause(Hosts),
-    Resume(Hosts),
-    Leave(Hosts),
+pub(super) enum NamedChange {
+    Process(Hosts, ProcessChange),
     Join(Hosts),
     Part(Hosts),
     Down(Links),
@@ -59,11 +57,11 @@ impl ChangeKeys {
         let verb = verb(section)?;
         let entry = section.require(verb)?;
         section.rename(format!("a change that says `{verb}`"));
-        let what = what(section, verb, &entry, sources)?;
+        let change = change(section, verb, &entry, sources)?;
         section.finish(|_| None)?;
         Ok(Self {
             at: when,
-            what,
+            change,
             spot: Spot::of(&entry),
         })
     }
@@ -93,19 +91,25 @@ fn verb(section: &Section<'_>) -> Result<&'static str> {
     }
 }
 
-fn what(section: &Section<'_>, verb: &str, entry: &Entry<'_>, sources: usize) -> Result<What> {
+fn change(
+    section: &Section<'_>,
+    verb: &str,
+    entry: &Entry<'_>,
+    sources: usize,
+) -> Result<NamedChange> {
     let hosts = || Hosts::read(entry);
+    let process = |change| Ok(NamedChange::Process(hosts()?, change));
     Ok(match verb {
-        "start" => What::Start(hosts()?),
-        "crash" => What::Crash(hosts()?),
-        "pause" => What::Pause(hosts()?),
-        "resume" => What::Resume(hosts()?),
-        "leave" => What::Leave(hosts()?),
-        "join" => What::Join(hosts()?),
-        "part" => What::Part(hosts()?),
-        "down" => What::Down(Links::read(entry)?),
-        "up" => What::Up(Links::read(entry)?),
-        "cut" => What::Cut(
+        "start" => process(ProcessChange::Start)?,
+        "crash" => process(ProcessChange::Crash)?,
+        "pause" => process(ProcessChange::Pause)?,
+        "resume" => process(ProcessChange::Resume)?,
+        "leave" => process(ProcessChange::Leave)?,
+        "join" => NamedChange::Join(hosts()?),
+        "part" => NamedChange::Part(hosts()?),
+        "down" => NamedChange::Down(Links::read(entry)?),
+        "up" => NamedChange::Up(Links::read(entry)?),
+        "cut" => NamedChange::Cut(
             entry
                 .list()?
                 .iter()
@@ -113,7 +117,7 @@ fn what(section: &Section<'_>, verb: &str, entry: &Entry<'_>, sources: usize) ->
                 .collect::<Result<_>>()?,
         ),
         "heal" => match entry.boolean()? {
-            true => What::Heal,
+            true => NamedChange::Heal,
             false => return Err(entry.wrong("nothing changes", "write heal = true")),
         },
         "link" => {
@@ -122,11 +126,11 @@ fn what(section: &Section<'_>, verb: &str, entry: &Entry<'_>, sources: usize) ->
                 let help = "say what the link has from then on, for example loss = \"1 %\"";
                 return Err(entry.wrong("nothing changes", help));
             }
-            What::Link(Links::read(entry)?, Box::new(keys))
+            NamedChange::Link(Links::read(entry)?, Box::new(keys))
         }
-        "host" => What::Host(hosts()?, Box::new(HostKeys::read(section)?)),
-        "silence" => What::Silence(source(entry, sources)?),
-        _ => What::Sound(source(entry, sources)?),
+        "host" => NamedChange::Host(hosts()?, Box::new(HostKeys::read(section)?)),
+        "silence" => NamedChange::Silence(source(entry, sources)?),
+        _ => NamedChange::Sound(source(entry, sources)?),
     })
 }
 
@@ -149,32 +153,28 @@ fn source(entry: &Entry<'_>, sources: usize) -> Result<usize> {
 
 /// Whether a process runs on a host, as far as the changes say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Life {
+pub(super) enum ProcessState {
     Running,
     Paused,
     /// Not started, crashed or leaving.
-    Gone,
+    Absent,
 }
 
-/// What a change does to the life of the hosts that it names: the state that it needs, the one that it leads to, and
-/// what to say if the host is in another.
-pub(super) fn life_after(
-    what: &What,
-    before: Life,
-) -> std::result::Result<Life, (&'static str, &'static str)> {
-    match (what, before) {
-        (What::Start(_), Life::Gone) => Ok(Life::Running),
-        (What::Start(_), _) => Err(("runs already", "let it crash or leave before")),
-        (What::Crash(_), Life::Running | Life::Paused) => Ok(Life::Gone),
-        (What::Leave(_), Life::Running) => Ok(Life::Gone),
-        (What::Leave(_), Life::Paused) => Err(("is paused", "resume it before")),
-        (What::Pause(_), Life::Running) => Ok(Life::Paused),
-        (What::Pause(_), Life::Paused) => Err(("is paused already", "resume it before")),
-        (What::Resume(_), Life::Paused) => Ok(Life::Running),
-        (What::Resume(_), Life::Running) => Err(("is not paused", "leave this change out")),
-        (What::Crash(_) | What::Leave(_) | What::Pause(_) | What::Resume(_), Life::Gone) => {
-            Err(("does not run then", "start it before"))
-        }
-        (_, life) => Ok(life),
+/// The state of a host's process after a change; an error if the change makes no sense before it: what is wrong and
+/// what to do.
+pub(super) fn state_after(
+    change: ProcessChange,
+    before: ProcessState,
+) -> std::result::Result<ProcessState, (&'static str, &'static str)> {
+    use ProcessState::{Absent, Paused, Running};
+    match (change, before) {
+        (ProcessChange::Start, Absent) | (ProcessChange::Resume, Paused) => Ok(Running),
+        (ProcessChange::Pause, Running) => Ok(Paused),
+        (ProcessChange::Crash, Running | Paused) | (ProcessChange::Leave, Running) => Ok(Absent),
+        (ProcessChange::Start, _) => Err(("runs already", "let it crash or leave before")),
+        (_, Absent) => Err(("does not run then", "start it before")),
+        (ProcessChange::Leave, Paused) => Err(("is paused", "resume it before")),
+        (ProcessChange::Pause, Paused) => Err(("is paused already", "resume it before")),
+        (ProcessChange::Resume, Running) => Err(("is not paused", "leave this change out")),
     }
 }

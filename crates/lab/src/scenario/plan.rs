@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use groupcast_core::{Rng, Time};
 use groupcast_sim::HostConfig;
-use groupcast_sim::link::LinkSpec;
+use groupcast_sim::experiment::{Change, ProcessChange};
 use groupcast_sim::topology::{EdgeId, Topology, Vertex, Way};
 
-use super::change::{ChangeKeys, Life, What, life_after};
-use super::select::{Hosts, Spot};
+use super::change::{ChangeKeys, NamedChange, ProcessState, state_after};
+use super::select::{Hosts, Links, Spot};
 use super::source::{SourceKeys, When};
 use super::{Result, Scenario};
 
@@ -24,10 +24,10 @@ pub(crate) struct Plan {
     pub(crate) started: Vec<usize>,
     /// Hosts that multicast does not reach at the beginning.
     pub(crate) parted: Vec<usize>,
-    /// One for each host of each `[[source]]`.
+    /// One for each host of each `[[source]]`; the experiment numbers them in this order.
     pub(crate) sources: Vec<PlannedSource>,
     /// In the order of time, then of the file.
-    pub(crate) changes: Vec<(Time, Step)>,
+    pub(crate) changes: Vec<(Time, Change)>,
     pub(crate) captures: Vec<Way>,
 }
 
@@ -39,32 +39,6 @@ pub(crate) struct PlannedSource {
     pub(crate) host: usize,
     /// Whose messages it answers, if it does.
     pub(crate) answers: Vec<usize>,
-}
-
-/// One thing that changes.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Start(usize),
-    Crash(usize),
-    Pause(usize),
-    Resume(usize),
-    Leave(usize),
-    Join(usize),
-    Part(usize),
-    Edge {
-        edge: EdgeId,
-        up: bool,
-    },
-    /// The hosts of each part.
-    Cut(Vec<Vec<usize>>),
-    Heal,
-    Spec(Way, LinkSpec),
-    Host(usize, Box<HostConfig>),
-    /// A `[[source]]`, by number.
-    Source {
-        table: usize,
-        on: bool,
-    },
 }
 
 impl Scenario {
@@ -83,16 +57,23 @@ impl Scenario {
         let mut planner = Planner {
             topology: built.topology.clone(),
             configs: hosts.clone(),
+            sources: &sources,
             rng: rng.fork("changes"),
-            lives: BTreeMap::new(),
+            processes: BTreeMap::new(),
             reached: BTreeMap::new(),
-            steps: Vec::new(),
+            changes: Vec::new(),
         };
-        let mut changes: Vec<&ChangeKeys> = self.changes.iter().collect();
-        changes.sort_by_key(|change| change.at);
-        for change in changes {
+        let mut in_order: Vec<&ChangeKeys> = self.changes.iter().collect();
+        in_order.sort_by_key(|change| change.at);
+        for change in in_order {
             planner.add(change)?;
         }
+        let Planner {
+            processes,
+            reached,
+            changes,
+            ..
+        } = planner;
         let not = |first: &BTreeMap<usize, bool>| {
             first
                 .iter()
@@ -100,16 +81,15 @@ impl Scenario {
                 .map(|(host, _)| *host)
                 .collect::<Vec<usize>>()
         };
-        let late: Vec<usize> = planner
-            .lives
+        let late: Vec<usize> = processes
             .iter()
-            .filter(|(_, (at_first, _))| *at_first == Life::Gone)
+            .filter(|(_, (at_first, _))| *at_first == ProcessState::Absent)
             .map(|(host, _)| *host)
             .collect();
         Ok(Plan {
             started: (0..count).filter(|host| !late.contains(host)).collect(),
-            parted: not(&planner.reached),
-            changes: planner.steps,
+            parted: not(&reached),
+            changes,
             topology: built.topology,
             core: built.core,
             hosts,
@@ -150,7 +130,7 @@ impl Scenario {
     }
 }
 
-/// Who waits for its own first message waits for ever.
+/// Refuses a source that answers its own host alone: it would wait for its own first message for ever.
 fn check_reply(source: &SourceKeys, host: usize, answers: &[usize]) -> Result<()> {
     match &source.when {
         When::Reply { to, advance: 0 } if answers == [host] => Err(to.spot().wrong(
@@ -162,113 +142,101 @@ fn check_reply(source: &SourceKeys, host: usize, answers: &[usize]) -> Result<()
 }
 
 /// Goes through the changes in the order of time and knows what each meets.
-struct Planner {
+struct Planner<'a> {
     /// As the changes so far have made it.
     topology: Topology,
     configs: Vec<HostConfig>,
+    sources: &'a [PlannedSource],
     rng: Rng,
-    /// Of the hosts that changes have named: at first, and now.
-    lives: BTreeMap<usize, (Life, Life)>,
+    /// Of the hosts whose process changes: its state at first, and now.
+    processes: BTreeMap<usize, (ProcessState, ProcessState)>,
     /// Of the hosts that joined or parted: whether multicast reached them at first.
     reached: BTreeMap<usize, bool>,
-    steps: Vec<(Time, Step)>,
+    changes: Vec<(Time, Change)>,
 }
 
-impl Planner {
-    fn add(&mut self, change: &ChangeKeys) -> Result<()> {
-        let count = self.configs.len();
-        match &change.what {
-            What::Start(hosts)
-            | What::Crash(hosts)
-            | What::Pause(hosts)
-            | What::Resume(hosts)
-            | What::Leave(hosts) => self.live(change, hosts),
-            What::Join(hosts) | What::Part(hosts) => {
-                let joins = matches!(change.what, What::Join(_));
-                for host in hosts.resolve(count, &mut self.rng)? {
-                    self.reached.entry(host).or_insert(!joins);
-                    let step = if joins {
-                        Step::Join(host)
-                    } else {
-                        Step::Part(host)
-                    };
-                    self.steps.push((change.at, step));
-                }
-                Ok(())
+impl Planner<'_> {
+    fn add(&mut self, keys: &ChangeKeys) -> Result<()> {
+        match &keys.change {
+            NamedChange::Process(hosts, change) => self.process(keys, hosts, *change)?,
+            NamedChange::Join(hosts) => self.reach(keys.at, hosts, true)?,
+            NamedChange::Part(hosts) => self.reach(keys.at, hosts, false)?,
+            NamedChange::Down(links) => self.edges(keys.at, links, Change::Down)?,
+            NamedChange::Up(links) => self.edges(keys.at, links, Change::Up)?,
+            NamedChange::Cut(parts) => {
+                let cut = components(parts, self.configs.len(), &keys.spot, &mut self.rng)?;
+                self.changes.push((keys.at, Change::Cut(cut)));
             }
-            What::Down(links) | What::Up(links) => {
-                let up = matches!(change.what, What::Up(_));
-                let mut edges: Vec<EdgeId> = links
-                    .resolve(&self.topology)?
-                    .iter()
-                    .map(|way| way.edge())
-                    .collect();
-                edges.dedup();
-                self.steps.extend(
-                    edges
-                        .into_iter()
-                        .map(|edge| (change.at, Step::Edge { edge, up })),
-                );
-                Ok(())
-            }
-            What::Cut(parts) => {
-                let cut = components(parts, count, &change.spot, &mut self.rng)?;
-                self.steps.push((change.at, Step::Cut(cut)));
-                Ok(())
-            }
-            What::Heal => {
-                self.steps.push((change.at, Step::Heal));
-                Ok(())
-            }
-            What::Link(links, keys) => {
+            NamedChange::Heal => self.changes.push((keys.at, Change::Heal)),
+            NamedChange::Link(links, link) => {
                 for way in links.resolve(&self.topology)? {
                     let spec = self.topology.spec_mut(way);
-                    keys.apply(spec);
-                    self.steps.push((change.at, Step::Spec(way, *spec)));
+                    link.apply(spec);
+                    let change = Change::Link { way, spec: *spec };
+                    self.changes.push((keys.at, change));
                 }
-                Ok(())
             }
-            What::Host(hosts, keys) => {
-                for host in hosts.resolve(count, &mut self.rng)? {
-                    let config = keys.apply(&self.configs[host])?;
-                    self.configs[host] = config.clone();
-                    self.steps
-                        .push((change.at, Step::Host(host, Box::new(config))));
+            NamedChange::Host(hosts, host_keys) => {
+                for host in hosts.resolve(self.configs.len(), &mut self.rng)? {
+                    let config = Box::new(host_keys.apply(&self.configs[host])?);
+                    self.configs[host].clone_from(&config);
+                    self.changes.push((keys.at, Change::Host { host, config }));
                 }
-                Ok(())
             }
-            What::Silence(table) => self.source(change.at, *table, false),
-            What::Sound(table) => self.source(change.at, *table, true),
+            NamedChange::Silence(table) => self.of_source(keys.at, *table, Change::Silence),
+            NamedChange::Sound(table) => self.of_source(keys.at, *table, Change::Sound),
         }
-    }
-
-    fn source(&mut self, at: Time, table: usize, on: bool) -> Result<()> {
-        self.steps.push((at, Step::Source { table, on }));
         Ok(())
     }
 
-    /// A change of the life of hosts: refused where it makes no sense.
-    fn live(&mut self, change: &ChangeKeys, hosts: &Hosts) -> Result<()> {
+    /// A change of the process of hosts: refused where it makes no sense.
+    fn process(&mut self, keys: &ChangeKeys, hosts: &Hosts, change: ProcessChange) -> Result<()> {
         for host in hosts.resolve(self.configs.len(), &mut self.rng)? {
-            // Whose first change is a start does not run before.
-            let at_first = match change.what {
-                What::Start(_) => Life::Gone,
-                _ => Life::Running,
+            // A process whose first change is its start does not run before.
+            let at_first = match change {
+                ProcessChange::Start => ProcessState::Absent,
+                _ => ProcessState::Running,
             };
-            let (_, now) = self.lives.entry(host).or_insert((at_first, at_first));
-            *now = life_after(&change.what, *now).map_err(|(message, help)| {
-                change.spot.wrong(format!("host {host} {message}"), help)
+            let (_, now) = self.processes.entry(host).or_insert((at_first, at_first));
+            *now = state_after(change, *now).map_err(|(message, help)| {
+                keys.spot.wrong(format!("host {host} {message}"), help)
             })?;
-            let step = match change.what {
-                What::Start(_) => Step::Start(host),
-                What::Crash(_) => Step::Crash(host),
-                What::Pause(_) => Step::Pause(host),
-                What::Resume(_) => Step::Resume(host),
-                _ => Step::Leave(host),
-            };
-            self.steps.push((change.at, step));
+            self.changes.push((keys.at, Change::Process(host, change)));
         }
         Ok(())
+    }
+
+    /// Multicast reaches hosts from now on, or no longer.
+    fn reach(&mut self, at: Time, hosts: &Hosts, joins: bool) -> Result<()> {
+        for host in hosts.resolve(self.configs.len(), &mut self.rng)? {
+            self.reached.entry(host).or_insert(!joins);
+            let change = if joins {
+                Change::Join(host)
+            } else {
+                Change::Part(host)
+            };
+            self.changes.push((at, change));
+        }
+        Ok(())
+    }
+
+    fn edges(&mut self, at: Time, links: &Links, change: fn(EdgeId) -> Change) -> Result<()> {
+        let mut edges: Vec<EdgeId> = links
+            .resolve(&self.topology)?
+            .iter()
+            .map(|way| way.edge())
+            .collect();
+        edges.dedup();
+        let changes = edges.into_iter().map(|edge| (at, change(edge)));
+        self.changes.extend(changes);
+        Ok(())
+    }
+
+    /// A change of all that `[[source]]` number `table` stands for.
+    fn of_source(&mut self, at: Time, table: usize, change: fn(usize) -> Change) {
+        let numbers = (0..self.sources.len()).filter(|it| self.sources[*it].table == table);
+        self.changes
+            .extend(numbers.map(|number| (at, change(number))));
     }
 }
 

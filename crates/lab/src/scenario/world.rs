@@ -16,7 +16,7 @@ use super::Scenario;
 use super::files::{self, WriteError};
 use super::measured::Lines;
 use super::network::MulticastKey;
-use super::plan::{Plan, PlannedSource, Step};
+use super::plan::{Plan, PlannedSource};
 use super::record::{Record, Sheet};
 use super::run::{RunError, Watch};
 use super::source::When;
@@ -157,29 +157,20 @@ impl Run<'_> {
 
     /// Hosts, sources and changes.
     fn fill<P: Instrumented>(&self, experiment: &mut Experiment<P>, plan: &Plan) {
-        let mut sources: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for source in &plan.sources {
+        for (expected, source) in plan.sources.iter().enumerate() {
             let number = experiment.add_source(source.host, self.source(source));
             let number = number.expect("rates, bursts and traces were checked when they were read");
-            sources.entry(source.table).or_default().push(number);
+            assert_eq!(
+                number, expected,
+                "changes name a source by its place in the plan"
+            );
         }
         for host in &plan.parted {
             experiment.schedule(Time::ZERO, Change::Part(*host));
         }
         experiment.start_together(plan.started.iter().copied());
-        for (at, step) in &plan.changes {
-            match step.clone() {
-                Step::Source { table, on } => {
-                    for source in sources.get(&table).into_iter().flatten() {
-                        let change = Change::Source {
-                            source: *source,
-                            plays: on,
-                        };
-                        experiment.schedule(*at, change);
-                    }
-                }
-                step => experiment.schedule(*at, change(step)),
-            }
+        for (at, change) in &plan.changes {
+            experiment.schedule(*at, change.clone());
         }
     }
 
@@ -250,27 +241,6 @@ impl Run<'_> {
             names.push(name);
         }
         Ok(names)
-    }
-}
-
-fn change(step: Step) -> Change {
-    match step {
-        Step::Start(host) => Change::Start(host),
-        Step::Crash(host) => Change::Crash(host),
-        Step::Pause(host) => Change::Pause(host),
-        Step::Resume(host) => Change::Resume(host),
-        Step::Leave(host) => Change::Leave(host),
-        Step::Join(host) => Change::Join(host),
-        Step::Part(host) => Change::Part(host),
-        Step::Edge { edge, up } => Change::Link { edge, up },
-        Step::Cut(parts) => Change::Cut(parts),
-        Step::Heal => Change::Heal,
-        Step::Spec(way, spec) => Change::Spec { way, spec },
-        Step::Host(host, config) => Change::Host { host, config },
-        Step::Source { table, on } => Change::Source {
-            source: table,
-            plays: on,
-        },
     }
 }
 

@@ -4,7 +4,7 @@
 //! let mut experiment = Experiment::new(ExperimentConfig::new(topology, inspect, 42), factory);
 //! experiment.start_all();
 //! experiment.add_source(0, SourceConfig::new(Arrivals::Constant { rate: 100.0 }, 210, Service::Agreed))?;
-//! experiment.schedule(Time::ZERO + Duration::from_secs(5), Change::Crash(3));
+//! experiment.schedule(Time::ZERO + Duration::from_secs(5), Change::Process(3, ProcessChange::Crash));
 //! experiment.run_to(Time::ZERO + Duration::from_secs(10));
 //! let measures = experiment.finish()?;
 //! ```
@@ -25,7 +25,7 @@ use groupcast_check::{Contract, Violation};
 use groupcast_core::trace::Inspect;
 use groupcast_core::{ConfigurationKind, Instrumented, MemberId, Node, Rng, Time};
 
-pub use self::change::Change;
+pub use self::change::{Change, ProcessChange};
 use self::sources::Sources;
 use crate::engine::Agenda;
 use crate::fabric::{Fabric, FabricConfig, Multicast};

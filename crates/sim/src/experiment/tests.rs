@@ -9,7 +9,7 @@ use groupcast_core::{
     SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
-use super::{Change, Experiment, ExperimentConfig};
+use super::{Change, Experiment, ExperimentConfig, ProcessChange};
 use crate::fabric::Multicast;
 use crate::link::{LinkSpec, Loss};
 use crate::measure::Measures;
@@ -174,22 +174,10 @@ fn losses_crashes_broken_links_and_cuts_show_where_they_should() {
     *topology.spec_mut(lossy) = link().with_loss(Loss::Rate(0.2));
     let broken = topology.way(Vertex(0), Vertex(2)).expect("a link").edge();
     let changes = [
-        (4_000, Change::Crash(39)),
-        (5_000, Change::Start(39)),
-        (
-            5_000,
-            Change::Link {
-                edge: broken,
-                up: false,
-            },
-        ),
-        (
-            6_000,
-            Change::Link {
-                edge: broken,
-                up: true,
-            },
-        ),
+        (4_000, Change::Process(39, ProcessChange::Crash)),
+        (5_000, Change::Process(39, ProcessChange::Start)),
+        (5_000, Change::Down(broken)),
+        (6_000, Change::Up(broken)),
         (7_000, Change::Cut(vec![vec![3]])),
         (8_000, Change::Heal),
     ];

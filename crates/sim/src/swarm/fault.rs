@@ -7,29 +7,30 @@ use groupcast_core::{Instrumented, Rng, SocketClass, Time};
 
 use crate::clock::ClockRate;
 use crate::cluster::Cluster;
+use crate::experiment::ProcessChange;
 use crate::host::Status;
 use crate::network::Block;
 
 /// The kinds of faults, as the coverage table counts them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum FaultKind {
-    /// A process ends without a word.
+    /// A process ends without telling the others.
     Crash,
-    /// A process that crashed or left begins anew.
+    /// A process begins where one crashed or left.
     Restart,
     /// A process leaves gracefully.
     Leave,
     /// A process is stopped for a while.
     Pause,
-    /// The network falls into parts.
+    /// The network is cut in parts.
     Partition,
     /// Two hosts do not reach each other, though others reach both.
     Partial,
-    /// A way is closed, the way back is open.
+    /// Nothing passes from one host to another, but everything passes back.
     OneWay,
     /// One class of datagrams, data or token, does not pass.
     OneClass,
-    /// Much is lost for a while.
+    /// A large part of all datagrams is lost for a while.
     LossBurst,
     /// A clock runs up to a tenth too fast or too slow.
     Clock,
@@ -53,7 +54,7 @@ impl FaultKind {
         Self::Replay,
     ];
 
-    /// A short word for it.
+    /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Crash => "crash",
@@ -71,14 +72,14 @@ impl FaultKind {
     }
 }
 
-/// A fault: from `at` on, until `until` if it ends before the scenario does.
+/// Something that goes wrong from `at` on, until `until` if it ends before the scenario does.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fault {
     /// What it counts as.
     pub kind: FaultKind,
     /// When it begins.
     pub at: Time,
-    /// When it ends; of a crash or a leave, when a new process begins.
+    /// When it ends. A crash or a leave ends when a new process begins.
     pub until: Option<Time>,
     /// What it does.
     pub effect: Effect,
@@ -87,24 +88,20 @@ pub struct Fault {
 /// What a fault does.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
-    /// Ends the process of a host.
-    Crash(usize),
-    /// Lets the process of a host leave.
-    Leave(usize),
-    /// Stops the process of a host.
-    Pause(usize),
-    /// Closes ways.
+    /// Something happens to the process of a host; what follows from it ends the fault.
+    Process(usize, ProcessChange),
+    /// Nothing passes between these hosts.
     Cut(Vec<Block>),
-    /// Loses a part of what goes to these hosts.
+    /// A part of what goes to these hosts is lost.
     Loss(Vec<usize>, f64),
-    /// Makes a host's clock wrong by parts per million, for ever.
+    /// A host's clock is wrong by parts per million, for ever.
     Clock(usize, i64),
-    /// Lets the adversary work.
+    /// The adversary sends.
     Replay,
 }
 
 impl Fault {
-    /// How long after its end a fault still counts as met: the protocol deals with it then.
+    /// How long after its end a fault still counts as met: the protocol is still recovering from it.
     const AFTERMATH: Duration = Duration::from_secs(2);
 
     /// A random fault of `kind` (not [`FaultKind::Restart`]: that is how a crash or a leave ends) among `hosts` hosts.
@@ -118,15 +115,18 @@ impl Fault {
                     1 => Some(millis(rng, 1, 400)),
                     _ => Some(millis(rng, 400, 10_000)),
                 };
-                (Effect::Crash(host), back)
+                (Effect::Process(host, ProcessChange::Crash), back)
             }
             FaultKind::Leave => {
                 let back = rng.chance(0.7).then(|| millis(rng, 1_500, 10_000));
-                (Effect::Leave(host), back)
+                (Effect::Process(host, ProcessChange::Leave), back)
             }
             FaultKind::Pause => {
                 let longest = if rng.chance(0.5) { 500 } else { 10_000 };
-                (Effect::Pause(host), Some(millis(rng, 20, longest)))
+                (
+                    Effect::Process(host, ProcessChange::Pause),
+                    Some(millis(rng, 20, longest)),
+                )
             }
             FaultKind::Partition | FaultKind::Partial | FaultKind::OneWay | FaultKind::OneClass => {
                 let cut = random_cut(kind, hosts, host, rng);
@@ -156,16 +156,10 @@ impl Fault {
         }
     }
 
-    /// Lets it begin.
+    /// Begins it.
     pub(crate) fn begin<P: Instrumented>(&self, cluster: &mut Cluster<P>) {
         match &self.effect {
-            Effect::Crash(host) => cluster.crash(*host),
-            Effect::Leave(host) => {
-                if cluster.status(*host) == Status::Up {
-                    cluster.leave(*host);
-                }
-            }
-            Effect::Pause(host) => cluster.pause(*host),
+            Effect::Process(host, change) => change_process(cluster, *host, *change),
             Effect::Cut(blocks) => blocks.iter().for_each(|it| cluster.network().block(*it)),
             Effect::Loss(hosts, rate) => hosts
                 .iter()
@@ -177,15 +171,16 @@ impl Fault {
         }
     }
 
-    /// Lets it end.
+    /// Ends it.
     pub(crate) fn end<P: Instrumented>(&self, cluster: &mut Cluster<P>) {
         match &self.effect {
-            Effect::Crash(host) | Effect::Leave(host) => {
-                if !cluster.is_alive(*host) {
-                    cluster.start(*host);
-                }
+            Effect::Process(host, change) => {
+                let end = match change {
+                    ProcessChange::Pause => ProcessChange::Resume,
+                    _ => ProcessChange::Start,
+                };
+                change_process(cluster, *host, end);
             }
-            Effect::Pause(host) => cluster.resume(*host),
             Effect::Cut(blocks) => blocks.iter().for_each(|it| cluster.network().unblock(*it)),
             Effect::Loss(hosts, _) => hosts
                 .iter()
@@ -195,11 +190,11 @@ impl Fault {
         }
     }
 
-    /// The kinds that somebody who does something at `time` meets because of this fault.
+    /// The kinds that what happens at `time` may be due to because of this fault.
     pub(crate) fn met_at(&self, time: Time) -> impl Iterator<Item = FaultKind> {
         let within = |from: Time, to: Time| from <= time && time <= to + Self::AFTERMATH;
         let (first, second) = match self.effect {
-            Effect::Crash(_) | Effect::Leave(_) => (
+            Effect::Process(_, ProcessChange::Crash | ProcessChange::Leave) => (
                 within(self.at, self.at),
                 self.until.is_some_and(|back| within(back, back)),
             ),
@@ -211,9 +206,24 @@ impl Fault {
     }
 }
 
+/// Changes the process of a host, if it is in a state that this makes sense in.
+fn change_process<P: Instrumented>(cluster: &mut Cluster<P>, host: usize, change: ProcessChange) {
+    match change {
+        ProcessChange::Start if !cluster.is_alive(host) => {
+            cluster.start(host);
+        }
+        ProcessChange::Leave if cluster.status(host) == Status::Up => cluster.leave(host),
+        ProcessChange::Start | ProcessChange::Leave => {}
+        ProcessChange::Crash => cluster.crash(host),
+        ProcessChange::Pause => cluster.pause(host),
+        ProcessChange::Resume => cluster.resume(host),
+    }
+}
+
+/// Which ways a fault of `kind` closes, chosen at random around `host`.
 fn random_cut(kind: FaultKind, hosts: usize, host: usize, rng: &mut Rng) -> Vec<Block> {
     let other = (host + 1 + rng.below(hosts as u64 - 1) as usize) % hosts;
-    // To one, from one, or of one to another.
+    // To one host, from one host, or from one to another.
     let some = match rng.below(3) {
         0 => ways(hosts).filter(|(from, _)| *from == host).collect(),
         1 => ways(hosts).filter(|(_, to)| *to == host).collect(),
@@ -260,7 +270,7 @@ impl fmt::Display for Fault {
         }
         write!(f, " {}: ", self.kind.name())?;
         match &self.effect {
-            Effect::Crash(host) | Effect::Leave(host) | Effect::Pause(host) => write!(f, "h{host}"),
+            Effect::Process(host, _) => write!(f, "h{host}"),
             Effect::Cut(blocks) => {
                 let mut ways: Vec<_> = blocks.iter().map(|it| (it.from, it.to)).collect();
                 ways.dedup();
