@@ -11,7 +11,7 @@ use std::process::Command;
 use groupcast_bench::{Process, Testbed};
 
 use super::Failure;
-use super::party::{Load, Party};
+use super::system::{Load, System};
 
 const CLIENT: &str = include_str!("flood_cpg.c");
 
@@ -88,7 +88,7 @@ fn configuration(bed: &Testbed, transport: Transport) -> String {
     text + "}\n"
 }
 
-impl Party for Corosync {
+impl System for Corosync {
     fn daemons(&self, bed: &Testbed) -> Result<Vec<Process>, Failure> {
         (1..=bed.hosts())
             .map(|host| {

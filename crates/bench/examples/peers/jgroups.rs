@@ -8,7 +8,7 @@ use std::process::Command;
 use groupcast_bench::{Process, Testbed};
 
 use super::Failure;
-use super::party::{Load, Party};
+use super::system::{Load, System};
 
 const CLIENT: &str = include_str!("Flood.java");
 
@@ -42,7 +42,7 @@ impl JGroups {
     }
 }
 
-impl Party for JGroups {
+impl System for JGroups {
     fn daemons(&self, _bed: &Testbed) -> Result<Vec<Process>, Failure> {
         Ok(Vec::new())
     }

@@ -3,13 +3,13 @@
 //!
 //! - [`corosync`]: a daemon a host, with a client in C; [`jgroups`]: a member a host, in Java. Each is run with the
 //!   settings that it comes with, and without encryption, while the ring encrypts.
-//! - [`party`]: what is the same for both: clients that count what they get, a window, one order.
+//! - [`system`]: what is the same for both: clients that count what they get, a window, one order.
 //!
 //! One JSON object a line goes to standard output for each row.
 
 mod corosync;
 mod jgroups;
-mod party;
+mod system;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,11 +24,11 @@ use serde_json::{Value, json};
 
 use self::corosync::{Corosync, Transport};
 use self::jgroups::JGroups;
-use self::party::{Load, Party};
+use self::system::{Load, System};
 
 type Failure = Box<dyn std::error::Error>;
 /// Another system by name, or why it is not here.
-type Peer = (&'static str, Result<Box<dyn Party>, Failure>);
+type Peer = (&'static str, Result<Box<dyn System>, Failure>);
 
 const SIZE: usize = 1350;
 /// The rate at which latency is measured, in Mb/s of all senders together.
@@ -101,7 +101,7 @@ fn run(options: &Options) -> Result<(), Failure> {
         for (name, peer) in peers {
             for rate in &loads {
                 let figures = match &peer {
-                    Ok(peer) => party::carry(&bed, peer.as_ref(), &load(options, *rate)),
+                    Ok(peer) => system::carry(&bed, peer.as_ref(), &load(options, *rate)),
                     Err(error) => Err(error.to_string().into()),
                 };
                 let row = figures.unwrap_or_else(|error| json!({ "error": error.to_string() }));
@@ -136,11 +136,11 @@ fn load(options: &Options, rate: Rate) -> Load {
     }
 }
 
-fn corosync(bed: &Testbed, transport: Transport) -> Result<Box<dyn Party>, Failure> {
+fn corosync(bed: &Testbed, transport: Transport) -> Result<Box<dyn System>, Failure> {
     Ok(Box::new(Corosync::prepare(bed, transport)?))
 }
 
-fn jgroups(bed: &Testbed, options: &Options) -> Result<Box<dyn Party>, Failure> {
+fn jgroups(bed: &Testbed, options: &Options) -> Result<Box<dyn System>, Failure> {
     let jar: &Path = options
         .jgroups
         .as_deref()

@@ -1,5 +1,5 @@
 //! Calibration: what this machine charges for a system call, a packet and a kibibyte, measured on real sockets through
-//! the network driver itself; and the [`truth`] experiment, which holds the simulator with these prices to a real ring.
+//! the network driver itself; and the [`validation`] of the simulator with these prices against a real ring.
 //!
 //! Three measurements on test beds of 1 Gb/s, where every frame travels by itself:
 //! 1. *Sending.* Bursts of 1, 8 and 32 datagrams of three lengths, with 2 and with 3 hosts: the difference is the price
@@ -7,7 +7,7 @@
 //!    one up is part of its price.
 //! 2. *Receiving.* What has gathered while the receiver did nothing, in one turn: the part that does not depend on the
 //!    number is the price of a turn.
-//! 3. *Passing on.* A baton goes round three processes that sleep in between: a hop, less what its calls cost, is how
+//! 3. *Passing on.* A datagram is relayed through three processes that sleep in between: a hop, less what its calls cost, is how
 //!    long a process takes to wake up. That is never twice the same: a constant and an exponentially distributed rest,
 //!    whose mean follows from the deciles of the rounds. A token is waited for the longer, the less even its rounds are.
 //!
@@ -15,10 +15,10 @@
 //! [`Calibration::host`] is the result as the simulator takes it. A machine that does other work meanwhile shows in the
 //! errors.
 
-mod drum;
 mod fit;
 pub mod probe;
-pub mod truth;
+mod traffic;
+pub mod validation;
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -51,10 +51,10 @@ const KINDS: [(u32, usize); 9] = [
     (32, 1_350),
 ];
 const BURSTS_LENGTH: Duration = Duration::from_millis(3_600);
-const BATON_LENGTH: Duration = Duration::from_millis(1_500);
-/// How many hosts the baton goes round.
-const BATON_HOSTS: usize = 3;
-/// The median of the sum of [`BATON_HOSTS`] exponentially distributed numbers of mean 1 (an Erlang distribution),
+const RELAY_LENGTH: Duration = Duration::from_millis(1_500);
+/// How many hosts the relayed datagram goes through.
+const RELAY_HOSTS: usize = 3;
+/// The median of the sum of [`RELAY_HOSTS`] exponentially distributed numbers of mean 1 (an Erlang distribution),
 const ROUND_MEDIAN: f64 = 2.674;
 /// and how far its last decile is from its first: 5.322 − 1.102.
 const ROUND_SPREAD: f64 = 4.220;
@@ -98,7 +98,7 @@ pub struct Calibration {
     pub wake_up_ns: f64,
     /// What that takes longer in the mean.
     pub wake_up_jitter_ns: f64,
-    /// A hop of the baton: the median round by its hops.
+    /// A hop of the relayed datagram: the median round by its hops.
     pub hop_ns: f64,
     /// How well the prices explain the times of sending: the root of the mean square of the relative errors.
     pub send_error: f64,
@@ -124,7 +124,7 @@ impl Calibration {
         let [with_two, _] = bursts(&two, executable, Part::Follow)?;
         let [_, received] = bursts(&two, executable, Part::Receive)?;
         drop(two);
-        let three = Testbed::new(BATON_HOSTS, Link::Gbit1)?;
+        let three = Testbed::new(RELAY_HOSTS, Link::Gbit1)?;
         let [with_three, _] = bursts(&three, executable, Part::Follow)?;
         let round = round(&three, executable)?;
         let samples = [with_two, with_three, received];
@@ -172,7 +172,7 @@ impl Calibration {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             samples,
         };
-        let typical_jitter = calibration.wake_up_jitter_ns * ROUND_MEDIAN / BATON_HOSTS as f64;
+        let typical_jitter = calibration.wake_up_jitter_ns * ROUND_MEDIAN / RELAY_HOSTS as f64;
         calibration.wake_up_ns =
             (calibration.hop_ns - calibration.hop_price() - typical_jitter).max(0.0);
         calibration
@@ -249,14 +249,14 @@ fn bursts(bed: &Testbed, executable: &Path, part: Part) -> Result<[Vec<Sample>; 
     Ok([sent, results.remove(0)])
 }
 
-/// The rounds of a baton through all hosts.
+/// The rounds of a relayed datagram through all hosts.
 fn round(bed: &Testbed, executable: &Path) -> Result<Sample, BenchError> {
-    let mut results = run(bed, executable, BATON_LENGTH, |host| match host {
-        1 => Part::Baton,
+    let mut results = run(bed, executable, RELAY_LENGTH, |host| match host {
+        1 => Part::Relay,
         _ => Part::Follow,
     })?;
     let sample = results.swap_remove(0).into_iter().next();
-    sample.ok_or_else(|| BenchError::client("pass a baton on", "it came back too seldom"))
+    sample.ok_or_else(|| BenchError::client("relay a datagram", "it came back too seldom"))
 }
 
 /// A probe on every host, for `length`; what each found.
@@ -326,7 +326,7 @@ impl fmt::Display for Calibration {
         line(f, "receive", &self.receive, Some(self.receive_error))?;
         writeln!(
             f,
-            "a turn of the loop {:.0} ns; waking up {:.1} µs and {:.1} more in the mean; a hop of the baton {:.1} µs",
+            "a turn of the loop {:.0} ns; waking up {:.1} µs and {:.1} more in the mean; a hop of the relayed datagram {:.1} µs",
             self.turn_ns,
             self.wake_up_ns / 1_000.0,
             self.wake_up_jitter_ns / 1_000.0,

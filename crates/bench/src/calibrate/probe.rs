@@ -10,15 +10,15 @@ use groupcast_core::{Destination, Incarnation, MemberId, Node, NodeId, Rng, Sock
 use groupcast_net::{Endpoint, EndpointConfig, Key, Sealing, random_u64};
 use serde::{Deserialize, Serialize};
 
-use super::drum::{BEAT, Drum, Heard, Roll};
 use super::fit::deciles;
+use super::traffic::{Burst, PLAIN, Received, Traffic};
 use crate::measure::clock::{self, Window};
 use crate::measure::{BenchError, Said, await_window, say};
 
-const DRUM: Channel = Channel::SOLE;
-/// How long everybody may take to hear everybody.
+const TRAFFIC: Channel = Channel::SOLE;
+/// How long it may take until every process has received from every other.
 const JOINING: Duration = Duration::from_secs(10);
-/// How often they say that they are there.
+/// How often a process announces itself.
 const HELLO: Duration = Duration::from_millis(20);
 /// Between two bursts: the token buckets fill, the receivers read.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -27,7 +27,7 @@ const KIND: Duration = Duration::from_millis(200);
 /// A receiver lets so much time pass before it looks: awake, because a processor that slept is slow at first, and what
 /// that costs belongs to waking up.
 const GATHERING: Duration = Duration::from_micros(2_500);
-/// How long whoever follows waits at a time.
+/// How long a process that only follows waits at a time.
 const PATIENCE: Duration = Duration::from_millis(5);
 /// The most samples of one kind that are kept.
 const SAMPLES_MAX: usize = 20_000;
@@ -59,8 +59,8 @@ pub enum Part {
     Send(Vec<(u32, usize)>),
     /// Lets datagrams gather, and times their receipt.
     Receive,
-    /// Sends a baton through the hands of all others and times how long it is away.
-    Baton,
+    /// Sends a datagram that all others relay in turn, and times how long it is away.
+    Relay,
     /// Sleeps, and takes what comes.
     Follow,
 }
@@ -85,7 +85,7 @@ type Times = BTreeMap<(u64, usize), Vec<u64>>;
 
 impl Probe {
     /// Bytes that a datagram has beyond its body: prefix, channel, seal.
-    const FRAMING: usize = Node::<Drum>::HEADROOM + 16;
+    const FRAMING: usize = Node::<Traffic>::HEADROOM + 16;
 
     /// Does its part until the window's end; the result is a list of [`Sample`]s.
     pub(crate) fn run(&self) -> Result<(), BenchError> {
@@ -100,14 +100,14 @@ impl Probe {
             match &self.part {
                 Part::Send(kinds) => send(&mut endpoint, kinds, window, &mut times)?,
                 Part::Receive => receive(&mut endpoint, &mut times)?,
-                Part::Baton => baton(&mut endpoint, &mut times)?,
+                Part::Relay => relay(&mut endpoint, &mut times)?,
                 Part::Follow => turn(&mut endpoint, PATIENCE)?,
             }
         }
         say(&Said::Result(samples(times)))
     }
 
-    fn open(&self) -> Result<Endpoint<Drum>, BenchError> {
+    fn open(&self) -> Result<Endpoint<Traffic>, BenchError> {
         let failed = |error: &dyn std::fmt::Display| BenchError::client("start a probe", error);
         let rng = Rng::new(random_u64().map_err(|error| failed(&error))?);
         let local = MemberId {
@@ -120,20 +120,20 @@ impl Probe {
             .rng(rng.fork("node"))
             .open()
             .map_err(|error| failed(&error))?;
-        endpoint.node_mut().open(DRUM, Drum::new(local));
+        endpoint.node_mut().open(TRAFFIC, Traffic::new(local));
         Ok(endpoint)
     }
 
-    /// Says hello until everybody is heard, and for a while longer, so that everybody else hears this one.
-    fn await_others(&self, endpoint: &mut Endpoint<Drum>) -> Result<(), BenchError> {
+    /// Announces itself until it has received from all others, and for a while longer, so that all others receive too.
+    fn await_others(&self, endpoint: &mut Endpoint<Traffic>) -> Result<(), BenchError> {
         let deadline = clock::now() + clock::nanos(JOINING);
         let mut complete_since = None;
         loop {
             let now = clock::now();
-            if drum(endpoint).peers.len() + 1 >= self.members {
+            if traffic(endpoint).peers.len() + 1 >= self.members {
                 let since = *complete_since.get_or_insert(now);
                 if now - since > 20 * clock::nanos(HELLO) {
-                    drum(endpoint).heard();
+                    traffic(endpoint).received();
                     return Ok(());
                 }
             } else if now > deadline {
@@ -145,39 +145,39 @@ impl Probe {
                     ),
                 ));
             }
-            beat(endpoint, 1, 8);
+            burst(endpoint, 1, 8);
             turn(endpoint, HELLO)?;
         }
     }
 }
 
-fn drum(endpoint: &mut Endpoint<Drum>) -> &mut Drum {
+fn traffic(endpoint: &mut Endpoint<Traffic>) -> &mut Traffic {
     endpoint
         .node_mut()
-        .instance_mut(DRUM)
+        .instance_mut(TRAFFIC)
         .expect("opened with the endpoint")
 }
 
-fn turn(endpoint: &mut Endpoint<Drum>, patience: Duration) -> Result<(), BenchError> {
+fn turn(endpoint: &mut Endpoint<Traffic>, patience: Duration) -> Result<(), BenchError> {
     let mut ready = Vec::new();
     endpoint
         .turn(Some(patience), &mut ready)
         .map_err(BenchError::io("drive the network"))
 }
 
-/// A burst to the group, at the next draining.
-fn beat(endpoint: &mut Endpoint<Drum>, count: u32, len: usize) {
-    drum(endpoint).roll(Roll {
+/// A burst to the group, sent when the endpoint is flushed next.
+fn burst(endpoint: &mut Endpoint<Traffic>, count: u32, len: usize) {
+    traffic(endpoint).send(Burst {
         to: Destination::Group,
         class: SocketClass::Data,
         count,
-        body: vec![BEAT; len].into(),
+        body: vec![PLAIN; len].into(),
     });
 }
 
-/// One burst, of the kind whose time it is.
+/// One burst, of the kind that is due.
 fn send(
-    endpoint: &mut Endpoint<Drum>,
+    endpoint: &mut Endpoint<Traffic>,
     kinds: &[(u32, usize)],
     window: Window,
     times: &mut Times,
@@ -188,10 +188,10 @@ fn send(
         return Err(BenchError::client("send", "nothing was given to send"));
     };
     // The first finds caches cold, and is not timed.
-    beat(endpoint, 1, len);
+    burst(endpoint, 1, len);
     let now = endpoint.now();
     endpoint.flush(now);
-    beat(endpoint, count, len);
+    burst(endpoint, count, len);
     let now = endpoint.now();
     let before = clock::now();
     endpoint.flush(now);
@@ -207,42 +207,42 @@ fn send(
     Ok(())
 }
 
-/// Everything that gathered while nobody looked; nothing, too, has its time.
-fn receive(endpoint: &mut Endpoint<Drum>, times: &mut Times) -> Result<(), BenchError> {
+/// Receives all that has gathered; a turn that receives nothing takes time too.
+fn receive(endpoint: &mut Endpoint<Traffic>, times: &mut Times) -> Result<(), BenchError> {
     let end = clock::now() + clock::nanos(GATHERING);
     while clock::now() < end {
         std::hint::spin_loop();
     }
-    drum(endpoint).heard();
+    traffic(endpoint).received();
     let before = clock::now();
     turn(endpoint, Duration::ZERO)?;
     let after = clock::now();
-    match drum(endpoint).heard() {
-        Heard { datagrams: 0, .. } => note(times, 0, 0, after - before),
-        Heard {
+    match traffic(endpoint).received() {
+        Received { datagrams: 0, .. } => note(times, 0, 0, after - before),
+        Received {
             datagrams,
             len: Some(len),
         } => note(times, datagrams, len, after - before),
-        Heard { len: None, .. } => {}
+        Received { len: None, .. } => {}
     }
     Ok(())
 }
 
-/// The baton once through all hands; of a body of 64 bytes, as long as a small token.
-fn baton(endpoint: &mut Endpoint<Drum>, times: &mut Times) -> Result<(), BenchError> {
+/// One round of a relayed datagram through all members; its body has 64 bytes, as a small token has.
+fn relay(endpoint: &mut Endpoint<Traffic>, times: &mut Times) -> Result<(), BenchError> {
     const LEN: usize = 64;
     const AWAY_MAX: Duration = Duration::from_millis(20);
-    drum(endpoint).heard();
-    let others = drum(endpoint).peers.len();
-    let hands = u8::try_from(others).unwrap_or(u8::MAX);
-    drum(endpoint).pass(hands, vec![BEAT; LEN]);
+    traffic(endpoint).received();
+    let others = traffic(endpoint).peers.len();
+    let hops = u8::try_from(others).unwrap_or(u8::MAX);
+    traffic(endpoint).relay(hops, vec![PLAIN; LEN]);
     let begun = clock::now();
     let now = endpoint.now();
     endpoint.flush(now);
     loop {
         turn(endpoint, AWAY_MAX)?;
         let after = clock::now();
-        if drum(endpoint).heard().len == Some(LEN) {
+        if traffic(endpoint).received().len == Some(LEN) {
             note(times, others as u64 + 1, LEN, after - begun);
             return Ok(());
         }

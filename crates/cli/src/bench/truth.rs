@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use groupcast_bench::calibrate::truth::{self, TruthOptions, TruthReport};
+use groupcast_bench::calibrate::validation::{self, ValidationOptions, ValidationReport};
 use groupcast_bench::measure::BenchError;
 
 use super::values::seconds;
@@ -22,12 +22,12 @@ pub(super) struct Truth {
 }
 
 impl Truth {
-    pub(super) fn compare(&self, executable: &Path) -> Result<TruthReport, BenchError> {
-        let options = TruthOptions {
+    pub(super) fn compare(&self, executable: &Path) -> Result<ValidationReport, BenchError> {
+        let options = ValidationOptions {
             runs: usize::from(self.runs),
             duration: self.duration,
-            ..TruthOptions::default()
+            ..ValidationOptions::default()
         };
-        truth::run(&options, executable)
+        validation::run(&options, executable)
     }
 }

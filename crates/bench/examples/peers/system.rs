@@ -34,7 +34,7 @@ pub(crate) struct Load {
 }
 
 /// Another system, ready to be started on a bed.
-pub(crate) trait Party {
+pub(crate) trait System {
     /// Starts its daemons.
     fn daemons(&self, bed: &Testbed) -> Result<Vec<Process>, Failure>;
 
@@ -43,9 +43,9 @@ pub(crate) trait Party {
 }
 
 /// Measures; the figures of a row.
-pub(crate) fn carry(bed: &Testbed, party: &dyn Party, load: &Load) -> Result<Value, Failure> {
-    let mut daemons = party.daemons(bed)?;
-    let row = measure(bed, party, load, &daemons);
+pub(crate) fn carry(bed: &Testbed, system: &dyn System, load: &Load) -> Result<Value, Failure> {
+    let mut daemons = system.daemons(bed)?;
+    let row = measure(bed, system, load, &daemons);
     // Asked to end, they remove what they shared with their clients.
     for daemon in &mut daemons {
         daemon.terminate()?;
@@ -58,13 +58,13 @@ pub(crate) fn carry(bed: &Testbed, party: &dyn Party, load: &Load) -> Result<Val
 
 fn measure(
     bed: &Testbed,
-    party: &dyn Party,
+    system: &dyn System,
     load: &Load,
     daemons: &[Process],
 ) -> Result<Value, Failure> {
     let mut clients = (1..=bed.hosts())
         .map(|host| {
-            let mut command = party.client(bed, host, load);
+            let mut command = system.client(bed, host, load);
             command.stdin(Stdio::piped());
             Ok(bed.launch(&format!("flood-{host}"), command)?)
         })

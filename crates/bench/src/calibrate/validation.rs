@@ -1,4 +1,4 @@
-//! The truth experiment: a real ring between network namespaces beside its simulation, at three loads.
+//! The validation of the simulator: a real ring between network namespaces beside its simulation, at three loads.
 //!
 //! The prices are fixed beforehand, by a [`Calibration`] that knows nothing of rings. The wires are token buckets of
 //! 100 Mb/s, in the kernel and in the simulator: there the machine's processors, which all hosts and the emulated
@@ -47,7 +47,7 @@ const SEEDS: u64 = 5;
 
 /// What to compare.
 #[derive(Clone, Debug)]
-pub struct TruthOptions {
+pub struct ValidationOptions {
     /// Hosts. Default 3.
     pub hosts: usize,
     /// What all senders offer together. Default 10 Mb/s, 60 Mb/s, as much as the ring takes.
@@ -58,7 +58,7 @@ pub struct TruthOptions {
     pub duration: Duration,
 }
 
-impl Default for TruthOptions {
+impl Default for ValidationOptions {
     fn default() -> Self {
         Self {
             hosts: 3,
@@ -106,7 +106,7 @@ impl Row {
 
 /// The simulation beside the measurement.
 #[derive(Clone, Debug, Serialize)]
-pub struct TruthReport {
+pub struct ValidationReport {
     /// The prices, fixed before.
     pub calibration: Calibration,
     /// Hosts.
@@ -121,7 +121,7 @@ pub struct TruthReport {
 ///
 /// # Errors
 /// Where no test bed can be built, or a process fails.
-pub fn run(options: &TruthOptions, executable: &Path) -> Result<TruthReport, BenchError> {
+pub fn run(options: &ValidationOptions, executable: &Path) -> Result<ValidationReport, BenchError> {
     let calibration = Calibration::measure(executable)?;
     let host = calibration.host();
     let predictions = options
@@ -149,7 +149,7 @@ pub fn run(options: &TruthOptions, executable: &Path) -> Result<TruthReport, Ben
             })
         })
         .collect::<Result<Vec<_>, BenchError>>()?;
-    Ok(TruthReport {
+    Ok(ValidationReport {
         calibration,
         hosts: options.hosts,
         holds: rows.iter().all(Row::holds),
@@ -160,7 +160,7 @@ pub fn run(options: &TruthOptions, executable: &Path) -> Result<TruthReport, Ben
 /// One real run.
 fn measure(
     bed: &Testbed,
-    options: &TruthOptions,
+    options: &ValidationOptions,
     executable: &Path,
     load: Rate,
 ) -> Result<Outcome, BenchError> {
@@ -186,7 +186,11 @@ fn measure(
 }
 
 /// What the simulation says of hosts like `host` that share this machine's cores.
-fn predict(options: &TruthOptions, host: &HostConfig, load: Rate) -> Result<Outcome, BenchError> {
+fn predict(
+    options: &ValidationOptions,
+    host: &HostConfig,
+    load: Rate,
+) -> Result<Outcome, BenchError> {
     let outcomes = (0..SEEDS)
         .map(|seed| simulate(options, host, load, seed))
         .collect::<Result<Vec<_>, _>>()?;
@@ -194,7 +198,7 @@ fn predict(options: &TruthOptions, host: &HostConfig, load: Rate) -> Result<Outc
 }
 
 fn simulate(
-    options: &TruthOptions,
+    options: &ValidationOptions,
     host: &HostConfig,
     load: Rate,
     seed: u64,
@@ -282,7 +286,7 @@ fn middle(outcomes: &[Outcome]) -> Outcome {
     }
 }
 
-impl fmt::Display for TruthReport {
+impl fmt::Display for ValidationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.calibration)?;
         writeln!(
@@ -335,9 +339,9 @@ mod tests {
 
     #[test]
     fn the_prediction_follows_the_load_and_the_time_to_wake_up() {
-        let options = TruthOptions {
+        let options = ValidationOptions {
             duration: Duration::from_millis(200),
-            ..TruthOptions::default()
+            ..ValidationOptions::default()
         };
         let host = HostConfig::vm_2026();
         let light = simulate(&options, &host, Rate::Mbps(30.0), 1).unwrap();
