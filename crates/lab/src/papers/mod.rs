@@ -13,11 +13,26 @@
 //! - [`kept`]: the runs kept in docs/lab, and their index.
 //! - [`calc`]: rows in closed form. [`ring`]: 002's figures. [`gossip`]: 004's.
 //!
-//! Adding a row: implement [`Reproduction`] in the folder of its paper, name it in [`registry`].
+//! # The skeleton
+//!
+//! A paper has a folder of its own, in which a file's name says which part of a figure it holds:
+//!
+//! - `mod`: the figures as [`figure::Figure`]s, and what does not come out, with the reason.
+//! - `plan`: which points each figure has.
+//! - `point`: what a point is (its [`figure::Point`]), and what is measured of it, as rows of a table.
+//! - `sim`: a point on the simulator, with the hosts and the network that stand in for the paper's.
+//! - `net`: a point on sockets of this machine, as far as `groupcast_bench` measures it.
+//! - `judge`: what each figure concluded, as arithmetic on the data.
+//! - `draw`: what to draw of the data.
+//!
+//! Files beside these are the paper's own, such as `curve`, which reads points as curves for `judge` and `draw`.
+//!
+//! Adding a row: write it in the folder of its paper, name it in [`registry`].
 
 pub mod calc;
 pub mod context;
 pub mod data;
+pub mod figure;
 pub mod gossip;
 pub mod kept;
 pub mod lan;

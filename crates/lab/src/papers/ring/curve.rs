@@ -1,28 +1,8 @@
 //! Throughput–latency curves: as a run's data has them, and what can be said of one beside another.
 
-use super::super::data::{Data, Table};
+use super::super::data::Data;
+use super::super::figure::POINTS;
 use super::super::plot::{Point, Series};
-
-/// The table with a row a point and seed.
-pub(super) const POINTS: &str = "points";
-
-/// Its columns.
-const COLUMNS: [(&str, &str); 14] = [
-    ("wire", "Mb/s"),
-    ("implementation", ""),
-    ("protocol", ""),
-    ("service", ""),
-    ("size", "B"),
-    ("load", ""),
-    ("offered", "Mb/s"),
-    ("seed", ""),
-    ("throughput", "Mb/s"),
-    ("latency", "µs"),
-    ("99 % latency", "µs"),
-    ("rotation", "µs"),
-    ("sent again", ""),
-    ("dropped", ""),
-];
 
 /// A system takes a load if it delivers so much of what is offered: the rest is what the ends of a window cut off.
 const SUSTAINED: f64 = 0.98;
@@ -32,7 +12,7 @@ const SUSTAINED: f64 = 0.98;
 pub(super) struct Key {
     /// The wire's rate in Mb/s.
     pub(super) wire: f64,
-    /// `library`, `daemon` or `spread`; see [`setup`](super::setup).
+    /// `library`, `daemon` or `spread`; see [`point`](super::point).
     pub(super) implementation: String,
     /// `original` or `accelerated`.
     pub(super) protocol: String,
@@ -40,54 +20,6 @@ pub(super) struct Key {
     pub(super) service: String,
     /// Payload of a message in bytes.
     pub(super) size: f64,
-}
-
-/// What was measured at one load with one seed.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Measured {
-    /// The load, in words.
-    pub(super) load: String,
-    /// What all senders together offered, in Mb/s; `None` if as much as the ring takes.
-    pub(super) offered: Option<f64>,
-    /// The seed.
-    pub(super) seed: u64,
-    /// Payload that a receiver gets, in Mb/s.
-    pub(super) throughput: f64,
-    /// The mean of all messages at all receivers, in microseconds.
-    pub(super) latency: f64,
-    /// 99 of 100 are below.
-    pub(super) latency_99: f64,
-    /// A rotation of the token, in microseconds.
-    pub(super) rotation: f64,
-    /// Packets multicast again.
-    pub(super) again: u64,
-    /// Datagrams dropped at full queues and sockets.
-    pub(super) dropped: u64,
-}
-
-/// An empty table of points.
-pub(super) fn table() -> Table {
-    Table::new(POINTS, &COLUMNS)
-}
-
-/// Appends a point to `table`.
-pub(super) fn push(table: &mut Table, key: &Key, measured: &Measured) {
-    table.row([
-        key.wire.into(),
-        key.implementation.as_str().into(),
-        key.protocol.as_str().into(),
-        key.service.as_str().into(),
-        key.size.into(),
-        measured.load.as_str().into(),
-        measured.offered.unwrap_or(f64::NAN).into(),
-        measured.seed.into(),
-        measured.throughput.into(),
-        measured.latency.into(),
-        measured.latency_99.into(),
-        measured.rotation.into(),
-        measured.again.into(),
-        measured.dropped.into(),
-    ]);
 }
 
 /// One load of a curve, over all seeds.
@@ -312,24 +244,27 @@ impl Curves {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use groupcast_core::Service;
+
+    use super::super::super::Table;
+    use super::super::super::figure::Point as _;
+    use super::super::point::{self, Implementation, Load, Measured, Open, Protocol, Wire};
     use super::*;
 
     /// A curve from (offered, throughput, latency).
     pub(in super::super) fn curve(points: &[(f64, f64, f64)]) -> Curve {
-        let mut data = Data::new();
-        let mut table = table();
+        let mut table = Table::new(POINTS, point::Point::columns());
         for (offered, throughput, latency) in points {
-            let key = Key {
-                wire: 1000.0,
-                implementation: "daemon".to_owned(),
-                protocol: "original".to_owned(),
-                service: "agreed".to_owned(),
-                size: 1350.0,
+            let point = point::Point {
+                wire: Wire::Gbit1,
+                implementation: Implementation::Daemon,
+                protocol: Protocol::Original,
+                service: Service::Agreed,
+                size: 1_350,
+                load: Load::Rate(*offered),
+                open: Open::on(Wire::Gbit1),
             };
             let measured = Measured {
-                load: format!("{offered} Mb/s"),
-                offered: Some(*offered),
-                seed: 1,
                 throughput: *throughput,
                 latency: *latency,
                 latency_99: *latency,
@@ -337,14 +272,15 @@ pub(super) mod tests {
                 again: 0,
                 dropped: 0,
             };
-            push(&mut table, &key, &measured);
+            table.row(point.row(1, &measured));
         }
+        let mut data = Data::new();
         data.push(table);
         Curves::read(&data).find(|_| true).clone()
     }
 
     #[test]
-    fn what_was_pushed_is_read_seed_by_seed() {
+    fn points_are_read_seed_by_seed() {
         let both = curve(&[(100.0, 100.0, 10.0), (100.0, 98.0, 20.0)]);
         assert_eq!(both.samples.len(), 1);
         assert_eq!(both.samples[0].throughput(), 99.0);

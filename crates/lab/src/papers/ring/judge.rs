@@ -1,9 +1,9 @@
 //! What 002's figures concluded, as arithmetic on curves.
 
 use super::super::data::RecordRef;
+use super::super::figure::SWEEP;
 use super::super::{Data, Verdict};
 use super::curve::{Curve, Curves, Sample};
-use super::sim::SWEEP;
 
 /// Implementations that 002 draws.
 const DRAWN: [&str; 3] = ["library", "daemon", "spread"];
@@ -46,7 +46,8 @@ fn pairs<'a>(curves: &'a Curves, service: &str) -> Vec<Both<'a>> {
 }
 
 /// Agreed, 1 Gb/s.
-pub(super) fn fig1(curves: &Curves, verdict: &mut Verdict) {
+pub(super) fn fig1(data: &Data, verdict: &mut Verdict) {
+    let curves = &Curves::read(data);
     for both in pairs(curves, "agreed") {
         ahead(&both, verdict);
         at_once(&both, 1.45, 0.6, verdict);
@@ -58,7 +59,8 @@ pub(super) fn fig1(curves: &Curves, verdict: &mut Verdict) {
 }
 
 /// Safe, 1 Gb/s.
-pub(super) fn fig2(curves: &Curves, verdict: &mut Verdict) {
+pub(super) fn fig2(data: &Data, verdict: &mut Verdict) {
+    let curves = &Curves::read(data);
     for both in pairs(curves, "safe") {
         let wire = both.original.key.wire;
         let (low, high) = (wire * 0.5, wire * 0.7);
@@ -80,12 +82,14 @@ pub(super) fn fig2(curves: &Curves, verdict: &mut Verdict) {
 }
 
 /// Agreed, 10 Gb/s.
-pub(super) fn fig3(curves: &Curves, verdict: &mut Verdict) {
-    faster_hosts(curves, "agreed", verdict);
+pub(super) fn fig3(data: &Data, verdict: &mut Verdict) {
+    faster_hosts(&Curves::read(data), "agreed", verdict);
+    windows(data, verdict);
 }
 
 /// Two sizes, 10 Gb/s.
-pub(super) fn fig4(curves: &Curves, verdict: &mut Verdict) {
+pub(super) fn fig4(data: &Data, verdict: &mut Verdict) {
+    let curves = &Curves::read(data);
     for implementation in DRAWN {
         let peak = |large: bool| {
             curves
@@ -102,7 +106,8 @@ pub(super) fn fig4(curves: &Curves, verdict: &mut Verdict) {
 }
 
 /// Safe, 10 Gb/s.
-pub(super) fn fig5(curves: &Curves, verdict: &mut Verdict) {
+pub(super) fn fig5(data: &Data, verdict: &mut Verdict) {
+    let curves = &Curves::read(data);
     faster_hosts(curves, "safe", verdict);
     for (safe, agreed) in pairs(curves, "safe").iter().zip(pairs(curves, "agreed")) {
         let (safe, agreed, label) = (
@@ -116,10 +121,12 @@ pub(super) fn fig5(curves: &Curves, verdict: &mut Verdict) {
             format!("{safe:.0} beside {agreed:.0} Mb/s"),
         );
     }
+    windows(data, verdict);
 }
 
 /// Safe at low loads, 10 Gb/s.
-pub(super) fn fig7(curves: &Curves, verdict: &mut Verdict) {
+pub(super) fn fig7(data: &Data, verdict: &mut Verdict) {
+    let curves = &Curves::read(data);
     for implementation in ["library at a rate", "daemon", "spread"] {
         let one = |protocol: &str| {
             curves.find(|key| key.implementation == implementation && key.protocol == protocol)
@@ -148,10 +155,11 @@ pub(super) fn fig7(curves: &Curves, verdict: &mut Verdict) {
             },
         );
     }
+    delays(data, verdict);
 }
 
-/// What the personal window does to the most that is carried.
-pub(super) fn windows(data: &Data, verdict: &mut Verdict) {
+/// Notes what the personal window does to the most that is carried; it decides nothing.
+fn windows(data: &Data, verdict: &mut Verdict) {
     let table = data.table(SWEEP);
     let most = |protocol: &str| {
         let row = |row: RecordRef<'_>| {
@@ -173,8 +181,8 @@ pub(super) fn windows(data: &Data, verdict: &mut Verdict) {
     ));
 }
 
-/// What card and wake-up do to the crossing.
-pub(super) fn delays(data: &Data, verdict: &mut Verdict) {
+/// Notes what card and wake-up do to the crossing; it decides nothing.
+fn delays(data: &Data, verdict: &mut Verdict) {
     let table = data.table(SWEEP);
     let mut seen: Vec<(f64, f64)> = Vec::new();
     for row in table.records() {

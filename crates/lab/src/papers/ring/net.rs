@@ -10,67 +10,73 @@ use groupcast_bench::measure::report::{LatencySummary, Rate};
 use groupcast_bench::measure::ring::{self, Mode, RingOptions, Spinning};
 use groupcast_bench::testbed::{Link, Testbed};
 
-use super::super::{Context, Data, RunError, Table};
-use super::curve::{self, Measured};
-use super::setup::{HOSTS, Implementation, Load, Setting, Wire};
+use super::super::{Context, Data, RunError};
+use super::point::{HOSTS, Implementation, Load, Measured, Point, Wire};
 
-/// Measures the points of `plan`, which are for 1 Gb/s, on 100 Mb/s and 1 Gb/s, loads in proportion; each once for
-/// every seed, which is only its number here.
-pub(super) fn run(
-    context: &Context<'_>,
-    plan: &[Setting],
-    data: &mut Data,
-    table: &mut Table,
-) -> Result<(), RunError> {
-    Testbed::available().map_err(RunError::Unavailable)?;
-    let duration = Duration::from_millis(context.choose(2_000, 700));
-    data.condition("counted a point", format!("{} ms", duration.as_millis()));
+/// States what holds for all points.
+pub(super) fn conditions(context: &Context<'_>, data: &mut Data) {
+    data.condition(
+        "counted a point",
+        format!("{} ms", counted(context).as_millis()),
+    );
     data.condition("encryption", "on");
     data.condition(
         "processors for all hosts",
         std::thread::available_parallelism().map_or(1, usize::from),
     );
+}
+
+/// How long a point is counted.
+fn counted(context: &Context<'_>) -> Duration {
+    Duration::from_millis(context.choose(2_000, 700))
+}
+
+/// Measures the points of `plan`, which are for 1 Gb/s, on 100 Mb/s and 1 Gb/s, loads in proportion; each once for
+/// every seed, which is only its number here.
+pub(super) fn measure_all(
+    context: &Context<'_>,
+    plan: &[Point],
+) -> Result<Vec<(Point, u64, Measured)>, RunError> {
+    Testbed::available().map_err(RunError::Unavailable)?;
+    let mut all = Vec::new();
     for (wire, link) in [(Wire::Mbit100, Link::Mbit100), (Wire::Gbit1, Link::Gbit1)] {
         let bed = Testbed::new(HOSTS, link).map_err(|error| failed(&error.into()))?;
-        let settings: Vec<Setting> = plan
+        let points = plan
             .iter()
-            .filter(|setting| setting.implementation != Implementation::Spread)
-            .map(|setting| setting.on(wire))
-            .collect();
-        for setting in settings {
+            .filter(|point| point.implementation != Implementation::Spread)
+            .map(|point| point.on(wire));
+        for point in points {
             for seed in context.seeds() {
-                let measured = measure(&bed, link, &setting, duration, seed, context)?;
-                curve::push(table, &setting.key(), &measured);
+                let measured = measure(&bed, link, &point, context)?;
+                all.push((point, seed, measured));
             }
         }
     }
-    Ok(())
+    Ok(all)
 }
 
 fn measure(
     bed: &Testbed,
     link: Link,
-    setting: &Setting,
-    duration: Duration,
-    seed: u64,
+    point: &Point,
     context: &Context<'_>,
 ) -> Result<Measured, RunError> {
     let options = RingOptions {
         hosts: HOSTS,
-        size: setting.size,
-        service: setting.service,
-        rate: match setting.load {
+        size: point.size,
+        service: point.service,
+        rate: match point.load {
             Load::Rate(mbps) => Rate::Mbps(mbps),
             Load::Window(_) => Rate::Max,
         },
         link,
-        duration,
+        duration: counted(context),
         encrypt: true,
-        mode: match setting.implementation {
+        mode: match point.implementation {
             Implementation::Library | Implementation::Paced => Mode::Library,
             Implementation::Daemon | Implementation::Spread => Mode::Daemon,
         },
-        windows: setting.windows(),
+        windows: point.windows(),
         spin: Spinning::default(),
         loss_permille: 0,
     };
@@ -78,9 +84,6 @@ fn measure(
         .map_err(|error| failed(&error))?;
     let latency = LatencySummary::from(&carried.latencies);
     Ok(Measured {
-        load: setting.load.name(),
-        offered: setting.load.offered(),
-        seed,
         throughput: carried.mbps_slowest,
         latency: latency.mean,
         latency_99: latency.p99,

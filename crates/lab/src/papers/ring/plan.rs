@@ -3,7 +3,7 @@
 
 use groupcast_core::Service;
 
-use super::setup::{Implementation, Load, Open, Protocol, Setting, Wire};
+use super::point::{Implementation, Load, Open, Point, Protocol, Wire};
 
 /// 002's message size: one Ethernet frame with its headers.
 const SMALL: usize = 1_350;
@@ -67,9 +67,9 @@ fn both(
     service: Service,
     size: usize,
     loads: &'static [u32],
-) -> impl Iterator<Item = Setting> {
+) -> impl Iterator<Item = Point> {
     Protocol::ALL.into_iter().flat_map(move |protocol| {
-        loads.iter().map(move |load| Setting {
+        loads.iter().map(move |load| Point {
             wire,
             implementation,
             protocol,
@@ -85,10 +85,10 @@ fn both(
 }
 
 /// Fig. 1 and 2.
-pub(super) fn gbit1(service: Service, quick: bool) -> Vec<Setting> {
+pub(super) fn gbit1(service: Service, quick: bool) -> Vec<Point> {
     let loads = GBIT1.choose(quick);
     let curve = |implementation, loads| both(Wire::Gbit1, implementation, service, SMALL, loads);
-    let mut plan: Vec<Setting> = curve(Implementation::Library, VISITS.choose(quick)).collect();
+    let mut plan: Vec<Point> = curve(Implementation::Library, VISITS.choose(quick)).collect();
     if service == Service::Agreed {
         plan.extend(curve(Implementation::Paced, loads));
     }
@@ -98,7 +98,7 @@ pub(super) fn gbit1(service: Service, quick: bool) -> Vec<Setting> {
 }
 
 /// Fig. 3 and 5.
-pub(super) fn gbit10(service: Service, quick: bool) -> Vec<Setting> {
+pub(super) fn gbit10(service: Service, quick: bool) -> Vec<Point> {
     let curve = |implementation, loads: Loads| {
         let loads = loads.choose(quick);
         both(Wire::Gbit10, implementation, service, SMALL, loads)
@@ -110,10 +110,10 @@ pub(super) fn gbit10(service: Service, quick: bool) -> Vec<Setting> {
 }
 
 /// Fig. 5: Safe, and Agreed where it peaks.
-pub(super) fn safe_beside_agreed(quick: bool) -> Vec<Setting> {
+pub(super) fn safe_beside_agreed(quick: bool) -> Vec<Point> {
     let agreed = gbit10(Service::Agreed, quick);
-    let peaks = agreed.into_iter().filter(|setting| match setting.load {
-        Load::Rate(mbps) => mbps > setting.wire.mbps(),
+    let peaks = agreed.into_iter().filter(|point| match point.load {
+        Load::Rate(mbps) => mbps > point.wire.mbps(),
         Load::Window(packets) => packets >= 24,
     });
     gbit10(Service::Safe, quick)
@@ -123,7 +123,7 @@ pub(super) fn safe_beside_agreed(quick: bool) -> Vec<Setting> {
 }
 
 /// Fig. 4 and 6: the accelerated protocol with both sizes.
-pub(super) fn sizes(service: Service, quick: bool) -> Vec<Setting> {
+pub(super) fn sizes(service: Service, quick: bool) -> Vec<Point> {
     let large = |implementation, loads: Loads| {
         let loads = loads.choose(quick);
         both(Wire::Gbit10, implementation, service, LARGE, loads)
@@ -132,12 +132,12 @@ pub(super) fn sizes(service: Service, quick: bool) -> Vec<Setting> {
     plan.extend(large(Implementation::Library, VISITS));
     plan.extend(large(Implementation::Daemon, GBIT10_LARGE));
     plan.extend(large(Implementation::Spread, GBIT10_LARGE));
-    plan.retain(|setting| setting.protocol == Protocol::Accelerated);
+    plan.retain(|point| point.protocol == Protocol::Accelerated);
     plan
 }
 
 /// Fig. 7. The library too is driven at a rate: even with one packet a visit it would send more than that.
-pub(super) fn low(quick: bool) -> Vec<Setting> {
+pub(super) fn low(quick: bool) -> Vec<Point> {
     [
         Implementation::Paced,
         Implementation::Daemon,
@@ -152,11 +152,7 @@ pub(super) fn low(quick: bool) -> Vec<Setting> {
 }
 
 /// What the personal window does to the most that is carried on 10 Gb/s.
-pub(super) fn windows(
-    implementation: Implementation,
-    service: Service,
-    quick: bool,
-) -> Vec<Setting> {
+pub(super) fn windows(implementation: Implementation, service: Service, quick: bool) -> Vec<Point> {
     let windows: &[u32] = if quick {
         &[20, 60]
     } else {
@@ -164,19 +160,19 @@ pub(super) fn windows(
     };
     let most = || both(Wire::Gbit10, implementation, service, SMALL, &[12_000]);
     let wide = |window: u32| {
-        most().map(move |setting| Setting {
+        most().map(move |point| Point {
             open: Open {
                 windows: (window, window * 3 / 4),
-                ..setting.open
+                ..point.open
             },
-            ..setting
+            ..point
         })
     };
     windows.iter().flat_map(|window| wide(*window)).collect()
 }
 
 /// What card and wake-up do to a daemon's latency at low loads.
-pub(super) fn delays(quick: bool) -> Vec<Setting> {
+pub(super) fn delays(quick: bool) -> Vec<Point> {
     let delays: &[(u64, u64)] = if quick {
         &[(10, 5), (20, 2)]
     } else {
@@ -195,13 +191,13 @@ pub(super) fn delays(quick: bool) -> Vec<Setting> {
             SMALL,
             loads,
         );
-        points.map(move |setting| Setting {
+        points.map(move |point| Point {
             open: Open {
                 card,
                 wake_up,
-                ..setting.open
+                ..point.open
             },
-            ..setting
+            ..point
         })
     };
     delays.iter().flat_map(|delay| held(*delay)).collect()

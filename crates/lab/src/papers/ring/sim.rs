@@ -1,4 +1,4 @@
-//! Points on the simulator: eight hosts around a switch, with what 002's hosts cost.
+//! A point on the simulator: eight hosts around a switch, with what 002's hosts cost.
 //!
 //! Prices of system calls, messages and clients are the presets of the host model, which take no more from 002 than
 //! what the accelerated protocol reaches on 10 Gb/s (see [`HostConfig::xeon_10g`]). Latencies follow from them and from
@@ -17,12 +17,9 @@ use groupcast_sim::measure::{Measures, MeterConfig};
 use groupcast_sim::source::{Arrivals, SourceConfig};
 use groupcast_sim::topology::{Kind, Topology};
 
-use super::super::{Context, Data, RunError, Table};
-use super::curve::{self, Measured};
-use super::setup::{HOSTS, Implementation, Load, Open, Setting};
+use super::super::{Data, RunError};
+use super::point::{HOSTS, Implementation, Load, Measured, Open, Point};
 
-/// The table of a [`sweep`].
-pub(super) const SWEEP: &str = "sweep";
 /// When the sources begin: the ring has formed long before.
 const BEGIN: Duration = Duration::from_millis(1_000);
 /// Messages that the ring orders in what is counted, about: enough for a hundred rotations.
@@ -32,63 +29,8 @@ const SWITCH: u64 = 2 << 20;
 /// Bytes of a large message's packet beyond its payload, at most; a small one's fills an Ethernet frame.
 const HEADERS: usize = 100;
 
-/// Measures every point of `plan` with every seed.
-pub(super) fn run(
-    context: &Context<'_>,
-    plan: &[Setting],
-    data: &mut Data,
-    table: &mut Table,
-) -> Result<(), RunError> {
-    let points: Vec<(Setting, u64)> = plan
-        .iter()
-        .flat_map(|setting| context.seeds().map(|seed| (*setting, seed)))
-        .collect();
-    let scale = context.choose(1.0, 0.5);
-    let measured = context.each(&points, |(setting, seed)| measure(setting, *seed, scale))?;
-    conditions(plan, data);
-    for ((setting, _), measured) in points.iter().zip(&measured) {
-        curve::push(table, &setting.key(), measured);
-    }
-    Ok(())
-}
-
-/// Measures every point of `plan` with the first seed; a table of them by what 002 leaves open.
-pub(super) fn sweep(context: &Context<'_>, plan: &[Setting]) -> Result<Table, RunError> {
-    let seed = context.seeds().start;
-    let scale = context.choose(1.0, 0.5);
-    let measured = context.each(plan, |setting| measure(setting, seed, scale))?;
-    let mut table = Table::new(
-        SWEEP,
-        &[
-            ("card", "µs"),
-            ("wake-up", "µs"),
-            ("personal window", ""),
-            ("implementation", ""),
-            ("protocol", ""),
-            ("service", ""),
-            ("load", "Mb/s"),
-            ("throughput", "Mb/s"),
-            ("latency", "µs"),
-        ],
-    );
-    for (setting, measured) in plan.iter().zip(measured) {
-        table.row([
-            setting.open.card.into(),
-            setting.open.wake_up.into(),
-            setting.open.windows.0.into(),
-            setting.implementation.name().into(),
-            setting.protocol.name().into(),
-            setting.service.name().into(),
-            measured.offered.unwrap_or(f64::NAN).into(),
-            measured.throughput.into(),
-            measured.latency.into(),
-        ]);
-    }
-    Ok(table)
-}
-
-/// Says what 002 leaves open.
-fn conditions(plan: &[Setting], data: &mut Data) {
+/// States what 002 leaves open.
+pub(super) fn conditions(plan: &[Point], data: &mut Data) {
     let Some(first) = plan.first() else { return };
     let Open {
         card,
@@ -115,11 +57,11 @@ fn conditions(plan: &[Setting], data: &mut Data) {
     );
 }
 
-fn topology(setting: &Setting) -> Topology {
+fn topology(point: &Point) -> Topology {
     let mut topology = Topology::new();
     let switch = topology.add(Kind::Switch { buffer: SWITCH });
-    let bandwidth = (setting.wire.mbps() * 1e6) as u64;
-    let link = LinkSpec::ethernet(bandwidth, Duration::from_micros(setting.open.card) / 2);
+    let bandwidth = (point.wire.mbps() * 1e6) as u64;
+    let link = LinkSpec::ethernet(bandwidth, Duration::from_micros(point.open.card) / 2);
     for _ in 0..HOSTS {
         let host = topology.add(Kind::Plain);
         topology.connect(host, switch, link);
@@ -128,9 +70,9 @@ fn topology(setting: &Setting) -> Topology {
     topology
 }
 
-fn hosts(setting: &Setting) -> HostConfig {
+fn hosts(point: &Point) -> HostConfig {
     let library = HostConfig::xeon_10g();
-    let host = match (setting.implementation, setting.load) {
+    let host = match (point.implementation, point.load) {
         // A visit is to find what it may send, not more.
         (Implementation::Library, Load::Window(_)) => HostConfig {
             offered_max: 1,
@@ -141,7 +83,7 @@ fn hosts(setting: &Setting) -> HostConfig {
         (Implementation::Spread, _) => spread(),
     };
     HostConfig {
-        wake_up: Duration::from_micros(setting.open.wake_up),
+        wake_up: Duration::from_micros(point.open.wake_up),
         ..host
     }
 }
@@ -163,14 +105,14 @@ fn spread() -> HostConfig {
     }
 }
 
-fn ring(setting: &Setting) -> RingConfig {
-    let windows = setting.windows();
+fn ring(point: &Point) -> RingConfig {
+    let windows = point.windows();
     let lan = RingConfig::lan();
     RingConfig {
-        body_max: lan.body_max.max(setting.size + HEADERS),
-        queue_max: match setting.load {
-            Load::Window(packets) => packets as usize * setting.size,
-            Load::Rate(_) => 64 * setting.size,
+        body_max: lan.body_max.max(point.size + HEADERS),
+        queue_max: match point.load {
+            Load::Window(packets) => packets as usize * point.size,
+            Load::Rate(_) => 64 * point.size,
         },
         personal_window: windows.personal,
         global_window: windows.global,
@@ -183,27 +125,27 @@ fn ring(setting: &Setting) -> RingConfig {
     }
 }
 
-fn source(setting: &Setting) -> SourceConfig {
-    let arrivals = match setting.load {
+fn source(point: &Point) -> SourceConfig {
+    let arrivals = match point.load {
         Load::Window(_) => Arrivals::Saturate,
         Load::Rate(mbps) => Arrivals::Constant {
-            rate: mbps * 1e6 / 8.0 / setting.size as f64 / HOSTS as f64,
+            rate: mbps * 1e6 / 8.0 / point.size as f64 / HOSTS as f64,
         },
     };
     let gap = arrivals.rate().map_or(0.0, f64::recip);
     SourceConfig {
         start: Time::ZERO + BEGIN,
         stagger: Duration::from_secs_f64(gap),
-        ..SourceConfig::new(arrivals, setting.size as u32, setting.service)
+        ..SourceConfig::new(arrivals, point.size as u32, point.service)
     }
 }
 
 /// How long to warm up and to count: so many messages at the offered rate. Where more is offered than is taken, five
 /// times as many: what a whole rotation brings is delivered at once if it is Safe.
-fn times(setting: &Setting, scale: f64) -> (Duration, Duration) {
-    let bits = MESSAGES * scale * setting.size as f64 * 8.0;
-    let wire = setting.wire.mbps();
-    let (mbps, times) = match setting.load {
+fn times(point: &Point, scale: f64) -> (Duration, Duration) {
+    let bits = MESSAGES * scale * point.size as f64 * 8.0;
+    let wire = point.wire.mbps();
+    let (mbps, times) = match point.load {
         Load::Rate(mbps) if mbps > wire => (wire, 10.0),
         Load::Rate(mbps) => (mbps, 1.0),
         Load::Window(_) => (wire, 3.0),
@@ -212,15 +154,16 @@ fn times(setting: &Setting, scale: f64) -> (Duration, Duration) {
     (counted / 4, counted)
 }
 
-fn measure(setting: &Setting, seed: u64, scale: f64) -> Result<Measured, RunError> {
-    let (warm_up, counted) = times(setting, scale);
-    let mut config = ExperimentConfig::new(topology(setting), inspect, seed);
-    config.hosts = hosts(setting);
+/// Measures a point; `scale` is how much of the usual time is counted.
+pub(super) fn measure(point: &Point, seed: u64, scale: f64) -> Result<Measured, RunError> {
+    let (warm_up, counted) = times(point, scale);
+    let mut config = ExperimentConfig::new(topology(point), inspect, seed);
+    config.hosts = hosts(point);
     config.measure = MeterConfig {
         warm_up: BEGIN + warm_up,
         ..MeterConfig::default()
     };
-    let settings = ring(setting);
+    let settings = ring(point);
     settings
         .validate()
         .map_err(|error| RunError::Failed(error.to_string()))?;
@@ -230,17 +173,17 @@ fn measure(setting: &Setting, seed: u64, scale: f64) -> Result<Measured, RunErro
     experiment.start_all();
     for host in 0..HOSTS {
         experiment
-            .add_source(host, source(setting))
+            .add_source(host, source(point))
             .map_err(|error| RunError::Failed(error.to_string()))?;
     }
     experiment.run_to(Time::ZERO + BEGIN + warm_up + counted);
     let measures = experiment
         .finish()
         .map_err(|error| RunError::Failed(error.to_string()))?;
-    Ok(read(setting, seed, &measures))
+    Ok(read(&measures))
 }
 
-fn read(setting: &Setting, seed: u64, measures: &Measures) -> Measured {
+fn read(measures: &Measures) -> Measured {
     let overall = &measures.overall;
     let micros = |seconds: Option<f64>| seconds.unwrap_or(f64::NAN) * 1e6;
     let tokens: u64 = measures
@@ -257,9 +200,6 @@ fn read(setting: &Setting, seed: u64, measures: &Measures) -> Measured {
         .map(|host| host.usage.overflowed)
         .sum();
     Measured {
-        load: setting.load.name(),
-        offered: setting.load.offered(),
-        seed,
         // What is Safe comes a rotation at once: in a short run the slowest receiver is the one that just waits.
         throughput: overall.goodput_mean_bps / 1e6,
         latency: micros(overall.latency.mean()),

@@ -1,4 +1,4 @@
-//! What 002's figures are measured on: implementations, protocols, wires, windows, loads.
+//! A point of 002's figures: implementation, protocol, wire, windows, load, and what is measured of it.
 //!
 //! Everything here that 002 prints is cited; the rest is ours, stated in the data's conditions, and swept where a
 //! verdict could hang on it.
@@ -6,7 +6,8 @@
 use groupcast_bench::measure::ring::{Method, Windows};
 use groupcast_core::Service;
 
-use super::curve::Key;
+use super::super::{Cell, Context, Data, Host, RunError, figure};
+use super::{net, sim};
 
 /// Hosts (002 IV-A).
 pub(super) const HOSTS: usize = 8;
@@ -25,10 +26,10 @@ pub(super) enum Implementation {
 }
 
 impl Implementation {
-    /// All of them.
+    /// All implementations.
     pub(super) const ALL: [Self; 4] = [Self::Library, Self::Paced, Self::Daemon, Self::Spread];
 
-    /// The word for it.
+    /// Its name in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Library => "library",
@@ -49,10 +50,10 @@ pub(super) enum Protocol {
 }
 
 impl Protocol {
-    /// Both.
+    /// Both protocols.
     pub(super) const ALL: [Self; 2] = [Self::Original, Self::Accelerated];
 
-    /// The word for it.
+    /// Its name in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Original => "original",
@@ -113,7 +114,7 @@ impl Load {
 
 /// One point of one curve.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Setting {
+pub struct Point {
     pub(super) wire: Wire,
     pub(super) implementation: Implementation,
     pub(super) protocol: Protocol,
@@ -151,18 +152,7 @@ impl Open {
     }
 }
 
-impl Setting {
-    /// What its curve is of.
-    pub(super) fn key(&self) -> Key {
-        Key {
-            wire: self.wire.mbps(),
-            implementation: self.implementation.name().to_owned(),
-            protocol: self.protocol.name().to_owned(),
-            service: self.service.name().to_owned(),
-            size: self.size as f64,
-        }
-    }
-
+impl Point {
     /// The same on another wire, with as much of it offered.
     pub(super) fn on(&self, wire: Wire) -> Self {
         let load = match self.load {
@@ -194,5 +184,111 @@ impl Setting {
             accelerated: Some(accelerated),
             method,
         }
+    }
+}
+
+/// What was measured of a point with one seed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measured {
+    /// Payload that a receiver gets, in Mb/s.
+    pub(super) throughput: f64,
+    /// The mean of all messages at all receivers, in microseconds.
+    pub(super) latency: f64,
+    /// 99 of 100 latencies are below, in microseconds.
+    pub(super) latency_99: f64,
+    /// A rotation of the token, in microseconds; not a number where tokens are not counted.
+    pub(super) rotation: f64,
+    /// Packets multicast again.
+    pub(super) again: u64,
+    /// Datagrams dropped at full queues and sockets.
+    pub(super) dropped: u64,
+}
+
+impl figure::Point for Point {
+    type Measured = Measured;
+
+    fn conditions(context: &Context<'_>, plan: &[Self], data: &mut Data) {
+        data.condition("hosts", HOSTS);
+        match context.options().host {
+            Host::Net => net::conditions(context, data),
+            Host::Sim | Host::Calc => sim::conditions(plan, data),
+        }
+    }
+
+    fn simulate(&self, context: &Context<'_>, seed: u64) -> Result<Measured, RunError> {
+        sim::measure(self, seed, context.choose(1.0, 0.5))
+    }
+
+    fn on_sockets(
+        context: &Context<'_>,
+        plan: &[Self],
+    ) -> Result<Vec<(Self, u64, Measured)>, RunError> {
+        net::measure_all(context, plan)
+    }
+
+    fn columns() -> &'static [(&'static str, &'static str)] {
+        &[
+            ("wire", "Mb/s"),
+            ("implementation", ""),
+            ("protocol", ""),
+            ("service", ""),
+            ("size", "B"),
+            ("load", ""),
+            ("offered", "Mb/s"),
+            ("seed", ""),
+            ("throughput", "Mb/s"),
+            ("latency", "µs"),
+            ("99 % latency", "µs"),
+            ("rotation", "µs"),
+            ("sent again", ""),
+            ("dropped", ""),
+        ]
+    }
+
+    fn row(&self, seed: u64, measured: &Measured) -> Vec<Cell> {
+        vec![
+            self.wire.mbps().into(),
+            self.implementation.name().into(),
+            self.protocol.name().into(),
+            self.service.name().into(),
+            self.size.into(),
+            self.load.name().into(),
+            self.load.offered().unwrap_or(f64::NAN).into(),
+            seed.into(),
+            measured.throughput.into(),
+            measured.latency.into(),
+            measured.latency_99.into(),
+            measured.rotation.into(),
+            measured.again.into(),
+            measured.dropped.into(),
+        ]
+    }
+
+    fn sweep_columns() -> &'static [(&'static str, &'static str)] {
+        &[
+            ("card", "µs"),
+            ("wake-up", "µs"),
+            ("personal window", ""),
+            ("implementation", ""),
+            ("protocol", ""),
+            ("service", ""),
+            ("load", "Mb/s"),
+            ("throughput", "Mb/s"),
+            ("latency", "µs"),
+        ]
+    }
+
+    fn sweep_row(&self, measured: &Measured) -> Vec<Cell> {
+        vec![
+            self.open.card.into(),
+            self.open.wake_up.into(),
+            self.open.windows.0.into(),
+            self.implementation.name().into(),
+            self.protocol.name().into(),
+            self.service.name().into(),
+            self.load.offered().unwrap_or(f64::NAN).into(),
+            measured.throughput.into(),
+            measured.latency.into(),
+        ]
     }
 }
