@@ -47,8 +47,9 @@ pub(super) struct Run {
     pub(super) sender: usize,
     /// Those that the figure looks at.
     pub(super) receivers: Vec<usize>,
-    out: Way,
     between: Option<Way>,
+    /// How long the link at the sender transmitted while the sender sent: away from the sender, and towards it.
+    busy: [Duration; 2],
 }
 
 /// Measures `setting` with `seed`.
@@ -113,9 +114,13 @@ impl<P: Instrumented> Staged<P> {
 
     /// Runs it to its end: what was measured.
     pub(super) fn finish(mut self, setting: &Setting) -> Result<Run, RunError> {
-        let sending = Duration::from_secs_f64(setting.seconds);
-        self.experiment
-            .run_to(Time::ZERO + self.begin + PRELUDE + sending + DRAIN);
+        let first = Time::ZERO + self.begin + PRELUDE;
+        let last = first + Duration::from_secs_f64(setting.seconds);
+        let [before, after] = [first, last].map(|time| {
+            self.experiment.run_to(time);
+            [self.out, self.out.reversed()].map(|way| self.busy(way))
+        });
+        self.experiment.run_to(last + DRAIN);
         let measures = self
             .experiment
             .finish()
@@ -125,9 +130,16 @@ impl<P: Instrumented> Staged<P> {
             measures,
             sender: self.sender,
             receivers: self.receivers,
-            out: self.out,
             between: self.between,
+            busy: [0, 1].map(|way: usize| after[way] - before[way]),
         })
+    }
+
+    /// How long a link has transmitted so far.
+    fn busy(&mut self, way: Way) -> Duration {
+        let mut uses = self.experiment.fabric().uses();
+        let found = uses.find(|link| link.way == way.0);
+        found.and_then(|link| link.busy).unwrap_or_default()
     }
 }
 
@@ -261,15 +273,7 @@ impl Run {
 
     /// The share of a link's bandwidth that is used while the sender sends: away from the sender, or towards it.
     pub(super) fn link_use(&self, towards: bool) -> f64 {
-        let way = if towards {
-            self.out.reversed()
-        } else {
-            self.out
-        };
-        let links = &self.measures.links;
-        let busy = links.iter().find(|link| link.way == way.0);
-        let busy = busy.and_then(|link| link.busy);
-        busy.map_or(f64::NAN, |busy| busy.as_secs_f64() / self.setting.seconds)
+        self.busy[usize::from(towards)].as_secs_f64() / self.setting.seconds
     }
 
     /// Bits a second over what joins the halves of the network, both ways together, lost or not.
