@@ -262,6 +262,10 @@ fn note_what_is_open(data: &Data, verdict: &mut Verdict) {
         SIZES[0],
         by_fan_out.join(", "),
     ));
+    verdict.note(format!(
+        "Fan-out {FAN_OUT} and {ROUNDS} rounds were chosen because they come nearest to the two risks that the text \
+         prints: that these come out is no result. The shape and the fall with N are."
+    ));
     let throughout = risks_of(data, "throughout", FAN_OUT, ROUNDS as f64);
     let shown: Vec<String> = throughout
         .iter()

@@ -6,9 +6,9 @@
 //! What does not come out, and why:
 //! - Fig. 2, library: at one or two packets a visit the message that waits behind them doubles the latency, so the curve
 //!   begins with a fall and "more than all before" is met at once. Its climb as such begins as the daemon's does.
-//! - Fig. 5, Spread: where Safe takes delivery off the token's path, original and accelerated ring are bound by the same
-//!   processor, whatever the windows, and peak within 1 %; 002 measured 35 % more. Below that the accelerated one is
-//!   ahead as in Fig. 3.
+//! - Fig. 5, Spread, with full queues: where Safe takes delivery off the token's path, original and accelerated ring are
+//!   bound by the same processor, whatever the windows, and peak within 1 %; 002 measured 35 % more. At equal latency,
+//!   which is what 002 compares, the accelerated one is ahead.
 //! - Fig. 7 comes out unless a process takes so long to wake up that data catches up with the token (see its sweep).
 
 mod curve;

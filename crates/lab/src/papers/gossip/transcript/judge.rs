@@ -181,7 +181,7 @@ pub(super) fn fig5_8(data: &Data, verdict: &mut Verdict) {
     nothing_else(
         data,
         "local",
-        200.0,
+        300.0,
         &[&steps[..], &[unicast]].concat(),
         verdict,
     );

@@ -31,6 +31,10 @@ pub(in super::super) fn table1(points: &Points, verdict: &mut Verdict) {
             high / 1e3
         ),
     );
+    verdict.note(
+        "what is kept is a full window, so the claim compares the windows that 001's Table 3 prints, and that each is used \
+         in full",
+    );
     for point in points.iter() {
         let Point { key, .. } = point;
         verdict.note(format!(

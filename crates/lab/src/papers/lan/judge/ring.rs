@@ -2,7 +2,7 @@
 
 use super::super::super::Verdict;
 use super::super::points::Points;
-use super::{growth, list, percent};
+use super::{SAME, growth, list, percent};
 
 /// Ring: packets.
 pub(in super::super) fn fig15(points: &Points, verdict: &mut Verdict) {
@@ -30,7 +30,7 @@ pub(in super::super) fn fig16(points: &Points, verdict: &mut Verdict) {
         let gain = percent(least / of.best_time());
         let window = of.best().map_or(f64::NAN, |point| point.key.window);
         verdict.check(
-            gain > 0.1,
+            gain > 100.0 * SAME,
             format!("{packet} B: more than N + 1 packets are better"),
             format!("N + 1 take {gain:.1} % longer than the best, which is {window}"),
         );

@@ -104,7 +104,7 @@ pub(in super::super) fn fig21(points: &Points, verdict: &mut Verdict) {
     for packet in [1_300.0, 50_000.0] {
         let worse = percent(best(packet) / best(8_000.0));
         verdict.check(
-            worse > 0.0,
+            worse > 100.0 * SAME,
             format!("{packet} B are worse than 8 KB, each with its best window"),
             format!("{worse:.1} % longer"),
         );
