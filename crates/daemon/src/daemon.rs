@@ -244,7 +244,13 @@ impl Daemon {
     fn note_ring_event(&mut self, now: Time, event: &Event) -> Result<(), DaemonError> {
         match event {
             Event::NameInUse { holder } => return Err(self.name_in_use(*holder)),
-            Event::Configuration(configuration) => self.narrator.configuration(configuration),
+            Event::Configuration(configuration) => {
+                self.narrator.configuration(configuration);
+                if let Some(ring) = instance::ring(self.endpoint.node()) {
+                    self.narrator
+                        .packet_size(configuration.kind, &ring.status());
+                }
+            }
             Event::Left => self.phase = RunPhase::Left(now + FAREWELL),
             _ => {}
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use groupcast_core::trace::Transition;
 use groupcast_core::{Configuration, ConfigurationKind, MemberId};
 use groupcast_net::{Endpoint, Group};
+use groupcast_protocols::ring::RingStatus;
 use groupcast_session::Engine;
 use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
@@ -97,6 +98,17 @@ impl Narrator {
                 }
                 self.members.clone_from(&configuration.members);
             }
+        }
+    }
+
+    /// A configuration was installed on the ring: says so if its packets are smaller than they could be here.
+    pub(crate) fn packet_size(&self, kind: ConfigurationKind, ring: &RingStatus) {
+        if let (ConfigurationKind::Regular, Some(narrowest)) = (kind, ring.narrowest) {
+            tracing::warn!(
+                "datagrams of this ring carry {} bytes: {} takes no more",
+                ring.body_max,
+                self.list(&[narrowest])
+            );
         }
     }
 

@@ -146,6 +146,7 @@ fn ring_figures(ring: &RingStatus) -> Value {
         "safe": ring.safe,
         "high": ring.high,
         "queued": ring.queued,
+        "body_max": ring.body_max,
         "personal_window": ring.personal_window,
         "rotation": ring.rotation.as_secs_f64(),
         "token_loss": ring.token_loss.as_secs_f64(),

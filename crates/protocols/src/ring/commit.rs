@@ -54,6 +54,7 @@ impl Ring {
         let part = |member: MemberId| CommitMember {
             member,
             attempt: gather.attempt_of(member).unwrap_or(self.peers.attempt),
+            body_max: 0,
             holding: None,
         };
         let members: Vec<CommitMember> = gather.members().map(part).collect();
@@ -64,7 +65,7 @@ impl Ring {
             left,
             members,
         };
-        commit.members[0].holding = Some(self.holding());
+        self.declare(&mut commit.members[0]);
         let alone = commit.members.len() == 1;
         self.transition("consensus", |gather| CommitState::after(gather, commit));
         if alone {
@@ -72,6 +73,12 @@ impl Ring {
         } else {
             self.pass_commit(now);
         }
+    }
+
+    /// Fills this member's part of the commit token.
+    fn declare(&self, part: &mut CommitMember) {
+        part.body_max = self.config.body_max as u16;
+        part.holding = Some(self.holding());
     }
 
     /// What this member holds of its old ring. From now on until the ring is installed, or fails to
@@ -180,7 +187,7 @@ impl Ring {
 
     fn first_pass(&mut self, now: Time, mut commit: Commit, me: usize) {
         self.peers.counter = self.peers.counter.max(commit.ring.counter);
-        commit.members[me].holding = Some(self.holding());
+        self.declare(&mut commit.members[me]);
         self.timers.cancel_all_but(Timer::Leave);
         self.transition("commit token", |gather| CommitState::after(gather, commit));
         self.pass_commit(now);

@@ -9,7 +9,9 @@ use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
 use super::indices::Indices;
 #[cfg(feature = "planted-bugs")]
 use super::planted::Planted;
-use super::wire::{DATA_HEADER, RECOVERED_HEADER};
+
+/// The least that [`RingConfig::body_max`] may be.
+pub(super) const BODY_LEAST: usize = 256;
 
 /// When the token gets its high priority back (002 III-C).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +32,7 @@ groupcast_core::settings! {
     pub struct RingConfig {
         /// The most bytes of a datagram's body, the ring's headers included. 1431 makes one Ethernet frame (a UDP
         /// payload of 1472) with all headers.
-        pub body_max: usize = 1431 => Spec::size(256, 65_000),
+        pub body_max: usize = 1431 => Spec::size(BODY_LEAST as u64, 65_000),
             "Above one frame (MTU less 69): the loss of one fragment loses the whole datagram, and offload is not \
              possible. Too small: more packets for the same bytes.";
         /// The most bytes of a message.
@@ -230,11 +232,6 @@ impl RingConfig {
             return Err(self.refuse("quarantine_max", allowed));
         }
         Ok(())
-    }
-
-    /// The most bytes of packed records in a packet: what a recovered packet's larger header leaves.
-    pub(super) fn records_max(&self) -> usize {
-        self.body_max - DATA_HEADER - RECOVERED_HEADER
     }
 }
 

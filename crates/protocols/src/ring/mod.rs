@@ -98,7 +98,7 @@ use self::gather::Gather;
 pub use self::inspect::inspect;
 use self::link::Link;
 use self::operational::Operational;
-use self::ordering::Ordering;
+use self::ordering::{Ordering, PacketSize};
 use self::outbox::Outbox;
 use self::packing::{Packer, Record};
 use self::peers::Peers;
@@ -410,6 +410,13 @@ impl Ring {
         }
     }
 
+    /// The most bytes of packed records in a packet now.
+    fn records_max(&self) -> usize {
+        let installed = self.state.installed();
+        let size = installed.map_or(PacketSize::own(&self.config), |ring| ring.packet_size);
+        size.records_max()
+    }
+
     /// Tells the user that a refused message fits now.
     fn wake_submitter(&mut self) {
         if self.queue.take_writable() {
@@ -506,7 +513,7 @@ impl Ordered for Ring {
             sender: self.local,
             number,
         };
-        if service == Service::Unreliable && len + 32 <= self.config.records_max() {
+        if service == Service::Unreliable && len + 32 <= self.records_max() {
             self.submit_unordered(record);
         } else {
             self.queue.push(record);

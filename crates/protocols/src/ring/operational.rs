@@ -194,7 +194,7 @@ impl Ring {
         let operational = self.state.expect_operational();
         let ring = &mut operational.ordering;
         let (fcc, retransmissions) = (token.fcc, token.retransmissions);
-        let records_max = self.config.records_max();
+        let records_max = ring.packet_size.records_max();
         let queue = &mut self.queue;
         let visit = ring.visit(&mut token, limits, || {
             queue.pack(records_max).map(|body| (None, body))
@@ -317,7 +317,7 @@ impl Ring {
         let body = {
             let mut packer = Packer::default();
             packer.push(record.clone());
-            packer.pack(self.config.records_max())
+            packer.pack(self.records_max())
         };
         self.events.push_back(delivery(self.local, record, None));
         let Some(body) = body else { return };

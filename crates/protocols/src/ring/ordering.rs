@@ -16,7 +16,10 @@ use super::delivery::Cursor;
 use super::indices::Indices;
 use super::numbers::{Claimed, Hop, Index, Round, Run, Seq, Window};
 use super::planted::Plants;
-use super::wire::{Data, Packet, RTR_RUNS_MAX, Recovered, RingKey, RingTag, Token};
+use super::wire::{
+    Commit, DATA_HEADER, Data, Packet, RECOVERED_HEADER, RTR_RUNS_MAX, Recovered, RingKey, RingTag,
+    Token,
+};
 
 /// State of one ring's order.
 #[derive(Debug)]
@@ -26,6 +29,7 @@ pub(super) struct Ordering {
     pub(super) members: Vec<MemberId>,
     /// This member's place among them.
     pub(super) me: Index,
+    pub(super) packet_size: PacketSize,
     pub(super) window: Window,
     pub(super) cursor: Cursor,
     /// All members hold all up to here (Global_aru; 002 III-A.4).
@@ -92,6 +96,7 @@ impl Ordering {
         members: Vec<MemberId>,
         me: Index,
         start: Seq,
+        packet_size: PacketSize,
         config: &RingConfig,
     ) -> Self {
         let cursor = Cursor::new(start, members.len(), config.message_max);
@@ -99,6 +104,7 @@ impl Ordering {
             id,
             members,
             me,
+            packet_size,
             window: Window::new(start, config.seq_gap_max as usize * 2),
             cursor,
             safe: start,
@@ -419,6 +425,41 @@ impl Ordering {
     pub(super) fn discard(&mut self) {
         self.window
             .discard_to(self.safe.min(self.cursor.delivered()));
+    }
+}
+
+/// How large packets are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PacketSize {
+    /// The most bytes of a datagram body.
+    pub(super) body_max: usize,
+    /// The member whose way carries no more, if this member's way does.
+    pub(super) narrowest: Option<MemberId>,
+}
+
+impl PacketSize {
+    /// Without others to agree with.
+    pub(super) fn own(config: &RingConfig) -> Self {
+        Self {
+            body_max: config.body_max,
+            narrowest: None,
+        }
+    }
+
+    /// What the ways of all members of the ring that `commit` forms carry.
+    pub(super) fn agreed(commit: &Commit, config: &RingConfig) -> Self {
+        let own = Self::own(config);
+        let parts = commit.members.iter();
+        let narrowest = parts.min_by_key(|part| part.body_max);
+        narrowest.map_or(own, |part| Self {
+            body_max: part.body_max.into(),
+            narrowest: (usize::from(part.body_max) < own.body_max).then_some(part.member),
+        })
+    }
+
+    /// The most bytes of packed records in a packet: what a recovered packet's larger header leaves.
+    pub(super) fn records_max(self) -> usize {
+        self.body_max - DATA_HEADER - RECOVERED_HEADER
     }
 }
 

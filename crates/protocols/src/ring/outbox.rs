@@ -5,8 +5,7 @@ use alloc::collections::VecDeque;
 use bytes::Bytes;
 use groupcast_core::{Destination, MemberId, SocketClass, Transmit, TransmitBuf};
 
-use super::packing::PADDING;
-use super::wire::{DataHeader, Message};
+use super::wire::{DataHeader, Message, PADDING_MAX, PaddingEnd};
 
 /// Datagrams in the order in which they leave.
 #[derive(Debug, Default)]
@@ -28,11 +27,7 @@ const TO_ALL: Transmit = Transmit {
 };
 
 /// As much padding as a segment can need to become as long as the first of its send.
-const PAD: [u8; 8192] = {
-    let mut pad = [0; 8192];
-    pad[0] = PADDING;
-    pad
-};
+const ZEROS: [u8; PADDING_MAX] = [0; PADDING_MAX];
 
 impl Outbox {
     /// A data packet, for the group.
@@ -76,12 +71,14 @@ impl Outbox {
             // A packet that is a little short is made as long as the first: one send for both.
             let more = matches!(self.queue.get(1), Some(Out::Data { .. }));
             let missing = if begun && more { first - len } else { 0 };
-            let pad = if missing <= first / 8 {
-                &PAD[..missing]
+            if missing > 0 && missing <= (first / 8).min(PADDING_MAX) {
+                let end = PaddingEnd::of(missing);
+                let zeros = &ZEROS[..missing - end.as_bytes().len()];
+                let header = header.padded();
+                buf.push(&[header.as_bytes(), body, zeros, end.as_bytes()]);
             } else {
-                &[]
-            };
-            buf.push(&[header.as_bytes(), body, pad]);
+                buf.push(&[header.as_bytes(), body]);
+            }
             if !begun {
                 first = len;
             }

@@ -2,8 +2,8 @@
 //!
 //! A sender's packets, in order, carry a stream of *records*, each a message with a header: service
 //! (1 byte), number (varint), length (varint), payload. A record may continue in the next packet; a
-//! header never does. The byte [`PADDING`] where a header would begin says that the rest of the
-//! body is padding, so that the segments of one send can be made equal.
+//! header never does. A body is records from its first byte to its last: the padding that makes the
+//! segments of one send equal is not part of it (`wire`).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,9 +12,6 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use groupcast_core::Service;
 use groupcast_core::mech::send_queue::Backlog;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
-
-/// Where a header would begin: the rest of the body is padding.
-pub const PADDING: u8 = 0xff;
 
 /// The most bytes of a record's header.
 const HEADER_MAX: usize = 1 + 10 + 5;
@@ -195,8 +192,7 @@ impl Unpacker {
                 payload: bytes.into(),
             }));
         }
-        if *at >= body.len() || body[*at] == PADDING {
-            *at = body.len();
+        if *at >= body.len() {
             return Ok(None);
         }
         let mut reader = Reader::new(&body[*at..]);

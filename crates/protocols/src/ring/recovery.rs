@@ -19,7 +19,7 @@ use super::config::RingConfig;
 use super::indices::Indices;
 use super::numbers::{Index, Round, Seq};
 use super::operational::Operational;
-use super::ordering::Ordering;
+use super::ordering::{Ordering, PacketSize};
 use super::wire::{Commit, Data, Holding, Packet, Recovered, Token};
 use super::{Ring, State, Timer};
 
@@ -113,6 +113,7 @@ impl Recovery {
             .iter()
             .position(|member| *member == local)
             .unwrap_or(0);
+        let packet_size = PacketSize::agreed(commit, config);
         let transitional: Vec<MemberId> = same().map(|(member, _)| *member).collect();
         let mut bound = same().fold(Indices::default(), |bound, (_, holding)| {
             bound.union(holding.obligations)
@@ -126,7 +127,14 @@ impl Recovery {
         let mut recovery = Self {
             transitional,
             bound,
-            ordering: Ordering::new(commit.ring, members, Index(me as u16), start, config),
+            ordering: Ordering::new(
+                commit.ring,
+                members,
+                Index(me as u16),
+                start,
+                packet_size,
+                config,
+            ),
             old,
             same_ring,
             left: commit.left.clone(),

@@ -169,9 +169,9 @@ impl Ring {
     /// Claims sequence numbers for what waits here, as much as a visit may, and sends it.
     fn claim(&mut self, now: Time, token: &mut Token) {
         let limits = self.flow.limits();
-        let records_max = self.config.records_max();
         let operational = self.state.expect_operational();
         let ring = &mut operational.ordering;
+        let records_max = ring.packet_size.records_max();
         let queue = &mut self.queue;
         let new = ring.claim(token, limits, || {
             queue.pack(records_max).map(|body| (None, body))

@@ -6,6 +6,7 @@ use core::time::Duration;
 use groupcast_core::{ConfigId, Instrumented, MemberId};
 
 use super::Ring;
+use super::ordering::PacketSize;
 
 /// What a ring has counted since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -57,6 +58,10 @@ pub struct RingStatus {
     pub configuration: Option<ConfigId>,
     /// Its members.
     pub members: Vec<MemberId>,
+    /// The most bytes of a datagram body in this ring: what the ways of all its members carry.
+    pub body_max: usize,
+    /// The member whose way carries no more, if this member's own way does.
+    pub narrowest: Option<MemberId>,
     /// The last sequence number received without a gap.
     pub aru: u64,
     /// All members hold all up to here.
@@ -81,12 +86,15 @@ impl Ring {
     /// A snapshot.
     pub fn status(&self) -> RingStatus {
         let ring = self.state.installed();
+        let size = ring.map_or(PacketSize::own(&self.config), |ring| ring.packet_size);
         let mut counters = self.counters;
         counters.malformed += ring.map_or(0, |ring| ring.cursor.malformed);
         RingStatus {
             state: self.state.name(),
             configuration: self.configuration(),
             members: ring.map(|ring| ring.members.clone()).unwrap_or_default(),
+            body_max: size.body_max,
+            narrowest: size.narrowest,
             aru: ring.map_or(0, |ring| ring.window.aru().0),
             safe: ring.map_or(0, |ring| ring.safe.0),
             high: ring.map_or(0, |ring| ring.window.high().0),

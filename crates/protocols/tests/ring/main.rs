@@ -5,6 +5,7 @@ mod forming;
 mod obligations;
 mod ordering;
 mod rest;
+mod sizes;
 mod traps;
 
 use std::time::Duration;

@@ -16,6 +16,12 @@ const FLAG_POST_TOKEN: u8 = 1;
 const FLAG_RECOVERED: u8 = 2;
 /// Ignored by receivers; measurements tell repairs from data by it.
 const FLAG_AGAIN: u8 = 4;
+const FLAG_PADDED: u8 = 8;
+
+/// The most padding of a packet.
+pub(in crate::ring) const PADDING_MAX: usize = u16::MAX as usize;
+/// The last byte of padding that says how much there is in the two bytes before.
+const LONG_PADDING: u8 = u8::MAX;
 
 /// A data packet (002 III-B), as it is stored and as it travels.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,9 +88,51 @@ impl DataHeader {
         self
     }
 
+    /// The same packet with padding after its body.
+    pub(in crate::ring) fn padded(mut self) -> Self {
+        self.bytes[0] |= FLAG_PADDED << FLAGS_SHIFT;
+        self
+    }
+
     pub(in crate::ring) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
+}
+
+/// The end of a packet's padding, which says how long all of it is.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ring) struct PaddingEnd {
+    bytes: [u8; 3],
+    len: usize,
+}
+
+impl PaddingEnd {
+    /// The end of `padding` bytes, at least 1 and at most [`PADDING_MAX`].
+    pub(in crate::ring) fn of(padding: usize) -> Self {
+        let [high, low] = (padding as u16).to_be_bytes();
+        let short = padding < usize::from(LONG_PADDING);
+        Self {
+            bytes: [high, low, if short { low } else { LONG_PADDING }],
+            len: if short { 1 } else { 3 },
+        }
+    }
+
+    pub(in crate::ring) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[3 - self.len..]
+    }
+}
+
+/// `body` without its padding.
+fn unpadded(reader: &Reader<'_>, body: Bytes) -> Result<Bytes, DecodeError> {
+    let padding = match body[..] {
+        [.., high, low, LONG_PADDING] => usize::from(u16::from_be_bytes([high, low])),
+        [.., short] => usize::from(short),
+        [] => 0,
+    };
+    if padding == 0 || padding > body.len() {
+        return Err(reader.invalid("padding", padding as u64));
+    }
+    Ok(body.slice(..body.len() - padding))
 }
 
 /// Whether the encoded data packet `bytes` was marked by [`DataHeader::again`].
@@ -111,11 +159,15 @@ pub(super) fn data(
     } else {
         None
     };
+    let mut body = bytes.slice(reader.position()..);
+    if flags & FLAG_PADDED != 0 {
+        body = unpadded(&reader, body)?;
+    }
     let packet = Packet {
         origin,
         round,
         recovered,
-        body: bytes.slice(reader.position()..),
+        body,
     };
     Ok(Message::Data(Data {
         ring,

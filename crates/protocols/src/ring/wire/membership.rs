@@ -6,6 +6,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
 
 use super::Kind;
+use crate::ring::config::BODY_LEAST;
 use crate::ring::indices::Indices;
 use crate::ring::numbers::{Attempt, Hop, Seq};
 
@@ -49,6 +50,8 @@ pub(in crate::ring) struct CommitMember {
     pub(in crate::ring) member: MemberId,
     /// The attempt of its join that the representative agreed with.
     pub(in crate::ring) attempt: Attempt,
+    /// The most bytes of a datagram body that its way carries; 0 until the token has passed it.
+    pub(in crate::ring) body_max: u16,
     /// What it holds; `None` until the token has passed it.
     pub(in crate::ring) holding: Option<Holding>,
 }
@@ -125,7 +128,7 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
     let hop = Hop(reader.u64("hop")?);
     let ring = ring_id(reader)?;
     let left = members(reader, "left")?;
-    let count = reader.count("members", 16 + 8 + 1 + 24 + 24 + 16)?;
+    let count = reader.count("members", 16 + 8 + 1 + 2 + 24 + 24 + 16)?;
     let mut parts: Vec<CommitMember> = Vec::with_capacity(count);
     for _ in 0..count {
         let member = reader.member("member")?;
@@ -134,6 +137,10 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
         }
         let attempt = Attempt(reader.u64("attempt")?);
         let filled = reader.u8("filled")? != 0;
+        let body_max = reader.u16("body max")?;
+        if filled && usize::from(body_max) < BODY_LEAST {
+            return Err(reader.invalid("body max", u64::from(body_max)));
+        }
         let holding = Holding {
             ring: ring_id(reader)?,
             aru: Seq(reader.u64("aru")?),
@@ -149,6 +156,7 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
         parts.push(CommitMember {
             member,
             attempt,
+            body_max,
             holding: filled.then_some(holding),
         });
     }
@@ -170,6 +178,7 @@ pub(super) fn put_commit(writer: &mut Writer<'_>, commit: &Commit) {
     for CommitMember {
         member,
         attempt,
+        body_max,
         holding,
     } in &commit.members
     {
@@ -190,7 +199,8 @@ pub(super) fn put_commit(writer: &mut Writer<'_>, commit: &Commit) {
         writer
             .member(*member)
             .u64(attempt.0)
-            .u8(holding.is_some().into());
+            .u8(holding.is_some().into())
+            .u16(*body_max);
         writer
             .config(ring)
             .u64(aru.0)

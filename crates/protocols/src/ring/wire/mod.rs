@@ -7,15 +7,22 @@
 //!
 //! | kind | layout after the kind byte |
 //! |---|---|
-//! | 1 data | origin 1, tag 8, seq 6, round 1, [old seq 6, old origin 1 if recovered], body |
+//! | 1 data | origin 1, tag 8, seq 6, round 1, [old seq 6, old origin 1 if recovered], body, [padding] |
 //! | 2 token | flags 1, key 16, hop 8, seq 8, aru 8, aru-by 2, fcc 4, retransmissions 4, backlog 4, install 8, list of (first 8, count 2), extensions |
-//! | 3 join | flags 1, attempt 8, counter 8, lists of members: proc, fail, left, heard |
-//! | 4 commit token | hop 8, ring 24, list of left members, list of (member 16, attempt 8, filled 1, old ring 24, aru 8, high 8, safe 8, obligations 16) |
-//! | 5 announcement | ring 24, lists of members: members, heard |
 //! | 6 acknowledgement | key 16, hop 8 |
 //! | 7 hurry | key 16 |
 //! | 8 unordered | flags 1 (0), origin 2, key 16, one record |
 //! | 9 name in use | uptime in ms 8 |
+//! | 10 join | flags 1, attempt 8, counter 8, lists of members: proc, fail, left, heard |
+//! | 11 commit token | hop 8, ring 24, list of left members, list of (member 16, attempt 8, filled 1, body max 2, old ring 24, aru 8, high 8, safe 8, obligations 16) |
+//! | 12 announcement | ring 24, lists of members: members, heard |
+//!
+//! Data that is padded says so by a flag, and says at its end how much of it is padding: in the last
+//! byte, or, for 255 bytes and more, in the two bytes before it (it is 255 then). So no byte of
+//! padding can be taken for payload, wherever in a record the body ends.
+//!
+//! In the first format joins, commit tokens and announcements had the kinds 3, 4 and 5, and padding
+//! stood in the body. Members of the two formats form no ring with each other.
 //!
 //! Extensions of the token: (type 1, length 2, bytes) until the end; unknown ones are skipped and
 //! not passed on.
@@ -33,7 +40,8 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, Incarnation};
 
 pub(super) use self::data::{
-    DATA_HEADER, Data, DataHeader, Packet, RECOVERED_HEADER, Recovered, is_again,
+    DATA_HEADER, Data, DataHeader, PADDING_MAX, Packet, PaddingEnd, RECOVERED_HEADER, Recovered,
+    is_again,
 };
 pub(super) use self::membership::{Announcement, Commit, CommitMember, Holding, Join};
 pub(super) use self::token::{RTR_RUNS_MAX, Token};
@@ -104,13 +112,13 @@ const KIND_MASK: u8 = 0x0f;
 enum Kind {
     Data = 1,
     Token = 2,
-    Join = 3,
-    Commit = 4,
-    Announcement = 5,
     Ack = 6,
     Hurry = 7,
     Unordered = 8,
     NameInUse = 9,
+    Join = 10,
+    Commit = 11,
+    Announcement = 12,
 }
 
 impl Message {
@@ -123,9 +131,6 @@ impl Message {
         }
         let message = match kind {
             2 => Self::Token(token::token(&mut reader)?),
-            3 => Self::Join(membership::join(&mut reader)?),
-            4 => Self::Commit(membership::commit(&mut reader)?),
-            5 => Self::Announcement(membership::announcement(&mut reader)?),
             6 => Self::Ack {
                 ring: key(&mut reader)?,
                 hop: Hop(reader.u64("hop")?),
@@ -146,6 +151,9 @@ impl Message {
             9 => Self::NameInUse {
                 uptime_ms: reader.u64("uptime")?,
             },
+            10 => Self::Join(membership::join(&mut reader)?),
+            11 => Self::Commit(membership::commit(&mut reader)?),
+            12 => Self::Announcement(membership::announcement(&mut reader)?),
             other => return Err(reader.invalid("kind", u64::from(other))),
         };
         reader.finish()?;

@@ -75,11 +75,13 @@ fn examples() -> Vec<Message> {
                 CommitMember {
                     member: member(1),
                     attempt: Attempt(2),
+                    body_max: 1431,
                     holding: Some(holding),
                 },
                 CommitMember {
                     member: member(2),
                     attempt: Attempt(3),
+                    body_max: 0,
                     holding: None,
                 },
             ],
@@ -179,6 +181,43 @@ fn the_layout_of_data_and_token_is_pinned() {
     });
     assert_eq!(&hex(&called)[..4], "0206");
     assert_eq!(Message::decode(&called.encode()), Ok(called));
+}
+
+#[test]
+fn padding_is_told_from_the_body_whatever_it_ends_with() {
+    for padding in [1, 2, 3, 254, 255, 256, 8_000] {
+        for body in [&b"body"[..], &[0xff, 0xff, 0xff], &[0; 3], b""] {
+            let Message::Data(data) = &examples()[0] else {
+                unreachable!("the first example is data")
+            };
+            let header = DataHeader::new(data.ring, data.seq, true, &data.packet).padded();
+            let end = PaddingEnd::of(padding);
+            let zeros = vec![0; padding - end.as_bytes().len()];
+            let bytes = [header.as_bytes(), body, &zeros, end.as_bytes()].concat();
+            let Ok(Message::Data(decoded)) = Message::decode(&bytes.into()) else {
+                panic!("{padding} bytes of padding");
+            };
+            assert_eq!(decoded.packet.body, body);
+        }
+    }
+}
+
+#[test]
+fn padding_longer_than_the_packet_is_refused() {
+    let mut bytes = examples()[0].encode().to_vec();
+    bytes[0] |= 0x80;
+    for end in [&[0][..], &[40], &[1, 0, 0xff], &[0, 0, 0xff]] {
+        let padded = [&bytes[..], end].concat();
+        assert!(Message::decode(&padded.into()).is_err(), "{end:?}");
+    }
+}
+
+#[test]
+fn members_of_the_first_format_are_not_understood() {
+    for kind in [3, 4, 5] {
+        let bytes = [&[kind][..], &[0; 200]].concat();
+        assert!(Message::decode(&bytes.into()).is_err());
+    }
 }
 
 #[test]
