@@ -123,6 +123,8 @@ impl Ring {
             // No data exists above this seq in the forming ring before its first token: only an
             // answer is a sign.
             seq: Seq::MAX,
+            called: false,
+            again: 0,
             body: Message::Commit(commit.clone()).encode(),
         };
         self.timers

@@ -97,6 +97,9 @@ impl Ring {
         next.fail.remove(&self.local);
         next.entered = now;
         self.timers.cancel_all_but(Timer::Leave);
+        if let Some(member) = self.link.unanswered_call() {
+            self.peers.note_unanswered_call(now, member);
+        }
         self.link.clear();
         self.flow.token_went(now, false);
         self.priority = groupcast_core::SocketClass::Token;

@@ -22,13 +22,27 @@ pub(super) struct Sent {
     pub(super) hop: Hop,
     /// seq of the token: data above it was sent by a member that has seen it.
     pub(super) seq: Seq,
+    /// It goes to a member that called for it.
+    pub(super) called: bool,
+    /// How many times it was sent again.
+    pub(super) again: u32,
     pub(super) body: Bytes,
 }
+
+/// A call is taken for one that does not get through after this many transmissions more.
+const CALL_AGAIN_MIN: u32 = 3;
 
 impl Link {
     /// A newer token came, or the ring is no more.
     pub(super) fn clear(&mut self) {
         self.sent = None;
+    }
+
+    /// The member that a called token does not reach, if there is one: it was sent to it several times without a
+    /// sign that it arrived.
+    pub(super) fn unanswered_call(&self) -> Option<MemberId> {
+        let sent = self.sent.as_ref()?;
+        (sent.called && sent.again >= CALL_AGAIN_MIN).then_some(sent.to)
     }
 
     /// To whom the last token went, if there is no sign that it arrived.
@@ -49,9 +63,13 @@ impl Ring {
     }
 
     pub(super) fn retransmit_token(&mut self, now: Time) {
-        let Some(Sent { to, body, .. }) = &self.link.sent else {
+        let Some(Sent {
+            to, body, again, ..
+        }) = &mut self.link.sent
+        else {
             return;
         };
+        *again += 1;
         self.counters.token_retransmissions += 1;
         self.outbox.unicast(*to, body.clone());
         self.timers.set(

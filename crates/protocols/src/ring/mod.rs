@@ -410,6 +410,12 @@ impl Ring {
         }
     }
 
+    /// Whether this member is the representative of the installed ring.
+    fn is_representative(&self) -> bool {
+        let installed = self.state.installed();
+        installed.is_some_and(Ordering::is_representative)
+    }
+
     /// The most bytes of packed records in a packet now.
     fn records_max(&self) -> usize {
         let installed = self.state.installed();

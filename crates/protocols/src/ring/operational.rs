@@ -280,6 +280,8 @@ impl Ring {
             ring: token.ring,
             hop: token.hop,
             seq: token.seq,
+            called: token.called && self.is_representative(),
+            again: 0,
             body: Message::Token(token).encode(),
         };
         self.pass(now, token);

@@ -25,7 +25,9 @@ pub(super) struct Peers {
     attempts: BTreeMap<MemberId, Attempt>,
     /// When a join or an announcement of a member was last heard.
     heard: BTreeMap<MemberId, Time>,
-    quarantine: BTreeMap<MemberId, Quarantine>,
+    quarantine: BTreeMap<MemberId, Delay>,
+    /// Members that a called token did not reach: the token goes to them by rotation.
+    uncalled: BTreeMap<MemberId, Delay>,
     /// Members that did not acknowledge the token of a forming ring, how many times in a row.
     unacknowledged: BTreeMap<MemberId, u32>,
     /// When a stranger was last answered with an announcement.
@@ -35,10 +37,23 @@ pub(super) struct Peers {
     pub(super) leaving: Option<Leaving>,
 }
 
+/// A time in which something is not done, longer each time that it is needed again soon.
 #[derive(Debug)]
-struct Quarantine {
+struct Delay {
     until: Time,
     length: Duration,
+}
+
+impl Delay {
+    /// The next one, at `now`, after `before`.
+    fn next(now: Time, before: Option<&Self>, min: Duration, max: Duration) -> Self {
+        let before = before.filter(|before| now.since(before.until) < before.length * 8);
+        let length = before.map_or(min, |before| (before.length * 2).min(max));
+        Self {
+            until: now + length,
+            length,
+        }
+    }
 }
 
 /// A graceful leave that is under way.
@@ -54,6 +69,10 @@ pub(super) struct Leaving {
 /// How long a member counts as heard. Short, so that a member that hears nothing any more is not
 /// taken for one that does.
 const HEARD_FOR: Duration = Duration::from_millis(300);
+/// A member that a called token did not reach is served by rotation for this long at first.
+const UNCALLED_MIN: Duration = Duration::from_secs(60);
+/// The longest that it is, however often that happens.
+const UNCALLED_MAX: Duration = Duration::from_secs(3_600);
 /// Strangers, and processes with this member's name, are answered at most this often.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(10);
 /// Good-byes of a leaving member: one may be lost, three hardly.
@@ -106,33 +125,39 @@ impl Peers {
             return;
         }
         if self.quarantine.len() >= Self::MAX {
-            self.quarantine
-                .retain(|_, quarantine| now < quarantine.until);
+            self.quarantine.retain(|_, delay| now < delay.until);
             if self.quarantine.len() >= Self::MAX {
                 return;
             }
         }
-        let before = self
-            .quarantine
-            .get(&member)
-            .filter(|before| now.since(before.until) < before.length * 8);
-        let length = before.map_or(config.quarantine_min, |before| {
-            (before.length * 2).min(config.quarantine_max)
-        });
-        self.quarantine.insert(
-            member,
-            Quarantine {
-                until: now + length,
-                length,
-            },
-        );
+        let (min, max) = (config.quarantine_min, config.quarantine_max);
+        let delay = Delay::next(now, self.quarantine.get(&member), min, max);
+        self.quarantine.insert(member, delay);
         self.heard.remove(&member);
     }
 
     pub(super) fn is_quarantined(&self, now: Time, member: MemberId) -> bool {
         self.quarantine
             .get(&member)
-            .is_some_and(|quarantine| now < quarantine.until)
+            .is_some_and(|delay| now < delay.until)
+    }
+
+    /// A called token did not reach `member`, and the ring broke of it.
+    pub(super) fn note_unanswered_call(&mut self, now: Time, member: MemberId) {
+        if self.uncalled.len() >= Self::MAX {
+            self.uncalled.retain(|_, delay| now < delay.until);
+        }
+        let before = self.uncalled.get(&member);
+        if self.uncalled.len() < Self::MAX || before.is_some() {
+            let delay = Delay::next(now, before, UNCALLED_MIN, UNCALLED_MAX);
+            self.uncalled.insert(member, delay);
+        }
+    }
+
+    /// Whether the token may be sent straight to `member` when it calls.
+    pub(super) fn may_call(&self, now: Time, member: MemberId) -> bool {
+        let delay = self.uncalled.get(&member);
+        delay.is_none_or(|delay| now >= delay.until)
     }
 
     /// `member` did not acknowledge a forming ring's token: whether it did so too often.

@@ -124,12 +124,15 @@ impl Ring {
         let round = self.needs_rounds(&token);
         let operational = self.state.expect_operational();
         let callers = core::mem::take(&mut operational.callers);
-        if round || callers.len() > 1 {
+        let members = &operational.ordering.members;
+        let caller = callers.first();
+        let unreached = caller.is_some_and(|it| !self.peers.may_call(now, members[it.at()]));
+        if round || callers.len() > 1 || unreached {
             token.idle = false;
             operational.quiet_since = now;
             self.timers.set(Timer::Loss, now + self.token_loss());
             self.visit(now, token);
-        } else if let Some(caller) = callers.first() {
+        } else if let Some(caller) = caller {
             let to = operational.ordering.after(caller.0);
             token.called = true;
             self.timers.set(Timer::Loss, now + self.token_loss());

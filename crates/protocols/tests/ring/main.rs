@@ -1,5 +1,6 @@
 //! Scenarios of the ring in the simulator, one behaviour a file.
 
+mod calls;
 mod faults;
 mod forming;
 mod obligations;
