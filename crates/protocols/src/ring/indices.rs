@@ -14,6 +14,10 @@ impl Indices {
         self.0 |= 1u128.checked_shl(u32::from(index.0)).unwrap_or(0);
     }
 
+    pub(super) fn remove(&mut self, index: Index) {
+        self.0 &= !1u128.checked_shl(u32::from(index.0)).unwrap_or(0);
+    }
+
     pub(super) fn contains(self, index: Index) -> bool {
         self.0 & 1u128.checked_shl(u32::from(index.0)).unwrap_or(0) != 0
     }

@@ -33,6 +33,8 @@ pub(super) struct Operational {
     pub(super) idle: bool,
     /// The members that called for the token while it was away from the representative.
     pub(super) callers: Indices,
+    /// The member that the token was sent to because it called.
+    pub(super) called: Option<Index>,
     /// When a token that rests goes round again, at the latest.
     pub(super) round_at: Time,
     /// Unreliable packets sent since the last visit.
@@ -48,6 +50,7 @@ impl Operational {
             last_seq: Seq::ZERO,
             idle: false,
             callers: Indices::default(),
+            called: None,
             round_at: now,
             unordered_sent: 0,
         }

@@ -7,16 +7,12 @@
 //! is right. The representative rotates the token instead, at once, for safe messages, for many
 //! messages, when a packet is missing, and when a second member calls.
 
-use core::time::Duration;
-
 use groupcast_core::{MemberId, SocketClass, Time};
 
 use super::numbers::Index;
 use super::wire::{DataHeader, Message, RingKey, Token};
 use super::{Ring, State, Timer};
 
-/// A member that has something to send asks again this often for a resting token.
-const HURRY_INTERVAL: Duration = Duration::from_millis(3);
 /// With more packets than this that no rotation has confirmed, the token goes round: a member that
 /// sends that much gains by visits, whose messages share packets.
 const UNCONFIRMED_MAX: u64 = 16;
@@ -84,7 +80,8 @@ impl Ring {
         let ring = &self.state.expect_operational().ordering;
         let message = Message::Hurry { ring: ring.key() };
         self.outbox.unicast(ring.members[0], message.encode());
-        self.timers.set(Timer::Hurry, now + HURRY_INTERVAL);
+        let again = self.flow.token_retransmit(&self.config);
+        self.timers.set(Timer::Hurry, now + again);
     }
 
     /// A member calls for the token.
@@ -110,6 +107,10 @@ impl Ring {
         let operational = self.state.expect_operational();
         if operational.ordering.is_representative() {
             token.called = false;
+            // What it asked for again before the token came is answered.
+            if let Some(served) = operational.called.take() {
+                operational.callers.remove(served);
+            }
             self.dispose(now, token);
         } else {
             self.answer_call(now, token);
@@ -127,7 +128,9 @@ impl Ring {
         let members = &operational.ordering.members;
         let caller = callers.first();
         let unreached = caller.is_some_and(|it| !self.peers.may_call(now, members[it.at()]));
-        if round || callers.len() > 1 || unreached {
+        // However often one member calls, the others see the token as often as in a quiet ring.
+        let due = now >= operational.round_at;
+        if round || callers.len() > 1 || due && callers.len() > 0 || unreached {
             token.idle = false;
             operational.quiet_since = now;
             self.timers.set(Timer::Loss, now + self.token_loss());
@@ -135,6 +138,7 @@ impl Ring {
         } else if let Some(caller) = caller {
             let to = operational.ordering.after(caller.0);
             token.called = true;
+            operational.called = Some(caller);
             self.timers.set(Timer::Loss, now + self.token_loss());
             self.pass_token(now, to, caller.0, token);
         } else {
