@@ -100,8 +100,11 @@ pub struct Manifest {
 pub struct Limits {
     /// The most entries. Default 1,000,000.
     pub entries_max: usize,
-    /// The longest encoded manifest, in bytes. Default 128 MiB. It is in memory while the transfer lasts.
+    /// The longest encoded manifest, in bytes, and of all transfers at once. Default 128 MiB. It is in memory while the
+    /// transfer lasts.
     pub manifest_max: usize,
+    /// The most bytes of all paths and targets of links, written out. Default 256 MiB. They are in memory too.
+    pub paths_max: usize,
 }
 
 impl Default for Limits {
@@ -109,6 +112,7 @@ impl Default for Limits {
         Self {
             entries_max: 1_000_000,
             manifest_max: 128 << 20,
+            paths_max: 256 << 20,
         }
     }
 }
@@ -147,6 +151,8 @@ impl Manifest {
     pub const NAME_MAX: usize = 255;
     /// The deepest path, in components.
     pub const DEPTH_MAX: usize = 512;
+    /// The most bytes of paths for each encoded byte: what paths of 800 bytes on average need.
+    const EXPANSION_MAX: usize = 32;
 
     /// The manifest of `entries`, sorted.
     ///
@@ -219,7 +225,7 @@ impl Manifest {
     /// Reads a manifest that came from elsewhere.
     ///
     /// # Errors
-    /// With what is wrong. Memory is bounded by the bytes present and by `limits`.
+    /// With what is wrong. Memory is bounded by a multiple of the bytes present, and by `limits`.
     pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Self, ManifestError> {
         let too_long = |what, value, max| ManifestError::TooLong { what, value, max };
         if bytes.len() > limits.manifest_max {
@@ -230,10 +236,16 @@ impl Manifest {
         if count > limits.entries_max {
             return Err(too_long("entries", count, limits.entries_max));
         }
+        // Paths are written down by what they share with the one before. So few bytes could stand for very many.
+        let paths_max = limits.paths_max.min(Self::EXPANSION_MAX * bytes.len());
         let mut manifest = Self::default();
-        let mut before = Vec::new();
+        let (mut before, mut paths) = (Vec::new(), 0);
         for _ in 0..count {
             let entry = decode_entry(&mut reader, &before)?;
+            paths += entry.path.len();
+            if paths > paths_max {
+                return Err(too_long("bytes of paths", paths, paths_max));
+            }
             before.clone_from(&entry.path);
             manifest.push(entry)?;
         }
@@ -461,10 +473,39 @@ mod tests {
     }
 
     #[test]
+    fn a_few_bytes_do_not_become_a_long_list() {
+        // A directory deep down, and very many short names in it.
+        let mut entries = Vec::new();
+        let mut path = Vec::new();
+        for _ in 0..15 {
+            path.extend_from_slice(&[b'd'; 245]);
+            entries.push(directory(&path));
+            path.push(b'/');
+        }
+        for index in 0..60_000 {
+            let name = format!("{index:05}");
+            entries.push(file(&[&path[..], name.as_bytes()].concat(), 0));
+        }
+        let bytes = Manifest::new(entries).unwrap().encode();
+        assert!(bytes.len() < 2 << 20);
+        let error = Manifest::decode(&bytes, &Limits::default()).unwrap_err();
+        assert!(error.to_string().contains("bytes of paths"), "{error}");
+        let shallow = (0..60_000).map(|index| file(format!("{index:05}").as_bytes(), 0));
+        let bytes = Manifest::new(shallow.collect()).unwrap().encode();
+        assert!(Manifest::decode(&bytes, &Limits::default()).is_ok());
+        let limits = Limits {
+            paths_max: 59_999 * 5,
+            ..Limits::default()
+        };
+        assert!(Manifest::decode(&bytes, &limits).is_err());
+    }
+
+    #[test]
     fn the_limits_hold_before_anything_is_allocated() {
         let limits = Limits {
             entries_max: 2,
             manifest_max: 64,
+            paths_max: 64,
         };
         let many = forged(vec![file(b"a", 1), file(b"b", 1), file(b"c", 1)]);
         assert!(matches!(
