@@ -1,26 +1,61 @@
 //! From bytes in any order to whole pieces of a stream of files.
+//!
+//! Memory is taken for bytes that have come, never for those that are announced: a sender that sends one byte of each of a
+//! million chunks gets a million bytes kept, not a million chunks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::about::{Layout, Piece};
 
-/// The pieces of which a part has arrived. Their number is bounded by the window of the protocol, which gives each byte
-/// once and stops when too much is not consumed.
+/// The pieces of which a part has arrived. Their bytes are bounded by the credit of the protocol, which gives each byte
+/// once and takes no more packets when too much is not consumed; the manifest's are bounded by its own limit.
 #[derive(Debug)]
 pub(crate) struct Assembler {
     layout: Layout,
     /// Parts of the stream that were here before, in order.
     held: Vec<Range<u64>>,
-    open: BTreeMap<Piece, Open>,
+    open: BTreeMap<Piece, OpenPiece>,
     /// Memory of pieces that were written, to be filled again: fresh memory costs a page fault every 4 KiB.
     spare: Vec<Vec<u8>>,
 }
 
+/// A piece that is not whole.
 #[derive(Debug)]
-struct Open {
-    bytes: Vec<u8>,
-    filled: usize,
+struct OpenPiece {
+    /// Its bytes up to the first gap.
+    whole: Vec<u8>,
+    /// What has come behind gaps, by its offset in the piece.
+    behind: BTreeMap<usize, Vec<u8>>,
+}
+
+impl OpenPiece {
+    /// A piece without bytes yet, which uses the memory of `spare`.
+    fn new(mut spare: Vec<u8>) -> Self {
+        spare.clear();
+        Self {
+            whole: spare,
+            behind: BTreeMap::new(),
+        }
+    }
+
+    /// The bytes from `at` on have come, none of them before.
+    fn add(&mut self, at: usize, bytes: &[u8]) {
+        if at == self.whole.len() {
+            self.whole.extend_from_slice(bytes);
+            while let Some(part) = self.behind.remove(&self.whole.len()) {
+                self.whole.extend_from_slice(&part);
+            }
+            return;
+        }
+        if let Some((start, part)) = self.behind.range_mut(..at).next_back()
+            && start + part.len() == at
+        {
+            part.extend_from_slice(bytes);
+        } else {
+            self.behind.insert(at, bytes.to_vec());
+        }
+    }
 }
 
 impl Assembler {
@@ -56,15 +91,15 @@ impl Assembler {
         }
     }
 
-    /// Bytes of the stream from `offset` on arrived; pieces that are whole now are given to `each`. How many of the
-    /// bytes are of no use, as they were here before.
+    /// Bytes of the stream from `offset` on arrived; pieces that are whole now are given to `each`. How many of the bytes
+    /// are consumed with that, as they were here before.
     pub(crate) fn add(
         &mut self,
         mut offset: u64,
         mut bytes: &[u8],
         mut each: impl FnMut(Piece, Vec<u8>),
     ) -> u64 {
-        let mut superfluous = 0;
+        let mut consumed = 0;
         while !bytes.is_empty() && offset < self.layout.len() {
             let piece = self.layout.piece_at(offset);
             let range = self.layout.range(piece);
@@ -72,28 +107,22 @@ impl Assembler {
             let len = (range.end - range.start) as usize;
             let part;
             (part, bytes) = bytes.split_at(bytes.len().min(len - at));
+            offset += part.len() as u64;
             if self.is_held(&range) {
-                superfluous += part.len() as u64;
-                offset += part.len() as u64;
+                consumed += part.len() as u64;
                 continue;
             }
             let spare = &mut self.spare;
-            let open = self.open.entry(piece).or_insert_with(|| {
-                // What is in it is overwritten: a piece is whole when each of its bytes has come.
-                let mut bytes = spare.pop().unwrap_or_default();
-                bytes.resize(len, 0);
-                Open { bytes, filled: 0 }
-            });
-            open.bytes[at..at + part.len()].copy_from_slice(part);
-            open.filled += part.len();
-            offset += part.len() as u64;
-            if open.filled >= len
+            let open = self.open.entry(piece);
+            let open = open.or_insert_with(|| OpenPiece::new(spare.pop().unwrap_or_default()));
+            open.add(at, part);
+            if open.whole.len() >= len
                 && let Some(open) = self.open.remove(&piece)
             {
-                each(piece, open.bytes);
+                each(piece, open.whole);
             }
         }
-        superfluous
+        consumed
     }
 }
 
@@ -114,10 +143,12 @@ mod tests {
             offsets.rotate_left(1);
             let mut assembler = Assembler::new(layout);
             let mut pieces = BTreeMap::new();
+            let mut consumed = 0;
             for offset in &offsets {
                 let end = (offset + 1000).min(stream.len());
                 let mut done = Vec::new();
-                assembler.add(*offset as u64, &stream[*offset..end], |piece, bytes| {
+                let bytes = &stream[*offset..end];
+                consumed += assembler.add(*offset as u64, bytes, |piece, bytes| {
                     done.push((piece, bytes));
                 });
                 for (piece, bytes) in done {
@@ -127,8 +158,33 @@ mod tests {
             }
             let whole: Vec<u8> = pieces.into_values().flatten().collect();
             assert!(whole == stream);
+            assert_eq!(consumed, 0);
             assert!(assembler.open.is_empty());
         }
+    }
+
+    #[test]
+    fn memory_is_taken_for_what_has_come_only() {
+        let layout = Layout {
+            manifest: 100_000_000,
+            content: 1 << 40,
+            chunk: *Layout::CHUNKS.end(),
+        };
+        let mut assembler = Assembler::new(layout);
+        let mut each = |_, _| panic!("nothing is whole");
+        assembler.add(50_000_000, &[1; 256], &mut each);
+        for index in 0..1000 {
+            let start = layout.range(Piece::Chunk(index)).start;
+            for at in [1000, 0, 100_000, 100_256] {
+                assembler.add(start + at, &[1; 256], &mut each);
+            }
+        }
+        let parts = |open: &OpenPiece| {
+            let behind: usize = open.behind.values().map(Vec::capacity).sum();
+            open.whole.capacity() + behind
+        };
+        let memory: usize = assembler.open.values().map(parts).sum();
+        assert!(memory <= 2 * 256 * 4001, "{memory}");
     }
 
     #[test]
@@ -144,8 +200,8 @@ mod tests {
         let mut whole = Vec::new();
         let start = second.start - 100;
         let bytes = vec![1; (third.start + 50 - start) as usize];
-        let superfluous = assembler.add(start, &bytes, |piece, _| whole.push(piece));
-        assert_eq!((superfluous, whole), (150, vec![Piece::Chunk(1)]));
+        let consumed = assembler.add(start, &bytes, |piece, _| whole.push(piece));
+        assert_eq!((consumed, whole), (150, vec![Piece::Chunk(1)]));
         assert!(assembler.open.is_empty());
     }
 }

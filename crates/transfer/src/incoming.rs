@@ -40,6 +40,9 @@ pub(crate) enum State {
 }
 
 impl Incoming {
+    /// Longer manifests are not remembered when their files are in place, in bytes.
+    const PLACED_MANIFEST_MAX: usize = 16 << 20;
+
     pub(crate) fn new(described: Described, content: Content, disk: Disk, now: Time) -> Self {
         Self {
             assembler: match content {
@@ -65,6 +68,14 @@ impl Incoming {
         }
     }
 
+    /// Bytes of its manifest.
+    pub(crate) fn manifest_len(&self) -> usize {
+        match self.content {
+            Content::Files { layout, .. } => layout.manifest as usize,
+            Content::Pipe => 0,
+        }
+    }
+
     /// What is here already was looked at: these parts of the stream.
     pub(crate) fn prepared(&mut self, held: &[Range<u64>]) {
         self.state = State::Receiving;
@@ -74,7 +85,7 @@ impl Incoming {
         }
     }
 
-    /// Bytes arrived: whole pieces go to the disk. How many of the bytes were here before.
+    /// Bytes arrived: whole pieces go to the disk. How many of the bytes are consumed with that.
     pub(crate) fn take(&mut self, offset: u64, bytes: Bytes) -> u64 {
         self.received += bytes.len() as u64;
         let Some(assembler) = &mut self.assembler else {
@@ -84,7 +95,9 @@ impl Incoming {
         let (disk, manifest) = (&self.disk, &mut self.manifest);
         assembler.add(offset, &bytes, |piece, bytes| match piece {
             Piece::Manifest => {
-                *manifest = Some(Bytes::copy_from_slice(&bytes));
+                if bytes.len() <= Self::PLACED_MANIFEST_MAX {
+                    *manifest = Some(Bytes::copy_from_slice(&bytes));
+                }
                 disk.ask(Job::Manifest(bytes));
             }
             Piece::Chunk(index) => disk.ask(Job::Chunk(index, bytes)),

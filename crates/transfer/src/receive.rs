@@ -165,9 +165,10 @@ impl Service {
     const PATIENCE: Duration = Duration::from_millis(100);
     /// Progress is shown this often.
     const SHOW: Duration = Duration::from_millis(100);
-    /// Manifests that are remembered, and the longest one.
+    /// Manifests that are remembered.
     const PLACED_MAX: usize = 4;
-    const PLACED_BYTES_MAX: usize = 16 << 20;
+    /// Transfers at once; more are refused. Each may hold two times the protocol's `buffer_max`.
+    const TRANSFERS_MAX: usize = 16;
 
     fn is_over(&self) -> bool {
         let ended = self.totals.complete + self.totals.failed;
@@ -238,6 +239,9 @@ impl Service {
 
     /// Where a transfer goes, or why it is not taken.
     fn target(&mut self, about: &About, id: TransferId) -> Result<Target, &'static str> {
+        if self.transfers.len() >= Self::TRANSFERS_MAX {
+            return Err("this receiver takes no more transfers at once");
+        }
         let spool = self.spool.clone();
         match (about.content, spool) {
             (Content::Files { .. }, None) => Err("this receiver takes a stream only"),
@@ -274,6 +278,10 @@ impl Service {
                     .filter_map(Incoming::content_id)
                     .collect();
                 in_use.push(content);
+                let listed: usize = self.transfers.values().map(Incoming::manifest_len).sum();
+                if listed + layout.manifest as usize > self.receiving.limits.manifest_max {
+                    return Err("the lists of files of all transfers under way are too long");
+                }
                 if let Err(error) = spool.trim(self.receiving.partials_max, &in_use) {
                     tracing::warn!("cannot remove what an old transfer left: {error}");
                 }
@@ -311,8 +319,8 @@ impl Service {
         let Some(incoming) = self.transfers.get_mut(&id) else {
             return;
         };
-        let superfluous = incoming.take(offset, bytes);
-        self.host.bulk().consumed(now, id, superfluous);
+        let consumed = incoming.take(offset, bytes);
+        self.host.bulk().consumed(now, id, consumed);
         if now - incoming.shown >= Self::SHOW {
             incoming.shown = now;
             tell(ReceiveEvent::Progress {
@@ -391,9 +399,7 @@ impl Service {
             received: incoming.received,
             took: incoming.since.elapsed(),
         });
-        if let (Some(content), Some(manifest)) = (incoming.content_id(), incoming.manifest.take())
-            && manifest.len() <= Self::PLACED_BYTES_MAX
-        {
+        if let (Some(content), Some(manifest)) = (incoming.content_id(), incoming.manifest.take()) {
             self.placed.retain(|(id, _)| *id != content);
             self.placed.truncate(Self::PLACED_MAX - 1);
             self.placed.push_front((content, manifest));

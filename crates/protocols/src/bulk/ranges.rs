@@ -112,6 +112,17 @@ impl RangeSet {
         self.ranges.last_key_value().map_or(0, |(_, end)| *end)
     }
 
+    /// How many ranges it has: what its memory grows with.
+    pub(super) fn ranges(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether `number`, added, would make one of its ranges longer instead of being a range of its own.
+    pub(super) fn touches(&self, number: u64) -> bool {
+        let below = number.checked_sub(1);
+        below.is_some_and(|below| self.contains(below)) || self.contains(number + 1)
+    }
+
     /// Whether nothing is in it.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
@@ -144,6 +155,11 @@ mod tests {
                 prop_assert!((0..100).all(|number| set.contains(number) == model.contains(&number)));
                 prop_assert_eq!(set.end(), model.last().map_or(0, |last| last + 1));
                 prop_assert_eq!(set.is_empty(), model.is_empty());
+                prop_assert_eq!(set.ranges(), set.iter().count());
+                for number in 0..90 {
+                    let beside = model.contains(&(number + 1)) || number > 0 && model.contains(&(number - 1));
+                    prop_assert_eq!(set.touches(number), beside);
+                }
                 let missing: Vec<u64> = set.gaps(90).flatten().collect();
                 let expected: Vec<u64> = (0..90).filter(|number| !model.contains(number)).collect();
                 prop_assert_eq!(missing, expected);

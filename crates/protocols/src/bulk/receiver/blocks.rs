@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::super::parity;
+use super::store::PACKET_COST;
 
 /// The blocks of a stream that something is kept of.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl Blocks {
         Self {
             size,
             packet,
-            kept_max: buffer_max / (packet * size as usize) + 2,
+            kept_max: buffer_max / (packet.max(PACKET_COST) * size as usize) + 2,
             kept: BTreeMap::new(),
         }
     }

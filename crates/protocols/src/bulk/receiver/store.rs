@@ -8,6 +8,9 @@ use bytes::Bytes;
 use super::super::ranges::RangeSet;
 use super::super::transfer::{Acceptance, Order};
 
+/// A packet in memory counts as at least so many bytes: many small ones cost more than their bytes.
+pub(super) const PACKET_COST: usize = 256;
+
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Taken {
@@ -45,6 +48,11 @@ pub(super) struct Store {
 impl Store {
     /// Gaps that are looked at to find the limit of an ordered receiver; more are unusual, and cost it speed only.
     const GAPS_MAX: usize = 4096;
+    /// Ranges of packets that are held, with gaps between them. A packet that would be one more is refused, and sent again
+    /// when there are fewer gaps.
+    const RANGES_MAX: usize = 1 << 16;
+    /// So many packets have room however small they are.
+    const PACKETS_MIN: u64 = 64;
 
     pub(super) fn new(
         packet: u32,
@@ -76,7 +84,9 @@ impl Store {
             packet,
             length,
             order: acceptance.order,
-            buffer_max: buffer_max as u64,
+            buffer_max: (buffer_max as u64)
+                .min(packet * (buffer_max / PACKET_COST) as u64)
+                .max(packet * Self::PACKETS_MIN.min(buffer_max as u64 / packet)),
             next: before.first_missing(0),
             held: before.clone(),
             before,
@@ -106,7 +116,8 @@ impl Store {
             }
             Order::AsTheyCome => self.unconsumed + len <= self.buffer_max,
         };
-        if !room {
+        let is_lone = number != self.next && !self.held.touches(number);
+        if !room || is_lone && self.held.ranges() >= Self::RANGES_MAX {
             return Taken::Refused;
         }
         if last {
@@ -119,6 +130,11 @@ impl Store {
         match self.order {
             Order::AsTheyCome => self.hand_over(number, body),
             Order::InOrder => {
+                // What waits is copied: a slice would keep all of the memory that was received with it.
+                let body = match number == self.handed {
+                    true => body,
+                    false => Bytes::copy_from_slice(&body),
+                };
                 self.early_bytes += len;
                 self.early.insert(number, body);
                 self.hand_over_in_order();
@@ -320,6 +336,26 @@ mod tests {
         assert_eq!((store.limit(0), store.buffered()), (4, 40));
         store.consumed(20);
         assert_eq!(store.limit(0), 6);
+    }
+
+    #[test]
+    fn packets_far_apart_and_very_small_ones_take_bounded_memory() {
+        let mut far = store(None, 1 << 30, Order::AsTheyCome, Vec::new());
+        let mut held = 0;
+        for number in 1..200_000 {
+            let taken = far.take(number * 1000, false, false, packet(0, 1000));
+            held += usize::from(taken == Taken::New);
+            far.pop();
+            far.consumed(10);
+        }
+        assert_eq!(held, Store::RANGES_MAX);
+        assert_eq!(far.take(0, false, false, packet(0, 1000)), Taken::New);
+        assert_eq!(far.take(1, false, false, packet(0, 1000)), Taken::New);
+
+        let mut small = store(None, 1 << 20, Order::AsTheyCome, Vec::new());
+        let taken = (0..1 << 20)
+            .filter(|number| small.take(*number, false, false, packet(0, 1000)) == Taken::New);
+        assert_eq!(taken.count(), (1 << 20) / PACKET_COST);
     }
 
     #[test]
