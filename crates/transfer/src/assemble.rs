@@ -92,7 +92,8 @@ impl Assembler {
     }
 
     /// Bytes of the stream from `offset` on arrived; pieces that are whole now are given to `each`. How many of the bytes
-    /// are consumed with that, as they were here before.
+    /// count as consumed already: those that were here before, and those of the manifest, which is longer than the
+    /// protocol's credit if the files are many, and has a limit of its own.
     pub(crate) fn add(
         &mut self,
         mut offset: u64,
@@ -111,6 +112,9 @@ impl Assembler {
             if self.is_held(&range) {
                 consumed += part.len() as u64;
                 continue;
+            }
+            if piece == Piece::Manifest {
+                consumed += part.len() as u64;
             }
             let spare = &mut self.spare;
             let open = self.open.entry(piece);
@@ -158,7 +162,7 @@ mod tests {
             }
             let whole: Vec<u8> = pieces.into_values().flatten().collect();
             assert!(whole == stream);
-            assert_eq!(consumed, 0);
+            assert_eq!(consumed, 10, "the manifest's");
             assert!(assembler.open.is_empty());
         }
     }

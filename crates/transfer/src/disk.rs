@@ -186,8 +186,9 @@ impl Worker {
         while let Ok(job) = self.given.recv() {
             match job {
                 Job::Manifest(bytes) => {
+                    // The manifest's own bytes were consumed as they came.
                     let written = files.begin(&bytes)?;
-                    self.tell.tell(Done::Consumed(bytes.len() as u64 + written));
+                    self.tell.tell(Done::Consumed(written));
                 }
                 Job::Chunk(index, bytes) => {
                     if let Some(chunk) = files.write(index, bytes)? {
