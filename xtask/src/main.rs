@@ -26,7 +26,8 @@ Usage: cargo xtask TASK [OPTIONS]
   test                 install what is needed and run every test that a change must pass
     --only STEP,...      only these steps      --skip STEP,...   all but these
     --list               name the steps        --swarm-seconds N (default 150)
-  arrows               check which crate names which, and that core and protocols stay no_std
+  arrows               check which crate names which, that core and protocols stay no_std, and that the
+                       registry lists every protocol
   behaviour            compare what the protocols do with what was recorded: trace hashes of seeds, captures of
                        bulk transfers, data of the lab's rows
     --record             record it anew              --only TEXT        only entries that begin so
@@ -111,7 +112,9 @@ fn arrows(args: &[String]) -> Result<(), Failure> {
     }
     let breaches = breaches()?;
     if breaches.is_empty() {
-        println!("the arrows hold; core and protocols are no_std");
+        println!(
+            "the arrows hold; core and protocols are no_std; every protocol is in the registry"
+        );
         return Ok(());
     }
     Err(Failure::Failed(breaches.join("\n       ")))
@@ -121,6 +124,7 @@ fn arrows(args: &[String]) -> Result<(), Failure> {
 fn breaches() -> Result<Vec<String>, String> {
     let mut breaches = arrows::check()?;
     breaches.extend(no_std::check()?);
+    breaches.extend(families::check()?);
     Ok(breaches)
 }
 

@@ -83,8 +83,12 @@ impl Story {
     }
 
     /// Held against the contract with gaps.
-    pub(crate) fn gapped(mut self) -> Self {
-        self.contract = Contract::Gapped;
+    pub(crate) fn gapped(self) -> Self {
+        self.under(Contract::Gapped)
+    }
+
+    pub(crate) fn under(mut self, contract: Contract) -> Self {
+        self.contract = contract;
         self
     }
 

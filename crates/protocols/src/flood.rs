@@ -72,14 +72,14 @@ impl Flood {
 /// Bare multicast, which promises nothing: what the others are compared with.
 pub const FAMILY: Family = Family {
     name: "flood",
-    services: &[Service::Unreliable],
+    services: Flood::SERVICES,
     service: Service::Unreliable,
     contract: Contract::Unreliable,
     variants: &[Variant { name: "", build }],
     inspect,
     trial: Trial {
         len_max: Flood::MESSAGE_MAX,
-        services: Some(&[Service::Unreliable]),
+        services: Some(Flood::SERVICES),
         ..Trial::new(vary)
     },
 };

@@ -143,3 +143,32 @@ impl<'a> End<'a> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::Contract;
+
+    use crate::story::Story;
+
+    #[test]
+    fn where_nothing_is_promised_messages_may_be_lost_and_repeated_but_not_made_up() {
+        let under = |story: &str| Story::of(story).complete().under(Contract::Unreliable);
+        let sent = "a submit a1 unreliable; a submit a2 unreliable; a deliver a1 -";
+        under(&format!(
+            "{sent}; b deliver a2 -; b deliver a2 -; b deliver a1 -"
+        ))
+        .accept();
+        under(&format!("{sent}; b deliver a3 -")).reject("integrity");
+        under(&format!("{sent}; b leave; b deliver a1 -")).reject("life");
+    }
+
+    #[test]
+    fn a_contract_without_configurations_still_counts_messages() {
+        let under = |story: &str| {
+            let story = Story::of(story).complete().without_configurations();
+            story.under(Contract::Accounted)
+        };
+        under("a submit a1 fifo; a,b deliver a1 -").accept();
+        under("a submit a1 fifo; a,b deliver a1 -; b deliver a1 -").reject("integrity");
+    }
+}

@@ -15,7 +15,7 @@ use super::{
 /// Bulk transfers, a message a transfer: what one sender sends comes in its order, and is accounted for.
 pub const FAMILY: Family = Family {
     name: "bulk",
-    services: &[Service::Reliable, Service::Fifo],
+    services: Messages::SERVICES,
     service: Service::Fifo,
     contract: Contract::Accounted,
     variants: &[

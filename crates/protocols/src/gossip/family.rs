@@ -14,14 +14,14 @@ use super::{Dissemination, Gossip, GossipConfig, HashConfig, inspect};
 /// Gossip: each sender's messages in order, and a report of those that are lost.
 pub const FAMILY: Family = Family {
     name: "gossip",
-    services: &[Service::Fifo],
+    services: Gossip::SERVICES,
     service: Service::Fifo,
     contract: Contract::Gapped,
     variants: &[Variant { name: "", build }],
     inspect,
     trial: Trial {
         len_max: 8_000,
-        services: Some(&[Service::Fifo]),
+        services: Some(Gossip::SERVICES),
         // Long enough at rest for the last request.
         progress_within: Duration::from_secs(60),
         rest: Duration::from_secs(60),
@@ -35,8 +35,16 @@ fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     Box::new(member.expect("the preset is valid: a test says so"))
 }
 
-/// Every variant of the paper, with and without hash buffering and trees.
-fn vary(mut rng: Rng, _situation: &Situation) -> Factory {
+fn vary(rng: Rng, _situation: &Situation) -> Factory {
+    let config = random_config(rng);
+    Arc::new(move |member, rng, now| {
+        let gossip = Gossip::new(config.clone(), member, rng, now);
+        Box::new(gossip.expect("settings within their ranges"))
+    })
+}
+
+/// Random settings, as the swarm tries them: every variant of the paper, with and without hash buffering and trees.
+pub fn random_config(mut rng: Rng) -> GossipConfig {
     let variants = [Repairs::Basic, Repairs::Ipmc, Repairs::Grb, Repairs::Local];
     let hash = HashConfig {
         bufferers: 1 + rng.below(6) as u32,
@@ -45,7 +53,7 @@ fn vary(mut rng: Rng, _situation: &Situation) -> Factory {
         ..HashConfig::default()
     };
     let lan = GossipConfig::lan();
-    let config = GossipConfig {
+    GossipConfig {
         variant: *rng.pick(&variants).unwrap_or(&lan.variant),
         sub_gsize: 1 + rng.below(2) as u32,
         stable_threshold: rng.range(3..14) as u32,
@@ -61,9 +69,5 @@ fn vary(mut rng: Rng, _situation: &Situation) -> Factory {
         cyclic: rng.chance(0.5),
         window_max: if rng.chance(0.2) { 64 } else { lan.window_max },
         ..lan
-    };
-    Arc::new(move |member, rng, now| {
-        let gossip = Gossip::new(config.clone(), member, rng, now);
-        Box::new(gossip.expect("settings within their ranges"))
-    })
+    }
 }

@@ -78,7 +78,7 @@ use self::buffering::Buffering;
 pub use self::config::{
     ConfigError, Dissemination, GossipConfig, HashConfig, Hierarchy, Place, Variant,
 };
-pub use self::family::FAMILY;
+pub use self::family::{FAMILY, random_config};
 pub use self::inspect::{inspect, subject};
 use self::members::View;
 use self::outbox::Outbox;

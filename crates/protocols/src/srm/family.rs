@@ -10,20 +10,17 @@ use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 
 use super::{Srm, SrmConfig, Timing, inspect};
 
-/// The services of SRM.
-const SERVICES: &[Service] = &[Service::Reliable, Service::Fifo];
-
 /// SRM: reliable as long as some member can answer, and a report of what nobody could repair.
 pub const FAMILY: Family = Family {
     name: "srm",
-    services: SERVICES,
+    services: Srm::SERVICES,
     service: Service::Reliable,
     contract: Contract::Gapped,
     variants: &[Variant { name: "", build }],
     inspect,
     trial: Trial {
         len_max: 8_000,
-        services: Some(SERVICES),
+        services: Some(Srm::SERVICES),
         // Long enough at rest for the last request.
         progress_within: Duration::from_secs(60),
         rest: Duration::from_secs(60),

@@ -28,7 +28,6 @@ mod sender;
 mod tests;
 mod wire;
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -365,10 +364,4 @@ impl Instrumented for Windowed {
         each("duplicates", self.counters.duplicates);
         each("junk", self.counters.junk);
     }
-}
-
-/// A member of a group of two, for tests and fuzzing of the format.
-pub fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
-    let windowed = Windowed::new(WindowedConfig::default(), local, rng, now);
-    Box::new(windowed.expect("the defaults are valid; a test holds it"))
 }
