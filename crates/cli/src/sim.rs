@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use groupcast_lab::scenario::{
-    self, Outline, Report, RunError, RunOptions, Scenario, ScenarioError, Summary, Watch,
+    self, Outline, RunError, RunOptions, RunReport, Scenario, ScenarioError, Summary, Watch,
     WriteError,
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -140,7 +140,7 @@ struct Speed {
 }
 
 impl Speed {
-    fn of(report: &Report, jobs: usize) -> Self {
+    fn of(report: &RunReport, jobs: usize) -> Self {
         let busy = report.busy.as_secs_f64().max(1e-9);
         Self {
             wall_s: report.wall.as_secs_f64(),
@@ -151,7 +151,7 @@ impl Speed {
     }
 }
 
-fn print_json(report: &Report, jobs: usize) -> io::Result<()> {
+fn print_json(report: &RunReport, jobs: usize) -> io::Result<()> {
     let line = Line {
         summary: &report.summary,
         speed: Speed::of(report, jobs),
@@ -179,7 +179,7 @@ const ROWS: &[(&str, &str, f64, &str)] = &[
     ("interference", "interference", 100.0, "%"),
 ];
 
-fn print(scenario: &Scenario, report: &Report, options: &RunOptions) -> io::Result<()> {
+fn print(scenario: &Scenario, report: &RunReport, options: &RunOptions) -> io::Result<()> {
     let summary = &report.summary;
     let mut stdout = anstream::stdout().lock();
     let run = |column: &str| {

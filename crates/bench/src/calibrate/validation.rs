@@ -109,7 +109,7 @@ impl Row {
 pub struct ValidationReport {
     /// The prices, fixed before.
     pub calibration: Calibration,
-    /// Hosts.
+    /// How many hosts the ring has.
     pub hosts: usize,
     /// One a load.
     pub rows: Vec<Row>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Nanoseconds since the machine started.
 pub type Instant = u64;
 
-/// Now.
+/// This machine's monotonic clock.
 pub fn now() -> Instant {
     let now = clock_gettime(ClockId::Monotonic);
     // Both are positive on a monotonic clock, and 64 bits of nanoseconds are 584 years.

@@ -1,7 +1,7 @@
 //! The endpoint of a measuring process that uses a protocol itself: how it is opened, and one turn of it.
 //!
 //! Which protocol it is and what its events mean is left to [`library`](super::library), [`gossip`](super::gossip) and
-//! whoever else measures without a daemon.
+//! other measurements without a daemon.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -35,7 +35,7 @@ pub(super) fn failed(error: impl std::fmt::Display) -> BenchError {
     BenchError::client(START, error)
 }
 
-/// The window, once it is known: whoever waits for it must keep the ring going.
+/// The window, once it is known. A process that waits for it must go on driving its endpoint meanwhile.
 pub(super) fn window_in_time() -> Receiver<Result<Window, BenchError>> {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
@@ -45,7 +45,7 @@ pub(super) fn window_in_time() -> Receiver<Result<Window, BenchError>> {
     told
 }
 
-/// Whoever drives an endpoint, and takes what comes of it.
+/// A measuring process that drives an endpoint and takes its events.
 pub(super) trait Driver {
     /// What runs on the endpoint.
     type Protocol: Protocol<Event = Event>;

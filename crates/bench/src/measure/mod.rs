@@ -1,7 +1,7 @@
 //! Measurements on a test bed: what the ring carries, beside what the same network carries without any protocol.
 //!
-//! The measuring processes are this very executable, started again on every host with an [`Assignment`]: whoever offers
-//! a measurement must hand the argument of [`WORKER`] on to [`work`]. All of them share one monotonic clock, so a
+//! The measuring processes are this very executable, started again on every host with an [`Assignment`]: a program
+//! that offers a measurement must hand the argument of [`WORKER`] on to [`work`]. All of them share one monotonic clock, so a
 //! measurement is a [`Window`] of absolute times: what happens before is warm-up, what happens after is not counted.
 //!
 //! - [`raw`]: the raw multicast limit; [`ping`]: a round trip without any protocol.
@@ -64,7 +64,7 @@ pub enum BenchError {
     /// A process on a host did not do its part.
     #[error("{label} {problem}{}", said(.stderr))]
     Process {
-        /// Which.
+        /// Which process.
         label: String,
         /// What it did instead.
         problem: String,

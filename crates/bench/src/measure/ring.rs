@@ -95,7 +95,7 @@ pub enum Spinning {
     Auto,
     /// For up to [`SPIN`] at every wait, also where other processes want the processor.
     On,
-    /// Never.
+    /// It never spins.
     Off,
 }
 

@@ -46,7 +46,7 @@ pub enum TestbedError {
     Start {
         /// The whole command.
         command: String,
-        /// Why.
+        /// Why it failed.
         source: io::Error,
     },
     /// A tool failed.
@@ -71,9 +71,9 @@ pub enum TestbedError {
     /// Outputs have no place.
     #[error("cannot write to {}: {source}", path.display())]
     Output {
-        /// Where.
+        /// On which path.
         path: PathBuf,
-        /// Why.
+        /// Why it failed.
         source: io::Error,
     },
     /// More or fewer hosts than a bed can have.

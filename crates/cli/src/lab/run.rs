@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use groupcast_lab::papers::{
-    self, Context, Host, Options, Record, Reproduction, Row, kept, record, rows,
+    self, Context, LabHost, Options, Record, Reproduction, Row, kept, record, rows,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -23,7 +23,7 @@ pub(super) struct Args {
     out: PathBuf,
     /// What stands in for the paper's hosts: calc, sim, or net (namespaces of this machine, as root) [default: the row's first]
     #[arg(long, value_name = "HOST")]
-    host: Option<Host>,
+    host: Option<LabHost>,
     /// The seeds to run, A to B−1 [default: the row's]
     #[arg(long, value_name = "A..B", value_parser = super::seeds, conflicts_with = "verify")]
     seeds: Option<Range<u64>>,
@@ -59,7 +59,11 @@ pub(super) fn run(ids: &[String], args: &Args) -> Result<ExitCode, Failure> {
         })?;
         let host = args.host.unwrap_or(reproduction.hosts()[0]);
         if !reproduction.hosts().contains(&host) {
-            let hosts: Vec<String> = reproduction.hosts().iter().map(Host::to_string).collect();
+            let hosts: Vec<String> = reproduction
+                .hosts()
+                .iter()
+                .map(LabHost::to_string)
+                .collect();
             let problem = format!("`{id}` does not run on {host}");
             return Err(Failure::usage(problem).help(format!("it runs on {}", hosts.join(" and "))));
         }
@@ -106,7 +110,7 @@ fn unknown(id: &str) -> Failure {
 struct Job {
     row: &'static Row,
     reproduction: &'static dyn Reproduction,
-    host: Host,
+    host: LabHost,
 }
 
 /// What became of a row.

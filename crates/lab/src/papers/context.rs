@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// What stands in for the paper's hosts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Host {
+pub enum LabHost {
     /// A closed form, or a model without a network.
     Calc,
     /// The simulator: deterministic, any machine.
@@ -22,28 +22,28 @@ pub enum Host {
     Net,
 }
 
-impl Host {
+impl LabHost {
     /// Whether equal options give equal data.
     pub fn is_deterministic(self) -> bool {
-        self != Host::Net
+        self != LabHost::Net
     }
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for LabHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Host::Calc => "calc",
-            Host::Sim => "sim",
-            Host::Net => "net",
+            LabHost::Calc => "calc",
+            LabHost::Sim => "sim",
+            LabHost::Net => "net",
         })
     }
 }
 
-impl FromStr for Host {
+impl FromStr for LabHost {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Host::Calc, Host::Sim, Host::Net]
+        [LabHost::Calc, LabHost::Sim, LabHost::Net]
             .into_iter()
             .find(|host| host.to_string() == text)
             .ok_or("is not one of: calc, sim, net")
@@ -54,14 +54,14 @@ impl FromStr for Host {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where to run.
-    pub host: Host,
+    pub host: LabHost,
     /// With which seeds.
     pub seeds: Range<u64>,
     /// A run of seconds that shows the shape: fewer points, shorter runs.
     pub quick: bool,
     /// Threads at most.
     pub jobs: usize,
-    /// The `groupcast` binary, which a run on [`Host::Net`] starts processes from.
+    /// The `groupcast` binary, which a run on [`LabHost::Net`] starts processes from.
     pub executable: PathBuf,
     /// Where a run may leave files of its own, such as captures; `None` if nobody asked.
     pub out: Option<PathBuf>,
@@ -150,7 +150,7 @@ pub enum RunError {
 #[cfg(test)]
 pub(crate) fn options(seeds: Range<u64>, quick: bool, jobs: usize) -> Options {
     Options {
-        host: Host::Calc,
+        host: LabHost::Calc,
         seeds,
         quick,
         jobs,
@@ -196,9 +196,9 @@ mod tests {
 
     #[test]
     fn a_host_is_read_as_it_is_written() {
-        for host in [Host::Calc, Host::Sim, Host::Net] {
+        for host in [LabHost::Calc, LabHost::Sim, LabHost::Net] {
             assert_eq!(host.to_string().parse(), Ok(host));
         }
-        assert!("moon".parse::<Host>().is_err());
+        assert!("moon".parse::<LabHost>().is_err());
     }
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{Cell, Context, Data, Host, Plot, Reproduction, RunError, Table, Verdict};
+use super::{Cell, Context, Data, LabHost, Plot, Reproduction, RunError, Table, Verdict};
 
 /// The table with a row a point and seed.
 pub(super) const POINTS: &str = "points";
@@ -47,7 +47,7 @@ pub struct Figure<P> {
     /// A few words for a heading.
     pub title: &'static str,
     /// Where it can run; the first is the default.
-    pub hosts: &'static [Host],
+    pub hosts: &'static [LabHost],
     /// The seeds of a full run.
     pub seeds: Range<u64>,
     /// What is measured with every seed. On sockets the plan is the quick one: every point takes seconds.
@@ -65,7 +65,7 @@ impl<P: Point> Reproduction for Figure<P> {
         self.title
     }
 
-    fn hosts(&self) -> &'static [Host] {
+    fn hosts(&self) -> &'static [LabHost] {
         self.hosts
     }
 
@@ -75,7 +75,7 @@ impl<P: Point> Reproduction for Figure<P> {
 
     fn run(&self, context: &Context<'_>) -> Result<Data, RunError> {
         let options = context.options();
-        let on_sockets = options.host == Host::Net;
+        let on_sockets = options.host == LabHost::Net;
         let plan = (self.plan)(options.quick || on_sockets);
         let mut data = Data::new();
         P::conditions(context, &plan, &mut data);
@@ -183,7 +183,7 @@ mod tests {
 
     const FIGURE: Figure<Number> = Figure {
         title: "Numbers",
-        hosts: &[Host::Sim, Host::Net],
+        hosts: &[LabHost::Sim, LabHost::Net],
         seeds: 1..3,
         plan: |quick| {
             let most = if quick { 2 } else { 4 };
@@ -197,7 +197,7 @@ mod tests {
         draw: |_| Vec::new(),
     };
 
-    fn run(host: Host) -> Data {
+    fn run(host: LabHost) -> Data {
         let options = crate::papers::Options {
             host,
             ..options(1..3, false, 2)
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn every_point_is_simulated_with_every_seed_and_the_sweep_with_the_first() {
-        let data = run(Host::Sim);
+        let data = run(LabHost::Sim);
         assert_eq!(data.conditions, [("numbers".to_owned(), "4".to_owned())]);
         let points = numbers(&data, POINTS);
         assert_eq!(points[..2], [vec![1.0, 1.0, 3.0], vec![1.0, 2.0, 4.0]]);
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn on_sockets_the_quick_plan_is_measured_as_far_as_it_exists_there() {
-        let data = run(Host::Net);
+        let data = run(LabHost::Net);
         assert_eq!(numbers(&data, POINTS), [[1.0, 1.0, 100.0]]);
         assert!(!FIGURE.judge(&data).passed());
     }

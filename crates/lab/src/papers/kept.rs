@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Host, Record, Row, reproduction, rows};
+use super::{LabHost, Record, Row, reproduction, rows};
 
 /// Where the results are kept, from the root of a checkout.
 pub const FOLDER: &str = "docs/lab";
@@ -26,7 +26,7 @@ pub struct Entry {
     /// The commit of the code that ran.
     pub commit: String,
     /// Where it ran.
-    pub host: Host,
+    pub host: LabHost,
     /// With which seeds.
     pub seeds: Range<u64>,
 }
@@ -47,7 +47,7 @@ impl From<&Record> for Entry {
 pub fn load(folder: &Path) -> io::Result<Vec<Record>> {
     let mut records = Vec::new();
     for row in rows() {
-        for host in [Host::Calc, Host::Sim, Host::Net] {
+        for host in [LabHost::Calc, LabHost::Sim, LabHost::Net] {
             records
                 .extend(Record::load(folder, row.id, host)?.filter(|record| record.host == host));
         }

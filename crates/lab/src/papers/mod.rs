@@ -46,7 +46,7 @@ pub mod verdict;
 use std::fmt;
 use std::ops::Range;
 
-pub use context::{Context, Host, Options, RunError};
+pub use context::{Context, LabHost, Options, RunError};
 pub use data::{Cell, Column, Data, Table};
 pub use plot::Plot;
 pub use record::Record;
@@ -127,12 +127,12 @@ pub trait Reproduction: Sync {
     fn title(&self) -> &'static str;
 
     /// Where it can run; the first is the default.
-    fn hosts(&self) -> &'static [Host];
+    fn hosts(&self) -> &'static [LabHost];
 
     /// The seeds of a full run. A closed form has one.
     fn seeds(&self) -> Range<u64>;
 
-    /// Runs it. Equal options give equal data on [`Host::Calc`] and [`Host::Sim`].
+    /// Runs it. Equal options give equal data on [`LabHost::Calc`] and [`LabHost::Sim`].
     ///
     /// Settings that the paper leaves open belong into the data's [conditions](Data::condition).
     fn run(&self, context: &Context<'_>) -> Result<Data, RunError>;

@@ -13,7 +13,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use super::plot::{figure, raster};
-use super::{Data, Host, Options, Reproduction, Row, Verdict};
+use super::{Data, LabHost, Options, Reproduction, Row, Verdict};
 
 /// A run of a row, judged.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct Record {
     /// The commit of the code that ran, with `+` if it had been changed since; empty outside a checkout.
     pub commit: String,
     /// Where it ran.
-    pub host: Host,
+    pub host: LabHost,
     /// With which seeds.
     pub seeds: Range<u64>,
     /// Whether it was a quick run.
@@ -187,7 +187,7 @@ impl Record {
     }
 
     /// The run of row `id` on `host` kept in `folder`; `None` if there is none.
-    pub fn load(folder: &Path, id: &str, host: Host) -> io::Result<Option<Self>> {
+    pub fn load(folder: &Path, id: &str, host: LabHost) -> io::Result<Option<Self>> {
         match fs::read_to_string(folder.join(format!("{}.json", stem(id, host)))) {
             Ok(text) => Self::from_json(&text).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -250,7 +250,7 @@ impl<T: Serialize> Json for T {
 }
 
 /// The name of the files of row `id` run on `host`.
-fn stem(id: &str, host: Host) -> String {
+fn stem(id: &str, host: LabHost) -> String {
     let first = super::reproduction(id).and_then(|row| row.hosts().first().copied());
     match first {
         Some(first) if first != host => format!("{id}-{host}"),

@@ -17,22 +17,22 @@ pub struct Source {
     pub text: String,
 }
 
-/// A place in such a text.
+/// Where in such a text an error is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct ErrorSpan {
     /// The text.
     pub source: Arc<Source>,
     /// The bytes of it that are wrong; empty if only the text is known.
     pub span: Range<usize>,
 }
 
-impl Place {
-    /// The line of the place, from 1.
+impl ErrorSpan {
+    /// The line of its beginning, from 1.
     pub fn line(&self) -> usize {
         1 + self.before().bytes().filter(|byte| *byte == b'\n').count()
     }
 
-    /// The column of the place in characters, from 1.
+    /// The column of its beginning in characters, from 1.
     pub fn column(&self) -> usize {
         let before = self.before();
         let line = before.rfind('\n').map_or(0, |end| end + 1);
@@ -45,7 +45,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ErrorSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (line, column) = (self.line(), self.column());
         write!(f, "{}:{line}:{column}", self.source.name)
@@ -64,7 +64,7 @@ pub enum ScenarioError {
         /// Why.
         error: io::Error,
         /// Where the scenario names it, if it is not the scenario itself.
-        place: Option<Place>,
+        place: Option<ErrorSpan>,
     },
     /// The text is not TOML.
     #[error("{message}")]
@@ -72,7 +72,7 @@ pub enum ScenarioError {
         /// What is wrong.
         message: String,
         /// Where.
-        place: Place,
+        place: ErrorSpan,
     },
     /// A key or value makes no sense.
     #[error("{}{message}", .key.as_ref().map(|key| format!("{key}: ")).unwrap_or_default())]
@@ -84,7 +84,7 @@ pub enum ScenarioError {
         /// What to do.
         help: String,
         /// Where.
-        place: Place,
+        place: ErrorSpan,
     },
 }
 
@@ -102,7 +102,7 @@ impl ScenarioError {
     }
 
     /// Where it is written.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&ErrorSpan> {
         match self {
             Self::Unreadable { place, .. } => place.as_ref(),
             Self::Syntax { place, .. } | Self::Value { place, .. } => Some(place),
@@ -124,7 +124,7 @@ mod tests {
             let start = source.text.find(part).unwrap();
             let span = start..start + part.len();
             let source = source.clone();
-            Place { source, span }.to_string()
+            ErrorSpan { source, span }.to_string()
         };
         assert_eq!(at("a = 1"), "s.toml:1:1");
         assert_eq!(at("ö"), "s.toml:4:1");

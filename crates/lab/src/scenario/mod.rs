@@ -43,14 +43,14 @@ use std::sync::Arc;
 use groupcast_core::Time;
 
 use self::change::ChangeKeys;
-pub use self::error::{Place, ScenarioError, Source};
+pub use self::error::{ErrorSpan, ScenarioError, Source};
 pub use self::files::WriteError;
 use self::hosts::HostTable;
 use self::measure::{CaptureKeys, MeasureKeys};
 use self::network::Network;
 use self::protocol::ProtocolTable;
 pub use self::record::{Cell, Record};
-pub use self::run::{Report, RunError, RunOptions, Watch, run};
+pub use self::run::{RunError, RunOptions, RunReport, Watch, run};
 use self::section::{Entry, Section};
 use self::source::SourceKeys;
 pub use self::summary::{Measures, Summary};

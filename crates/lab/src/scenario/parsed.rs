@@ -11,7 +11,7 @@ use std::sync::Arc;
 use groupcast_protocols::ring::RingConfig;
 use groupcast_protocols::srm::SrmConfig;
 
-use super::error::{Place, ScenarioError, Source};
+use super::error::{ErrorSpan, ScenarioError, Source};
 use super::section::Section;
 use super::{Scenario, bulk, gossip, settings, tree};
 
@@ -87,7 +87,7 @@ fn outcome(keys: &str, usual: &mut BTreeMap<String, Vec<String>>) -> String {
             told
         }
         Err(error) => {
-            let line = error.place().map_or(0, Place::line) - WORLD.lines().count();
+            let line = error.place().map_or(0, ErrorSpan::line) - WORLD.lines().count();
             format!("refused, line {line}\n{error}\n{}\n", error.help())
         }
     }

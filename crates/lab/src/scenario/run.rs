@@ -1,7 +1,7 @@
 //! A scenario over its seeds: so many at a time, the results in the order of the seeds.
 //!
 //! A run is one thread and knows nothing of the others, so how many there are changes nothing but how long it takes.
-//! Whoever is far ahead waits, so that results do not pile up behind a slow seed.
+//! A thread that is far ahead waits, so that results do not pile up behind a slow seed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -34,9 +34,9 @@ pub trait Watch: Sync {
     fn progress(&self, seed: u64, percent: u16);
 }
 
-/// What came out.
+/// What came out of all runs.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct RunReport {
     /// All that does not depend on the machine.
     pub summary: Summary,
     /// How long it took.
@@ -76,7 +76,7 @@ pub fn run(
     scenario: &Scenario,
     options: &RunOptions,
     watch: &dyn Watch,
-) -> Result<Report, RunError> {
+) -> Result<RunReport, RunError> {
     let begun = clock::now();
     let files = options.out.as_deref().map(Files::new).transpose()?;
     let line = Line {
@@ -117,7 +117,7 @@ pub fn run(
         text.push('\n');
         files.finish(&text)?;
     }
-    Ok(Report {
+    Ok(RunReport {
         summary,
         wall: Duration::from_nanos(clock::now() - begun),
         busy: total.busy,

@@ -1,4 +1,4 @@
-//! A table being read: typed keys, required ones, and at the end an error for whatever nobody asked for.
+//! A table being read: typed keys, required ones, and at the end an error for keys that no table has.
 //!
 //! What a table may hold is what its reader asks for; the suggestions for a misspelt key come from there.
 

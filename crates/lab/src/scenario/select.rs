@@ -1,14 +1,14 @@
 //! Which hosts, which vertices, which links: what a scenario names, and what that is in a network.
 //!
-//! Names are read when the file is, and looked up when the network of a seed is there; whoever is not found is an error
-//! at the place where it was named.
+//! Names are read when the file is, and looked up when the network of a seed is there; a name that is not found is an
+//! error at the place where it stands.
 
 use std::collections::BTreeSet;
 
 use groupcast_core::Rng;
 use groupcast_sim::topology::{Topology, Vertex, Way};
 
-use super::error::{Place, ScenarioError};
+use super::error::{ErrorSpan, ScenarioError};
 use super::section::Entry;
 use super::tree::Value;
 
@@ -18,7 +18,7 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 #[derive(Clone, Debug)]
 pub(super) struct Spot {
     key: String,
-    place: Place,
+    place: ErrorSpan,
 }
 
 impl Spot {

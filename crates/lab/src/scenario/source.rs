@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use groupcast_core::{Service, Time};
 
-use super::error::{Place, ScenarioError, Source as Text};
+use super::error::{ErrorSpan, ScenarioError, Source as Text};
 use super::protocol::ProtocolTable;
 use super::section::{Entry, Section};
 use super::select::Hosts;
@@ -173,7 +173,7 @@ fn trace(entry: &Entry<'_>, base: &Path) -> Result<Vec<(Duration, u32)>> {
         key: None,
         message: message.to_owned(),
         help: "a line is SECONDS BYTES, for example `0.25 1350`, in the order of time; # begins a comment".into(),
-        place: Place {
+        place: ErrorSpan {
             source: Arc::new(Text {
                 name: path.display().to_string(),
                 text: text.clone(),

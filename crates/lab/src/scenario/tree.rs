@@ -7,13 +7,13 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{Place, ScenarioError, Source};
+use super::error::{ErrorSpan, ScenarioError, Source};
 
 /// A value and where it is.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) value: Value,
-    pub(super) place: Place,
+    pub(super) place: ErrorSpan,
 }
 
 /// What a value is.
@@ -36,7 +36,7 @@ pub(super) type Table = BTreeMap<String, Member>;
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     /// Where the key is.
-    pub(super) key: Place,
+    pub(super) key: ErrorSpan,
     pub(super) node: Node,
 }
 
@@ -154,8 +154,8 @@ fn literal(source: &Arc<Source>, text: &str, at: usize) -> Node {
     node
 }
 
-fn place(source: &Arc<Source>, span: Range<usize>) -> Place {
-    Place {
+fn place(source: &Arc<Source>, span: Range<usize>) -> ErrorSpan {
+    ErrorSpan {
         source: source.clone(),
         span,
     }
@@ -195,7 +195,7 @@ fn value(source: &Arc<Source>, from: &DeValue<'_>) -> Value {
 }
 
 /// Moves all places in `node` to `at`.
-fn relocate(node: &mut Node, at: &Place) {
+fn relocate(node: &mut Node, at: &ErrorSpan) {
     node.place = at.clone();
     match &mut node.value {
         Value::Table(table) => {

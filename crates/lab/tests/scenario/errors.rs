@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use groupcast_lab::scenario::{Place, Scenario, ScenarioError};
+use groupcast_lab::scenario::{ErrorSpan, Scenario, ScenarioError};
 
 /// A scenario that is right, with `network` as its `[network]` and `rest` after it.
 fn scenario(network: &str, rest: &str) -> String {
@@ -311,7 +311,7 @@ fn an_edge_list_that_is_wrong_is_shown_itself() {
 
     let error = parse().unwrap_err();
     assert!(matches!(error, ScenarioError::Unreadable { .. }), "{error}");
-    assert_eq!(error.place().map(Place::line), Some(4));
+    assert_eq!(error.place().map(ErrorSpan::line), Some(4));
 
     std::fs::write(directory.join("net.txt"), "a b\nb c 10 Mbps\n").unwrap();
     let error = parse().unwrap_err();

@@ -6,7 +6,9 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use groupcast_lab::scenario::{Cell, Place, Report, RunError, RunOptions, Scenario, Watch, run};
+use groupcast_lab::scenario::{
+    Cell, ErrorSpan, RunError, RunOptions, RunReport, Scenario, Watch, run,
+};
 
 /// A directory of its own, gone at the end.
 struct Directory(PathBuf);
@@ -47,7 +49,7 @@ fn parse(text: &str) -> Scenario {
     }
 }
 
-fn run_into(scenario: &Scenario, jobs: usize, out: Option<&Directory>) -> Report {
+fn run_into(scenario: &Scenario, jobs: usize, out: Option<&Directory>) -> RunReport {
     let options = RunOptions {
         seeds: scenario.seeds(),
         jobs,
@@ -229,7 +231,7 @@ fn the_error_is_that_of_the_lowest_seed() {
                     error.to_string().contains("there is no link 1-2"),
                     "{error}"
                 );
-                assert_eq!(error.place().map(Place::line), Some(12));
+                assert_eq!(error.place().map(ErrorSpan::line), Some(12));
             }
             other => panic!("{:?}", other.map(|report| report.summary)),
         }
@@ -260,7 +262,7 @@ fn star(rest: &str) -> Scenario {
 }
 
 #[track_caller]
-fn number(report: &Report, column: &str) -> f64 {
+fn number(report: &RunReport, column: &str) -> f64 {
     let run = &report.summary.runs[0];
     run.get(column).and_then(Cell::number).expect(column)
 }

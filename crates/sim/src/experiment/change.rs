@@ -46,14 +46,14 @@ pub enum Change {
     Heal,
     /// One direction of a link becomes different.
     Link {
-        /// Which.
+        /// Which direction of which link.
         way: Way,
         /// What it is like from now on.
         spec: LinkSpec,
     },
     /// A host becomes different.
     Host {
-        /// Which.
+        /// Which host.
         host: usize,
         /// What it is like from now on.
         config: Box<HostConfig>,

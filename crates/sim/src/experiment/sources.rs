@@ -118,7 +118,7 @@ impl<P: Instrumented> Experiment<P> {
         }
     }
 
-    /// The user of `host` has a message of `from`: whoever answers it does.
+    /// The user of `host` has a message of `from`: the sources that answer it are asked.
     pub(super) fn reply(&mut self, host: usize, from: usize) {
         let now = self.world.now();
         let repliers = self.sources.repliers.get(&host);

@@ -271,7 +271,7 @@ impl Fabric {
         }
     }
 
-    /// A packet is at the head of `way`: for whoever is there, and onward.
+    /// A packet is at the head of `way`: it goes to the host there, if it is for it, and onward.
     fn arrive(&mut self, now: Time, way: Way, mut packet: Packet, effects: &mut Effects) {
         self.hops += 1;
         if !self.config.topology.is_up(way.edge()) {
@@ -355,7 +355,7 @@ impl Fabric {
         let (fragment, fragments) = (packet.fragment, packet.fragments);
         let flipped = match packet.flipped {
             None => None,
-            // Whoever puts a datagram together from fragments checks it as a whole.
+            // A datagram put together from fragments is checked as a whole.
             Some(_) if fragments > 1 => return,
             Some(bit) => match ip::payload_bit(fragment, self.config.mtu, bit) {
                 None => return, // A damaged header.

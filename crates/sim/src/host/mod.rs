@@ -172,7 +172,7 @@ pub(crate) struct Host<P> {
     /// Decides when the process is forced to sleep, if it ever is.
     pub(crate) whims: Option<Rng>,
     /// By how much longer it takes to wake up each time.
-    pub(crate) drowsiness: Option<Rng>,
+    pub(crate) wake_up_rng: Option<Rng>,
     /// Perturbations with another number are void: the process or its configuration has changed.
     pub(crate) perturbation: u64,
     /// Whether an event waits that takes the next piece of work.
@@ -208,7 +208,7 @@ impl<P> Host<P> {
             outbox: VecDeque::new(),
             clients: Clients::default(),
             whims: None,
-            drowsiness: None,
+            wake_up_rng: None,
             perturbation: 0,
             work_scheduled: false,
             timer: None,

@@ -371,7 +371,7 @@ impl<'a, P: Instrumented> Run<'a, P> {
                     self.cluster
                 ));
             }
-            // Whoever has not heard of a sender's last message learns of it by the next.
+            // A member that has not heard of a sender's last message learns of it by the next.
             self.probe_from(from, limit)?;
         }
     }

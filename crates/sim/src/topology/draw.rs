@@ -1,4 +1,4 @@
-//! Members by lot: k of n, every set as likely as every other.
+//! Random members: k of n, every set as likely as every other.
 
 use groupcast_core::Rng;
 use thiserror::Error;

@@ -8,7 +8,7 @@
 //! - [`edges`]: import from an edge list.
 //! - [`routes`]: unicast, along shortest paths.
 //! - [`multicast`]: trees rooted at a source, trees shared around a core.
-//! - [`mod@draw`]: members by lot.
+//! - [`mod@draw`]: random members.
 //! - [`cost`]: what a packet costs where every crossing has its price.
 //!
 //! ```

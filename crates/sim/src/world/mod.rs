@@ -99,7 +99,7 @@ pub struct Transited {
     pub transition: Transition,
 }
 
-/// What a world tells whoever measures it, in the order in which it happens.
+/// What a world tells the measurement of an experiment, in the order in which it happens.
 #[derive(Debug)]
 pub(crate) enum Told {
     /// A process took a message of its user.
@@ -141,8 +141,8 @@ pub(crate) struct World<P> {
     agenda: Agenda<Step>,
     /// The machines that hosts share.
     machines: BTreeMap<u32, Machine>,
-    /// What happened to messages, for whoever measures and takes it out after every step; `None` if nobody does, and
-    /// then [`Seen`](crate::host::Seen) keeps the deliveries.
+    /// What happened to messages, for a measurement that takes it out after every step; `None` without one, and then
+    /// [`Seen`](crate::host::Seen) keeps the deliveries.
     pub(crate) told: Option<VecDeque<Told>>,
     /// Whether the network has multicast.
     multicast: bool,

@@ -29,7 +29,7 @@ use crate::trace::{Trace, TraceLevel};
 const BACKLOG_MAX: Duration = Duration::from_millis(50);
 
 impl<P: Instrumented> World<P> {
-    /// A copy is at a host, whoever brought it.
+    /// A copy of a datagram is at a host.
     pub(crate) fn arrive(&mut self, index: usize, received: Received) {
         let now = self.agenda.now();
         let host = &mut self.hosts[index];
@@ -71,10 +71,10 @@ impl<P: Instrumented> World<P> {
         if mean.is_zero() {
             return Duration::ZERO;
         }
-        let drowsiness = host
-            .drowsiness
+        let wake_up_rng = host
+            .wake_up_rng
             .get_or_insert_with(|| self.rng.fork("drowsiness").fork_index(index as u64));
-        mean.mul_f64(exponential(drowsiness))
+        mean.mul_f64(exponential(wake_up_rng))
     }
 
     pub(super) fn schedule_work(&mut self, index: usize) {

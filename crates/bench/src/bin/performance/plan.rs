@@ -26,9 +26,9 @@ pub(crate) enum Rate {
     Half,
 }
 
-/// Arguments of `groupcast bench ring`, but those of all rows.
+/// A call of `groupcast bench ring`: its arguments, but for those that all rows share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Setting {
+pub(crate) struct BenchCall {
     pub(crate) link: &'static str,
     pub(crate) hosts: u8,
     pub(crate) mode: Mode,
@@ -57,11 +57,11 @@ pub(crate) enum Bar {
     /// 99 of 100 latencies, below so many microseconds.
     P99(f64),
     /// Throughput, at least this share of another row's.
-    ShareOf(f64, Setting),
+    ShareOf(f64, BenchCall),
     /// Throughput of another row, at least this share of this one's.
-    Leaves(f64, Setting),
+    Leaves(f64, BenchCall),
     /// Mean latency, at most this share of another row's.
-    LatencyOf(f64, Setting),
+    LatencyOf(f64, BenchCall),
 }
 
 /// A row of the table.
@@ -69,7 +69,7 @@ pub(crate) enum Bar {
 pub(crate) struct Row {
     /// Which part of the plan it belongs to.
     pub(crate) part: &'static str,
-    pub(crate) setting: Setting,
+    pub(crate) call: BenchCall,
     pub(crate) bars: Vec<Bar>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn all() -> Vec<Row> {
     PARTS.iter().flat_map(|(_, part)| part()).collect()
 }
 
-impl Setting {
+impl BenchCall {
     /// 1350 bytes, agreed, encrypted, as fast as the ring takes them.
     const fn new(link: &'static str, hosts: u8, mode: Mode) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl Setting {
 }
 
 /// What a row is known by.
-impl fmt::Display for Setting {
+impl fmt::Display for BenchCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = match self.rate {
             Rate::Max => "max".to_owned(),
@@ -182,7 +182,7 @@ fn throughput(
     let rows = |mode, asked: [f64; 3]| {
         HOSTS.into_iter().zip(asked).map(move |(hosts, asked)| Row {
             part,
-            setting: Setting::new(part, hosts, mode),
+            call: BenchCall::new(part, hosts, mode),
             bars: vec![bar(asked)],
         })
     };
@@ -210,14 +210,14 @@ fn fast_ethernet() -> Vec<Row> {
 
 /// At a modest rate, with spinning off; with spinning on beside off; and at half of the most.
 fn latency() -> Vec<Row> {
-    let modest = |hosts, mode, spin| Setting {
+    let modest = |hosts, mode, spin| BenchCall {
         rate: Rate::Mbps(MODEST),
         spin: Some(spin),
-        ..Setting::new("none", hosts, mode)
+        ..BenchCall::new("none", hosts, mode)
     };
-    let row = |setting, bars| Row {
+    let row = |call, bars| Row {
         part: "latency",
-        setting,
+        call,
         bars,
     };
     let mut rows = Vec::new();
@@ -232,7 +232,7 @@ fn latency() -> Vec<Row> {
     rows.push(row(off, Vec::new()));
     let bars = vec![Bar::LatencyOf(0.5, off)];
     rows.push(row(modest(2, Mode::Daemon, true), bars));
-    let half = Setting {
+    let half = BenchCall {
         rate: Rate::Half,
         ..modest(5, Mode::Daemon, false)
     };
@@ -244,9 +244,9 @@ fn small() -> Vec<Row> {
     [Mode::Daemon, Mode::Library]
         .map(|mode| Row {
             part: "small",
-            setting: Setting {
+            call: BenchCall {
                 size: 64,
-                ..Setting::new("none", 3, mode)
+                ..BenchCall::new("none", 3, mode)
             },
             bars: vec![Bar::Messages(2e6), Bar::P99(20_000.0)],
         })
@@ -258,14 +258,14 @@ fn services() -> Vec<Row> {
     let mut rows = Vec::new();
     for mode in [Mode::Daemon, Mode::Library] {
         for hosts in HOSTS {
-            let agreed = Setting::new("none", hosts, mode);
-            let safe = Setting {
+            let agreed = BenchCall::new("none", hosts, mode);
+            let safe = BenchCall {
                 service: "safe",
                 ..agreed
             };
             rows.push(Row {
                 part: "services",
-                setting: safe,
+                call: safe,
                 bars: vec![Bar::ShareOf(0.85, agreed)],
             });
         }
@@ -274,14 +274,14 @@ fn services() -> Vec<Row> {
             Mode::Library => 0.75,
         };
         for hosts in HOSTS {
-            let sealed = Setting::new("none", hosts, mode);
-            let clear = Setting {
+            let sealed = BenchCall::new("none", hosts, mode);
+            let clear = BenchCall {
                 encrypt: false,
                 ..sealed
             };
             rows.push(Row {
                 part: "services",
-                setting: clear,
+                call: clear,
                 bars: vec![Bar::Leaves(left, sealed)],
             });
         }
@@ -294,10 +294,10 @@ fn loss() -> Vec<Row> {
     let mut rows = Vec::new();
     for mode in [Mode::Daemon, Mode::Library] {
         for (loss, share) in [(1, 0.80), (5, 0.50)] {
-            let whole = Setting::new("1gbit", 3, mode);
+            let whole = BenchCall::new("1gbit", 3, mode);
             rows.push(Row {
                 part: "loss",
-                setting: Setting { loss, ..whole },
+                call: BenchCall { loss, ..whole },
                 bars: vec![Bar::ShareOf(share, whole)],
             });
         }
@@ -310,9 +310,9 @@ fn original() -> Vec<Row> {
     HOSTS
         .map(|hosts| Row {
             part: "original",
-            setting: Setting {
+            call: BenchCall {
                 original: true,
-                ..Setting::new("100mbit", hosts, Mode::Daemon)
+                ..BenchCall::new("100mbit", hosts, Mode::Daemon)
             },
             bars: Vec::new(),
         })
@@ -327,38 +327,33 @@ mod tests {
     fn every_row_is_known_by_its_arguments_and_refers_to_rows_that_exist() {
         let rows = all();
         for (index, row) in rows.iter().enumerate() {
-            let twin = rows[..index]
-                .iter()
-                .find(|other| other.setting == row.setting);
+            let twin = rows[..index].iter().find(|other| other.call == row.call);
             assert_eq!(twin, None);
             for bar in &row.bars {
                 if let Bar::ShareOf(_, other) | Bar::Leaves(_, other) | Bar::LatencyOf(_, other) =
                     bar
                 {
-                    assert!(rows.iter().any(|row| row.setting == *other), "{other}");
+                    assert!(rows.iter().any(|row| row.call == *other), "{other}");
                 }
             }
         }
         assert!(rows.iter().all(|row| {
-            row.setting.rate != Rate::Half
-                || rows
-                    .iter()
-                    .any(|other| other.setting == row.setting.at_most())
+            row.call.rate != Rate::Half || rows.iter().any(|other| other.call == row.call.at_most())
         }));
     }
 
     #[test]
     fn a_row_says_what_it_was_called_with() {
-        let setting = Setting {
+        let call = BenchCall {
             loss: 5,
             spin: Some(false),
             rate: Rate::Half,
-            ..Setting::new("none", 3, Mode::Library)
+            ..BenchCall::new("none", 3, Mode::Library)
         };
         assert_eq!(
-            setting.to_string(),
+            call.to_string(),
             "--link none --hosts 3 --mode library --size 1350 --service agreed --rate half --encrypt on --loss 5 --spin off"
         );
-        assert_eq!(setting.arguments(12.34)[11], "12.3");
+        assert_eq!(call.arguments(12.34)[11], "12.3");
     }
 }

@@ -71,7 +71,7 @@ impl Options {
     /// Whether `row` is asked for.
     fn wants(&self, row: &Row) -> bool {
         (self.only.is_empty() || self.only.iter().any(|part| part == row.part))
-            && (!self.quick || row.setting.hosts <= 3)
+            && (!self.quick || row.call.hosts <= 3)
     }
 
     /// What is to be measured: the rows that are asked for, and what half of the most is half of, if `results` do not have it.
@@ -79,11 +79,11 @@ impl Options {
         let mut rows = plan::all();
         let missing: Vec<String> = rows
             .iter()
-            .filter(|row| self.wants(row) && row.setting.rate == Rate::Half)
-            .map(|row| row.setting.at_most().to_string())
+            .filter(|row| self.wants(row) && row.call.rate == Rate::Half)
+            .map(|row| row.call.at_most().to_string())
             .filter(|most| results.report(most).is_none())
             .collect();
-        rows.retain(|row| self.wants(row) || missing.contains(&row.setting.to_string()));
+        rows.retain(|row| self.wants(row) || missing.contains(&row.call.to_string()));
         rows
     }
 }
@@ -119,7 +119,7 @@ fn sweep(options: &Options) -> Result<(), Failure> {
         }
         for row in &options.rows(&results) {
             let report = measure(row, options, &binary, &results)?;
-            results.keep(row.setting.to_string(), report, &conditions);
+            results.keep(row.call.to_string(), report, &conditions);
             // After every row: an interrupted sweep loses no more than one.
             if let Some(path) = &options.out {
                 results.save(path)?;
@@ -146,9 +146,9 @@ fn measure(
     binary: &Path,
     results: &Results,
 ) -> Result<Value, Failure> {
-    let half = match row.setting.rate {
+    let half = match row.call.rate {
         Rate::Half => {
-            let most = row.setting.at_most();
+            let most = row.call.at_most();
             let figure = results.figure(&most.to_string(), "/mbps_slowest");
             figure.ok_or_else(|| {
                 format!("half of what is carried by `{most}`, which carried nothing")
@@ -160,7 +160,7 @@ fn measure(
     bench
         .args(["--runs", &options.runs.to_string()])
         .args(["--duration", &options.seconds.to_string()])
-        .args(row.setting.arguments(half));
+        .args(row.call.arguments(half));
     let line = exec::shown(&bench);
     let text = exec::output(bench)?;
     serde_json::from_str(text.lines().last().unwrap_or_default())
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(quick.runs, 1);
         let rows = quick.rows(&Results::default());
         assert!(!rows.is_empty());
-        assert!(rows.iter().all(|row| row.setting.hosts <= 3));
+        assert!(rows.iter().all(|row| row.call.hosts <= 3));
     }
 
     #[test]
@@ -198,10 +198,10 @@ mod tests {
             panic!("these are options");
         };
         let rows = options.rows(&Results::default());
-        let half = rows.iter().position(|row| row.setting.rate == Rate::Half);
+        let half = rows.iter().position(|row| row.call.rate == Rate::Half);
         let half = half.expect("latency is measured at half of the most, too");
-        let most = rows[half].setting.at_most().to_string();
-        let before = |row: &Row| row.setting.to_string() == most;
+        let most = rows[half].call.at_most().to_string();
+        let before = |row: &Row| row.call.to_string() == most;
         assert_eq!(rows.iter().filter(|row| before(row)).count(), 1);
         assert!(rows[..half].iter().any(before));
 

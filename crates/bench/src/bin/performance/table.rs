@@ -16,7 +16,7 @@ const HEAD: &str = "\
 pub(crate) fn table(results: &Results) -> String {
     let rows: Vec<Row> = plan::all()
         .into_iter()
-        .filter(|row| results.report(&row.setting.to_string()).is_some())
+        .filter(|row| results.report(&row.call.to_string()).is_some())
         .collect();
     let mut text = conditions(results, &rows);
     text.push_str(HEAD);
@@ -31,7 +31,7 @@ pub(crate) fn table(results: &Results) -> String {
 fn conditions(results: &Results, rows: &[Row]) -> String {
     let mut counts: Vec<(String, usize)> = Vec::new();
     for row in rows {
-        let Some(conditions) = results.conditions(&row.setting.to_string()) else {
+        let Some(conditions) = results.conditions(&row.call.to_string()) else {
             continue;
         };
         let line = conditions.line();
@@ -50,7 +50,7 @@ fn conditions(results: &Results, rows: &[Row]) -> String {
 }
 
 fn line(results: &Results, row: &Row) -> String {
-    let name = row.setting.to_string();
+    let name = row.call.to_string();
     let report = results.report(&name).unwrap_or(&Value::Null);
     let number = |pointer: &str, scale: f64, digits: usize| {
         report
@@ -58,7 +58,7 @@ fn line(results: &Results, row: &Row) -> String {
             .and_then(Value::as_f64)
             .map_or_else(String::new, |figure| format!("{:.digits$}", scale * figure))
     };
-    let mode = match row.setting.mode {
+    let mode = match row.call.mode {
         Mode::Daemon => "daemon",
         Mode::Library => "library",
     };
@@ -68,7 +68,7 @@ fn line(results: &Results, row: &Row) -> String {
         .map(|bar| verdict(results, &name, *bar))
         .collect();
     // At full speed latency is the length of queues.
-    let paced = row.setting.rate != Rate::Max;
+    let paced = row.call.rate != Rate::Max;
     let latency = |pointer| {
         if paced || row.part == "small" {
             number(pointer, 1.0, 0)
@@ -78,8 +78,8 @@ fn line(results: &Results, row: &Row) -> String {
     };
     format!(
         "| {} | {} | {mode} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-        row.setting.link,
-        row.setting.hosts,
+        row.call.link,
+        row.call.hosts,
         what(row),
         number("/mbps_slowest", 1.0, if paced { 1 } else { 0 }),
         number("/msgs_per_s", 1.0, 0),
@@ -101,29 +101,29 @@ fn line(results: &Results, row: &Row) -> String {
 
 /// What is special about a row.
 fn what(row: &Row) -> String {
-    let setting = &row.setting;
+    let call = &row.call;
     let mut words = Vec::new();
-    if setting.size != 1350 {
-        words.push(format!("{} B", setting.size));
+    if call.size != 1350 {
+        words.push(format!("{} B", call.size));
     }
-    if setting.service != "agreed" {
-        words.push(setting.service.to_owned());
+    if call.service != "agreed" {
+        words.push(call.service.to_owned());
     }
-    match setting.rate {
+    match call.rate {
         Rate::Max => {}
         Rate::Mbps(rate) => words.push(format!("{rate} Mb/s")),
         Rate::Half => words.push("half of the most".to_owned()),
     }
-    if !setting.encrypt {
+    if !call.encrypt {
         words.push("in clear".to_owned());
     }
-    if setting.loss > 0 {
-        words.push(format!("{} % lost", setting.loss));
+    if call.loss > 0 {
+        words.push(format!("{} % lost", call.loss));
     }
-    if let Some(spin) = setting.spin {
+    if let Some(spin) = call.spin {
         words.push(format!("spinning {}", if spin { "on" } else { "off" }));
     }
-    if setting.original {
+    if call.original {
         words.push("original ring".to_owned());
     }
     words.join(", ")
@@ -132,7 +132,7 @@ fn what(row: &Row) -> String {
 /// What is asked of the row `name`, and whether it is so.
 fn verdict(results: &Results, name: &str, bar: Bar) -> String {
     let own = |pointer| results.figure(name, pointer);
-    let mbps = |other: plan::Setting| results.figure(&other.to_string(), "/mbps_slowest");
+    let mbps = |other: plan::BenchCall| results.figure(&other.to_string(), "/mbps_slowest");
     let share = |a: Option<f64>, b: Option<f64>| Some(a? / b?).filter(|share| share.is_finite());
     let (asked, figure) = match bar {
         Bar::Raw(_) => ("× raw", own("/ratio")),
@@ -197,7 +197,7 @@ mod tests {
         let conditions = Conditions::sample();
         let mut results = Results::default();
         for row in plan::all() {
-            let mbps = if row.setting.service == "safe" {
+            let mbps = if row.call.service == "safe" {
                 80.0
             } else {
                 100.0
@@ -206,7 +206,7 @@ mod tests {
                 "mbps_slowest": mbps, "msgs_per_s": 9259.0, "ratio": 4.5, "of_ceiling": 0.9, "cpu_percent": 12.0,
                 "latency_us": {"mean": 200.4, "p50": 180.0, "p99": 400.0}, "latency_ratio": 5.0,
             });
-            results.keep(row.setting.to_string(), report, &conditions);
+            results.keep(row.call.to_string(), report, &conditions);
         }
         results
     }

@@ -59,7 +59,7 @@ impl Files {
     }
 
     /// Fills every receiver's place once, and empties it: a virtual machine's memory is slow when it is touched for the
-    /// first time, which would be charged to whoever comes first.
+    /// first time, which would be charged to the first run.
     pub(super) fn warm_up(&self, hosts: RangeInclusive<usize>) -> Result<(), BenchError> {
         for host in hosts.clone() {
             fs::copy(&self.source, self.clear(host)?.join(NAME))

@@ -12,7 +12,7 @@ use super::attempt::{Attempt, Outcome};
 /// Under which conditions it was measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Conditions {
-    /// Receivers.
+    /// How many receivers there are.
     pub receivers: usize,
     /// Bytes of the file.
     pub size: u64,
@@ -54,7 +54,7 @@ impl From<&BulkOptions> for Conditions {
 /// What became of one contestant.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Entry {
-    /// Who.
+    /// Which system.
     #[serde(skip)]
     pub name: &'static str,
     /// From the start of the sending command until it knew that all have the file: the median of the runs that came to

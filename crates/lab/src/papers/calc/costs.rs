@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::super::plot::{Axis, Series};
-use super::super::{Context, Data, Host, Plot, Reproduction, RunError, Table, Verdict};
+use super::super::{Context, Data, LabHost, Plot, Reproduction, RunError, Table, Verdict};
 use super::site::{Cost, Joined, Site, Source};
 
 /// 000 Table 4: four topologies of Ethernets.
@@ -65,8 +65,8 @@ impl Reproduction for IntraSite {
         "What multicast saves within a site"
     }
 
-    fn hosts(&self) -> &'static [Host] {
-        &[Host::Calc]
+    fn hosts(&self) -> &'static [LabHost] {
+        &[LabHost::Calc]
     }
 
     fn seeds(&self) -> Range<u64> {
@@ -118,8 +118,8 @@ impl Reproduction for InterSite {
         "What multicast saves between sites"
     }
 
-    fn hosts(&self) -> &'static [Host] {
-        &[Host::Calc]
+    fn hosts(&self) -> &'static [LabHost] {
+        &[LabHost::Calc]
     }
 
     fn seeds(&self) -> Range<u64> {

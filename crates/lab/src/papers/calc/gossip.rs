@@ -10,7 +10,7 @@ use std::ops::Range;
 use groupcast_core::Rng;
 
 use super::super::plot::{Axis, Point, Series};
-use super::super::{Context, Data, Host, Plot, Reproduction, RunError, Table, Verdict};
+use super::super::{Context, Data, LabHost, Plot, Reproduction, RunError, Table, Verdict};
 use super::reach::{Crashing, ReachModel};
 
 /// The bimodal distribution of deliveries.
@@ -43,8 +43,8 @@ impl Reproduction for GossipReach {
         "Almost all or almost none: how many processes deliver"
     }
 
-    fn hosts(&self) -> &'static [Host] {
-        &[Host::Calc]
+    fn hosts(&self) -> &'static [LabHost] {
+        &[LabHost::Calc]
     }
 
     fn seeds(&self) -> Range<u64> {

@@ -12,7 +12,7 @@ use groupcast_core::{Incarnation, MemberId, NodeId, Rng};
 use groupcast_protocols::gossip::{Shuffle, is_bufferer};
 
 use super::super::plot::{Axis, Point, Series};
-use super::super::{Context, Data, Host, Plot, Reproduction, RunError, Table, Verdict};
+use super::super::{Context, Data, LabHost, Plot, Reproduction, RunError, Table, Verdict};
 use super::fairness::{self, ChiSquares, LOOKS, MEMBERS, messages_of};
 use super::loss::{member_loss, p_fail, p_fail_limit};
 
@@ -35,8 +35,8 @@ impl Reproduction for Hash {
         "Who buffers what: is the hash fair, are messages lost as computed?"
     }
 
-    fn hosts(&self) -> &'static [Host] {
-        &[Host::Calc]
+    fn hosts(&self) -> &'static [LabHost] {
+        &[LabHost::Calc]
     }
 
     fn seeds(&self) -> Range<u64> {

@@ -6,8 +6,8 @@ use super::super::plot::{Axis, Series};
 use super::super::{Data, Plot, Verdict};
 use super::curve::{Curve, brief};
 use super::metric::{BUFFER, BUFFER_LEAST, BUFFER_MOST, MISSING_ALL};
-use super::net::Shape;
-use super::setup::{Open, Scheme, Setting};
+use super::network::Shape;
+use super::point::{Open, Scheme, Setting};
 use super::{FIVE_SEEDS, Figure, MEMBERS, POINTS};
 
 /// The counter of a member's long-term buffer at its fullest.

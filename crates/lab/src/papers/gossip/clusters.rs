@@ -5,8 +5,8 @@ use super::super::{Data, Plot, Verdict};
 use super::curve::{Curve, brief};
 use super::histogram::{HISTOGRAMS, Histogram, Look};
 use super::metric::{ARRIVAL_99, ARRIVAL_MAX, BETWEEN, DELIVERY_99, INTERFERENCE, MISSING};
-use super::net::Shape;
-use super::setup::{Scheme, Setting};
+use super::network::Shape;
+use super::point::{Scheme, Setting};
 use super::{FIVE_SEEDS, Figure, POINTS, SWEEP};
 
 /// Latencies, 50 % between.

@@ -4,8 +4,8 @@ use super::super::plot::Axis;
 use super::super::{Data, Plot, Verdict};
 use super::curve::{Curve, brief};
 use super::metric::{RECEIPTS, REQUESTS};
-use super::net::Shape;
-use super::setup::{Scheme, Setting};
+use super::network::Shape;
+use super::point::{Scheme, Setting};
 use super::{FIVE_SEEDS, Figure, POINTS};
 
 /// Control receipts over the size of the group.

@@ -1,5 +1,5 @@
-//! Gossip members on a stage: who gossips to whom, and which copies are lost, follows a script; what they then say to
-//! each other is theirs, and is written down.
+//! Gossip members in an exchange: a script says who gossips to whom and which copies are lost; what they then send to
+//! each other is theirs, and is recorded.
 //!
 //! No network but a delay, no randomness but where the script ends. For the exchanges that 004 draws (Fig. 3.1, 5.5, 5.8,
 //! 7.1).
@@ -21,7 +21,7 @@ use super::super::data::Table;
 /// One way, for every datagram.
 const DELAY: Duration = Duration::from_millis(5);
 
-/// What is played.
+/// What happens in an exchange.
 pub(super) struct Script {
     /// The members' names; a member's node is its place, from 1.
     pub(super) members: &'static [&'static str],
@@ -48,31 +48,31 @@ pub(super) struct Sending {
     pub(super) lost_by: &'static [usize],
 }
 
-/// What somebody said to somebody.
-pub(super) struct Said {
+/// A datagram that one member sent to another, or to all.
+pub(super) struct SentDatagram {
     /// When it was sent, in milliseconds.
     at: u64,
     from: usize,
-    /// Everybody, if `None`.
+    /// All members, if `None`.
     to: Option<usize>,
     kind: &'static str,
     /// Which message it carries or is about.
     about: &'static str,
-    /// Who did not get it.
+    /// The members that did not get it.
     lost_by: String,
 }
 
-/// A play that is over.
-pub(super) struct Played {
-    pub(super) said: Vec<Said>,
+/// What happened in an exchange.
+pub(super) struct Exchange {
+    pub(super) said: Vec<SentDatagram>,
     /// Deliveries: when (milliseconds), at whom, what.
     pub(super) delivered: Vec<(u64, usize, &'static str)>,
     /// At the end, who still holds what.
     pub(super) holds: Vec<(usize, &'static str)>,
 }
 
-impl Played {
-    /// The columns of a table of all that was said.
+impl Exchange {
+    /// The columns of a table of all that was sent.
     pub(super) const SAID: [(&'static str, &'static str); 7] = [
         ("variant", ""),
         ("at", "ms"),
@@ -122,7 +122,7 @@ impl Played {
     }
 }
 
-/// Who a place is on the wire.
+/// The id of the member at a place of the script.
 fn member(place: usize) -> MemberId {
     MemberId {
         node: NodeId(place as u64 + 1),
@@ -134,26 +134,26 @@ fn place(member: MemberId) -> usize {
     member.node.0 as usize - 1
 }
 
-/// Plays `script`.
-pub(super) fn play(script: &Script) -> Result<Played, RunError> {
-    let mut stage = Stage::new(script)?;
+/// Runs `script`.
+pub(super) fn run_script(script: &Script) -> Result<Exchange, RunError> {
+    let mut run = ExchangeRun::new(script)?;
     for at in 0..=script.until {
-        stage.pass(at)?;
+        run.pass(at)?;
     }
-    Ok(stage.end())
+    Ok(run.end())
 }
 
-struct Stage<'a> {
+struct ExchangeRun<'a> {
     script: &'a Script,
     members: Vec<Gossip>,
     /// Datagrams under way, by when they arrive and in which order they were sent.
     flying: BTreeMap<(u64, u64), (usize, usize, Bytes)>,
     sent: u64,
     names: BTreeMap<MessageId, &'static str>,
-    played: Played,
+    exchange: Exchange,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> ExchangeRun<'a> {
     fn new(script: &'a Script) -> Result<Self, RunError> {
         let rng = Rng::new(1).fork("stage");
         let mut members = Vec::new();
@@ -181,7 +181,7 @@ impl<'a> Stage<'a> {
             flying: BTreeMap::new(),
             sent: 0,
             names: BTreeMap::new(),
-            played: Played {
+            exchange: Exchange {
                 said: Vec::new(),
                 delivered: Vec::new(),
                 holds: Vec::new(),
@@ -235,7 +235,7 @@ impl<'a> Stage<'a> {
                 let name = self.names.get(&delivery.id).copied();
                 // A sender delivers before its message has a name here.
                 let name = name.unwrap_or_else(|| self.name_of(&delivery.payload));
-                self.played.delivered.push((at, from, name));
+                self.exchange.delivered.push((at, from, name));
             }
         }
     }
@@ -277,7 +277,7 @@ impl<'a> Stage<'a> {
             self.flying.insert((arrives, self.sent), datagram);
         }
         let names: Vec<_> = lost.iter().map(|it| self.script.members[*it]).collect();
-        self.played.said.push(Said {
+        self.exchange.said.push(SentDatagram {
             at,
             from,
             to,
@@ -287,14 +287,14 @@ impl<'a> Stage<'a> {
         });
     }
 
-    fn end(mut self) -> Played {
+    fn end(mut self) -> Exchange {
         for (index, gossip) in self.members.iter().enumerate() {
             for (id, name) in &self.names {
                 if gossip.holds(*id) {
-                    self.played.holds.push((index, name));
+                    self.exchange.holds.push((index, name));
                 }
             }
         }
-        self.played
+        self.exchange
     }
 }

@@ -12,13 +12,13 @@ use groupcast_core::{MessageId, Node, Time};
 use super::super::calc::loss::{member_loss, p_fail};
 use super::super::data::Table;
 use super::super::plot::{Axis, Series};
-use super::super::{Context, Data, Host, Plot, Reproduction, RunError, Verdict};
+use super::super::{Context, Data, LabHost, Plot, Reproduction, RunError, Verdict};
 use super::SWEEP;
 use super::curve::brief;
-use super::net::{Net, Shape};
+use super::network::{Network, Shape};
+use super::point::{Open, Scheme, Setting};
 use super::protocol;
-use super::setup::{Open, Scheme, Setting};
-use super::sim::Staged;
+use super::sim::PreparedRun;
 
 /// Locations message by message.
 pub struct Locations;
@@ -87,9 +87,9 @@ struct Group {
 
 fn measure(loss: f64, sub_gsize: u32, seed: u64, quick: bool) -> Result<Group, RunError> {
     let setting = setting(loss, sub_gsize, quick);
-    let net = Net::build(&setting, seed)?;
+    let net = Network::build(&setting, seed)?;
     let gossip = protocol::gossip(&setting, &net)?;
-    let mut staged = Staged::new(&setting, seed, net, gossip)?;
+    let mut staged = PreparedRun::new(&setting, seed, net, gossip)?;
     let count = if quick { COUNT / 10 } else { COUNT };
     let mut locations = Vec::new();
     for number in FIRST..FIRST + count {
@@ -127,8 +127,8 @@ impl Reproduction for Locations {
         "On how many of 100 members each message is buffered"
     }
 
-    fn hosts(&self) -> &'static [Host] {
-        &[Host::Sim]
+    fn hosts(&self) -> &'static [LabHost] {
+        &[LabHost::Sim]
     }
 
     fn seeds(&self) -> Range<u64> {

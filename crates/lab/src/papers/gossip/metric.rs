@@ -4,7 +4,7 @@ use groupcast_core::trace::Role;
 
 use super::super::data::{Cell, Data, Table};
 use super::buffers::FULLEST;
-use super::setup::{Open, Setting};
+use super::point::{Open, Setting};
 use super::sim::Run;
 use super::{MEMBERS, Measured};
 

@@ -3,7 +3,7 @@
 //! A figure is a list of points, each measured on the simulator with every seed; a table of them; distributions of
 //! latencies where it draws histograms; and a judge.
 //!
-//! - `setup`, `net`, `protocol`: what a point is measured with, over which network, by which protocol.
+//! - `point`, `network`, `protocol`: what a point is measured with, over which network, by which protocol.
 //! - `sim`: one point. `metric`: the quantities that tables have columns for.
 //! - `curve`, `histogram`: what can be said of points and of distributions.
 //! - `perturbed`: slow members and drops (ch. 4). `cost`: digests beside session messages (5.5). `overhead`: requests,
@@ -19,12 +19,12 @@ mod histogram;
 mod latency;
 mod locations;
 mod metric;
-mod net;
+mod network;
 mod overhead;
 mod perturbed;
+mod point;
 mod protocol;
 mod router;
-mod setup;
 mod sim;
 #[cfg(test)]
 mod tests;
@@ -44,8 +44,8 @@ pub use self::transcript::{FIG3_1, FIG5_5, FIG5_8, FIG7_1, Transcript};
 
 use self::histogram::{Found, Look};
 use self::metric::Metric;
-use self::setup::Setting;
-use super::{Cell, Context, Data, Host, Plot, Reproduction, RunError, Verdict};
+use self::point::Setting;
+use super::{Cell, Context, Data, LabHost, Plot, Reproduction, RunError, Verdict};
 
 /// The table with a row a point and seed.
 const POINTS: &str = "points";
@@ -89,8 +89,8 @@ impl Reproduction for Figure {
         self.title
     }
 
-    fn hosts(&self) -> &'static [Host] {
-        &[Host::Sim]
+    fn hosts(&self) -> &'static [LabHost] {
+        &[LabHost::Sim]
     }
 
     fn seeds(&self) -> Range<u64> {

@@ -1,6 +1,6 @@
 //! Requests, repairs and link use over the size of the group (004 6.3–6.5: Fig. 6.1, 6.2, 6.4, 6.5, 6.6).
 //!
-//! Requests and repairs are what a member receives, duplicates too, whoever was meant; digests and session messages are
+//! Requests and repairs are what a member receives, duplicates too, addressed to it or not; digests and session messages are
 //! in the link use only.
 
 use super::super::data::Table;
@@ -8,8 +8,8 @@ use super::super::plot::Axis;
 use super::super::{Data, Plot, Verdict};
 use super::curve::{Curve, brief};
 use super::metric::{DROPPED, LINK_IN, LINK_OUT, MISSING_ALL, Metric, REPAIRS, REQUESTS, SENT};
-use super::net::Shape;
-use super::setup::{Open, Scheme, Setting};
+use super::network::Shape;
+use super::point::{Open, Scheme, Setting};
 use super::{FIVE_SEEDS, Figure, POINTS, SWEEP};
 
 /// Dense trees, 0.1 %.

@@ -11,8 +11,8 @@ use super::metric::{
     CONFIGURATIONS, GAPS, HEALTHY_LOST, HEALTHY_RATE, HEALTHY_VARIANCE, MISSING_ALL, Metric,
     RESENT, RESENT_MOST,
 };
-use super::net::Shape;
-use super::setup::{Open, Scheme, Setting};
+use super::network::Shape;
+use super::point::{Open, Scheme, Setting};
 use super::{Figure, POINTS, SWEEP, THREE_SEEDS};
 
 /// Healthy members' throughput.

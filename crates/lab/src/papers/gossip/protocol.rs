@@ -15,8 +15,8 @@ use groupcast_protocols::windowed::{self, Windowed, WindowedConfig};
 use groupcast_sim::Factory;
 
 use super::super::RunError;
-use super::net::{Net, Shape};
-use super::setup::{Scheme, Setting};
+use super::network::{Network, Shape};
+use super::point::{Scheme, Setting};
 
 /// IP and UDP headers, and what a node frames a body with: prefix, channel, tag.
 const FRAMING: u32 = 28 + 24 + 1 + 16;
@@ -41,8 +41,8 @@ pub(super) struct Built<P> {
 }
 
 impl Built<Box<dyn Instrumented>> {
-    /// The processes of `setting` on `net`.
-    pub(super) fn new(setting: &Setting, net: &Net) -> Result<Self, RunError> {
+    /// The processes of `setting` on `network`.
+    pub(super) fn new(setting: &Setting, net: &Network) -> Result<Self, RunError> {
         match setting.scheme {
             Scheme::Bare => Ok(Self {
                 factory: Arc::new(|local, rng, now| flood::FAMILY.build(local, rng, now)),
@@ -112,7 +112,7 @@ fn srm(setting: &Setting) -> Result<Built<Box<dyn Instrumented>>, RunError> {
 
 /// 004 4.4: failure time-outs above every pause. A sleep of 100 ms follows another with probability p; one in a million
 /// lasts for 14 s at p = 0.9.
-fn ring(setting: &Setting, net: &Net) -> Result<Built<Box<dyn Instrumented>>, RunError> {
+fn ring(setting: &Setting, net: &Network) -> Result<Built<Box<dyn Instrumented>>, RunError> {
     let pause = Duration::from_secs(60);
     let lan = RingConfig::lan();
     let config = RingConfig {
@@ -158,7 +158,7 @@ fn windowed(setting: &Setting) -> Result<Built<Box<dyn Instrumented>>, RunError>
 }
 
 /// 004 5.2 and 7.3 by multicast; on the switch of ch. 4 along spanning trees.
-pub(super) fn gossip(setting: &Setting, net: &Net) -> Result<Built<Gossip>, RunError> {
+pub(super) fn gossip(setting: &Setting, net: &Network) -> Result<Built<Gossip>, RunError> {
     let open = &setting.open;
     let config = GossipConfig {
         sub_gsize: open.sub_gsize,

@@ -8,8 +8,8 @@ use super::metric::{
     ARRIVAL_50, ARRIVAL_99, ARRIVAL_MAX, DELIVERY_99, DROPPED, LINK_OUT, MISSING, Metric, REPAIRS,
     REQUESTS,
 };
-use super::net::Shape;
-use super::setup::{Scheme, Setting};
+use super::network::Shape;
+use super::point::{Scheme, Setting};
 use super::{FIVE_SEEDS, Figure, POINTS};
 
 /// Requests, repairs and latency over the size of the group.

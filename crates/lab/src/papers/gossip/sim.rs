@@ -16,9 +16,9 @@ use groupcast_sim::source::{Arrivals, SourceConfig};
 use groupcast_sim::topology::Way;
 
 use super::super::RunError;
-use super::net::{Net, Shape};
+use super::network::{Network, Shape};
+use super::point::Setting;
 use super::protocol::Built;
-use super::setup::Setting;
 
 /// Time to measure distances, and for rings to form, before the sender begins.
 const SETTLING: Duration = Duration::from_secs(10);
@@ -54,13 +54,13 @@ pub(super) struct Run {
 
 /// Measures `setting` with `seed`.
 pub(super) fn measure(setting: &Setting, seed: u64) -> Result<Run, RunError> {
-    let net = Net::build(setting, seed)?;
+    let net = Network::build(setting, seed)?;
     let built = Built::new(setting, &net)?;
-    Staged::new(setting, seed, net, built)?.finish(setting)
+    PreparedRun::new(setting, seed, net, built)?.finish(setting)
 }
 
 /// A point that is set up and runs.
-pub(super) struct Staged<P> {
+pub(super) struct PreparedRun<P> {
     pub(super) experiment: Experiment<P>,
     /// When the sender begins.
     pub(super) begin: Duration,
@@ -70,12 +70,12 @@ pub(super) struct Staged<P> {
     between: Option<Way>,
 }
 
-impl<P: Instrumented> Staged<P> {
+impl<P: Instrumented> PreparedRun<P> {
     /// All members run, and the sender's messages are due.
     pub(super) fn new(
         setting: &Setting,
         seed: u64,
-        net: Net,
+        net: Network,
         built: Built<P>,
     ) -> Result<Self, RunError> {
         let members = net.topology.hosts().len();
@@ -180,7 +180,8 @@ impl Run {
         hosts.iter().map(of).sum::<f64>() / hosts.len() as f64
     }
 
-    /// Datagrams of a role that a member receives a second, mean over all members, whoever was meant (004 6.3.1.1).
+    /// Datagrams of a role that a member receives a second, mean over all members, addressed to them or not (004
+    /// 6.3.1.1).
     pub(super) fn received(&self, role: Role) -> f64 {
         let packets = |host: &HostMeasures| -> Packets { *host.traffic.of(role) };
         self.mean(|host| self.rate(packets(host).received))

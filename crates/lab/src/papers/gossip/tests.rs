@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::super::{Context, Data, Host, Options, Record, registry, rows};
+use super::super::{Context, Data, LabHost, Options, Record, registry, rows};
 
 fn options() -> Options {
     Options {
-        host: Host::Sim,
+        host: LabHost::Sim,
         seeds: 1..2,
         quick: true,
         jobs: 1,
@@ -44,7 +44,7 @@ fn no_judge_is_content_with_nothing() {
     let simulated = rows()
         .filter(|row| row.id.starts_with("pb-"))
         .filter_map(|row| Some((row.id, registry::reproduction(row.id)?)))
-        .filter(|(_, reproduction)| reproduction.hosts() == [Host::Sim]);
+        .filter(|(_, reproduction)| reproduction.hosts() == [LabHost::Sim]);
     let mut judged = 0;
     for (id, reproduction) in simulated {
         assert!(!reproduction.judge(&Data::new()).passed(), "{id}");

@@ -3,7 +3,7 @@
 //! A figure is a list of points, each measured on the simulator or on namespaces, and a judge. The time of a message is
 //! from its offer until the sender knows that every receiver has it, buffer reservation included (001 section 4).
 //!
-//! - `setup`: systems, their parameters, and what 001 does not print.
+//! - `point`: systems, their parameters, and what 001 does not print.
 //! - `sim`, `net`: one point on the simulator, and on namespaces of this machine.
 //! - `compare`: raw UDP and TCP, which 001 compares its protocols with.
 //! - `points`: what can be said of many points.
@@ -26,20 +26,20 @@ mod draw;
 mod judge;
 mod net;
 mod plan;
+mod point;
 mod points;
-mod setup;
 mod sim;
 
 use std::ops::Range;
 
+use self::point::{Open, Setting};
 use self::points::{POINTS, Points, SEARCH, SWEEP};
-use self::setup::{Open, Setting};
-use super::{Context, Data, Host, Plot, Reproduction, RunError, Verdict};
+use super::{Context, Data, LabHost, Plot, Reproduction, RunError, Verdict};
 
 /// One of 001's figures or tables.
 pub struct Figure {
     title: &'static str,
-    hosts: &'static [Host],
+    hosts: &'static [LabHost],
     /// What is measured.
     plan: fn(quick: bool) -> Vec<Setting>,
     /// What is measured beside it with the first seed, and how it is judged.
@@ -63,7 +63,7 @@ const fn figure(
 ) -> Figure {
     Figure {
         title,
-        hosts: &[Host::Sim, Host::Net],
+        hosts: &[LabHost::Sim, LabHost::Net],
         plan,
         search: None,
         judge,
@@ -97,7 +97,7 @@ pub const FIG8: Figure = figure(
 
 /// ACK beside raw UDP; nobody can leave the copy out of real sockets.
 pub const FIG9: Figure = Figure {
-    hosts: &[Host::Sim],
+    hosts: &[LabHost::Sim],
     ..figure(
         "ACK, ACK without the copy, and raw UDP",
         plan::fig9,
@@ -209,7 +209,7 @@ impl Reproduction for Figure {
         self.title
     }
 
-    fn hosts(&self) -> &'static [Host] {
+    fn hosts(&self) -> &'static [LabHost] {
         self.hosts
     }
 
@@ -221,11 +221,11 @@ impl Reproduction for Figure {
         let plan = (self.plan)(context.options().quick);
         let mut data = Data::new();
         match context.options().host {
-            Host::Net => {
+            LabHost::Net => {
                 let table = net::run(context, &plan, &mut data)?;
                 data.push(table);
             }
-            Host::Sim | Host::Calc => self.simulate(context, &plan, &mut data)?,
+            LabHost::Sim | LabHost::Calc => self.simulate(context, &plan, &mut data)?,
         }
         Ok(data)
     }

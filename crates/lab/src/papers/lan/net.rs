@@ -11,8 +11,8 @@ use groupcast_bench::measure::lan::{self, Carried, Course};
 use groupcast_bench::testbed::{Link, Testbed};
 
 use super::super::{Context, Data, RunError, Table};
+use super::point::{Setting, System};
 use super::points::{self, MACHINE, Measured};
-use super::setup::{Setting, System};
 
 /// Messages of a run, as on the simulator.
 const MESSAGES: usize = 3;

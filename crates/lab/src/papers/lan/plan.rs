@@ -1,6 +1,6 @@
 //! Which points each figure has.
 
-use super::setup::{Duplex, KB500, MB2, Open, Setting, System, best_poll};
+use super::point::{Duplex, KB500, MB2, Open, Setting, System, best_poll};
 
 /// Numbers of receivers (001 Fig. 8, 11, 14, 17).
 fn receivers(quick: bool) -> &'static [u32] {
@@ -60,7 +60,7 @@ pub(super) fn search(quick: bool) -> Vec<Setting> {
     };
     let all = pairs(packets, windows).into_iter();
     all.flat_map(|(packet, window)| {
-        let ring = (window > super::setup::RECEIVERS).then_some(System::Ring);
+        let ring = (window > super::point::RECEIVERS).then_some(System::Ring);
         [System::Ack, nak(window), tree(15), tree(6)]
             .into_iter()
             .chain(ring)

@@ -321,7 +321,7 @@ pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64, f64) {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::setup::{Setting, System};
+    use super::super::point::{Setting, System};
     use super::*;
 
     /// Points from settings and times in milliseconds.

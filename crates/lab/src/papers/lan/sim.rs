@@ -1,7 +1,7 @@
 //! A point on the simulator: 31 machines on two switches, with what 001's machines cost.
 //!
 //! Costs are those of the host model's preset, of which 001 confirms none, times what lets 29 more receivers take the 4 ms
-//! that Fig. 8 prints ([`Open`](super::setup::Open)); that and what else the paper does not print is swept.
+//! that Fig. 8 prints ([`Open`](super::point::Open)); that and what else the paper does not print is swept.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use groupcast_sim::topology::{Kind, Topology};
 
 use super::super::{Context, RunError, Table};
 use super::compare::{self, Tcp, Udp};
+use super::point::{Duplex, RECEIVERS, Setting, System};
 use super::points::{self, Measured};
-use super::setup::{Duplex, RECEIVERS, Setting, System};
 
 /// Bits a second of every link (001 section 5).
 const BANDWIDTH: u64 = 100_000_000;

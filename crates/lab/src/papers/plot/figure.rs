@@ -124,7 +124,7 @@ const INDENT: f64 = 128.0;
 mod tests {
     use resvg::usvg::{Options, Tree};
 
-    use super::super::super::{Data, Host, Verdict};
+    use super::super::super::{Data, LabHost, Verdict};
     use super::super::{Axis, Point, Series, raster};
     use super::*;
 
@@ -148,7 +148,7 @@ mod tests {
             finding: "it grows & grows".to_owned(),
             status: "fail".to_owned(),
             commit: "abc".to_owned(),
-            host: Host::Calc,
+            host: LabHost::Calc,
             seeds: 1..3,
             quick: false,
             verdict,

@@ -24,7 +24,7 @@ use std::ops::Range;
 use groupcast_core::Service;
 
 use self::point::{Implementation, Point};
-use super::Host;
+use super::LabHost;
 use super::figure::Figure;
 
 /// 002 does not say how often it measured a point.
@@ -33,7 +33,7 @@ const SEEDS: Range<u64> = 1..4;
 /// Agreed, 1 Gb/s.
 pub const FIG1: Figure<Point> = Figure {
     title: "Agreed latency and throughput, 1 Gb/s",
-    hosts: &[Host::Sim, Host::Net],
+    hosts: &[LabHost::Sim, LabHost::Net],
     seeds: SEEDS,
     plan: |quick| plan::gbit1(Service::Agreed, quick),
     sweep: None,
@@ -44,7 +44,7 @@ pub const FIG1: Figure<Point> = Figure {
 /// Safe, 1 Gb/s.
 pub const FIG2: Figure<Point> = Figure {
     title: "Safe latency and throughput, 1 Gb/s",
-    hosts: &[Host::Sim, Host::Net],
+    hosts: &[LabHost::Sim, LabHost::Net],
     seeds: SEEDS,
     plan: |quick| plan::gbit1(Service::Safe, quick),
     sweep: None,
@@ -55,7 +55,7 @@ pub const FIG2: Figure<Point> = Figure {
 /// Agreed, 10 Gb/s.
 pub const FIG3: Figure<Point> = Figure {
     title: "Agreed latency and throughput, 10 Gb/s",
-    hosts: &[Host::Sim],
+    hosts: &[LabHost::Sim],
     seeds: SEEDS,
     plan: |quick| plan::gbit10(Service::Agreed, quick),
     sweep: Some(|quick| plan::windows(Implementation::Daemon, Service::Agreed, quick)),
@@ -66,7 +66,7 @@ pub const FIG3: Figure<Point> = Figure {
 /// Agreed, 10 Gb/s, two sizes.
 pub const FIG4: Figure<Point> = Figure {
     title: "Agreed latency and throughput of 1350 B and 8850 B messages, 10 Gb/s",
-    hosts: &[Host::Sim],
+    hosts: &[LabHost::Sim],
     seeds: SEEDS,
     plan: |quick| plan::sizes(Service::Agreed, quick),
     sweep: None,
@@ -77,7 +77,7 @@ pub const FIG4: Figure<Point> = Figure {
 /// Safe, 10 Gb/s, and what Agreed peaks at.
 pub const FIG5: Figure<Point> = Figure {
     title: "Safe latency and throughput, 10 Gb/s",
-    hosts: &[Host::Sim],
+    hosts: &[LabHost::Sim],
     seeds: SEEDS,
     plan: plan::safe_beside_agreed,
     sweep: Some(|quick| plan::windows(Implementation::Spread, Service::Safe, quick)),
@@ -88,7 +88,7 @@ pub const FIG5: Figure<Point> = Figure {
 /// Safe, 10 Gb/s, two sizes.
 pub const FIG6: Figure<Point> = Figure {
     title: "Safe latency and throughput of 1350 B and 8850 B messages, 10 Gb/s",
-    hosts: &[Host::Sim],
+    hosts: &[LabHost::Sim],
     seeds: SEEDS,
     plan: |quick| plan::sizes(Service::Safe, quick),
     sweep: None,
@@ -99,7 +99,7 @@ pub const FIG6: Figure<Point> = Figure {
 /// Safe, 10 Gb/s, low loads.
 pub const FIG7: Figure<Point> = Figure {
     title: "Safe latency at low throughputs, 10 Gb/s",
-    hosts: &[Host::Sim],
+    hosts: &[LabHost::Sim],
     seeds: SEEDS,
     plan: plan::low,
     sweep: Some(plan::delays),

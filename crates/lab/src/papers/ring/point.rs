@@ -6,7 +6,7 @@
 use groupcast_bench::measure::ring::{Method, Windows};
 use groupcast_core::Service;
 
-use super::super::{Cell, Context, Data, Host, RunError, figure};
+use super::super::{Cell, Context, Data, LabHost, RunError, figure};
 use super::{net, sim};
 
 /// Hosts (002 IV-A).
@@ -210,8 +210,8 @@ impl figure::Point for Point {
     fn conditions(context: &Context<'_>, plan: &[Self], data: &mut Data) {
         data.condition("hosts", HOSTS);
         match context.options().host {
-            Host::Net => net::conditions(context, data),
-            Host::Sim | Host::Calc => sim::conditions(plan, data),
+            LabHost::Net => net::conditions(context, data),
+            LabHost::Sim | LabHost::Calc => sim::conditions(plan, data),
         }
     }
 

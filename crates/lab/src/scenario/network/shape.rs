@@ -8,7 +8,7 @@ use groupcast_core::settings::suggest::alternatives;
 use groupcast_sim::link::{BusSpec, LinkSpec};
 use groupcast_sim::topology::{EdgeListError, ShapeError, Topology, TransitStub, edges, generate};
 
-use crate::scenario::error::{Place, ScenarioError, Source};
+use crate::scenario::error::{ErrorSpan, ScenarioError, Source};
 use crate::scenario::link::LinkKeys;
 use crate::scenario::section::{Entry, Section};
 use crate::scenario::tree::Value;
@@ -320,7 +320,7 @@ fn in_list(list: &EdgeList, error: &EdgeListError) -> ScenarioError {
         key: None,
         message: error.fault.to_string(),
         help: "a line is `A B [BANDWIDTH] [DELAY]`: docs/scenarios.md".into(),
-        place: Place {
+        place: ErrorSpan {
             source: Arc::new(Source {
                 name: list.path.display().to_string(),
                 text: list.text.clone(),

@@ -1,4 +1,4 @@
-//! Networks drawn by lot: random graphs, transit-stub networks.
+//! Random networks: random graphs, transit-stub networks.
 
 use std::collections::BTreeSet;
 

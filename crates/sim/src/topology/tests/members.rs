@@ -1,4 +1,4 @@
-//! Members by lot.
+//! Random members.
 
 use super::*;
 use crate::topology::{DrawError, draw};

@@ -42,12 +42,12 @@ fn networks(lopsided: bool) -> impl Strategy<Value = (Topology, Rng)> {
     })
 }
 
-/// A vertex by lot.
+/// A random vertex.
 fn any_vertex(topology: &Topology, rng: &mut Rng) -> Vertex {
     Vertex(rng.below(topology.vertices().len() as u64) as u32)
 }
 
-/// Some vertices by lot: none, all, or any number between.
+/// Some random vertices: none, all, or any number between.
 fn some_vertices(topology: &Topology, rng: &mut Rng) -> Vec<Vertex> {
     let all: Vec<_> = topology.vertices().collect();
     let count = rng.below(all.len() as u64 + 1) as usize;

@@ -12,8 +12,8 @@ use groupcast_protocols::gossip::Variant;
 use self::judge::{spoken, text};
 use super::super::data::Table;
 use super::super::plot::{Axis, Series};
-use super::super::{Context, Data, Host, Plot, Reproduction, RunError, Verdict};
-use super::exchange::{Played, Script, play};
+use super::super::{Context, Data, LabHost, Plot, Reproduction, RunError, Verdict};
+use super::exchange::{Exchange, Script, run_script};
 
 /// An exchange of 004.
 pub struct Transcript {
@@ -101,8 +101,8 @@ impl Reproduction for Transcript {
         self.title
     }
 
-    fn hosts(&self) -> &'static [Host] {
-        &[Host::Sim]
+    fn hosts(&self) -> &'static [LabHost] {
+        &[LabHost::Sim]
     }
 
     fn seeds(&self) -> Range<u64> {
@@ -116,12 +116,12 @@ impl Reproduction for Transcript {
             data.condition(name, reading);
         }
         let mut tables = [
-            Table::new(SAID, &Played::SAID),
-            Table::new(DELIVERED, &Played::DELIVERED),
-            Table::new(HOLDS, &Played::HOLDS),
+            Table::new(SAID, &Exchange::SAID),
+            Table::new(DELIVERED, &Exchange::DELIVERED),
+            Table::new(HOLDS, &Exchange::HOLDS),
         ];
         for (variant, script) in (self.scripts)() {
-            play(&script)?.write(&script, variant, &mut tables);
+            run_script(&script)?.write(&script, variant, &mut tables);
         }
         tables.into_iter().for_each(|table| data.push(table));
         Ok(data)

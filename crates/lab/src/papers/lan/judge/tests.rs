@@ -1,9 +1,9 @@
 //! Judges are judged: data after the paper's finding holds, data that contradicts it does not.
 
 use super::super::super::Verdict;
+use super::super::point::{KB500, MB2, Setting, System};
 use super::super::points::Points;
 use super::super::points::tests::points;
-use super::super::setup::{KB500, MB2, Setting, System};
 use super::*;
 
 fn passes(judge: fn(&Points, &mut Verdict), times: &[(Setting, f64)]) -> bool {

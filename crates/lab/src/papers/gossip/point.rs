@@ -1,7 +1,7 @@
 //! What a point of 004's figures is measured with: scheme, network, load, noise, and what the text leaves open.
 
 use super::super::data::Cell;
-use super::net::Shape;
+use super::network::Shape;
 
 /// A protocol of 004, or one that it is compared with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! The networks of 004 ch. 4, 6 and 7: vertices, links, where members are, and which of them a figure looks at.
 //!
 //! What the text draws but does not print is ours and said in the conditions of a run: how wide the levels of a tree of
-//! depth 4 are, where its members by lot stand, which queue is before a link.
+//! depth 4 are, where its random members stand, which queue is before a link.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use groupcast_sim::link::{LinkSpec, Loss, QueueLimit};
 use groupcast_sim::topology::{Kind, Topology, TransitStub, Vertex, Way, draw, generate};
 
 use super::super::RunError;
-use super::setup::Setting;
+use super::point::Setting;
 
 /// 004 6.1: every link, each way, unless it says otherwise.
 const LINK_DELAY: Duration = Duration::from_millis(5);
@@ -30,7 +30,7 @@ pub(super) enum Shape {
     Dense { size: u32 },
     /// A star whose centre is no member, the sender on the rim (004 6.3.2).
     Star { size: u32 },
-    /// A ternary tree filled breadth first, members by lot, the sender at the root (004 6.4.1).
+    /// A ternary tree filled breadth first, random members, the sender at the root (004 6.4.1).
     Sparse { size: u32, members: u32 },
     /// A chain, the sender at its end (004 6.7).
     Chain { size: u32 },
@@ -93,7 +93,7 @@ impl Shape {
 }
 
 /// A network with its members; hosts are named by their index.
-pub(super) struct Net {
+pub(super) struct Network {
     pub(super) topology: Topology,
     /// The core of the multicast tree; 004 does not say where it is. Ours: where the sender's side joins the rest.
     pub(super) core: Vertex,
@@ -109,8 +109,8 @@ pub(super) struct Net {
     pub(super) zones: Vec<u32>,
 }
 
-impl Net {
-    /// The network of `setting`. What is drawn by lot follows from `seed`.
+impl Network {
+    /// The network of `setting`. What is random follows from `seed`.
     pub(super) fn build(setting: &Setting, seed: u64) -> Result<Self, RunError> {
         let mut rng = Rng::new(seed).fork("network of 004");
         let mut net = match setting.shape {
@@ -220,7 +220,7 @@ fn layered(widths: &[u32; 5], link: impl Fn(usize) -> LinkSpec) -> (Topology, [V
     (topology, levels)
 }
 
-fn dense(setting: &Setting, size: u32) -> Net {
+fn dense(setting: &Setting, size: u32) -> Network {
     let (mut topology, levels) = layered(&widths(size, None), |_| usual(setting));
     let root = levels[0][0];
     let first = levels[1][0];
@@ -231,7 +231,7 @@ fn dense(setting: &Setting, size: u32) -> Net {
     topology.place_hosts(all);
     // The first of the last level: it is behind the link that is singled out.
     let receiver = levels[4][0];
-    let mut net = Net::seen_from(topology, root, root, &[receiver]);
+    let mut net = Network::seen_from(topology, root, root, &[receiver]);
     net.zones = zones(&levels);
     net
 }
@@ -252,15 +252,15 @@ fn zones(levels: &[Vec<Vertex>; 5]) -> Vec<u32> {
     zones
 }
 
-fn star(setting: &Setting, size: u32) -> Result<Net, RunError> {
+fn star(setting: &Setting, size: u32) -> Result<Network, RunError> {
     let mut topology = generate::star(size, usual(setting)).map_err(failed)?;
     let rim: Vec<Vertex> = topology.vertices().skip(1).collect();
     topology.place_hosts(rim.iter().copied());
     let (sender, receiver) = (rim[0], rim[rim.len() - 1]);
-    Ok(Net::seen_from(topology, Vertex(0), sender, &[receiver]))
+    Ok(Network::seen_from(topology, Vertex(0), sender, &[receiver]))
 }
 
-fn sparse(setting: &Setting, size: u32, members: u32, rng: &mut Rng) -> Result<Net, RunError> {
+fn sparse(setting: &Setting, size: u32, members: u32, rng: &mut Rng) -> Result<Network, RunError> {
     let mut topology = generate::filled_tree(3, size, usual(setting)).map_err(failed)?;
     let all: Vec<Vertex> = topology.vertices().collect();
     let root = Vertex(0);
@@ -268,26 +268,31 @@ fn sparse(setting: &Setting, size: u32, members: u32, rng: &mut Rng) -> Result<N
     topology.place_hosts(drawn.iter().copied());
     // The farthest member, or one of them.
     let receiver = drawn[drawn.len() - 1];
-    Ok(Net::seen_from(topology, root, root, &[receiver]))
+    Ok(Network::seen_from(topology, root, root, &[receiver]))
 }
 
-fn chain(setting: &Setting, size: u32) -> Result<Net, RunError> {
+fn chain(setting: &Setting, size: u32) -> Result<Network, RunError> {
     let mut topology = generate::chain(size, usual(setting)).map_err(failed)?;
     single_out(&mut topology, setting, Vertex(0), Vertex(1));
     let all: Vec<Vertex> = topology.vertices().collect();
     topology.place_hosts(all);
     let receivers = [2, 8, 14, 18].map(Vertex);
-    Ok(Net::seen_from(topology, Vertex(0), Vertex(0), &receivers))
+    Ok(Network::seen_from(
+        topology,
+        Vertex(0),
+        Vertex(0),
+        &receivers,
+    ))
 }
 
-fn clusters(setting: &Setting, size: u32) -> Result<Net, RunError> {
+fn clusters(setting: &Setting, size: u32) -> Result<Network, RunError> {
     let between = link(setting, setting.bandwidth, FAR_DELAY, setting.noise_apart);
     let mut topology = generate::clusters(2, size, usual(setting), between).map_err(failed)?;
     let all: Vec<Vertex> = topology.vertices().collect();
     topology.place_hosts(all);
     // Neither sender nor receiver is at an end of the long link.
     let (sender, receiver) = (Vertex(1), Vertex(2 * size - 1));
-    let mut net = Net::seen_from(topology, Vertex(0), sender, &[receiver]);
+    let mut net = Network::seen_from(topology, Vertex(0), sender, &[receiver]);
     if let Some(out) = net.topology.way(sender, Vertex(0)) {
         net.out = out;
     }
@@ -297,7 +302,7 @@ fn clusters(setting: &Setting, size: u32) -> Result<Net, RunError> {
     Ok(net)
 }
 
-fn router(setting: &Setting, size: u32) -> Net {
+fn router(setting: &Setting, size: u32) -> Network {
     let link_of = |depth: usize| {
         let bandwidth = if depth == 1 { setting.bandwidth } else { FAST };
         link(setting, bandwidth, LINK_DELAY, setting.noise)
@@ -308,7 +313,7 @@ fn router(setting: &Setting, size: u32) -> Net {
     topology.place_hosts(members);
     // Seven links between them: 35 ms.
     let (sender, receiver) = (levels[3][0], levels[4][levels[4].len() - 1]);
-    let mut net = Net::seen_from(topology, root, sender, &[receiver]);
+    let mut net = Network::seen_from(topology, root, sender, &[receiver]);
     // What is looked at is the slow link of the sender's half.
     if let Some(up) = net.topology.way(levels[1][0], root) {
         net.out = up;
@@ -316,7 +321,7 @@ fn router(setting: &Setting, size: u32) -> Net {
     net
 }
 
-fn transit_stub(setting: &Setting, size: u32, rng: &mut Rng) -> Result<Net, RunError> {
+fn transit_stub(setting: &Setting, size: u32, rng: &mut Rng) -> Result<Network, RunError> {
     // One backbone of four routers, and stub domains of vertices that fill up to about `size`.
     let usual = usual(setting);
     let stub_size = (size / 4).saturating_sub(1).div_ceil(3).max(1);
@@ -335,10 +340,15 @@ fn transit_stub(setting: &Setting, size: u32, rng: &mut Rng) -> Result<Net, RunE
     let all: Vec<Vertex> = topology.vertices().take(size as usize).collect();
     let receiver = all[all.len() - 1];
     topology.place_hosts(all);
-    Ok(Net::seen_from(topology, Vertex(0), Vertex(0), &[receiver]))
+    Ok(Network::seen_from(
+        topology,
+        Vertex(0),
+        Vertex(0),
+        &[receiver],
+    ))
 }
 
-fn switch(setting: &Setting, size: u32) -> Result<Net, RunError> {
+fn switch(setting: &Setting, size: u32) -> Result<Network, RunError> {
     let port = link(setting, setting.bandwidth, SWITCH_DELAY, 0.0);
     let mut topology = generate::star(size + 1, port).map_err(failed)?;
     let rim: Vec<Vertex> = topology.vertices().skip(1).collect();
@@ -351,7 +361,7 @@ fn switch(setting: &Setting, size: u32) -> Result<Net, RunError> {
     }
     topology.place_hosts(rim.iter().copied());
     // The last ones are perturbed; the second is not.
-    Ok(Net::seen_from(topology, Vertex(0), rim[0], &[rim[1]]))
+    Ok(Network::seen_from(topology, Vertex(0), rim[0], &[rim[1]]))
 }
 
 fn failed(error: impl std::fmt::Display) -> RunError {
@@ -360,11 +370,11 @@ fn failed(error: impl std::fmt::Display) -> RunError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::Scheme;
+    use super::super::point::Scheme;
     use super::*;
 
-    fn net(shape: Shape) -> Net {
-        Net::build(&Setting::new(shape, Scheme::Bare), 1).unwrap()
+    fn net(shape: Shape) -> Network {
+        Network::build(&Setting::new(shape, Scheme::Bare), 1).unwrap()
     }
 
     #[test]
@@ -397,7 +407,7 @@ mod tests {
             noise_apart: 0.1,
             ..Setting::new(Shape::Dense { size: 60 }, Scheme::Bare)
         };
-        let net = Net::build(&setting, 1).unwrap();
+        let net = Network::build(&setting, 1).unwrap();
         let noisy = |way: &Way| net.topology.spec(*way).loss == Loss::Rate(0.1);
         let found: Vec<Way> = net.topology.ways().filter(noisy).collect();
         assert_eq!(found, [net.out, net.out.reversed()]);
