@@ -1,4 +1,4 @@
-//! The families of protocols, as the registry lists them: one `&module::FAMILY` a line.
+//! The families of protocols, as the registry lists them: one `&crate::module::FAMILY` a line.
 //!
 //! The swarm, the fuzz targets, the conformance tests and scenarios go through the registry, so a protocol that it does
 //! not list is reached by none of them: [`check`] refuses it. This crate names nothing of ours and reads the sources. A
@@ -69,7 +69,9 @@ fn has_sign(path: &Path) -> Result<bool, String> {
 
 /// The module whose family a line of the registry lists.
 fn listed(line: &str) -> Option<&str> {
-    line.trim().strip_prefix('&')?.strip_suffix("::FAMILY,")
+    line.trim()
+        .strip_prefix("&crate::")?
+        .strip_suffix("::FAMILY,")
 }
 
 #[cfg(test)]

@@ -6,15 +6,13 @@
 
 use groupcast_core::Family;
 
-use crate::{bulk, flood, gossip, ring, srm};
-
 /// All families; the first is the default.
 pub const FAMILIES: &[&Family] = &[
-    &ring::FAMILY,
-    &bulk::FAMILY,
-    &gossip::FAMILY,
-    &srm::FAMILY,
-    &flood::FAMILY,
+    &crate::ring::FAMILY,
+    &crate::bulk::FAMILY,
+    &crate::gossip::FAMILY,
+    &crate::srm::FAMILY,
+    &crate::flood::FAMILY,
 ];
 
 /// The family called `name`.

@@ -10,7 +10,11 @@ const REGISTRY: &str = include_str!("../../../crates/protocols/src/registry.rs")
 fn the_suite_reaches_every_family_of_the_registry_under_the_name_of_its_module() {
     let listed: Vec<&str> = REGISTRY
         .lines()
-        .filter_map(|line| line.trim().strip_prefix('&')?.strip_suffix("::FAMILY,"))
+        .filter_map(|line| {
+            line.trim()
+                .strip_prefix("&crate::")?
+                .strip_suffix("::FAMILY,")
+        })
         .collect();
     let reached: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
     assert_eq!(listed, reached);
