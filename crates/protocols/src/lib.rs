@@ -1,6 +1,7 @@
 //! The protocols of groupcast as sans-IO state machines, one folder each.
 //!
 //! - [`bulk`]: one stream to many receivers under four policies of acknowledgement (001).
+//! - `example` (feature `example`): the protocol of `docs/write-a-protocol.md`.
 //! - [`flood`]: bare multicast, for comparison.
 //! - [`gossip`]: Bimodal Multicast, Pbcast with all its variants (004).
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony (002).
@@ -19,6 +20,8 @@ extern crate std;
 
 pub mod bulk;
 pub mod channel;
+#[cfg(feature = "example")]
+pub mod example;
 pub mod flood;
 pub mod gossip;
 pub mod registry;

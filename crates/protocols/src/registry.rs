@@ -13,6 +13,8 @@ pub const FAMILIES: &[&Family] = &[
     &crate::gossip::FAMILY,
     &crate::srm::FAMILY,
     &crate::flood::FAMILY,
+    #[cfg(feature = "example")]
+    &crate::example::FAMILY,
 ];
 
 /// The family called `name`.
