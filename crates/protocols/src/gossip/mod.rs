@@ -29,7 +29,7 @@
 //!
 //! # What a member holds and sends, at most
 //! Memory: `buffer_max` for messages; `senders_max` streams, each with at most `window_max` missing numbers; a view of
-//! `view_max`; two queues of `queue_max`. Without hash buffering a member keeps what all senders sent in
+//! `view_max`; `queue_max` of new messages that wait to be sent, and as much of all else. Without hash buffering a member keeps what all senders sent in
 //! `stable_threshold` + 1 rounds, with it about C / n of that besides the short-term buffer.
 //! Requests, forged or not, make a member send at most `limit_retrans` repairs and `limit_retrans_bytes` in a round,
 //! and at most `limit_requests` requests of its own; a digest, whatever it claims, at most `limit_requests` requests.
@@ -118,10 +118,7 @@ pub struct Gossip {
     buffering: Option<Buffering>,
     streams: BTreeMap<MemberId, Stream>,
     held: Held,
-    /// New messages.
-    sending: SendQueue<Outbox>,
-    /// All else.
-    outbox: Outbox,
+    outbox: SendQueue<Outbox>,
     events: VecDeque<Event>,
     participation: Participation<Leaving>,
     transitions: Transitions,
@@ -176,7 +173,8 @@ impl Gossip {
             }
         };
         // `submit` keeps the queue; a message's copies for its neighbours always fit.
-        let sending = config.queue_max + copies * (config.message_max + DATA_HEADER + 64);
+        let new_max = config.queue_max + copies * (config.message_max + DATA_HEADER + 64);
+        let other_max = config.queue_max.max(config.message_max + DATA_HEADER);
         let limits = SendLimits {
             services: Self::SERVICES,
             message_max: config.message_max,
@@ -191,8 +189,7 @@ impl Gossip {
             buffering: config.hash.clone().map(Buffering::new),
             streams: BTreeMap::from([(local, Stream::from(0, config.window_max))]),
             held: Held::default(),
-            sending: SendQueue::new(limits, Outbox::new(sending)),
-            outbox: Outbox::new(config.queue_max.max(config.message_max + DATA_HEADER)),
+            outbox: SendQueue::new(limits, Outbox::new(new_max, other_max)),
             events: VecDeque::new(),
             participation: Participation::Member,
             transitions: Transitions::default(),
@@ -242,7 +239,7 @@ impl Gossip {
             heartbeat: Heartbeat(self.round.number.0),
             zone: self.config.zone,
             link: self.config.hierarchy.is_some_and(|level| level.link),
-            sent: self.sending.submitted(),
+            sent: self.outbox.submitted(),
         }
     }
 }
@@ -289,8 +286,8 @@ impl Protocol for Gossip {
     }
 
     fn poll_transmit(&mut self, _now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
-        let transmit = self.sending.poll(buf).or_else(|| self.outbox.poll(buf));
-        if self.sending.take_writable() {
+        let transmit = self.outbox.poll(buf);
+        if self.outbox.take_writable() {
             self.events.push_back(Event::Writable);
         }
         transmit
@@ -324,7 +321,7 @@ impl Ordered for Gossip {
     ) -> Result<MessageId, SubmitError> {
         let id = MessageId {
             sender: self.local,
-            number: self.sending.admit(service, payload.len())?,
+            number: self.outbox.admit(service, payload.len())?,
         };
         self.disseminate(id, payload);
         Ok(id)
@@ -335,7 +332,7 @@ impl Ordered for Gossip {
             let since = self.round.number;
             let leaving = Participation::Leaving(Leaving::Unstable { since });
             self.advance(leaving, "leave");
-            self.sending.close();
+            self.outbox.close();
         }
     }
 

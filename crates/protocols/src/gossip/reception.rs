@@ -19,14 +19,14 @@ impl Gossip {
         };
         match &mut self.trees {
             None => self
-                .sending
-                .data(Destination::Group, header, payload.clone()),
+                .outbox
+                .message(Destination::Group, header, payload.clone()),
             Some(trees) => {
                 // 004 3.6.1: a randomly selected spanning tree; its identifier travels along.
                 header.tree = self.rng.below(trees.len()) as u16;
                 for neighbour in trees.neighbours(header.tree, self.local, &self.view) {
                     let to = Destination::Member(*neighbour);
-                    self.sending.data(to, header, payload.clone());
+                    self.outbox.message(to, header, payload.clone());
                 }
             }
         }
@@ -38,7 +38,7 @@ impl Gossip {
     pub(super) fn handle_data(&mut self, from: MemberId, header: DataHeader, payload: Bytes) {
         self.heard(from);
         let own = header.id.sender == self.local;
-        if own && header.id.number <= self.sending.submitted() {
+        if own && header.id.number <= self.outbox.submitted() {
             // Somebody multicast a repair of it.
             self.counters.duplicates += 1;
             return;

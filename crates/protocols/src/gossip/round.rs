@@ -290,7 +290,8 @@ impl Gossip {
             let _ = self.follow(sender, Stream::from(before, self.config.window_max));
         }
         if let Some(stream) = self.streams.get_mut(&sender) {
-            stream.claimed(sent, sent, self.round.number);
+            stream.described(sent, self.round.number);
+            self.deliver(sender);
         }
     }
 

@@ -1,6 +1,5 @@
 //! What a member of a gossip group counts and holds, for `status`, logs and measurements.
 
-use groupcast_core::mech::send_queue::Backlog as _;
 use groupcast_core::{Instrumented, MemberId, Time};
 
 use super::{Gossip, Stream};
@@ -106,8 +105,8 @@ impl Gossip {
             long_term: held.long_term as u64,
             long_term_max: held.long_term_max as u64,
             waiting: waiting as u64,
-            queued: (self.sending.bytes() + self.outbox.bytes()) as u64,
-            dropped: self.outbox.dropped + self.sending.dropped,
+            queued: self.outbox.queued() as u64,
+            dropped: self.outbox.dropped,
             view: self.view.len() as u64,
             senders: self.streams.len() as u64,
             counters: self.counters,

@@ -151,6 +151,22 @@ impl Stream {
         }
     }
 
+    /// The sender said that it had sent so many messages, which may be long ago: then they came late, behind messages
+    /// that were sent after them.
+    pub(super) fn described(&mut self, sent: u64, round: RoundNumber) {
+        if self.open.is_some() && sent <= self.done {
+            // It was heard of before it sent any of those that came.
+            self.before = self.before.min(sent);
+            self.begin_at(sent + 1, round);
+            self.close();
+            self.leave_behind();
+        }
+        let limit = self.done.saturating_add(self.window);
+        if sent > self.high && sent <= limit {
+            self.reach(sent, round);
+        }
+    }
+
     /// It is settled where this member's part of the stream begins.
     pub(super) fn close(&mut self) {
         self.open = None;
@@ -166,22 +182,24 @@ impl Stream {
         self.done + 1
     }
 
-    /// While it is open where the stream begins: at `number`, below all before.
+    /// While it is open where the stream begins: at `number`, not above the first that is here.
     fn begin_at(&mut self, number: u64, round: RoundNumber) {
-        let hole = Hole {
-            last: self.done,
-            since: round,
-            lost: false,
-        };
-        self.holes.insert(number, hole);
-        self.done = number - 1;
+        if number <= self.done {
+            let hole = Hole {
+                last: self.done,
+                since: round,
+                lost: false,
+            };
+            self.holes.insert(number, hole);
+            self.done = number - 1;
+        }
         if self.done == 0 {
             // Nothing comes before a sender's first message.
             self.close();
         }
     }
 
-    /// Makes `number` part of the stream, as missing, and gives up what the window has left behind.
+    /// Makes `number` part of the stream, as missing.
     fn reach(&mut self, number: u64, round: RoundNumber) {
         if number <= self.high {
             return;
@@ -193,7 +211,12 @@ impl Stream {
         };
         self.holes.insert(self.high + 1, hole);
         self.high = number;
-        let limit = number.saturating_sub(self.window);
+        self.leave_behind();
+    }
+
+    /// Gives up what the window has left behind.
+    fn leave_behind(&mut self) {
+        let limit = self.high.saturating_sub(self.window);
         if limit <= self.done {
             return;
         }
@@ -419,7 +442,48 @@ mod tests {
         assert_eq!(met(&[12]), [(10, 11, false), (12, 12, true)]);
     }
 
+    #[test]
+    fn a_description_from_before_the_first_arrival_settles_where_the_stream_begins() {
+        let mut stream = Stream::met_at(2, 1, RoundNumber(0), 64);
+        put(&mut stream, 2, 0);
+        stream.described(0, RoundNumber(0));
+        assert_eq!(drain(&mut stream), []);
+        assert_eq!(stream.missing(1, 9).collect::<Vec<_>>(), [1]);
+        stream.give_up(RoundNumber(9), 3);
+        assert_eq!(drain(&mut stream), [(1, 1, false), (2, 2, true)]);
+        // From before all that the window can hold: the rest of it is given up at once.
+        let mut far = Stream::met_at(100, 99, RoundNumber(0), 64);
+        put(&mut far, 100, 0);
+        far.described(3, RoundNumber(0));
+        assert_eq!(drain(&mut far), [(4, 36, false)]);
+        assert_eq!(far.missing(1, 200).count(), 63);
+    }
+
     proptest! {
+        /// The same where the stream is met in its middle and its sender says of itself what it likes.
+        #[test]
+        fn a_stream_met_in_its_middle_is_told_once_and_in_order(
+            met in 1u64..40, steps in prop::collection::vec((1u64..80, 0u8..6), 1..100)
+        ) {
+            let mut stream = Stream::met_at(met, met - 1, RoundNumber(0), 16);
+            put(&mut stream, met, 0);
+            let (mut round, mut next) = (0, None);
+            for (number, what) in steps {
+                match what {
+                    0 => { round += 1; stream.give_up(RoundNumber(round), 3); }
+                    1 => stream.claimed(number, number + 2, RoundNumber(round)),
+                    2 => stream.described(number - 1, RoundNumber(round)),
+                    3 if number < 8 => stream.close(),
+                    _ => { put(&mut stream, number, round); }
+                }
+                for (first, last, _) in drain(&mut stream) {
+                    prop_assert!(first <= last && next.is_none_or(|next| first == next));
+                    next = Some(last + 1);
+                }
+                prop_assert!(stream.high - stream.done <= 16 || stream.open.is_some());
+            }
+        }
+
         /// Whatever arrives in whatever order: every number is delivered or reported, once, in order.
         #[test]
         fn every_number_is_delivered_or_reported_once_and_in_order(

@@ -8,7 +8,7 @@ use groupcast_core::{Incarnation, Instrumented as _, MemberId, MessageId, NodeId
 
 use super::super::round::RoundNumber;
 use super::super::wire::{
-    Carries, DataHeader, Gossip as Digest, Heartbeat, Holding, Message, NO_TREE, Run,
+    Carries, DataHeader, Gossip as Digest, Heartbeat, Holding, Message, NO_TREE, NUMBER_MAX, Run,
     SelfDescription,
 };
 use super::super::{GossipConfig, HashConfig, Place};
@@ -112,8 +112,12 @@ fn forged_digests_cost_a_bounded_number_of_requests_and_move_nothing_far() {
     });
     script.round('A');
     for number in 0..1000 {
-        script.forge('B', 'A', &digest(stranger(number), 1, u64::MAX));
-        script.forge('B', 'A', &digest(stranger(number), u64::MAX - 5, u64::MAX));
+        script.forge('B', 'A', &digest(stranger(number), 1, NUMBER_MAX));
+        script.forge(
+            'B',
+            'A',
+            &digest(stranger(number), NUMBER_MAX - 5, NUMBER_MAX),
+        );
     }
     assert_eq!(script.member('A').counters().requests, 20);
     assert_eq!(reported(&mut script, "senders"), 8);

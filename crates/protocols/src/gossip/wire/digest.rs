@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 use groupcast_core::MemberId;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
+use super::NUMBER_MAX;
+
 /// The most runs in a list.
 const RUNS_MAX: usize = 255;
 
@@ -72,7 +74,7 @@ fn runs(reader: &mut Reader<'_>, bits: bool) -> Result<Vec<Run>, DecodeError> {
         };
         let more = reader.varint("length")?;
         // Numbers begin at 1, and runs do not touch: a distance of 1 would go on with the run before.
-        if last <= more || (before.is_some() && distance < 2) {
+        if last > NUMBER_MAX || last <= more || (before.is_some() && distance < 2) {
             return Err(reader.invalid("run", distance));
         }
         let first = last - more;

@@ -43,6 +43,10 @@ pub(super) use self::digest::{HOLDING_LEN, HOLDING_RUNS_MAX, Holding, Run, run_l
 /// Bytes before a payload.
 pub(super) const DATA_HEADER: usize = 1 + 2 + 16 + 8;
 
+/// No message has a higher number: a member that sends a million a second gets there after 146,000 years. What counts on
+/// from a number that was read cannot overflow.
+pub(super) const NUMBER_MAX: u64 = u64::MAX >> 2;
+
 /// In the place of a tree: multicast.
 pub(super) const NO_TREE: u16 = u16::MAX;
 
@@ -232,7 +236,7 @@ pub(super) fn data(body: &[u8]) -> Result<Option<(DataHeader, &[u8])>, DecodeErr
 fn id(reader: &mut Reader<'_>) -> Result<MessageId, DecodeError> {
     let sender = reader.member("origin")?;
     let number = reader.u64("number")?;
-    if number == 0 {
+    if number == 0 || number > NUMBER_MAX {
         return Err(reader.invalid("number", number));
     }
     Ok(MessageId { sender, number })
@@ -247,7 +251,10 @@ fn about(reader: &mut Reader<'_>) -> Result<SelfDescription, DecodeError> {
         heartbeat: Heartbeat(reader.varint("heartbeat")?),
         zone: reader.u32("zone")?,
         link: reader.u8("link")? != 0,
-        sent: reader.varint("sent")?,
+        sent: match reader.varint("sent")? {
+            sent if sent <= NUMBER_MAX => sent,
+            sent => return Err(reader.invalid("sent", sent)),
+        },
     })
 }
 

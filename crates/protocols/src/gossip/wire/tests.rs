@@ -122,6 +122,30 @@ fn a_run_that_reaches_below_the_first_number_is_refused() {
     assert!(Message::decode(&gossip(holding(0, 5)).encode()).is_err());
 }
 
+#[test]
+fn a_number_that_cannot_be_counted_on_from_is_refused() {
+    let request = |number| Message::Mcast {
+        id: MessageId {
+            sender: member(1),
+            number,
+        },
+    };
+    let join = |sent| Message::Join {
+        about: SelfDescription {
+            heartbeat: Heartbeat(1),
+            zone: 0,
+            link: false,
+            sent,
+        },
+        answer: false,
+    };
+    for message in [request, join] as [fn(u64) -> Message; 2] {
+        assert!(Message::decode(&message(NUMBER_MAX).encode()).is_ok());
+        assert!(Message::decode(&message(NUMBER_MAX + 1).encode()).is_err());
+        assert!(Message::decode(&message(u64::MAX).encode()).is_err());
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_decode_or_are_refused_and_what_decodes_comes_back(kind in 0u8..13, rest: Vec<u8>) {
