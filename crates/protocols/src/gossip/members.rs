@@ -138,6 +138,20 @@ impl View {
         failed
     }
 
+    /// All messages of `member` up to `number` are accounted for, and its stream is forgotten: it does not begin behind.
+    pub(super) fn accounted(&mut self, member: MemberId, number: u64) {
+        let known = match self.find(member) {
+            Ok(index) => self.peers[index]
+                .about
+                .as_mut()
+                .map(|about| &mut about.sent),
+            Err(_) => self.failed.get_mut(&member),
+        };
+        if let Some(sent) = known {
+            *sent = number.max(*sent);
+        }
+    }
+
     /// Rounds without a sign of life after which a member has failed: `least`, but long enough that a living one is
     /// taken for dead with a probability of e^-16 a span, if gossip carries `signs` others' signs of life.
     pub(super) fn patience(&self, least: u32, signs: u32) -> u64 {

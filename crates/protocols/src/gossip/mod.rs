@@ -13,7 +13,8 @@
 //!         |-- repair --------------------->|   if it is still that round, within the limits
 //! ```
 //!
-//! Files: `stream` is what a member knows of one sender's messages; `reception` is the first phase and delivery; `round`
+//! Files: `stream` is what a member knows of one sender's messages; `senders` is which
+//! senders it follows; `reception` is the first phase and delivery; `round`
 //! is what happens every round; `recovery` answers gossip and requests; `buffering` says who keeps what, by the hash
 //! function of `shuffle`; `members` is the
 //! view; `tree` the spanning trees; `outbox` what waits to be sent; `wire` the format; `inspect` reads it from outside.
@@ -28,8 +29,8 @@
 //! One: the round. Rounds of different members are not synchronised, and their numbers are each member's own.
 //!
 //! # What a member holds and sends, at most
-//! Memory: `buffer_max` for messages; `senders_max` streams, each with at most `window_max` missing numbers; a view of
-//! `view_max`; `queue_max` of new messages that wait to be sent, and as much of all else. Without hash buffering a member keeps what all senders sent in
+//! Memory: `buffer_max` for messages; `senders_max` streams, each with at most `window_max` missing numbers, and 16
+//! bookmarks of 100 bytes for each of them; a view of `view_max`; `queue_max` of new messages that wait to be sent, and as much of all else. Without hash buffering a member keeps what all senders sent in
 //! `stable_threshold` + 1 rounds, with it about C / n of that besides the short-term buffer.
 //! Requests, forged or not, make a member send at most `limit_retrans` repairs and `limit_retrans_bytes` in a round,
 //! and at most `limit_requests` requests of its own; a digest, whatever it claims, at most `limit_requests` requests.
@@ -55,6 +56,7 @@ mod outbox;
 mod reception;
 mod recovery;
 mod round;
+mod senders;
 mod shuffle;
 mod status;
 mod stream;
@@ -66,6 +68,7 @@ mod wire;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+use groupcast_core::mech::bookmarks::Bookmarks;
 use groupcast_core::mech::participation::{Participation, Transitions};
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::trace::Transition;
@@ -117,6 +120,8 @@ pub struct Gossip {
     trees: Option<Trees>,
     buffering: Option<Buffering>,
     streams: BTreeMap<MemberId, Stream>,
+    /// Of those whose streams gave way to others'.
+    bookmarks: Bookmarks,
     held: Held,
     outbox: SendQueue<Outbox>,
     events: VecDeque<Event>,
@@ -188,6 +193,7 @@ impl Gossip {
             trees,
             buffering: config.hash.clone().map(Buffering::new),
             streams: BTreeMap::from([(local, Stream::from(0, config.window_max))]),
+            bookmarks: Bookmarks::new(Self::BOOKMARKS * config.senders_max),
             held: Held::default(),
             outbox: SendQueue::new(limits, Outbox::new(new_max, other_max)),
             events: VecDeque::new(),

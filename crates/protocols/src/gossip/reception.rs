@@ -6,6 +6,7 @@ use bytes::Bytes;
 use groupcast_core::{Delivery, Destination, Event, Gap, MemberId, MessageId, Service};
 
 use super::Gossip;
+use super::senders::Met;
 use super::stream::{Inserted, Next, SLOT_COST, Slot, Stream};
 use super::wire::{Carries, DataHeader, NO_TREE};
 
@@ -30,7 +31,7 @@ impl Gossip {
                 }
             }
         }
-        self.store(id, payload);
+        self.store(id, Carries::Data, payload);
         self.deliver(id.sender);
     }
 
@@ -47,7 +48,7 @@ impl Gossip {
             self.counters.junk += 1;
             return;
         }
-        match self.store(header.id, payload.clone()) {
+        match self.store(header.id, header.carries, payload.clone()) {
             Some(Inserted::New) => {
                 if header.carries == Carries::Data && header.tree != NO_TREE {
                     self.forward(from, header, &payload);
@@ -74,18 +75,18 @@ impl Gossip {
     }
 
     /// Puts a message into the buffer; `None` if there is no room for it or for its sender.
-    fn store(&mut self, id: MessageId, payload: Bytes) -> Option<Inserted> {
+    fn store(&mut self, id: MessageId, carries: Carries, payload: Bytes) -> Option<Inserted> {
         let round = self.round.number;
         if !self.streams.contains_key(&id.sender) {
-            let window = self.config.window_max;
-            let stream = match self.view.sent_before(id.sender) {
-                Some(before) if before < id.number => Stream::from(before, window),
-                before => {
-                    let before = before.unwrap_or(id.number - 1);
-                    Stream::met_at(id.number, before, round, window)
-                }
+            let number = id.number;
+            let met = match carries {
+                Carries::Data => Met::New { number },
+                _ => Met::Hearsay {
+                    lowest: number,
+                    highest: number,
+                },
             };
-            self.follow(id.sender, stream)?;
+            self.follow(id.sender, met)?;
         }
         let stream = self.streams.get_mut(&id.sender)?;
         if let Some(slot) = stream.slot_mut(id.number) {
@@ -114,21 +115,6 @@ impl Gossip {
             held.long_term_max = held.long_term_max.max(held.long_term);
         }
         Some(inserted)
-    }
-
-    /// Begins to follow a sender, if there is room in the table.
-    pub(super) fn follow(&mut self, sender: MemberId, stream: Stream) -> Option<()> {
-        if self.streams.len() >= self.config.senders_max {
-            let mut known = self.streams.iter().filter(|(sender, stream)| {
-                **sender != self.local
-                    && stream.is_idle()
-                    && self.view.sent_before(**sender).is_none()
-            });
-            let gone = known.next().map(|(sender, _)| *sender)?;
-            self.streams.remove(&gone);
-        }
-        self.streams.insert(sender, stream);
-        Some(())
     }
 
     /// Makes room for `cost` bytes in the buffer: the oldest delivered messages go. False if there are none.

@@ -7,7 +7,7 @@ use groupcast_core::{Destination, MemberId, MessageId};
 use super::Gossip;
 use super::config::Variant;
 use super::round::RoundNumber;
-use super::stream::Stream;
+use super::senders::Met;
 use super::wire::{self, Carries, DataHeader, Holding, Message, NO_TREE};
 
 /// The members of a group in which two requests say that many miss a message: 004's are not larger. If a share p misses
@@ -64,19 +64,14 @@ impl Gossip {
         let sender = holding.origin;
         let round = self.round.number;
         if !self.streams.contains_key(&sender) {
-            let window = self.config.window_max;
-            let stream = holding
-                .runs
-                .last()
-                .map(|lowest| match self.view.sent_before(sender) {
-                    Some(before) if before < lowest.first => Stream::from(before, window),
-                    before => {
-                        let known = holding.runs.first().map_or(0, |run| run.last);
-                        let before = before.unwrap_or(known);
-                        Stream::met_at(lowest.first, before, round, window)
-                    }
-                });
-            if stream.is_none_or(|stream| self.follow(sender, stream).is_none()) {
+            let met = match (holding.runs.first(), holding.runs.last()) {
+                (Some(highest), Some(lowest)) => Met::Hearsay {
+                    lowest: lowest.first,
+                    highest: highest.last,
+                },
+                _ => return (Vec::new(), Vec::new()),
+            };
+            if self.follow(sender, met).is_none() {
                 return (Vec::new(), Vec::new());
             }
         }

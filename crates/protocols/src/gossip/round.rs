@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use groupcast_core::mech::participation::Participation;
 use groupcast_core::{Destination, Event, MemberId, Time};
 
+use super::senders::Met;
 use super::stream::Stream;
 use super::wire::{self, HOLDING_LEN, HOLDING_RUNS_MAX, Holding, Message, Run, SelfDescription};
 use super::{Gossip, Leaving, Variant};
@@ -287,7 +288,7 @@ impl Gossip {
             && before < sent
         {
             // Without room in the table the sender is not followed.
-            let _ = self.follow(sender, Stream::from(before, self.config.window_max));
+            let _ = self.follow(sender, Met::Described { before, sent });
         }
         if let Some(stream) = self.streams.get_mut(&sender) {
             stream.described(sent, self.round.number);

@@ -89,6 +89,8 @@ pub(super) struct Stream {
     /// Until something is delivered: messages up to here were sent before this member had heard of the sender, and are
     /// no gap if they are lost.
     before: u64,
+    /// The round in which it last learned of a new number.
+    moved: RoundNumber,
     window: u64,
 }
 
@@ -102,6 +104,7 @@ impl Stream {
             high: start,
             open: None,
             before: 0,
+            moved: RoundNumber::default(),
             window: u64::from(window),
         }
     }
@@ -211,6 +214,7 @@ impl Stream {
         };
         self.holes.insert(self.high + 1, hole);
         self.high = number;
+        self.moved = round;
         self.leave_behind();
     }
 
@@ -326,6 +330,11 @@ impl Stream {
     pub(super) fn evict(&mut self) -> Option<Slot> {
         let entry = self.slots.first_entry()?;
         (*entry.key() <= self.done && self.open.is_none()).then(|| entry.remove())
+    }
+
+    /// The round in which it last learned of a new number.
+    pub(super) fn moved(&self) -> RoundNumber {
+        self.moved
     }
 
     /// Whether nothing is held or missing.

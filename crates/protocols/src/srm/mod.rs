@@ -50,6 +50,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::bookmarks::Bookmarks;
 use groupcast_core::mech::participation::{Participation, Transitions};
 use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
 use groupcast_core::trace::Transition;
@@ -88,6 +89,8 @@ pub struct Srm {
     rng: Rng,
     peers: Peers,
     streams: BTreeMap<MemberId, Stream>,
+    /// Of sources whose streams gave way to others'.
+    bookmarks: Bookmarks,
     recovery: Recovery,
     store: Store,
     queue: SendQueue<Fifo>,
@@ -133,6 +136,8 @@ impl Srm {
     /// The services that it carries.
     pub const SERVICES: &[Service] = &[Service::Reliable, Service::Fifo];
 
+    /// Bookmarks for every stream of the table: with the default settings 16,384, some 1.6 MB.
+    const BOOKMARKS: usize = 16;
     /// Requests and repairs that wait for [`Protocol::poll_transmit`]; timers that come due wait until there is room.
     const OUTBOX_MAX: usize = 1_024;
 
@@ -149,6 +154,7 @@ impl Srm {
             message_max: config.message_max(),
             queue_max: config.queue_max,
         };
+        let bookmarks = Bookmarks::new(Self::BOOKMARKS * config.sources_max);
         let mut sessions = rng.fork("sessions");
         // Members that begin together do not speak together.
         let session_due = now + sessions.duration(Duration::ZERO, config.session_interval);
@@ -160,6 +166,7 @@ impl Srm {
             rng: sessions,
             peers: Peers::default(),
             streams: BTreeMap::new(),
+            bookmarks,
             queue: SendQueue::new(limits, Fifo::default()),
             sent: 0,
             control: VecDeque::new(),

@@ -16,10 +16,16 @@ impl Srm {
             self.counters.sources_refused += 1;
             return;
         }
-        let config = &self.config;
+        let (config, bookmarks) = (&self.config, &mut self.bookmarks);
         let stream = self.streams.entry(source).or_insert_with(|| {
             let begun = number.map_or(high, |number| number - 1);
-            Stream::new(source, begun.saturating_sub(config.catch_up_max), now)
+            let floor = match bookmarks.take(source) {
+                Some(accounted) => accounted,
+                // What it sent before may have been here.
+                None if bookmarks.dropped() => begun,
+                None => begun.saturating_sub(config.catch_up_max),
+            };
+            Stream::new(source, floor, now)
         });
         stream.heard = now;
         let oldest = high.saturating_sub(config.window_max);
@@ -39,11 +45,15 @@ impl Srm {
         let silent = longest
             .filter(|(_, stream)| now - stream.heard >= self.config.source_timeout)
             .map(|(source, _)| *source);
-        if let Some(source) = silent {
-            self.streams.remove(&source);
-            self.recovery.forget_to(source, u64::MAX);
-        }
-        silent.is_some()
+        let Some((source, mut stream)) = silent.and_then(|it| self.streams.remove_entry(&it))
+        else {
+            return false;
+        };
+        // Whoever is silent for so long repairs nothing any more; if it comes back, the stream goes on here.
+        stream.give_up_to(stream.high(), &mut self.events);
+        self.recovery.forget_to(source, u64::MAX);
+        self.bookmarks.set(source, stream.floor());
+        true
     }
 
     /// Somebody other than the source says that its message `high` exists.

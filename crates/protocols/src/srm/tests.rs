@@ -330,3 +330,35 @@ fn a_swarm_of_faults_breaks_no_promise() {
     assert!(failures.is_empty(), "{failures:#?}");
     assert!(report.accepted > 9_000, "{} accepted", report.accepted);
 }
+
+#[test]
+fn a_source_whose_stream_gave_way_goes_on_where_it_was() {
+    let config = SrmConfig {
+        sources_max: 1,
+        source_timeout: Duration::from_secs(10),
+        ..SrmConfig::lan()
+    };
+    let mut srm = Srm::new(config, member(1), Rng::new(1), Time::ZERO).expect("valid");
+    let mut hear = |second: u64, from, number| {
+        let mut bytes = wire::data_header(Service::Fifo, number);
+        bytes.push(7);
+        srm.handle_datagram(
+            Time::from_millis(second * 1_000),
+            member(from),
+            bytes.into(),
+        );
+        let events = core::iter::from_fn(|| srm.poll_event());
+        let told = events.map(|event| match event {
+            Event::Deliver(delivery) => (delivery.id.number, delivery.id.number),
+            Event::Gap(gap) => (gap.first, gap.last),
+            other => panic!("{other:?}"),
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(hear(0, 2, 1), [(1, 1)]);
+    assert_eq!(hear(1, 2, 3), []);
+    // Another takes its place: what it has not repaired by now is given up, and what waited is delivered.
+    assert_eq!(hear(20, 3, 1), [(2, 2), (3, 3), (1, 1)]);
+    assert_eq!(hear(40, 2, 3), []);
+    assert_eq!(hear(40, 2, 4), [(4, 4)]);
+}

@@ -1,0 +1,88 @@
+//! Which senders a member follows, and where its part of each one's messages begins.
+//!
+//! The table of streams is bounded. A sender's stream that holds and misses nothing gives way to another's, the one that
+//! was quiet for the longest first, and leaves a bookmark: it goes on where it was, whoever speaks of it. No stream
+//! begins behind what was delivered of it before.
+
+use groupcast_core::MemberId;
+
+use super::Gossip;
+use super::stream::Stream;
+
+/// How a member came across the messages of a sender that it does not follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Met {
+    /// By a message on its first way.
+    New { number: u64 },
+    /// By the sender's own word: it had sent so many messages when this member heard of it, and so many by now.
+    Described { before: u64, sent: u64 },
+    /// By a repair or another's digest: these messages exist, and may have been here before.
+    Hearsay { lowest: u64, highest: u64 },
+}
+
+impl Met {
+    fn highest(self) -> u64 {
+        match self {
+            Self::New { number } => number,
+            Self::Described { sent, .. } => sent,
+            Self::Hearsay { highest, .. } => highest,
+        }
+    }
+}
+
+impl Gossip {
+    /// Bookmarks for every stream of the table: with the default settings 4,096, some 400 kB.
+    pub(super) const BOOKMARKS: usize = 16;
+
+    /// Begins to follow a sender, if it has something to follow, there is room in the table, and it is known where to
+    /// begin.
+    pub(super) fn follow(&mut self, sender: MemberId, met: Met) -> Option<()> {
+        let done = self.bookmarks.get(sender);
+        if done.is_some_and(|done| met.highest() <= done) {
+            return None;
+        }
+        let stream = match done {
+            Some(done) => Stream::from(done, self.config.window_max),
+            None => self.begin(sender, met)?,
+        };
+        if self.streams.len() >= self.config.senders_max {
+            self.forget_one()?;
+        }
+        self.bookmarks.take(sender);
+        self.streams.insert(sender, stream);
+        Some(())
+    }
+
+    /// Where the stream of a sender without a bookmark begins.
+    fn begin(&self, sender: MemberId, met: Met) -> Option<Stream> {
+        let window = self.config.window_max;
+        let round = self.round.number;
+        let (first, before) = match met {
+            Met::Described { before, .. } => return Some(Stream::from(before, window)),
+            Met::New { number } => (number, number - 1),
+            Met::Hearsay { lowest, highest } => (lowest, highest),
+        };
+        let may_be_old = self.bookmarks.dropped();
+        match (self.view.sent_before(sender), met) {
+            (Some(before), _) if before < first || may_be_old => Some(Stream::from(before, window)),
+            (None, Met::Hearsay { .. }) if may_be_old => None,
+            (None, _) if may_be_old => Some(Stream::from(before, window)),
+            (described, _) => {
+                let before = described.unwrap_or(before);
+                Some(Stream::met_at(first, before, round, window))
+            }
+        }
+    }
+
+    /// Makes room in the table; `None` if every stream holds or misses something.
+    fn forget_one(&mut self) -> Option<()> {
+        let others = self.streams.iter().filter(|(it, _)| **it != self.local);
+        let idle = others.filter(|(_, stream)| stream.is_idle());
+        let quietest = idle.min_by_key(|(_, stream)| stream.moved());
+        let sender = quietest.map(|(sender, _)| *sender)?;
+        let done = self.streams.remove(&sender)?.first() - 1;
+        self.bookmarks.set(sender, done);
+        self.view.accounted(sender, done);
+        Some(())
+    }
+}
