@@ -7,7 +7,7 @@ use groupcast_core::{Delivery, Destination, Event, Gap, MemberId, MessageId, Ser
 
 use super::Gossip;
 use super::senders::Met;
-use super::stream::{Inserted, Next, SLOT_COST, Slot, Stream};
+use super::stream::{Inserted, Next, SLOT_COST, Slot};
 use super::wire::{Carries, DataHeader, NO_TREE};
 
 impl Gossip {
@@ -96,8 +96,11 @@ impl Gossip {
             return Some(Inserted::Duplicate);
         }
         let len = payload.len();
-        // A message of its own is kept for a while in any case: it is delivered at once, and the next one evicts it.
-        if !self.make_room(SLOT_COST + len) && id.sender != self.local {
+        // What is delivered at once is taken in any case, and evicted by the next one: an own message, and the one that
+        // others wait for.
+        if stream.is_next(id.number) {
+            while self.lacks_room(SLOT_COST + len) && self.evict_oldest() {}
+        } else if !self.make_room(SLOT_COST + len) {
             return None;
         }
         let long_term = self
@@ -117,15 +120,46 @@ impl Gossip {
         Some(inserted)
     }
 
-    /// Makes room for `cost` bytes in the buffer: the oldest delivered messages go. False if there are none.
+    /// Makes room for `cost` bytes in the buffer: the oldest delivered messages go. Where there are none, all that is
+    /// held waits for others: the hole that was found first is given up. False if that does not help either.
     fn make_room(&mut self, cost: usize) -> bool {
-        while self.held.cost + cost > self.config.buffer_max {
-            let evicted = self.streams.values_mut().find_map(Stream::evict);
-            let Some(mut slot) = evicted else {
+        while self.lacks_room(cost) {
+            if !self.evict_oldest() && !self.give_up_oldest_hole() {
                 return false;
-            };
-            self.held.discard(&mut slot);
+            }
         }
+        true
+    }
+
+    fn lacks_room(&self, cost: usize) -> bool {
+        self.held.cost + cost > self.config.buffer_max
+    }
+
+    fn evict_oldest(&mut self) -> bool {
+        let oldest = self.streams.values_mut().filter_map(|stream| {
+            let born = stream.evictable()?;
+            Some((born, stream))
+        });
+        let Some((_, stream)) = oldest.min_by_key(|(born, _)| *born) else {
+            return false;
+        };
+        let Some(mut slot) = stream.evict() else {
+            return false;
+        };
+        self.held.discard(&mut slot);
+        true
+    }
+
+    fn give_up_oldest_hole(&mut self) -> bool {
+        let streams = self.streams.iter_mut();
+        let blocked =
+            streams.filter_map(|(sender, stream)| Some((stream.blocked()?, *sender, stream)));
+        let Some((_, sender, stream)) = blocked.min_by_key(|(since, sender, _)| (*since, *sender))
+        else {
+            return false;
+        };
+        stream.give_up_first();
+        self.deliver(sender);
         true
     }
 

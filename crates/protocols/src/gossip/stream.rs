@@ -326,10 +326,38 @@ impl Stream {
             .retain(|number, slot| keep(*number, *number <= done, slot) || *number > done);
     }
 
+    /// The age of the oldest entry, if it is delivered.
+    pub(super) fn evictable(&self) -> Option<RoundNumber> {
+        let (number, slot) = self.slots.first_key_value()?;
+        (*number <= self.done && self.open.is_none()).then_some(slot.born)
+    }
+
     /// Forgets the oldest entry, if it is delivered.
     pub(super) fn evict(&mut self) -> Option<Slot> {
-        let entry = self.slots.first_entry()?;
-        (*entry.key() <= self.done && self.open.is_none()).then(|| entry.remove())
+        self.evictable()?;
+        self.slots.pop_first().map(|(_, slot)| slot)
+    }
+
+    /// Whether `number` is delivered as soon as it is here.
+    pub(super) fn is_next(&self, number: u64) -> bool {
+        self.open.is_none() && number == self.done + 1
+    }
+
+    /// Since which round messages that are here wait for others that are not.
+    pub(super) fn blocked(&self) -> Option<RoundNumber> {
+        if self.waiting() == 0 {
+            return None;
+        }
+        let hole = self.holes.get(&(self.done + 1));
+        self.open.or(hole.map(|hole| hole.since))
+    }
+
+    /// Waits no longer for what the first messages that are here wait for.
+    pub(super) fn give_up_first(&mut self) {
+        self.close();
+        if let Some(hole) = self.holes.get_mut(&(self.done + 1)) {
+            hole.lost = true;
+        }
     }
 
     /// The round in which it last learned of a new number.

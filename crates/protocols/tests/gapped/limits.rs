@@ -2,10 +2,13 @@
 //! no promise: nothing twice, nothing behind what was delivered, nothing missing in silence. Method: the judge reads
 //! along, and what is lost is counted.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use groupcast_check::Contract;
-use groupcast_core::Service;
+use groupcast_core::{Service, SocketClass};
 use groupcast_protocols::gossip::{Gossip, GossipConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
@@ -52,4 +55,53 @@ fn a_stream_that_was_forgotten_goes_on_where_it_was() {
             violations.len()
         );
     }
+}
+
+/// How many of the messages of a member that publishes `count` of 8 KB, 1,500 a second, are lost at one that hears no
+/// gossip for `deaf` of the time.
+fn lost_without_gossip(buffer_max: usize, deaf: Duration) -> u64 {
+    let settings = GossipConfig {
+        buffer_max,
+        limit_retrans: 200,
+        limit_retrans_bytes: 4 << 20,
+        limit_requests: 400,
+        ..GossipConfig::lan()
+    };
+    let mut cluster = group(3, 1, settings);
+    cluster.set_loss(0.02);
+    let hears = Rc::new(Cell::new(false));
+    let gossip = Rc::clone(&hears);
+    cluster.drop_all(move |datagram| {
+        datagram.to == 2 && datagram.class == SocketClass::Token && !gossip.get()
+    });
+    let payload = Bytes::from_static(&[7; 8_000]);
+    let began = cluster.now();
+    for _ in 0..3_000 {
+        hears.set(cluster.now() - began > deaf);
+        cluster.submit(0, Service::Fifo, payload.clone()).unwrap();
+        cluster.run_for(Duration::from_micros(660));
+    }
+    hears.set(true);
+    cluster.run_for(5 * SECOND);
+    let violations = cluster.violations(true, None);
+    assert!(violations.is_empty(), "{violations:#?}");
+    cluster
+        .gaps(2)
+        .iter()
+        .map(|gap| gap.last - gap.first + 1)
+        .sum()
+}
+
+#[test]
+fn a_full_buffer_gives_up_a_hole_and_not_all_that_follows() {
+    let deaf = Duration::from_millis(600);
+    let (small, large) = (
+        lost_without_gossip(2 << 20, deaf),
+        lost_without_gossip(256 << 20, deaf),
+    );
+    // 2 % of what was sent in the meantime, and not most of it.
+    assert!(
+        small <= large + 40,
+        "{small} lost with 2 MiB, {large} with 256 MiB"
+    );
 }
