@@ -164,7 +164,6 @@ impl Gossip {
                     stream
                         .slots()
                         .map(|(number, slot)| (number, bits && slot.retransmitted)),
-                    bits,
                     &mut budget,
                 ),
                 gaps: Vec::new(),
@@ -175,6 +174,7 @@ impl Gossip {
                     last,
                     flagged: Vec::new(),
                 });
+                let holes = holes.take(HOLDING_RUNS_MAX).collect();
                 holding.gaps = within(holes, false, &mut budget);
             }
             if holding.runs.is_empty() && holding.gaps.is_empty() {
@@ -324,7 +324,7 @@ impl Gossip {
 }
 
 /// Numbers, highest first, as runs within `budget` bytes.
-fn runs(numbers: impl Iterator<Item = (u64, bool)>, bits: bool, budget: &mut usize) -> Vec<Run> {
+fn runs(numbers: impl Iterator<Item = (u64, bool)>, budget: &mut usize) -> Vec<Run> {
     let mut numbers = numbers.peekable();
     let runs = core::iter::from_fn(|| {
         let (last, flagged) = numbers.next()?;
@@ -341,16 +341,26 @@ fn runs(numbers: impl Iterator<Item = (u64, bool)>, bits: bool, budget: &mut usi
         }
         Some(run)
     });
+    let runs: Vec<Run> = runs.take(HOLDING_RUNS_MAX).collect();
+    // Without a single flag the bits are not written.
+    let bits = runs.iter().any(|run| !run.flagged.is_empty());
     within(runs, bits, budget)
 }
 
-/// As many runs as `budget` bytes take.
-fn within(runs: impl Iterator<Item = Run>, bits: bool, budget: &mut usize) -> Vec<Run> {
-    runs.take(HOLDING_RUNS_MAX)
-        .map_while(|run| {
-            let len = wire::run_len(run.first, run.last, bits);
-            *budget = budget.checked_sub(len)?;
-            Some(run)
-        })
-        .collect()
+/// As many runs as `budget` bytes take. The first one that does not fit is shortened to its most recent numbers.
+fn within(runs: Vec<Run>, bits: bool, budget: &mut usize) -> Vec<Run> {
+    let mut kept = Vec::new();
+    for mut run in runs {
+        let whole = run.first;
+        let Some(len) = run.shorten(*budget, bits) else {
+            break;
+        };
+        *budget -= len;
+        let shortened = run.first > whole;
+        kept.push(run);
+        if shortened {
+            break;
+        }
+    }
+    kept
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_check::Contract;
 use groupcast_core::{Service, SocketClass};
-use groupcast_protocols::gossip::{Gossip, GossipConfig};
+use groupcast_protocols::gossip::{Gossip, GossipConfig, Variant};
 use groupcast_sim::{Cluster, ClusterConfig};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -104,4 +104,31 @@ fn a_full_buffer_gives_up_a_hole_and_not_all_that_follows() {
         small <= large + 40,
         "{small} lost with 2 MiB, {large} with 256 MiB"
     );
+}
+
+/// Losses at a rate at which a member holds more messages than the bits of a digest could tell of.
+#[test]
+fn a_high_rate_does_not_switch_repairs_off() {
+    let settings = GossipConfig {
+        variant: Variant::Grb,
+        stable_threshold: 100,
+        window_max: 1 << 16,
+        ..GossipConfig::lan()
+    };
+    let mut cluster = group(3, 2, settings);
+    for batch in 0..1_300 {
+        cluster.set_loss(if batch / 10 == 120 { 0.2 } else { 0.0 });
+        for _ in 0..10 {
+            cluster.submit(0, Service::Fifo, "x").unwrap();
+        }
+        cluster.run_for(Duration::from_millis(5));
+    }
+    cluster.set_loss(0.0);
+    cluster.run_for(12 * SECOND);
+    for host in [1, 2] {
+        assert_eq!(cluster.gaps(host), [], "at {host}");
+    }
+    let repairs = cluster.protocol(0).unwrap().counters().repairs;
+    assert!(repairs > 10, "{repairs} repairs");
+    cluster.check();
 }

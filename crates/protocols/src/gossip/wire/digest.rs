@@ -121,10 +121,21 @@ fn write_runs(writer: &mut Writer<'_>, runs: &[Run], bits: bool) {
     }
 }
 
-/// Bytes of one more run, at most.
-pub(in super::super) fn run_len(first: u64, last: u64, bits: bool) -> usize {
-    let bits = if bits { (last - first) / 8 + 1 } else { 0 };
-    varint_len(last) + varint_len(last - first) + bits as usize
+impl Run {
+    /// Leaves out the lowest numbers as far as `budget` bytes make it necessary. Returns how many bytes it takes, at most;
+    /// `None` if not even one number fits.
+    pub(in super::super) fn shorten(&mut self, budget: usize, bits: bool) -> Option<usize> {
+        let more = self.last - self.first;
+        let numbers = varint_len(self.last) + varint_len(more);
+        let room = budget.checked_sub(numbers)?;
+        if !bits {
+            return Some(numbers);
+        }
+        let more = more.min((room as u64 * 8).checked_sub(1)?);
+        self.first = self.last - more;
+        self.flagged.retain(|number| *number >= self.first);
+        Some(numbers + (more / 8 + 1) as usize)
+    }
 }
 
 fn varint_len(value: u64) -> usize {

@@ -38,7 +38,7 @@ use groupcast_core::{MemberId, MessageId};
 
 use super::round::RoundNumber;
 
-pub(super) use self::digest::{HOLDING_LEN, HOLDING_RUNS_MAX, Holding, Run, run_len};
+pub(super) use self::digest::{HOLDING_LEN, HOLDING_RUNS_MAX, Holding, Run};
 
 /// Bytes before a payload.
 pub(super) const DATA_HEADER: usize = 1 + 2 + 16 + 8;
