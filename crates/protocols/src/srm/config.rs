@@ -69,6 +69,10 @@ groupcast_core::settings! {
         /// archive can answer.
         pub store_max: usize = 16 << 20 => Spec::size(0, u64::MAX),
             "Too small: messages that no member can repair. Too large: memory.";
+        /// Bytes of FIFO messages that wait for earlier ones of their source, over all sources. Beyond it those that the
+        /// most are waiting for are given up.
+        pub held_max: usize = 16 << 20 => Spec::size(0, u64::MAX).rule("at least body_max"),
+            "Too small: messages are reported as lost that would have been repaired. Too large: memory.";
         /// How far a source's newest message may be ahead of the oldest that is missing; what is older is given up.
         pub window_max: u64 = 16_384 => Spec::count("messages", 16, 1 << 20),
             "Too small: bursts are reported as lost. Too large: memory.";
@@ -169,6 +173,10 @@ impl SrmConfig {
         if self.request_interval_max < min {
             let allowed = format!("at least distance_min, {}", Span(min));
             return Err(self.refuse("request_interval_max", allowed));
+        }
+        if self.held_max < self.body_max {
+            let allowed = format!("at least body_max, {}", self.body_max);
+            return Err(self.refuse("held_max", allowed));
         }
         if self.catch_up_max > self.window_max {
             let allowed = format!("at most window_max, {}", self.window_max);

@@ -97,13 +97,36 @@ impl Srm {
             self.counters.duplicates += 1;
             return;
         }
+        let waits = stream.held_bytes() > 0;
         let inputs = TimerInputs {
             config: &self.config,
             peers: &self.peers,
         };
         self.recovery.found(now, id, &inputs);
         self.store.keep(id, service, payload);
+        if waits {
+            self.hold_no_more_than_allowed();
+        }
         self.ask_for_missing(now, id.sender);
+    }
+
+    /// Where more FIFO messages wait than may, those that the most are waiting for are given up.
+    fn hold_no_more_than_allowed(&mut self) {
+        loop {
+            let held: usize = self.streams.values().map(Stream::held_bytes).sum();
+            if held <= self.config.held_max {
+                return;
+            }
+            let most = self
+                .streams
+                .iter_mut()
+                .max_by_key(|(_, stream)| stream.held_bytes());
+            let Some((source, stream)) = most else {
+                return;
+            };
+            stream.give_up_first(&mut self.events);
+            self.recovery.forget_to(*source, stream.floor());
+        }
     }
 
     pub(super) fn hear_request(

@@ -18,13 +18,17 @@ pub(super) struct Stream {
     received: BTreeSet<u64>,
     /// Given up above the floor: reported when all before them are accounted for.
     given_up: BTreeSet<u64>,
-    /// FIFO messages above the floor.
+    /// FIFO messages above the floor, and their bytes.
     held: BTreeMap<u64, Bytes>,
+    held_bytes: usize,
     /// When the source itself was last heard.
     pub(super) heard: Time,
 }
 
 impl Stream {
+    /// What a message that waits costs beside its payload.
+    const HELD_COST: usize = 128;
+
     /// Begins after `floor`.
     pub(super) fn new(source: MemberId, floor: u64, now: Time) -> Self {
         Self {
@@ -35,6 +39,7 @@ impl Stream {
             received: BTreeSet::new(),
             given_up: BTreeSet::new(),
             held: BTreeMap::new(),
+            held_bytes: 0,
             heard: now,
         }
     }
@@ -71,12 +76,25 @@ impl Stream {
         self.extend(number);
         self.received.insert(number);
         if service == Service::Fifo {
+            self.held_bytes += payload.len() + Self::HELD_COST;
             self.held.insert(number, payload);
         } else {
             events.push_back(self.delivery(number, service, payload));
         }
         self.advance(events);
         true
+    }
+
+    /// Bytes of FIFO messages that wait for others, with what each costs besides.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Gives up what the first FIFO message that waits is waiting for.
+    pub(super) fn give_up_first(&mut self, events: &mut VecDeque<Event>) {
+        if let Some((first, _)) = self.held.first_key_value() {
+            self.give_up_to(*first - 1, events);
+        }
     }
 
     /// Nobody answers for the message.
@@ -109,6 +127,7 @@ impl Stream {
             let next = self.floor + 1;
             if self.received.remove(&next) {
                 if let Some(payload) = self.held.remove(&next) {
+                    self.held_bytes -= payload.len() + Self::HELD_COST;
                     events.push_back(self.delivery(next, Service::Fifo, payload));
                 }
                 self.floor = next;

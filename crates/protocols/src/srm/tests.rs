@@ -362,3 +362,29 @@ fn a_source_whose_stream_gave_way_goes_on_where_it_was() {
     assert_eq!(hear(40, 2, 3), []);
     assert_eq!(hear(40, 2, 4), [(4, 4)]);
 }
+
+#[test]
+fn messages_that_wait_are_bounded_in_bytes() {
+    let config = SrmConfig {
+        held_max: 100_000,
+        ..SrmConfig::lan()
+    };
+    let mut srm = Srm::new(config, member(1), Rng::new(1), Time::ZERO).expect("valid");
+    let mut told = Vec::new();
+    // Of each ten messages the first is lost.
+    for number in (1..=1_000).filter(|number| number % 10 != 1) {
+        let mut bytes = wire::data_header(Service::Fifo, number);
+        bytes.resize(4_000, 7);
+        srm.handle_datagram(Time::ZERO, member(2), bytes.into());
+        let held: usize = srm.streams.values().map(Stream::held_bytes).sum();
+        assert!(held <= 100_000, "{held} bytes wait");
+        told.extend(core::iter::from_fn(|| srm.poll_event()));
+    }
+    let numbers = told.iter().map(|event| match event {
+        Event::Deliver(delivery) => delivery.id.number..=delivery.id.number,
+        Event::Gap(gap) => gap.first..=gap.last,
+        other => panic!("{other:?}"),
+    });
+    let numbers: Vec<u64> = numbers.flatten().collect();
+    assert!(numbers.len() > 900 && numbers.iter().copied().eq(1..=numbers.len() as u64));
+}
