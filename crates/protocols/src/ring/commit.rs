@@ -46,9 +46,9 @@ impl Ring {
     /// The lowest candidate starts the commit token.
     pub(super) fn form(&mut self, now: Time) {
         let gather = self.state.expect_gather();
-        self.peers.counter += 1;
+        let (counter, capped) = self.peers.next_counter();
         let ring = ConfigId {
-            counter: self.peers.counter,
+            counter,
             representative: self.local,
         };
         let part = |member: MemberId| CommitMember {
@@ -67,7 +67,11 @@ impl Ring {
         };
         self.declare(&mut commit.members[0]);
         let alone = commit.members.len() == 1;
-        self.transition("consensus", |gather| CommitState::after(gather, commit));
+        let cause = match capped {
+            true => "consensus; the counter of another member is too high",
+            false => "consensus",
+        };
+        self.transition(cause, |gather| CommitState::after(gather, commit));
         if alone {
             self.recover(now);
         } else {
@@ -188,7 +192,7 @@ impl Ring {
     }
 
     fn first_pass(&mut self, now: Time, mut commit: Commit, me: usize) {
-        self.peers.counter = self.peers.counter.max(commit.ring.counter);
+        self.peers.note_counter(commit.ring.counter);
         self.declare(&mut commit.members[me]);
         self.timers.cancel_all_but(Timer::Leave);
         self.transition("commit token", |gather| CommitState::after(gather, commit));

@@ -189,7 +189,7 @@ impl Ring {
             self.counters.joins_stale += 1;
             return;
         };
-        self.peers.counter = self.peers.counter.max(join.counter);
+        self.peers.note_counter(join.counter);
         if join.leaving {
             self.handle_goodbye(now, from);
             return;

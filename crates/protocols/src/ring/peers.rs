@@ -19,8 +19,10 @@ use super::{Ring, State, Timer};
 pub(super) struct Peers {
     /// Own changes of mind so far.
     pub(super) attempt: Attempt,
-    /// The highest ring counter seen anywhere.
+    /// The highest ring counter seen anywhere since the last ring was installed.
     pub(super) counter: u64,
+    /// The counter of the last ring that this member began to form.
+    formed: u64,
     /// The highest attempt of each member's joins.
     attempts: BTreeMap<MemberId, Attempt>,
     /// When a join or an announcement of a member was last heard.
@@ -69,6 +71,9 @@ pub(super) struct Leaving {
 /// How long a member counts as heard. Short, so that a member that hears nothing any more is not
 /// taken for one that does.
 const HEARD_FOR: Duration = Duration::from_millis(300);
+/// Another member's word raises the counter of this member's next ring by no more. No group forms so
+/// many rings; and so many times as many are below what others refuse.
+const COUNTER_JUMP_MAX: u64 = 1 << 32;
 /// A member that a called token did not reach is served by rotation for this long at first.
 const UNCALLED_MIN: Duration = Duration::from_secs(60);
 /// The longest that it is, however often that happens.
@@ -85,6 +90,29 @@ const UNACKNOWLEDGED_MAX: u32 = 2;
 impl Peers {
     /// The most entries of each table.
     const MAX: usize = 512;
+
+    /// A ring with this counter exists somewhere, as another member says.
+    pub(super) fn note_counter(&mut self, counter: u64) {
+        self.counter = self.counter.max(counter);
+    }
+
+    /// The ring with this counter was installed: higher ones that were heard of before came to
+    /// nothing.
+    pub(super) fn note_installed(&mut self, counter: u64) {
+        self.counter = counter;
+    }
+
+    /// The counter of the next ring that this member forms: higher than any that was seen, and than
+    /// any that it gave before, which makes rings distinct. Another member's word raises it by no
+    /// more than [`COUNTER_JUMP_MAX`] a ring, so that it never reaches what others refuse. The
+    /// second result says whether it would have been raised further.
+    pub(super) fn next_counter(&mut self) -> (u64, bool) {
+        let most = self.formed + COUNTER_JUMP_MAX;
+        let capped = self.counter > most;
+        self.formed = self.counter.clamp(self.formed, most) + 1;
+        self.counter = self.formed;
+        (self.formed, capped)
+    }
 
     /// Notes a join's attempt: `None` if it is stale, else whether it is a new one.
     pub(super) fn note_attempt(&mut self, from: MemberId, attempt: Attempt) -> Option<bool> {
@@ -224,7 +252,7 @@ impl Ring {
         from: MemberId,
         announcement: Announcement,
     ) {
-        self.peers.counter = self.peers.counter.max(announcement.ring.counter);
+        self.peers.note_counter(announcement.ring.counter);
         if self.peers.is_quarantined(now, from) {
             return;
         }

@@ -289,6 +289,8 @@ impl Ring {
         });
         self.config.plants().rewind(&mut self.queue);
         self.peers.forget_unacknowledged();
+        let counter = self.state.expect_operational().ordering.id.counter;
+        self.peers.note_installed(counter);
         self.counters.configurations += 1;
         self.timers.set(Timer::Loss, now + self.token_loss());
         self.plan_announcement(now);

@@ -3,6 +3,7 @@
 mod calls;
 mod faults;
 mod forming;
+mod insiders;
 mod obligations;
 mod ordering;
 mod rest;

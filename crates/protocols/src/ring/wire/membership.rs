@@ -11,8 +11,10 @@ use crate::ring::indices::Indices;
 use crate::ring::numbers::{Attempt, Hop, Seq};
 
 const FLAG_LEAVING: u8 = 1;
-/// Sequence numbers and counters that no ring reaches; a peer's bug must not make ours overflow.
-const LIMIT: u64 = 1 << 47;
+/// Sequence numbers that no ring reaches; a peer's bug must not make ours overflow.
+const SEQ_LIMIT: u64 = 1 << 47;
+/// Counters of rings that none of ours reaches, whatever it hears (`Peers::next_counter`).
+const COUNTER_LIMIT: u64 = 1 << 62;
 
 /// A member's view of who is there (Totem's join message).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,7 +82,7 @@ pub(in crate::ring) struct Announcement {
 
 fn counter(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
     let counter = reader.u64("counter")?;
-    if counter < LIMIT {
+    if counter < COUNTER_LIMIT {
         Ok(counter)
     } else {
         Err(reader.invalid("counter", counter))
@@ -149,7 +151,9 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
             obligations: indices(reader)?,
         };
         if filled
-            && (holding.aru > holding.high || holding.safe > holding.aru || holding.high.0 >= LIMIT)
+            && (holding.aru > holding.high
+                || holding.safe > holding.aru
+                || holding.high.0 >= SEQ_LIMIT)
         {
             return Err(reader.invalid("holding", holding.aru.0));
         }
