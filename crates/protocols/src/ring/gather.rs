@@ -7,6 +7,7 @@ use groupcast_core::{MemberId, Time};
 
 use super::numbers::Attempt;
 use super::ordering::Ordering;
+use super::peers::Peers;
 use super::wire::{Join, Message};
 use super::{Ring, State, Timer};
 
@@ -66,10 +67,14 @@ impl Gather {
 
     /// Adds candidates as far as there is room.
     fn admit(&mut self, members: impl IntoIterator<Item = MemberId>, most: usize) {
+        // Not a difference of lengths: members may be given up that never were candidates.
+        let mut room = most.saturating_sub(self.members().count());
         for member in members {
-            if self.proc.len() - self.fail.len().min(self.proc.len()) < most {
-                self.proc.insert(member);
+            if room == 0 || self.proc.len() >= Peers::MAX {
+                return;
             }
+            let new = self.proc.insert(member);
+            room -= usize::from(new && !self.fail.contains(&member));
         }
     }
 }
@@ -185,7 +190,8 @@ impl Ring {
     }
 
     pub(super) fn handle_join(&mut self, now: Time, from: MemberId, join: Join) {
-        let Some(fresh) = self.peers.note_attempt(from, join.attempt) else {
+        let knows = |member| self.state.knows(member);
+        let Some(fresh) = self.peers.note_attempt(now, from, join.attempt, knows) else {
             self.counters.joins_stale += 1;
             return;
         };
@@ -288,9 +294,9 @@ impl Ring {
         let most = self.config.members_max;
         gather.admit([from], most);
         gather.admit(join.proc.iter().copied(), most);
-        gather
-            .fail
-            .extend(join.fail.iter().copied().filter(|member| *member != local));
+        let room = Peers::MAX.saturating_sub(gather.fail.len());
+        let given_up = join.fail.iter().copied().filter(|member| *member != local);
+        gather.fail.extend(given_up.take(room));
         gather.left.extend(join.left.iter().copied());
         let opinion = Opinion {
             attempt: join.attempt,
@@ -376,5 +382,30 @@ impl Ring {
         };
         gather.fail.extend(given_up);
         self.change_mind(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{Incarnation, NodeId};
+
+    use super::*;
+
+    fn members(nodes: core::ops::Range<u64>) -> impl Iterator<Item = MemberId> {
+        nodes.map(|node| MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        })
+    }
+
+    #[test]
+    fn members_that_were_never_candidates_make_no_room_by_being_given_up() {
+        let mut gather = Gather::default();
+        gather.fail.extend(members(1_000..1_200));
+        gather.admit(members(0..300), 128);
+        assert_eq!(gather.members().count(), 128);
+        gather.fail.extend(members(0..1));
+        gather.admit(members(300..400), 128);
+        assert_eq!(gather.members().count(), 128);
     }
 }

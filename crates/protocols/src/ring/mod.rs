@@ -202,6 +202,13 @@ impl State {
         }
     }
 
+    /// Whether `member` is of the last ring, or a candidate for the next.
+    fn knows(&self, member: MemberId) -> bool {
+        let of_ring = |ring: &Ordering| ring.members.contains(&member);
+        let candidate = matches!(self, Self::Gather(gather) if gather.proc.contains(&member));
+        candidate || self.installed().is_some_and(of_ring)
+    }
+
     /// For what happens in the operational state alone.
     ///
     /// # Panics

@@ -23,8 +23,8 @@ pub(super) struct Peers {
     pub(super) counter: u64,
     /// The counter of the last ring that this member began to form.
     formed: u64,
-    /// The highest attempt of each member's joins.
-    attempts: BTreeMap<MemberId, Attempt>,
+    /// The highest attempt of each member's joins, and when the last one came.
+    attempts: BTreeMap<MemberId, (Attempt, Time)>,
     /// When a join or an announcement of a member was last heard.
     heard: BTreeMap<MemberId, Time>,
     quarantine: BTreeMap<MemberId, Delay>,
@@ -89,7 +89,7 @@ const UNACKNOWLEDGED_MAX: u32 = 2;
 
 impl Peers {
     /// The most entries of each table.
-    const MAX: usize = 512;
+    pub(super) const MAX: usize = 512;
 
     /// A ring with this counter exists somewhere, as another member says.
     pub(super) fn note_counter(&mut self, counter: u64) {
@@ -114,17 +114,29 @@ impl Peers {
         (self.formed, capped)
     }
 
-    /// Notes a join's attempt: `None` if it is stale, else whether it is a new one.
-    pub(super) fn note_attempt(&mut self, from: MemberId, attempt: Attempt) -> Option<bool> {
+    /// Notes a join's attempt: `None` if it is stale, else whether it is a new one. Where too many
+    /// members have sent joins, the one that has been silent for longest is forgotten, but none that
+    /// `keeps` says to keep.
+    pub(super) fn note_attempt(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        attempt: Attempt,
+        keeps: impl Fn(MemberId) -> bool,
+    ) -> Option<bool> {
         if self.attempts.len() >= Self::MAX && !self.attempts.contains_key(&from) {
-            self.attempts.pop_first();
+            let strangers = self.attempts.iter().filter(|(member, _)| !keeps(**member));
+            let silent = strangers.min_by_key(|(_, (_, at))| *at);
+            let silent = silent.map(|(member, _)| *member)?;
+            self.attempts.remove(&silent);
         }
-        let seen = self.attempts.entry(from).or_default();
+        let first = (Attempt::default(), now);
+        let (seen, at) = self.attempts.entry(from).or_insert(first);
         if attempt < *seen {
             return None;
         }
         let fresh = attempt > *seen;
-        *seen = attempt;
+        (*seen, *at) = (attempt, now);
         Some(fresh)
     }
 
@@ -416,5 +428,49 @@ impl Ring {
             gather.left.insert(from);
             self.gather(now, "member left", gather);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{Incarnation, NodeId};
+
+    use super::*;
+
+    fn member(node: u64) -> MemberId {
+        MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        }
+    }
+
+    #[test]
+    fn many_lives_of_others_do_not_make_a_member_of_the_ring_forgotten() {
+        let mut peers = Peers::default();
+        let in_ring = |member: MemberId| member.node.0 < 3;
+        for node in 0..2_000 {
+            let now = Time::from_millis(node);
+            peers.note_attempt(now, member(node), Attempt(7), in_ring);
+        }
+        assert_eq!(peers.attempts.len(), Peers::MAX);
+        let now = Time::from_millis(3_000);
+        for node in 0..3 {
+            let seen = peers.note_attempt(now, member(node), Attempt(6), in_ring);
+            assert_eq!(seen, None, "a stale join of {node}");
+        }
+        assert!(peers.attempts.contains_key(&member(1_999)));
+        assert!(!peers.attempts.contains_key(&member(3)));
+    }
+
+    #[test]
+    fn a_counter_out_of_all_proportion_moves_ours_by_a_bounded_jump() {
+        let mut peers = Peers::default();
+        peers.note_counter(41);
+        assert_eq!(peers.next_counter(), (42, false));
+        peers.note_counter(u64::MAX);
+        let jumped = 42 + COUNTER_JUMP_MAX + 1;
+        assert_eq!(peers.next_counter(), (jumped, true));
+        peers.note_installed(jumped);
+        assert_eq!(peers.next_counter(), (jumped + 1, false));
     }
 }
