@@ -9,6 +9,7 @@ use super::indices::Indices;
 use super::numbers::Seq;
 use super::ordering::Ordering;
 use super::packing::{Record, Unpacker};
+use super::wire::Packet;
 
 /// How far delivery has come in one ring.
 #[derive(Debug)]
@@ -68,6 +69,16 @@ impl Ordering {
     /// The same with safe messages up to `horizon`.
     fn deliver_to(&mut self, horizon: Seq, emit: &mut impl FnMut(Event)) {
         while self.window.get(self.cursor.seq).is_some() && self.deliver_packet(horizon, emit) {}
+    }
+
+    /// Passes packets that belong to an old ring, where they are delivered, and forgets what all
+    /// hold: while a ring forms, nothing of its own is delivered.
+    pub(super) fn skip_recovered(&mut self) {
+        let recovered = |packet: &Packet| packet.recovered.is_some();
+        while self.window.get(self.cursor.seq).is_some_and(recovered) {
+            self.cursor.step();
+        }
+        self.discard();
     }
 
     /// Delivers the packet under the cursor and moves on; false if a safe message must wait.

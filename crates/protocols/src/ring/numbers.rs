@@ -199,6 +199,11 @@ impl Window {
         self.0.capacity()
     }
 
+    /// How many numbers above `seq` there is room for.
+    pub(super) fn room_above(&self, seq: Seq) -> u64 {
+        (self.0.capacity() as u64).saturating_sub(seq.above(self.discarded()))
+    }
+
     pub(super) fn missing(&self, limit: Seq) -> impl Iterator<Item = Seq> {
         self.0.missing(limit.0).map(Seq)
     }

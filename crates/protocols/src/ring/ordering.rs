@@ -273,7 +273,11 @@ impl Ordering {
             .saturating_sub(token.fcc)
             .saturating_sub(retransmissions);
         let by_gap = self.safe.plus(limits.seq_gap.into()).above(token.seq);
-        u64::from(limits.personal.min(by_global)).min(by_gap)
+        // What is claimed is kept here, or nobody would ever have it.
+        let by_room = self.window.room_above(token.seq);
+        u64::from(limits.personal.min(by_global))
+            .min(by_gap)
+            .min(by_room)
     }
 
     /// Claims at most `most` numbers for what `source` gives; how many it were.

@@ -256,6 +256,7 @@ impl Ring {
             return;
         }
         self.send_visit(now, &visit, token);
+        self.state.expect_recovery().ordering.skip_recovered();
     }
 
     /// Finishes the old configuration and begins the new one (EVS): the rest of the regular one,

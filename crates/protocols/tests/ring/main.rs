@@ -7,6 +7,7 @@ mod insiders;
 mod obligations;
 mod ordering;
 mod rest;
+mod room;
 mod sizes;
 mod traps;
 

@@ -1,0 +1,56 @@
+//! Goal: a member claims no number for a packet that it has no room to keep.
+//! Method: little may be on its way, two rings have as much of it as they may when they merge, and messages span many
+//! packets.
+
+use std::time::Duration;
+
+use groupcast_core::{Service, SocketClass};
+use groupcast_protocols::ring::RingConfig;
+use groupcast_sim::Cluster;
+
+use super::with_config;
+
+#[test]
+fn what_is_recovered_leaves_room_for_what_follows() {
+    for seed in 0..10 {
+        let config = RingConfig {
+            seq_gap_max: 64,
+            ..RingConfig::lan()
+        };
+        let mut cluster = with_config(4, seed, config);
+        cluster.must(
+            "one ring",
+            Cluster::all_in_one_configuration,
+            Duration::from_secs(2),
+        );
+        cluster.partition(&[&[0, 1], &[2, 3]]);
+        cluster.run_for(Duration::from_secs(1));
+        // One member of each ring hears no data any more: nothing becomes safe, and all that may be is on its way.
+        cluster.drop_all(|info| {
+            let deaf = info.to == 1 || info.to == 3;
+            deaf && info.class == SocketClass::Data && info.bytes.len() > 1_000
+        });
+        for host in 0..4 {
+            for _ in 0..4 {
+                cluster
+                    .submit(host, Service::Agreed, vec![host as u8; 60_000])
+                    .expect("there is room");
+            }
+        }
+        cluster.run_for(Duration::from_millis(20 + 10 * seed));
+        cluster.heal();
+        cluster.must(
+            "everything is delivered at its sender",
+            |cluster| {
+                let own = |host: usize| {
+                    let member = cluster.member(host);
+                    let own = cluster.deliveries(host).iter();
+                    own.filter(|it| Some(it.id.sender) == member).count()
+                };
+                cluster.all_in_one_configuration() && (0..4).all(|host| own(host) == 4)
+            },
+            Duration::from_secs(10),
+        );
+        cluster.check();
+    }
+}
