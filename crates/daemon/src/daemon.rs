@@ -247,8 +247,7 @@ impl Daemon {
             Event::Configuration(configuration) => {
                 self.narrator.configuration(configuration);
                 if let Some(ring) = instance::ring(self.endpoint.node()) {
-                    self.narrator
-                        .packet_size(configuration.kind, &ring.status());
+                    self.narrator.ring(configuration.kind, &ring.status());
                 }
             }
             Event::Left => self.phase = RunPhase::Left(now + FAREWELL),

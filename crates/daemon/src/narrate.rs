@@ -23,6 +23,8 @@ pub(crate) struct Narrator {
     names: BTreeMap<MemberId, Arc<str>>,
     /// Members of the last regular configuration.
     members: Vec<MemberId>,
+    /// Slow rotations that the log has told of.
+    rotations_slow: u64,
 }
 
 impl Narrator {
@@ -30,6 +32,7 @@ impl Narrator {
         Self {
             names: BTreeMap::from([(local, name.into())]),
             members: Vec::new(),
+            rotations_slow: 0,
         }
     }
 
@@ -101,9 +104,23 @@ impl Narrator {
         }
     }
 
-    /// A configuration was installed on the ring: says so if its packets are smaller than they could be here.
-    pub(crate) fn packet_size(&self, kind: ConfigurationKind, ring: &RingStatus) {
-        if let (ConfigurationKind::Regular, Some(narrowest)) = (kind, ring.narrowest) {
+    /// A configuration was installed on the ring: says so if its packets are smaller than they could be here, and if the
+    /// time-outs have not fitted its rotations since the one before.
+    pub(crate) fn ring(&mut self, kind: ConfigurationKind, ring: &RingStatus) {
+        if kind != ConfigurationKind::Regular {
+            return;
+        }
+        let slow = ring.counters.rotations_slow;
+        if slow > self.rotations_slow {
+            tracing::warn!(
+                "{} rotations of the token took so long that it may be taken for lost; the mean is {:?}: ring.preset = \
+                 \"wan\" has longer time-outs",
+                slow - self.rotations_slow,
+                ring.rotation
+            );
+            self.rotations_slow = slow;
+        }
+        if let Some(narrowest) = ring.narrowest {
             tracing::warn!(
                 "datagrams of this ring carry {} bytes: {} takes no more",
                 ring.body_max,

@@ -265,6 +265,7 @@ fn ring_counters(counters: &RingCounters) -> Value {
         "token_retransmissions": counters.token_retransmissions,
         "token_duplicates": counters.token_duplicates,
         "token_losses": counters.token_losses,
+        "rotations_slow": counters.rotations_slow,
         "configurations": counters.configurations,
         "transitions": counters.transitions,
         "deaf_excluded": counters.deaf_excluded,

@@ -132,7 +132,7 @@ impl Ring {
             body: Message::Commit(commit.clone()).encode(),
         };
         self.timers
-            .set(Timer::Loss, now + self.config.token_loss_min);
+            .set(Timer::Loss, now + self.config.forming_loss());
         self.pass(now, token);
     }
 
@@ -220,7 +220,7 @@ impl Ring {
             self.start_token(now);
         } else {
             self.timers
-                .set(Timer::Loss, now + self.config.token_loss_min);
+                .set(Timer::Loss, now + self.config.forming_loss());
         }
     }
 }

@@ -143,13 +143,13 @@ groupcast_core::settings! {
 }
 
 impl RingConfig {
-    /// Settings for a LAN: the documented defaults.
+    /// Settings for a LAN, up to 5 ms one way: the documented defaults.
     pub fn lan() -> Self {
         Self::default()
     }
 
-    /// Settings for links of tens of milliseconds: as [`lan`](Self::lan), all time-outs but `idle_after` six times as
-    /// long, the retransmission of the token after 50 ms.
+    /// Settings for links of up to 100 ms one way: as [`lan`](Self::lan), all time-outs but `idle_after` six times as
+    /// long, the longest for a lost token sixteen times, the retransmission of the token after 50 ms.
     pub fn wan() -> Self {
         Self::lan().over_distance()
     }
@@ -178,7 +178,7 @@ impl RingConfig {
     fn over_distance(self) -> Self {
         Self {
             token_loss_min: self.token_loss_min * 6,
-            token_loss_max: self.token_loss_max * 6,
+            token_loss_max: self.token_loss_max * 16,
             token_retransmit_min: Duration::from_millis(50),
             idle_hold: self.idle_hold * 6,
             confirm_after: self.confirm_after * 6,
@@ -192,6 +192,11 @@ impl RingConfig {
             leave_timeout: self.leave_timeout * 6,
             ..self
         }
+    }
+
+    /// The token-loss time-out while no rotation was seen: half of the longest, but not below the shortest.
+    pub(super) fn forming_loss(&self) -> Duration {
+        (self.token_loss_max / 2).max(self.token_loss_min)
     }
 
     /// Checks the ranges of the settings, and that they fit each other. Nothing is corrected.

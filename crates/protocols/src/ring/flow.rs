@@ -56,6 +56,10 @@ pub(super) struct Flow {
     /// A rotation in which no token was lost: with a fifth of them lost on the way, one in a few of
     /// eight members'.
     undisturbed: Shortest,
+    /// A rotation longer than this may be taken for a lost token.
+    fitting: Duration,
+    /// Rotations that were.
+    slow: u64,
     /// Visits of the token since the window was last made smaller.
     visits_since_change: u32,
     /// When the token left; `None` if its way round says nothing (it rested, or the ring is new).
@@ -72,6 +76,8 @@ impl Flow {
             seq_gap: config.seq_gap_max,
             rotation: Estimate::default(),
             undisturbed: Shortest::default(),
+            fitting: config.token_loss_max / 3,
+            slow: 0,
             visits_since_change: 0,
             token_left: None,
         }
@@ -135,14 +141,21 @@ impl Flow {
     /// The token comes: samples the rotation.
     pub(super) fn token_came(&mut self, now: Time) {
         if let Some(left) = self.token_left.take() {
-            self.rotation.sample(now.since(left));
-            self.undisturbed.sample(now.since(left));
+            let rotation = now.since(left);
+            self.rotation.sample(rotation);
+            self.undisturbed.sample(rotation);
+            self.slow += u64::from(rotation > self.fitting);
         }
     }
 
     /// The token goes; `timed` if its way round will say how long a rotation takes.
     pub(super) fn token_went(&mut self, now: Time, timed: bool) {
         self.token_left = timed.then_some(now);
+    }
+
+    /// Rotations that took more than a third of the longest token-loss time-out.
+    pub(super) fn slow(&self) -> u64 {
+        self.slow
     }
 
     /// The smoothed rotation.

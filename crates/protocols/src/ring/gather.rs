@@ -357,7 +357,7 @@ impl Ring {
             self.form(now);
         } else {
             self.timers
-                .set(Timer::Loss, now + self.config.token_loss_min);
+                .set(Timer::Loss, now + self.config.forming_loss());
         }
     }
 

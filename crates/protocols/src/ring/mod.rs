@@ -34,8 +34,8 @@
 //!
 //! # Timers
 //! See `Timer`. The token-loss time-out adapts to the measured rotation: mean and four deviations,
-//! times eight, between `token_loss_min` and `token_loss_max`; the token's retransmission to two
-//! rotations in which nothing was lost.
+//! times eight, between `token_loss_min` and `token_loss_max`, half of which it is while a ring
+//! forms; the token's retransmission to two rotations in which nothing was lost.
 //!
 //! # Deviations from the papers, and why
 //! - Sequence numbers go on in a new ring above all old ones, so that places only grow at every
@@ -373,10 +373,13 @@ impl Ring {
         ordering.discard();
     }
 
-    /// The token-loss time-out of now.
+    /// The token-loss time-out of now: that of a forming ring, until a rotation was seen.
     fn token_loss(&self) -> Duration {
-        (self.flow.rotation().upper() * 8)
-            .clamp(self.config.token_loss_min, self.config.token_loss_max)
+        let (min, max) = (self.config.token_loss_min, self.config.token_loss_max);
+        match self.flow.rotation().upper() {
+            Duration::ZERO => self.config.forming_loss(),
+            upper => (upper * 8).clamp(min, max),
+        }
     }
 
     /// Time has run out for the token, in any state but Gather.

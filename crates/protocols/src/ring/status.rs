@@ -32,6 +32,9 @@ pub struct RingCounters {
     pub token_duplicates: u64,
     /// Times that the token was taken for lost.
     pub token_losses: u64,
+    /// Rotations that took more than a third of `token_loss_max`: the time-outs do not fit the
+    /// network, or the hosts.
+    pub rotations_slow: u64,
     /// Regular configurations installed.
     pub configurations: u64,
     /// Changes of state.
@@ -88,6 +91,7 @@ impl Ring {
         let ring = self.state.installed();
         let size = ring.map_or(PacketSize::own(&self.config), |ring| ring.packet_size);
         let mut counters = self.counters;
+        counters.rotations_slow = self.flow.slow();
         counters.malformed += ring.map_or(0, |ring| ring.cursor.malformed);
         RingStatus {
             state: self.state.name(),

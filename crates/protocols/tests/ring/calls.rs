@@ -12,7 +12,12 @@ use groupcast_sim::{Cluster, ClusterConfig};
 use super::formed;
 
 /// A ring of `hosts` that are `delay` apart.
-fn far_apart(hosts: usize, seed: u64, delay: Duration, config: RingConfig) -> Cluster<Ring> {
+pub(super) fn far_apart(
+    hosts: usize,
+    seed: u64,
+    delay: Duration,
+    config: RingConfig,
+) -> Cluster<Ring> {
     let mut cluster_config = ClusterConfig::new(hosts, seed);
     cluster_config.network.latency = delay;
     let mut cluster = Cluster::started(cluster_config, move |member, rng, now| {
@@ -29,7 +34,12 @@ fn far_apart(hosts: usize, seed: u64, delay: Duration, config: RingConfig) -> Cl
 }
 
 /// One client at `host` that sends its next message when it has seen its last, `burst` of them, and then pauses.
-fn closed_loop(cluster: &mut Cluster<Ring>, host: usize, burst: u32, duration: Duration) {
+pub(super) fn closed_loop(
+    cluster: &mut Cluster<Ring>,
+    host: usize,
+    burst: u32,
+    duration: Duration,
+) {
     let end = cluster.now() + duration;
     while cluster.now() < end {
         for _ in 0..burst {

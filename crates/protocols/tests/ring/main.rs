@@ -6,6 +6,7 @@ mod forming;
 mod insiders;
 mod obligations;
 mod ordering;
+mod presets;
 mod rest;
 mod room;
 mod sizes;
