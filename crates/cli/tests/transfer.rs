@@ -14,6 +14,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use host::{Host, Ran, Running, free_port, until};
 use serde_json::Value;
@@ -264,6 +265,34 @@ fn a_file_that_changes_reaches_nobody_in_two_halves() {
         "{failed}"
     );
     assert!(group.listing("one").is_empty(), "nothing is left");
+}
+
+#[test]
+fn two_receivers_of_one_name_are_told_so_at_once() {
+    let group = Group::new();
+    fs::write(group.path("file"), noise(300_000)).unwrap();
+    let mut one = group.receiver("one", &["--once", "--json"]);
+    let mut command = group.command(&["recv", "--name", "one", "--once", "--out", "out-two"]);
+    let mut two = group.host.launch("two", &mut command);
+    until("two listens", || !group.host.read("two.err").is_empty());
+    let begun = Instant::now();
+    let sent = group.send(&["file", "--wait", "20"]);
+    sent.fails_with(3, &["0 of 2 receivers are complete", "has the same name"]);
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert_eq!((one.wait(), two.wait()), (1, 1));
+    assert!(group.host.read("two.err").contains("is called one too"));
+}
+
+#[test]
+fn a_receiver_that_refuses_is_named_and_not_waited_for() {
+    let group = Group::new();
+    fs::write(group.path("file"), noise(300_000)).unwrap();
+    let mut pipe = group.receiver("pipe", &["--out", "-"]);
+    let begun = Instant::now();
+    let sent = group.send(&["file"]);
+    sent.fails_with(3, &["pipe: refused: this receiver takes a stream only"]);
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    pipe.terminate();
 }
 
 #[test]

@@ -304,7 +304,8 @@ impl Service {
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
         let now = self.host.now();
-        self.host.bulk().refuse(now, transfer.id, reason);
+        let name = self.receiving.link.name.as_bytes();
+        self.host.bulk().refuse(now, transfer.id, reason, name);
         tell(ReceiveEvent::Refused { transfer, reason });
     }
 
@@ -413,7 +414,8 @@ impl Service {
             return;
         };
         if incoming.state == State::Preparing {
-            self.host.bulk().refuse(now, id, reason);
+            let name = self.receiving.link.name.as_bytes();
+            self.host.bulk().refuse(now, id, reason, name);
         } else {
             self.host.bulk().conclude(now, id, Err(reason));
         }
@@ -449,9 +451,10 @@ impl Service {
                 format!("its sender gave up: {}", printable(reason.as_bytes()))
             }
             Failure::Lost => "its sender is not heard any more".into(),
-            Failure::Dropped => {
-                "its sender gave this receiver up: too slow, too late, or another one has its name"
-                    .into()
+            Failure::Dropped => "its sender gave this receiver up: too slow, or too late".into(),
+            Failure::SameName => {
+                let name = printable(self.receiving.link.name.as_bytes());
+                format!("another receiver is called {name} too: each needs a name of its own")
             }
             other => format!("{other:?}"),
         };

@@ -248,8 +248,11 @@ impl Sender {
                     tell(SendEvent::Started { receivers });
                 }
                 Notice::Settled {
-                    receiver, outcome, ..
-                } => self.settle(receiver, outcome, tell),
+                    receiver,
+                    outcome,
+                    name,
+                    ..
+                } => self.settle(receiver, outcome, &name, tell),
                 Notice::Sent { id } if id == self.id => self.report = Some(self.conclude()),
                 // Other senders' transfers are no business of this one.
                 _ => {}
@@ -257,14 +260,21 @@ impl Sender {
         }
     }
 
+    /// What a receiver that calls itself `name` is called here: no two have one name.
+    fn unique_name(&self, receiver: MemberId, name: &[u8]) -> String {
+        let name = printable(name);
+        let is_taken = self.names.values().any(|other| *other == name);
+        if !name.is_empty() && !is_taken {
+            return name;
+        }
+        let address = self.host.address(receiver);
+        let address = address.map_or_else(|| receiver.to_string(), |at| at.to_string());
+        format!("{name}@{address}")
+    }
+
     fn registered(&mut self, receiver: MemberId, name: &[u8], tell: &mut dyn FnMut(SendEvent<'_>)) {
         let address = self.host.address(receiver);
-        let mut name = printable(name);
-        let is_taken = self.names.values().any(|other| *other == name);
-        if name.is_empty() || is_taken {
-            let place = address.map_or_else(|| receiver.to_string(), |at| at.to_string());
-            name = format!("{name}@{place}");
-        }
+        let name = self.unique_name(receiver, name);
         tell(SendEvent::Registered {
             receiver: &name,
             address,
@@ -276,11 +286,15 @@ impl Sender {
         &mut self,
         receiver: MemberId,
         outcome: Outcome,
+        name: &[u8],
         tell: &mut dyn FnMut(SendEvent<'_>),
     ) {
         let known = self.names.get(&receiver);
-        let name = known.or_else(|| self.required.get(&receiver.node));
-        let name = name.cloned().unwrap_or_else(|| receiver.to_string());
+        let known = known.or_else(|| self.required.get(&receiver.node)).cloned();
+        let name = known.unwrap_or_else(|| match name {
+            [] => receiver.to_string(),
+            name => self.unique_name(receiver, name),
+        });
         tell(SendEvent::Settled {
             receiver: &name,
             outcome: &outcome,

@@ -153,6 +153,7 @@ fn name(outcome: &Outcome) -> &'static str {
 }
 
 fn reason(outcome: &Outcome) -> Option<&str> {
+        Outcome::SameName => "same_name",
     match outcome {
         Outcome::Refused(reason) | Outcome::Failed(reason) => Some(reason),
         _ => None,

@@ -298,3 +298,6 @@ pub(super) fn in_words(outcome: &Outcome) -> String {
         other => format!("{other:?}"),
     }
 }
+        Outcome::SameName => {
+            "another receiver has the same name: give each its own (--name)".into()
+        }

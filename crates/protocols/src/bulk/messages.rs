@@ -248,7 +248,7 @@ impl Messages {
                     let accepted = self.bulk.accept(now, id, &acceptance);
                     debug_assert!(accepted.is_ok(), "it was announced just now");
                 } else {
-                    self.bulk.refuse(now, id, "not wanted here");
+                    self.bulk.refuse(now, id, "not wanted here", &[]);
                 }
             }
             Notice::Data { id, bytes, .. } => {

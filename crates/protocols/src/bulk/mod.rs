@@ -255,11 +255,12 @@ impl Bulk {
         Ok(())
     }
 
-    /// Takes no part in a transfer that was announced; its sender is told `reason`.
-    pub fn refuse(&mut self, now: Time, id: TransferId, reason: &str) {
+    /// Takes no part in a transfer that was announced; its sender learns `reason`, and what this receiver is called (at
+    /// most 255 bytes; more are cut; none, if it is not called anything).
+    pub fn refuse(&mut self, now: Time, id: TransferId, reason: &str, name: &[u8]) {
         let receiver = self.receivers.get_mut(&id);
         if let Some(receiver) = receiver.filter(|receiver| !receiver.is_answered()) {
-            receiver.refuse(&mut self.shared.at(now), reason);
+            receiver.refuse(&mut self.shared.at(now), reason, name);
             self.forget(id);
         }
     }

@@ -99,6 +99,8 @@ pub enum Notice {
         receiver: MemberId,
         /// What became of it.
         outcome: Outcome,
+        /// What a receiver that refused calls itself: it did not register. Empty of all others.
+        name: Bytes,
     },
     /// Sender: every receiver is settled, and the transfer forgotten.
     Sent {
@@ -168,6 +170,8 @@ pub enum Outcome {
     Late,
     /// It never came.
     Absent,
+    /// Another receiver that is there has its name.
+    SameName,
     /// The sender's user gave up.
     Cancelled,
 }
@@ -182,6 +186,8 @@ pub enum Failure {
     Lost,
     /// This receiver was too slow, or too late.
     Dropped,
+    /// Another receiver has the same name.
+    SameName,
     /// This receiver's user gave up.
     GivenUp,
 }

@@ -31,7 +31,7 @@ use super::config::Policy;
 use super::context::Context;
 use super::numbers::{PassNumber, Stamp};
 use super::transfer::{Acceptance, Failure, Notice, TransferId};
-use super::wire::{Announce, Finish, Message, NAME_MAX, Poll, Purpose, REASON_MAX, Start};
+use super::wire::{Announce, Finish, Message, NAME_MAX, Poll, Purpose, REASON_MAX, Refusal, Start};
 
 /// One transfer at a receiver.
 #[derive(Debug)]
@@ -197,9 +197,12 @@ impl Receiver {
         true
     }
 
-    /// The user does not take it; the sender is told `reason`.
-    pub(super) fn refuse(&mut self, context: &mut Context<'_>, reason: &str) {
-        let message = Message::Refuse(reason.into());
+    /// The user does not take it; the sender learns `reason`, and what this receiver is called.
+    pub(super) fn refuse(&mut self, context: &mut Context<'_>, reason: &str, name: &[u8]) {
+        let message = Message::Refuse(Refusal {
+            reason: reason.into(),
+            name: Bytes::copy_from_slice(name),
+        });
         let sender = self.id.sender;
         context.outbox.unicast(sender, self.id.number, &message);
         self.transition(context, "refused", |_| State::Over);
@@ -292,6 +295,10 @@ impl Receiver {
             Finish::Dropped => Notice::Failed {
                 id,
                 failure: Failure::Dropped,
+            },
+            Finish::SameName => Notice::Failed {
+                id,
+                failure: Failure::SameName,
             },
         };
         context.notify(notice);

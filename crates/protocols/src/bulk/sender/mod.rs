@@ -55,6 +55,8 @@ pub(super) struct Sender {
     peers: BTreeMap<MemberId, Peer>,
     /// Receivers that are settled, and whether they are complete.
     settled: BTreeMap<MemberId, bool>,
+    /// Receivers in whose place another incarnation of their node has registered, and when. Most have been restarted.
+    replaced: BTreeMap<MemberId, Time>,
     stream: Stream,
     /// Packets of a block, if there is parity.
     block: Option<u16>,
@@ -109,6 +111,7 @@ impl Sender {
             }),
             peers: BTreeMap::new(),
             settled: BTreeMap::new(),
+            replaced: BTreeMap::new(),
             stream: Stream::new(
                 config.packet,
                 config.window,
@@ -136,6 +139,14 @@ impl Sender {
             }
             return;
         }
+        if let Some(at) = self.replaced.get(&from) {
+            // What was on its way when it was restarted has come by then.
+            if context.now - *at >= context.config.rto_initial {
+                self.give_up_same_name(context, from);
+                self.advance(context);
+            }
+            return;
+        }
         match message {
             Message::Report(report) if report.purpose == Purpose::Register => {
                 self.handle_register(context, from, &report);
@@ -143,9 +154,9 @@ impl Sender {
             Message::Report(report) if self.peers.contains_key(&from) => {
                 self.handle_report(context, from, &report);
             }
-            Message::Refuse(reason) => {
+            Message::Refuse(refusal) => {
                 if self.peers.contains_key(&from) || self.has_room(context.config) {
-                    self.settle(context, from, Outcome::Refused(reason));
+                    self.handle_refusal(context, from, refusal);
                 }
             }
             _ => context.counters.junk += 1,
@@ -198,13 +209,31 @@ impl Sender {
     }
 
     fn settle(&mut self, context: &mut Context<'_>, receiver: MemberId, outcome: Outcome) {
+        self.settle_named(context, receiver, outcome, Bytes::new());
+    }
+
+    fn settle_named(
+        &mut self,
+        context: &mut Context<'_>,
+        receiver: MemberId,
+        outcome: Outcome,
+        name: Bytes,
+    ) {
         self.peers.remove(&receiver);
         self.settled.insert(receiver, outcome == Outcome::Complete);
         context.notify(Notice::Settled {
             id: self.id,
             receiver,
             outcome,
+            name,
         });
+    }
+
+    /// Receivers that were replaced and not heard again had been restarted.
+    fn settle_replaced(&mut self, context: &mut Context<'_>) {
+        for receiver in core::mem::take(&mut self.replaced).into_keys() {
+            self.settle(context, receiver, Outcome::Vanished);
+        }
     }
 
     /// A receiver is not served any more, and is told.
@@ -215,6 +244,7 @@ impl Sender {
     }
 
     fn end(&mut self, context: &mut Context<'_>) {
+        self.settle_replaced(context);
         // Twice: a receiver that loses both asks, and is told.
         for _ in 0..2 {
             let done = Message::Finish(Finish::Done);
@@ -230,6 +260,7 @@ impl Sender {
             let cancelled = Message::Finish(Finish::Cancelled(reason.into()));
             context.outbox.multicast(self.id.number, &cancelled);
         }
+        self.settle_replaced(context);
         let open: Vec<MemberId> = self.peers.keys().copied().collect();
         for receiver in open {
             self.settle(context, receiver, Outcome::Cancelled);

@@ -1,14 +1,15 @@
 //! Registration: the sender announces the transfer, receivers register, and the first pass begins when those that the
 //! transfer names or counts, or all that are there, have registered.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use groupcast_core::{Incarnation, MemberId};
+use groupcast_core::{Incarnation, MemberId, NodeId};
 
 use super::super::config::{BulkConfig, NakRule, Policy, Repair};
 use super::super::context::Context;
 use super::super::transfer::{Notice, Outcome, Wanted};
-use super::super::wire::{Announce, Finish, Message, Report};
+use super::super::wire::{Announce, Finish, Message, Refusal, Report};
 use super::{Peer, Sender, State, Timer};
 
 impl Sender {
@@ -27,8 +28,9 @@ impl Sender {
             .keys()
             .find(|peer| peer.node == from.node && peer.incarnation != from.incarnation);
         if let Some(former) = former.copied() {
-            // A node has one incarnation at a time: the one before is gone.
-            self.settle(context, former, Outcome::Vanished);
+            // A node has one incarnation at a time: the one before is gone, unless it is heard again.
+            self.peers.remove(&former);
+            self.replaced.insert(former, context.now);
         }
         self.look_for_loss(context, from, report);
         if self.settled.contains_key(&from) {
@@ -86,6 +88,35 @@ impl Sender {
         }
     }
 
+    /// A receiver does not take part. It has answered all the same: the others are waited for no longer than after a
+    /// registration.
+    pub(super) fn handle_refusal(
+        &mut self,
+        context: &mut Context<'_>,
+        from: MemberId,
+        Refusal { reason, name }: Refusal,
+    ) {
+        self.settle_named(context, from, Outcome::Refused(reason), name);
+        let is_first = self.peers.is_empty() && self.settled.len() == 1;
+        let announcing = matches!(self.state, State::Announcing(_));
+        if announcing && is_first && self.transfer.receivers == Wanted::Open {
+            self.timers
+                .set(Timer::Begin, context.now + context.config.census);
+        }
+    }
+
+    /// `receiver` was replaced by another incarnation of its node, and is there all the same: two receivers have one name.
+    /// Neither can be told from the other by it, so neither is served.
+    pub(super) fn give_up_same_name(&mut self, context: &mut Context<'_>, receiver: MemberId) {
+        self.replaced.remove(&receiver);
+        let other = self.peers.keys().find(|peer| peer.node == receiver.node);
+        for member in other.copied().into_iter().chain([receiver]) {
+            let same = Message::Finish(Finish::SameName);
+            context.outbox.unicast(member, self.id.number, &same);
+            self.settle(context, member, Outcome::SameName);
+        }
+    }
+
     pub(super) fn announce(&mut self, context: &mut Context<'_>) {
         let config = context.config;
         let announcing = matches!(self.state, State::Announcing(_));
@@ -127,7 +158,12 @@ impl Sender {
 
     fn have_all_registered(&self, context: &Context<'_>) -> bool {
         match &self.transfer.receivers {
-            Wanted::Count(count) => self.peers.len() >= *count,
+            Wanted::Count(count) => {
+                // One that refuses has answered, and does not come again.
+                let known = self.peers.keys().chain(self.settled.keys());
+                let nodes: BTreeSet<NodeId> = known.map(|member| member.node).collect();
+                nodes.len() >= *count
+            }
             Wanted::Members(nodes) => nodes.iter().all(|node| {
                 let known = self.peers.keys().chain(self.settled.keys());
                 known.into_iter().any(|member| member.node == *node)

@@ -11,8 +11,8 @@
 //! | 3 start | sender | pass (2), flags (1): 1 answer, 2 data comes from the start; receivers in all (2), first (2), count (2), members (16 each) |
 //! | 4 report | receiver | see [`Report`] |
 //! | 5 poll | sender | pass (2), stamp (8), top: one past the highest packet sent (8), length plus one (varint) |
-//! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped; reason |
-//! | 7 refuse | receiver | reason |
+//! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name; reason |
+//! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
 //!
 //! Packet `n` carries the bytes of the stream from `n` × packet size on; all packets are full but the last.
 
@@ -45,7 +45,7 @@ pub(super) enum Message {
     Report(Report),
     Poll(Poll),
     Finish(Finish),
-    Refuse(String),
+    Refuse(Refusal),
 }
 
 /// Every receiver is to report, at once and to the sender.
@@ -58,6 +58,15 @@ pub(super) struct Poll {
     pub(super) length: Option<u64>,
 }
 
+/// A receiver does not want the transfer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Refusal {
+    /// Why: text without NUL.
+    pub(super) reason: String,
+    /// What the receiver calls itself.
+    pub(super) name: Bytes,
+}
+
 /// The sender serves a receiver no longer, or all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Finish {
@@ -67,6 +76,8 @@ pub(super) enum Finish {
     Cancelled(String),
     /// The receiver is not served any more.
     Dropped,
+    /// Two receivers have the same name: neither is served.
+    SameName,
 }
 
 impl Message {
@@ -90,9 +101,10 @@ impl Message {
                 1 => Finish::Done,
                 2 => Finish::Cancelled(reason(&mut reader)?),
                 3 => Finish::Dropped,
+                4 => Finish::SameName,
                 other => return Err(reader.invalid("how", u64::from(other))),
             }),
-            7 => Self::Refuse(reason(&mut reader)?),
+            7 => Self::Refuse(refusal(&mut reader, bytes)?),
             other => return Err(reader.invalid("kind", u64::from(other))),
         };
         reader.finish()?;
@@ -123,10 +135,15 @@ impl Message {
                     Finish::Done => writer.u8(1),
                     Finish::Cancelled(reason) => writer.u8(2).put(cut(reason).as_bytes()),
                     Finish::Dropped => writer.u8(3),
+                    Finish::SameName => writer.u8(4),
                 };
             }
-            Self::Refuse(reason) => {
-                writer.u8(7).u32(transfer).put(cut(reason).as_bytes());
+            Self::Refuse(Refusal { reason, name }) => {
+                let reason = cut(reason.split('\0').next().unwrap_or_default());
+                writer.u8(7).u32(transfer).put(reason.as_bytes());
+                if !name.is_empty() {
+                    writer.u8(0).put(&name[..name.len().min(NAME_MAX)]);
+                }
             }
         }
         bytes.into()
@@ -149,6 +166,21 @@ fn reason(reader: &mut Reader<'_>) -> Result<String, DecodeError> {
         return Err(reader.invalid("reason's length", bytes.len() as u64));
     }
     Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+fn refusal(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Refusal, DecodeError> {
+    let start = reader.position();
+    let rest = reader.rest();
+    let end = rest.iter().position(|byte| *byte == 0);
+    let (reason, name) = match end {
+        Some(end) => (&rest[..end], bytes.slice(start + end + 1..)),
+        None => (rest, Bytes::new()),
+    };
+    if reason.len() > REASON_MAX || name.len() > NAME_MAX {
+        return Err(reader.invalid("refusal's length", rest.len() as u64));
+    }
+    let reason = String::from_utf8_lossy(reason).into_owned();
+    Ok(Refusal { reason, name })
 }
 
 /// Packet numbers stay far below the end of 64 bits, so that sums of them do not overflow.

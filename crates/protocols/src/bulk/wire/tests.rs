@@ -78,7 +78,15 @@ fn examples() -> Vec<Message> {
         Message::Finish(Finish::Done),
         Message::Finish(Finish::Cancelled("why".into())),
         Message::Finish(Finish::Dropped),
-        Message::Refuse("no".into()),
+        Message::Finish(Finish::SameName),
+        Message::Refuse(Refusal {
+            reason: "no".into(),
+            name: Bytes::new(),
+        }),
+        Message::Refuse(Refusal {
+            reason: "the disk is full".into(),
+            name: Bytes::from_static(b"host"),
+        }),
     ]
     .into()
 }
