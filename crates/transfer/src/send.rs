@@ -81,6 +81,8 @@ pub enum SendEvent<'a> {
         progress: &'a Progress,
         /// The name of each receiver in it, in its order.
         names: &'a [&'a str],
+        /// Bytes of the stream that were given to the protocol so far: what no receiver needs is not among them.
+        sent: u64,
     },
     /// What became of a receiver.
     Settled {
@@ -98,6 +100,9 @@ pub struct Report {
     pub receivers: Vec<(String, Outcome)>,
     /// Bytes of the stream, hashes and manifest included.
     pub bytes: u64,
+    /// Bytes of it that were sent, without repeated packets. Less than all if the receivers held the rest; more if a later
+    /// pass sent some again.
+    pub sent: u64,
     /// Packets sent, repeated ones included.
     pub packets: u64,
     /// Packets sent again.
@@ -158,7 +163,7 @@ struct Sender {
     settled: Vec<(MemberId, String, Outcome)>,
     begun: Option<Instant>,
     shown: Time,
-    /// Bytes of the stream: all of them, or those that were read so far.
+    /// Bytes of the stream, if they are known, and those that were read and sent.
     length: Option<u64>,
     read: u64,
     report: Option<Report>,
@@ -307,6 +312,7 @@ impl Sender {
         Report {
             receivers: by_name(std::mem::take(&mut self.settled)),
             bytes: self.length.unwrap_or(self.read),
+            sent: self.read,
             packets: counters.packets_sent,
             repeated: counters.packets_repeated,
             took: self.begun.map(|begun| begun.elapsed()).unwrap_or_default(),
@@ -372,6 +378,7 @@ impl Sender {
             tell(SendEvent::Progress {
                 progress: &progress,
                 names: &names,
+                sent: self.read,
             });
         }
     }

@@ -79,7 +79,10 @@ fn a_list_of_files_longer_than_the_credit_arrives() {
     });
     assert_eq!(received.unwrap().complete, 1);
     let report = report.unwrap();
-    assert_eq!(report.receivers, [("receiver".to_owned(), Outcome::Complete)]);
+    assert_eq!(
+        report.receivers,
+        [("receiver".to_owned(), Outcome::Complete)]
+    );
     assert_eq!(fs::read_dir(to.join("files")).unwrap().count(), FILES);
     let _ = fs::remove_dir_all(scratch);
 }

@@ -3,6 +3,7 @@
 //! Without a terminal there are no bars; what has to be said is said in lines on stderr.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use groupcast_protocols::bulk::{Outcome, PhaseKind, Progress};
 use groupcast_transfer::{Described, ReceiveEvent, SendEvent};
@@ -10,11 +11,13 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::amount;
 use super::send::in_words;
+use super::speed::Speed;
 
 /// The bars of a sender.
 pub(super) struct SendBars {
     all: MultiProgress,
     total: Option<ProgressBar>,
+    speed: Speed,
     receivers: BTreeMap<String, ProgressBar>,
 }
 
@@ -26,6 +29,7 @@ impl SendBars {
         Self {
             all: MultiProgress::new(),
             total: None,
+            speed: Speed::default(),
             receivers: BTreeMap::new(),
         }
     }
@@ -46,7 +50,11 @@ impl SendBars {
             SendEvent::Started { receivers } => {
                 self.say(&format!("sending to {receivers} receivers"));
             }
-            SendEvent::Progress { progress, names } => self.progress(progress, names),
+            SendEvent::Progress {
+                progress,
+                names,
+                sent,
+            } => self.progress(progress, names, *sent),
             SendEvent::Settled { receiver, outcome } => {
                 if let Some(bar) = self.receivers.remove(*receiver) {
                     bar.finish_and_clear();
@@ -66,7 +74,11 @@ impl SendBars {
         }
     }
 
-    fn progress(&mut self, progress: &Progress, names: &[&str]) {
+    fn progress(&mut self, progress: &Progress, names: &[&str], sent: u64) {
+        self.speed.moved(Instant::now(), sent);
+        let left = progress
+            .length
+            .map(|length| length.saturating_sub(progress.position));
         let all = &self.all;
         let total = self
             .total
@@ -75,7 +87,7 @@ impl SendBars {
         total.set_prefix("all");
         total.set_message(match progress.phase {
             PhaseKind::Concluding => "waiting for the receivers to put it in place".to_owned(),
-            _ => format!("pass {}", progress.pass),
+            _ => format!("{:34} pass {}", self.speed.describe(left), progress.pass),
         });
         if names.len() > Self::RECEIVERS_MAX {
             return;
@@ -104,7 +116,7 @@ impl SendBars {
 /// The bars of a receiver: one a transfer.
 pub(super) struct ReceiveBars {
     all: MultiProgress,
-    transfers: BTreeMap<String, ProgressBar>,
+    transfers: BTreeMap<String, (ProgressBar, Speed)>,
 }
 
 impl ReceiveBars {
@@ -125,14 +137,20 @@ impl ReceiveBars {
                 };
                 self.say(&format!("receiving {}{known}", describe(transfer)));
                 let bar = bar(transfer.length).with_prefix(transfer.label.clone());
-                self.transfers.insert(key(transfer), self.all.add(bar));
+                let mut speed = Speed::default();
+                speed.moved(Instant::now(), *held);
+                let shown = (self.all.add(bar), speed);
+                self.transfers.insert(key(transfer), shown);
             }
             ReceiveEvent::Refused { transfer, reason } => {
                 self.say(&format!("refused {}: {reason}", describe(transfer)));
             }
             ReceiveEvent::Progress { transfer, received } => {
-                if let Some(bar) = self.transfers.get(&key(transfer)) {
+                if let Some((bar, speed)) = self.transfers.get_mut(&key(transfer)) {
+                    speed.moved(Instant::now(), *received);
                     bar.set_position(*received);
+                    let left = transfer.length.map(|all| all.saturating_sub(*received));
+                    bar.set_message(speed.describe(left));
                 }
             }
             ReceiveEvent::Complete {
@@ -165,7 +183,7 @@ impl ReceiveBars {
     }
 
     fn remove(&mut self, transfer: &Described) {
-        if let Some(bar) = self.transfers.remove(&key(transfer)) {
+        if let Some((bar, _)) = self.transfers.remove(&key(transfer)) {
             bar.finish_and_clear();
         }
     }
@@ -192,11 +210,11 @@ fn bar(length: Option<u64>) -> ProgressBar {
     let (bar, template) = match length {
         Some(length) => (
             ProgressBar::new(length),
-            "{prefix:16} {bar:30} {binary_bytes:>11} of {binary_total_bytes:11} {binary_bytes_per_sec:>13} {msg}",
+            "{prefix:16} {bar:30} {binary_bytes:>11} of {binary_total_bytes:11} {msg}",
         ),
         None => (
             ProgressBar::no_length(),
-            "{prefix:16} {binary_bytes:>11} {binary_bytes_per_sec:>13} {msg}",
+            "{prefix:16} {binary_bytes:>11} {msg}",
         ),
     };
     match ProgressStyle::with_template(template) {

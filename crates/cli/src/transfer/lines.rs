@@ -16,7 +16,11 @@ pub(super) fn sent(event: &SendEvent<'_>) {
             json!({"event": "registered", "receiver": receiver, "address": address})
         }
         SendEvent::Started { receivers } => json!({"event": "started", "receivers": receivers}),
-        SendEvent::Progress { progress, names } => {
+        SendEvent::Progress {
+            progress,
+            names,
+            sent,
+        } => {
             let receivers: Vec<Value> = progress
                 .receivers
                 .iter()
@@ -37,6 +41,7 @@ pub(super) fn sent(event: &SendEvent<'_>) {
                 "position": progress.position,
                 "acknowledged": progress.acknowledged,
                 "length": progress.length,
+                "sent": sent,
                 "packets": progress.packets,
                 "repeated": progress.repeated,
                 "rate": progress.rate,
@@ -71,6 +76,7 @@ pub(super) fn report(report: &Report) {
         "complete": complete.count(),
         "failed": failed,
         "bytes": report.bytes,
+        "sent": report.sent,
         "seconds": report.took.as_secs_f64(),
         "packets": report.packets,
         "repeated": report.repeated,
@@ -147,13 +153,13 @@ fn name(outcome: &Outcome) -> &'static str {
         Outcome::Slow => "slow",
         Outcome::Late => "late",
         Outcome::Absent => "absent",
+        Outcome::SameName => "same_name",
         Outcome::Cancelled => "cancelled",
         _ => "other",
     }
 }
 
 fn reason(outcome: &Outcome) -> Option<&str> {
-        Outcome::SameName => "same_name",
     match outcome {
         Outcome::Refused(reason) | Outcome::Failed(reason) => Some(reason),
         _ => None,

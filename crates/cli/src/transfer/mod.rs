@@ -4,6 +4,7 @@ mod bars;
 mod lines;
 pub(crate) mod receive;
 pub(crate) mod send;
+mod speed;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;

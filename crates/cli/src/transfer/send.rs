@@ -272,16 +272,26 @@ fn judge(
         });
     }
     if !json {
-        let seconds = report.took.as_secs_f64();
-        anstream::eprintln!(
-            "{} to {good} receivers in {seconds:.2} s: {:.0} Mb/s, {} of {} packets sent again",
-            amount(report.bytes),
-            report.bytes as f64 * 8e-6 / seconds.max(1e-9),
-            report.repeated,
-            report.packets,
-        );
+        anstream::eprintln!("{}", summary(report, good));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was sent, how fast, and how much of it again. What the receivers held already does not count.
+fn summary(report: &Report, receivers: usize) -> String {
+    let seconds = report.took.as_secs_f64();
+    let sent = report.sent.min(report.bytes);
+    let part = match sent == report.bytes {
+        true => String::new(),
+        false => format!(", {} of it sent,", amount(sent)),
+    };
+    format!(
+        "{} to {receivers} receivers{part} in {seconds:.2} s: {:.0} Mb/s, {} of {} packets sent again",
+        amount(report.bytes),
+        sent as f64 * 8e-6 / seconds.max(1e-9),
+        report.repeated,
+        report.packets,
+    )
 }
 
 /// An outcome for people.
@@ -294,10 +304,37 @@ pub(super) fn in_words(outcome: &Outcome) -> String {
         Outcome::Slow => "too slow".into(),
         Outcome::Late => "came too late for a stream".into(),
         Outcome::Absent => "never came".into(),
+        Outcome::SameName => {
+            "another receiver has the same name: give each its own (--name)".into()
+        }
         Outcome::Cancelled => "cancelled".into(),
         other => format!("{other:?}"),
     }
 }
-        Outcome::SameName => {
-            "another receiver has the same name: give each its own (--name)".into()
-        }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_of_what_was_sent_and_not_of_what_was_held() {
+        let report = Report {
+            receivers: Vec::new(),
+            bytes: 500 << 30,
+            sent: 2 << 20,
+            packets: 1500,
+            repeated: 3,
+            took: Duration::from_secs(1),
+            stopped: false,
+        };
+        let shown = summary(&report, 2);
+        let expected = "500.00 GiB to 2 receivers, 2.00 MiB of it sent, in 1.00 s: 17 Mb/s";
+        assert!(shown.starts_with(expected), "{shown}");
+    }
+
+    #[test]
+    fn what_receivers_say_cannot_play_with_the_terminal() {
+        let said = in_words(&Outcome::Refused("no\u{1b}[2J\u{202e}".into()));
+        assert_eq!(said, "refused: no\\u{1b}[2J\\u{202e}");
+    }
+}
