@@ -11,8 +11,8 @@ use std::thread;
 
 use groupcast_transfer::bulk::{BulkConfig, Outcome};
 use groupcast_transfer::{
-    Audience, Cargo, Key, Limits, Link, Output, ReceiveEvent, Receiving, Scan, SendEvent, Sending,
-    receive, send,
+    Audience, Cargo, Key, Limits, Output, ReceiveEvent, Receiving, Scan, SendEvent, Sending,
+    TransferLink, receive, send,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Takes one transfer into `directory`.
-fn take_one(link: Link, directory: &Path) -> Result<(), Box<dyn Error + Send + Sync>> {
+fn take_one(link: TransferLink, directory: &Path) -> Result<(), Box<dyn Error + Send + Sync>> {
     let receiving = Receiving {
         output: Output::Directory(directory.into()),
         once: true,
@@ -71,8 +71,8 @@ fn take_one(link: Link, directory: &Path) -> Result<(), Box<dyn Error + Send + S
     Ok(())
 }
 
-fn link(name: &str, key: &Key) -> Link {
-    Link {
+fn link(name: &str, key: &Key) -> TransferLink {
+    TransferLink {
         name: name.into(),
         interface: Ipv4Addr::LOCALHOST,
         group: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 3), 4821),

@@ -22,14 +22,14 @@ const WAKE: Token = Token(0);
 
 /// How a sender or a receiver is on the network.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct TransferLink {
     /// What it is called: the name by which senders require it.
     pub name: String,
     /// The interface's address. On a loopback address everything stays on this host.
     pub interface: Ipv4Addr,
     /// The group's multicast address and port.
     pub group: SocketAddrV4,
-    /// The key of the group; without, anybody on the network can read and forge everything.
+    /// The key of the group. Without one, every host on the network can read and forge everything.
     pub key: Option<Key>,
     /// The protocol's settings. A sender's rule its transfers.
     pub bulk: BulkConfig,
@@ -76,14 +76,14 @@ impl TransferError {
 }
 
 /// An endpoint with one bulk instance.
-pub(crate) struct Host {
+pub(crate) struct BulkHost {
     endpoint: Endpoint<Bulk>,
     waker: Arc<Waker>,
     ready: Vec<(Token, Readiness)>,
 }
 
-impl Host {
-    pub(crate) fn open(link: &Link) -> Result<Self, TransferError> {
+impl BulkHost {
+    pub(crate) fn open(link: &TransferLink) -> Result<Self, TransferError> {
         let local = new_member(&link.name)?;
         let rng = Rng::new(random_u64()?);
         let mut endpoint = open_endpoint(link, local, &rng)?;
@@ -141,7 +141,11 @@ impl Host {
     }
 }
 
-fn open_endpoint(link: &Link, local: MemberId, rng: &Rng) -> Result<Endpoint<Bulk>, TransferError> {
+fn open_endpoint(
+    link: &TransferLink,
+    local: MemberId,
+    rng: &Rng,
+) -> Result<Endpoint<Bulk>, TransferError> {
     let any_port = SocketAddrV4::new(link.interface, 0);
     let config = EndpointConfig::multicast(any_port, link.group);
     let sealing = match &link.key {
@@ -149,7 +153,7 @@ fn open_endpoint(link: &Link, local: MemberId, rng: &Rng) -> Result<Endpoint<Bul
         None => Sealing::Insecure,
     };
     let admission = AdmissionConfig {
-        // Who has restarted is a new peer.
+        // A member that was restarted is a new peer.
         peers_max: link.bulk.receivers_max * 2,
         ..AdmissionConfig::default()
     };

@@ -38,8 +38,8 @@ pub use groupcast_net::{Key, KeyError};
 pub use groupcast_protocols::bulk;
 
 pub use self::content::ReadError;
-pub use self::host::{Link, TransferError};
+pub use self::host::{TransferError, TransferLink};
 pub use self::manifest::{Limits, Manifest, Scan, ScanError};
 pub use self::receive::{Described, Output, ReceiveEvent, Received, Receiving, receive};
-pub use self::send::{Audience, Cargo, Report, SendEvent, Sending, send};
+pub use self::send::{Audience, Cargo, SendEvent, SendReport, Sending, send};
 pub use self::spool::SpoolError;

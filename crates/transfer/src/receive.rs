@@ -14,7 +14,7 @@ use groupcast_protocols::bulk::{Acceptance, Failure, Notice, Order, TransferId};
 
 use crate::about::{About, Content};
 use crate::disk::{Disk, Done, Job, Target};
-use crate::host::{Host, Link, TransferError};
+use crate::host::{BulkHost, TransferError, TransferLink};
 use crate::incoming::{Incoming, State};
 use crate::manifest::{ContentId, Limits};
 use crate::send::STOPPED;
@@ -37,7 +37,7 @@ pub struct Receiving {
     /// Whether to end with the first transfer that was taken.
     pub once: bool,
     /// Over which network.
-    pub link: Link,
+    pub link: TransferLink,
     /// What is taken at most.
     pub limits: Limits,
     /// Transfers that broke off and are kept to be resumed. Default 8; the oldest make room.
@@ -126,7 +126,7 @@ pub fn receive(
         Output::Directory(path) => Some(Arc::new(Spool::open(path)?)),
         Output::Stdout => None,
     };
-    let host = Host::open(&receiving.link)?;
+    let host = BulkHost::open(&receiving.link)?;
     let mut service = Service {
         host,
         spool,
@@ -151,7 +151,7 @@ pub fn receive(
 }
 
 struct Service {
-    host: Host,
+    host: BulkHost,
     spool: Option<Arc<Spool>>,
     receiving: Receiving,
     transfers: BTreeMap<TransferId, Incoming>,

@@ -1,4 +1,4 @@
-//! Sending: paths or a pipe, to whoever registers or to those who are required, until each is settled.
+//! Sending: paths or a pipe, to the receivers that register or are required, until each of them is settled.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,7 +14,7 @@ use groupcast_protocols::bulk::{
 
 use crate::about::{About, Content};
 use crate::content::Files;
-use crate::host::{Host, Link, TransferError};
+use crate::host::{BulkHost, TransferError, TransferLink};
 use crate::manifest::Scan;
 use crate::read_ahead::{FileSource, PipeSource, Supply};
 
@@ -32,7 +32,7 @@ pub enum Cargo {
 /// Whom a transfer is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Audience {
-    /// Whoever is there.
+    /// All receivers that register in time.
     Anybody,
     /// So many receivers.
     Count(usize),
@@ -49,7 +49,7 @@ pub struct Sending {
     /// To whom.
     pub audience: Audience,
     /// Over which network, by which protocol.
-    pub link: Link,
+    pub link: TransferLink,
 }
 
 /// Something that a sender's user may want to see.
@@ -95,7 +95,7 @@ pub enum SendEvent<'a> {
 
 /// How a transfer ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Report {
+pub struct SendReport {
     /// Every receiver that registered or was required, and what became of it.
     pub receivers: Vec<(String, Outcome)>,
     /// Bytes of the stream, hashes and manifest included.
@@ -121,8 +121,8 @@ pub fn send(
     sending: Sending,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(SendEvent<'_>),
-) -> Result<Report, TransferError> {
-    let host = Host::open(&sending.link)?;
+) -> Result<SendReport, TransferError> {
+    let host = BulkHost::open(&sending.link)?;
     let mut sender = Sender::begin(host, sending, tell)?;
     loop {
         sender.take_notices(tell);
@@ -155,7 +155,7 @@ enum Source {
 }
 
 struct Sender {
-    host: Host,
+    host: BulkHost,
     id: TransferId,
     source: Source,
     names: BTreeMap<MemberId, String>,
@@ -166,7 +166,7 @@ struct Sender {
     /// Bytes of the stream, if they are known, and those that were read and sent.
     length: Option<u64>,
     read: u64,
-    report: Option<Report>,
+    report: Option<SendReport>,
     stopped: bool,
     failure: Option<TransferError>,
 }
@@ -180,7 +180,7 @@ impl Sender {
     const OFFER_MAX: usize = 1 << 20;
 
     fn begin(
-        mut host: Host,
+        mut host: BulkHost,
         sending: Sending,
         tell: &mut dyn FnMut(SendEvent<'_>),
     ) -> Result<Self, TransferError> {
@@ -307,9 +307,9 @@ impl Sender {
         self.settled.push((receiver, name, outcome));
     }
 
-    fn conclude(&mut self) -> Report {
+    fn conclude(&mut self) -> SendReport {
         let counters = self.host.bulk().counters();
-        Report {
+        SendReport {
             receivers: by_name(std::mem::take(&mut self.settled)),
             bytes: self.length.unwrap_or(self.read),
             sent: self.read,
@@ -384,8 +384,8 @@ impl Sender {
     }
 }
 
-/// What became of each receiver. One that was restarted and completed in its later life is complete, though its former
-/// life is not heard any more.
+/// What became of each receiver. One that was restarted and is complete since counts as complete, though its former
+/// incarnation is not heard any more.
 fn by_name(settled: Vec<(MemberId, String, Outcome)>) -> Vec<(String, Outcome)> {
     let complete: Vec<NodeId> = settled
         .iter()

@@ -15,13 +15,14 @@ use std::thread;
 
 use groupcast_transfer::bulk::{BulkConfig, Outcome};
 use groupcast_transfer::{
-    Audience, Cargo, Limits, Link, Output, ReceiveEvent, Receiving, Scan, Sending, receive, send,
+    Audience, Cargo, Limits, Output, ReceiveEvent, Receiving, Scan, Sending, TransferLink, receive,
+    send,
 };
 
 const FILES: usize = 45_000;
 
-fn link(name: &str, port: u16) -> Link {
-    Link {
+fn link(name: &str, port: u16) -> TransferLink {
+    TransferLink {
         name: name.into(),
         interface: Ipv4Addr::LOCALHOST,
         group: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 81), port),

@@ -1,7 +1,7 @@
 //! The lines of `send --json` and `recv --json`: field names are a contract with scripts (docs/files.md).
 
 use groupcast_protocols::bulk::{Outcome, PhaseKind};
-use groupcast_transfer::{Described, ReceiveEvent, Report, SendEvent};
+use groupcast_transfer::{Described, ReceiveEvent, SendEvent, SendReport};
 use serde_json::{Value, json};
 
 use super::send::in_words;
@@ -59,7 +59,7 @@ pub(super) fn sent(event: &SendEvent<'_>) {
 }
 
 /// Prints how a transfer ended.
-pub(super) fn report(report: &Report) {
+pub(super) fn report(report: &SendReport) {
     let is_complete = |outcome: &Outcome| *outcome == Outcome::Complete;
     let complete = report
         .receivers

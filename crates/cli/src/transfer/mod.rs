@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 use groupcast_net::{Key, default_interface};
 use groupcast_protocols::bulk::BulkConfig;
-use groupcast_transfer::{Link, TransferError};
+use groupcast_transfer::{TransferError, TransferLink};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
@@ -45,12 +45,12 @@ struct Network {
 
 impl Network {
     /// The link, with `bulk` as the protocol's settings.
-    fn link(&self, bulk: BulkConfig, fit_packet: bool) -> Result<Link, Failure> {
+    fn link(&self, bulk: BulkConfig, fit_packet: bool) -> Result<TransferLink, Failure> {
         let key = match &self.key {
             Some(path) => Some(Key::load(path).map_err(Failure::failed)?),
             None => None,
         };
-        Ok(Link {
+        Ok(TransferLink {
             name: self.name.clone().unwrap_or_else(host_name),
             interface: self.interface.unwrap_or_else(default_interface),
             group: self.group,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{BulkConfig, Outcome, Policy, RateControl, SlowPolicy};
-use groupcast_transfer::{Audience, Cargo, Report, Scan, ScanError, Sending};
+use groupcast_transfer::{Audience, Cargo, Scan, ScanError, SendReport, Sending};
 
 use super::bars::SendBars;
 use super::{Network, amount, explain, lines, stop_flag};
@@ -222,7 +222,7 @@ fn cargo(paths: &[PathBuf]) -> Result<(Cargo, String), Failure> {
 
 /// What the report means for whoever started the transfer.
 fn judge(
-    report: &Report,
+    report: &SendReport,
     expected: Option<usize>,
     is_pipe: bool,
     json: bool,
@@ -278,7 +278,7 @@ fn judge(
 }
 
 /// What was sent, how fast, and how much of it again. What the receivers held already does not count.
-fn summary(report: &Report, receivers: usize) -> String {
+fn summary(report: &SendReport, receivers: usize) -> String {
     let seconds = report.took.as_secs_f64();
     let sent = report.sent.min(report.bytes);
     let part = match sent == report.bytes {
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_of_what_was_sent_and_not_of_what_was_held() {
-        let report = Report {
+        let report = SendReport {
             receivers: Vec::new(),
             bytes: 500 << 30,
             sent: 2 << 20,

@@ -31,7 +31,7 @@ pub struct Counters {
     pub polls_sent: u64,
     /// Receivers that were demoted.
     pub demoted: u64,
-    /// Datagrams that did not decode, or came from somebody with no part in the transfer.
+    /// Datagrams that did not decode, or came from a member with no part in the transfer.
     pub junk: u64,
 }
 

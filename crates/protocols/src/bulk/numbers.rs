@@ -29,7 +29,7 @@ impl Stamp {
 pub(super) struct PassNumber(pub(super) u16);
 
 impl PassNumber {
-    /// The pass that serves everybody who registered in time.
+    /// The pass that serves the receivers that registered in time.
     pub(super) const FIRST: Self = Self(1);
 
     /// The pass after this one. The last possible number is used again: it stands for all that follow.

@@ -3,8 +3,8 @@
 //! A block of k packets has up to k parity packets (Reed–Solomon), each made when it is needed; any k of the 2 k restore
 //! the block. So one parity packet repairs a different loss at each receiver. Shorter packets count as if zeros followed.
 //!
-//! Where nobody misses more than one packet of a block, their sum ([`XOR`]) does as well, and costs each end a fifth of
-//! the work. It belongs to no other code: whoever misses two packets of the block cannot use it.
+//! Where no receiver misses more than one packet of a block, their sum ([`XOR`]) does as well, and costs each end a fifth of
+//! the work. It belongs to no other code: a receiver that misses two packets of the block cannot use it.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,6 +1,6 @@
-//! Sets of numbers kept as ranges: which packets of a stream somebody holds or misses.
+//! Sets of numbers kept as ranges: which packets of a stream a receiver holds or misses.
 //!
-//! Memory grows with the number of gaps, not of packets. Whoever lets foreign input into a set bounds the ranges.
+//! Memory grows with the number of gaps, not of packets. A caller that puts foreign input into a set bounds its ranges.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;

@@ -26,7 +26,7 @@ pub struct Transfer {
     pub about: Bytes,
     /// Bytes of the stream; `None`: it ends where [`finish`](super::Bulk::finish) says.
     pub length: Option<u64>,
-    /// Whether the user can offer bytes again that it has offered before, as a file can. Without, nobody is served after
+    /// Whether the user can offer bytes again that it has offered before, as a file can. Without, no receiver is served after
     /// the others: who is late or slow is given up.
     pub rewindable: bool,
     /// Whom to wait for before the first byte.
@@ -42,11 +42,12 @@ pub enum Wanted {
     Count(usize),
     /// These nodes; who is absent after `register_within` is [`Outcome::Absent`].
     Members(Vec<NodeId>),
-    /// Whoever registers within `census` of the first that does; nobody has after `register_within`: nobody is served.
+    /// The receivers that register within `census` of the first. If none has after `register_within`, none is served.
     Open,
-    /// As [`Open`](Self::Open), and besides everybody who is known, because anything was heard of it: an announcement that
-    /// is lost costs a member that is there nothing but time. Who does not answer within `vanish_after` is gone, and not
-    /// known any more. Who knows nobody waits for the `census` only; who has never heard anybody, for `register_within`
+    /// As [`Open`](Self::Open), and besides every member that is known because anything was heard of it: an announcement
+    /// that is lost costs a member that is there nothing but time. A member that does not answer within `vanish_after` is
+    /// gone, and not known any more. A sender that knows no member waits for the `census` only; one that has never heard any,
+    /// for `register_within`
     /// from its first transfer on.
     Present,
 }
@@ -67,7 +68,7 @@ pub struct Acceptance {
 pub enum Order {
     /// As in the stream; what comes early waits in memory.
     InOrder,
-    /// As it arrives, each byte once: for whoever can put it in its place.
+    /// As it arrives, each byte once: for users that can put it in its place.
     AsTheyCome,
 }
 
@@ -79,7 +80,7 @@ pub enum Notice {
     Registered {
         /// In which transfer.
         id: TransferId,
-        /// Who.
+        /// The receiver.
         receiver: MemberId,
         /// What it calls itself.
         name: Bytes,
@@ -107,7 +108,7 @@ pub enum Notice {
         /// Which.
         id: TransferId,
     },
-    /// Receiver: somebody has something to send. Answer with [`accept`](super::Bulk::accept) or
+    /// Receiver: a member has something to send. Answer with [`accept`](super::Bulk::accept) or
     /// [`refuse`](super::Bulk::refuse).
     Announced {
         /// Which transfer.
@@ -201,7 +202,7 @@ pub enum PhaseKind {
     Starting,
     /// Data goes out.
     Sending,
-    /// Everybody has everything; users have not all said so.
+    /// Every receiver has everything; not all of their users have said so.
     Concluding,
 }
 
@@ -212,7 +213,7 @@ pub struct Progress {
     pub phase: PhaseKind,
     /// Which pass over the stream, from 1; 0 before the first.
     pub pass: u16,
-    /// Bytes that were offered in this pass or skipped because nobody needs them: a place in the stream.
+    /// Bytes that were offered in this pass or skipped because no receiver needs them: a position in the stream.
     pub position: u64,
     /// Bytes from the start of the stream that every receiver that is not settled has.
     pub acknowledged: u64,

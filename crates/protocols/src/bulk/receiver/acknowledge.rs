@@ -1,4 +1,4 @@
-//! Who acknowledges what: the policies (001 section 3). Everything else is the same for all of them.
+//! The policies: which receiver acknowledges what, and to whom (001 section 3). Everything else is the same for all of them.
 //!
 //! | policy | a receiver acknowledges | to |
 //! |---|---|---|
@@ -15,7 +15,7 @@ use groupcast_core::MemberId;
 use super::super::config::Policy;
 use super::super::context::Context;
 use super::super::numbers::PassNumber;
-use super::super::wire::{Message, Purpose, Report, Start, Status};
+use super::super::wire::{Message, Purpose, ReceiverReport, Start, Status};
 use super::store::Store;
 use super::{Receiver, State};
 
@@ -169,7 +169,7 @@ impl Receiver {
             return;
         };
         let holds = self.state.store().is_some_and(Store::is_complete);
-        let report = Report {
+        let report = ReceiverReport {
             aggregate: true,
             next,
             limit: own.limit.min(behind_limit),
@@ -193,7 +193,7 @@ impl Receiver {
         &mut self,
         context: &mut Context<'_>,
         from: MemberId,
-        report: &Report,
+        report: &ReceiverReport,
     ) {
         if !report.aggregate || report.pass < self.pass {
             return;

@@ -10,7 +10,7 @@ use groupcast_core::MemberId;
 use super::super::config::BulkConfig;
 use super::super::context::Context;
 use super::super::ranges::RangeSet;
-use super::super::wire::{Message, Purpose, REASON_MAX, Report, Status};
+use super::super::wire::{Message, Purpose, REASON_MAX, ReceiverReport, Status};
 use super::blocks::Blocks;
 use super::store::Store;
 use super::{Receiver, State, Timer};
@@ -21,7 +21,7 @@ impl Receiver {
         &mut self,
         context: &mut Context<'_>,
         from: MemberId,
-        report: &Report,
+        report: &ReceiverReport,
     ) {
         if report.aggregate {
             self.handle_chain(context, from, report);
@@ -32,7 +32,7 @@ impl Receiver {
 
     /// A NAK of another receiver. If this receiver misses nothing more, it behaves as if it had sent that NAK itself
     /// (001 section 3).
-    pub(super) fn overhear(&mut self, context: &mut Context<'_>, report: &Report) {
+    pub(super) fn overhear(&mut self, context: &mut Context<'_>, report: &ReceiverReport) {
         let asks = report.purpose == Purpose::Nak && self.timers.due(Timer::Nak).is_some();
         let Some(store) = self.state.store().filter(|_| asks) else {
             return;
@@ -122,7 +122,7 @@ impl Receiver {
         context: &mut Context<'_>,
         purpose: Purpose,
         answers: bool,
-    ) -> Option<Report> {
+    ) -> Option<ReceiverReport> {
         let store = self.state.store()?;
         match purpose {
             Purpose::Nak => {
@@ -147,7 +147,7 @@ impl Receiver {
             };
         let limit = store.limit(self.top);
         self.reported_limit = limit;
-        Some(Report {
+        Some(ReceiverReport {
             sender: self.id.sender.incarnation,
             purpose,
             answers,

@@ -120,7 +120,7 @@ impl Sender {
             Policy::Nak { poll } => (number + 1).is_multiple_of(poll.into()) || last_of_pass,
             Policy::Ack | Policy::Ring | Policy::Tree { .. } => false,
         };
-        // After the last repair that can be sent nothing else would make anybody answer.
+        // After the last repair that can be sent nothing else would make a receiver answer.
         let selective = context.config.repair == Repair::Selective;
         if !again {
             self.foresee(number);

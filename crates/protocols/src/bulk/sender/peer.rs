@@ -7,7 +7,7 @@ use groupcast_core::Time;
 use super::super::numbers::Stamp;
 use super::super::ranges::RangeSet;
 use super::super::rate::Seen;
-use super::super::wire::{Report, Status};
+use super::super::wire::{ReceiverReport, Status};
 
 /// A receiver that is not settled.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Peer {
     }
 
     /// Takes in what it says of itself, while `stamp` is the last stamp given; whether it has more than before.
-    pub(super) fn read(&mut self, now: Time, report: &Report, stamp: Stamp) -> bool {
+    pub(super) fn read(&mut self, now: Time, report: &ReceiverReport, stamp: Stamp) -> bool {
         self.heard = now;
         self.concluded |= report.status == Status::Concluded;
         self.holds |= matches!(report.status, Status::Holding | Status::Concluded);
@@ -80,12 +80,12 @@ impl Peer {
 
     /// Whether it knows of later transmissions than when it had more: it has lost what it had, as a receiver does that took
     /// the sender for gone and met it again.
-    pub(super) fn has_begun_anew(&self, report: &Report) -> bool {
+    pub(super) fn has_begun_anew(&self, report: &ReceiverReport) -> bool {
         report.next < self.next && report.seen > self.learnt_at
     }
 
     /// It has lost what it had: nothing but `report` is known of it.
-    pub(super) fn begin_anew(&mut self, now: Time, report: &Report, stamp: Stamp) {
+    pub(super) fn begin_anew(&mut self, now: Time, report: &ReceiverReport, stamp: Stamp) {
         let (gates, ready) = (self.gates, self.ready);
         *self = Self {
             gates,
@@ -98,7 +98,7 @@ impl Peer {
 
     /// Takes in what it says it needs of a stream of `packets` packets (`known` or a guess). Below the packet returned it
     /// has listed all of that.
-    pub(super) fn read_needs(&mut self, report: &Report, packets: u64, known: bool) -> u64 {
+    pub(super) fn read_needs(&mut self, report: &ReceiverReport, packets: u64, known: bool) -> u64 {
         self.needs = RangeSet::default();
         for gap in &report.missing {
             self.needs.insert(gap.start..gap.end.min(packets));
@@ -116,7 +116,7 @@ impl Peer {
     }
 
     /// Compares the transmissions that it has seen with those that it has received.
-    fn count(&mut self, report: &Report) {
+    fn count(&mut self, report: &ReceiverReport) {
         let now = (report.seen, report.received);
         let Some((seen, received)) = self.counted else {
             self.counted = Some(now);

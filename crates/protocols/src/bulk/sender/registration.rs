@@ -9,7 +9,7 @@ use groupcast_core::{Incarnation, MemberId, NodeId};
 use super::super::config::{BulkConfig, NakRule, Policy, Repair};
 use super::super::context::Context;
 use super::super::transfer::{Notice, Outcome, Wanted};
-use super::super::wire::{Announce, Finish, Message, Refusal, Report};
+use super::super::wire::{Announce, Finish, Message, ReceiverReport, Refusal};
 use super::{Peer, Sender, State, Timer};
 
 impl Sender {
@@ -21,7 +21,7 @@ impl Sender {
         &mut self,
         context: &mut Context<'_>,
         from: MemberId,
-        report: &Report,
+        report: &ReceiverReport,
     ) {
         let former = self
             .peers

@@ -2,7 +2,7 @@
 //!
 //! A parity packet restores one packet of its block at every receiver, whichever each misses. So where several receivers
 //! lose different packets, a block gets as many parity packets as the receiver that misses most of it, once all of it
-//! was sent; and where they lose much, as many as are to be expected before anybody has asked. As long as one is enough,
+//! was sent; and where they lose much, as many as are to be expected before any has asked. As long as one is enough,
 //! it is the block's sum.
 
 use alloc::collections::BTreeMap;
@@ -16,14 +16,14 @@ use super::super::config::Repair;
 use super::super::context::Context;
 use super::super::numbers::{PassNumber, Stamp};
 use super::super::parity;
-use super::super::wire::Report;
+use super::super::wire::ReceiverReport;
 use super::Sender;
 
 /// Transmissions that may overtake each other on the way without being taken for lost.
 const REORDERED_MAX: u64 = 3;
 /// Receivers that lose less than this share of transmissions are not worth parity.
 const PARITY_MIN: f64 = 0.005;
-/// From this share on, parity goes out before anybody has asked.
+/// From this share on, parity goes out before any receiver has asked.
 const PROACTIVE_MIN: f64 = 0.03;
 
 /// The parity of the blocks that are kept.
@@ -99,7 +99,12 @@ impl Parities {
 
 impl Sender {
     /// Has what `from` reports as missing sent again, or parity for it.
-    pub(super) fn repair(&mut self, context: &mut Context<'_>, from: MemberId, report: &Report) {
+    pub(super) fn repair(
+        &mut self,
+        context: &mut Context<'_>,
+        from: MemberId,
+        report: &ReceiverReport,
+    ) {
         match context.config.repair {
             Repair::GoBackN => self.go_back(context, report),
             Repair::Selective if self.parity_pays() => self.repair_blocks(context, from, report),
@@ -111,7 +116,7 @@ impl Sender {
         }
     }
 
-    fn go_back(&mut self, context: &Context<'_>, report: &Report) {
+    fn go_back(&mut self, context: &Context<'_>, report: &ReceiverReport) {
         let is_due = due(context, report);
         let first = self.stream.first_sent();
         let misses = !report.missing.is_empty();
@@ -120,7 +125,7 @@ impl Sender {
         }
     }
 
-    fn repeat(&mut self, context: &Context<'_>, report: &Report, gap: Range<u64>) {
+    fn repeat(&mut self, context: &Context<'_>, report: &ReceiverReport, gap: Range<u64>) {
         self.stream.repair(gap, due(context, report));
     }
 
@@ -141,7 +146,12 @@ impl Sender {
         most > PARITY_MIN && sum > 1.5 * most
     }
 
-    fn repair_blocks(&mut self, context: &mut Context<'_>, from: MemberId, report: &Report) {
+    fn repair_blocks(
+        &mut self,
+        context: &mut Context<'_>,
+        from: MemberId,
+        report: &ReceiverReport,
+    ) {
         let size = self.block.map_or(1, u64::from);
         let base = self.sending().map_or(0, |sending| sending.base);
         let mut missing: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
@@ -179,7 +189,7 @@ impl Sender {
     fn repair_block(
         &mut self,
         context: &mut Context<'_>,
-        report: &Report,
+        report: &ReceiverReport,
         first: u64,
         gaps: Vec<Range<u64>>,
     ) {
@@ -294,7 +304,7 @@ impl Sender {
 /// Whether the last transmission of a packet is past, as far as a report can tell.
 fn due<'a>(
     context: &Context<'_>,
-    report: &'a Report,
+    report: &'a ReceiverReport,
 ) -> impl Fn(&super::stream::Slot) -> bool + use<'a> {
     let margin = if report.answers { 0 } else { REORDERED_MAX };
     let (now, suppression) = (context.now, context.config.suppression);

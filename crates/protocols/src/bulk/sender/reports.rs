@@ -1,4 +1,4 @@
-//! What a sender learns from reports: who has what, who needs what, how long a round trip takes, how much is lost.
+//! What a sender learns from reports: what each receiver has and needs, how long a round trip takes, how much is lost.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use super::super::context::Context;
 use super::super::numbers::Stamp;
 use super::super::rate::Seen;
 use super::super::transfer::Outcome;
-use super::super::wire::{Purpose, Report, Status};
+use super::super::wire::{Purpose, ReceiverReport, Status};
 use super::{Sender, State, Timer};
 
 impl Sender {
@@ -17,7 +17,7 @@ impl Sender {
         &mut self,
         context: &mut Context<'_>,
         from: MemberId,
-        report: &Report,
+        report: &ReceiverReport,
     ) {
         match report.purpose {
             Purpose::Nak => context.counters.naks_received += 1,
@@ -55,7 +55,7 @@ impl Sender {
         &mut self,
         context: &mut Context<'_>,
         from: MemberId,
-        report: &Report,
+        report: &ReceiverReport,
     ) {
         let peer = self.peers.get_mut(&from).filter(|_| !report.aggregate);
         let Some(peer) = peer.filter(|peer| peer.has_begun_anew(report)) else {
@@ -71,7 +71,12 @@ impl Sender {
     }
 
     /// Takes in what a report says of its receiver, or of a chain; whether any has more than before.
-    fn read_report(&mut self, context: &mut Context<'_>, from: MemberId, report: &Report) -> bool {
+    fn read_report(
+        &mut self,
+        context: &mut Context<'_>,
+        from: MemberId,
+        report: &ReceiverReport,
+    ) -> bool {
         let mut moved = false;
         let stamp = self.stream.last_stamp();
         if report.aggregate {
@@ -101,7 +106,7 @@ impl Sender {
         moved
     }
 
-    fn read_ready(&mut self, from: MemberId, report: &Report) {
+    fn read_ready(&mut self, from: MemberId, report: &ReceiverReport) {
         let packets = self.stream.packets();
         let known = self.stream.length.is_some();
         let State::Starting(starting) = &mut self.state else {
@@ -114,7 +119,7 @@ impl Sender {
         }
     }
 
-    fn time_round_trip(&mut self, context: &mut Context<'_>, report: &Report) {
+    fn time_round_trip(&mut self, context: &mut Context<'_>, report: &ReceiverReport) {
         if report.aggregate || report.seen == Stamp::default() {
             return;
         }

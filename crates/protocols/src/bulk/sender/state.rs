@@ -104,7 +104,7 @@ impl State {
             Self::Announcing(_) => PhaseKind::Announcing,
             Self::Starting(_) => PhaseKind::Starting,
             Self::Sending(_) => PhaseKind::Sending,
-            // What is over is forgotten, and nobody asks for it.
+            // What is over is forgotten: no user can ask for it.
             Self::Concluding(_) | Self::Over => PhaseKind::Concluding,
         }
     }

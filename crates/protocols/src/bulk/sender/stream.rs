@@ -1,4 +1,4 @@
-//! The sender's part of the stream: bytes that were offered, cut into packets, kept until everybody has them.
+//! The sender's part of the stream: bytes that were offered, cut into packets, kept until all receivers have them.
 //!
 //! ```text
 //!   base            cursor                fill
@@ -186,12 +186,12 @@ impl Stream {
         self.length.map_or(position, |length| position.min(length))
     }
 
-    /// Everybody that is waited for has all below `base`.
+    /// All receivers that are waited for have all below `base`.
     pub(super) fn release(&mut self, base: u64) {
         if base <= self.base {
             return;
         }
-        // What was never sent is nothing that anybody can have acknowledged, unless it was held before.
+        // A packet that was never sent cannot have been acknowledged, unless it was held before.
         let sent = base.min(self.cursor).max(self.base);
         self.ahead -= self.kept.range(self.base..sent).count();
         self.base = base;

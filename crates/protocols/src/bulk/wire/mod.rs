@@ -9,7 +9,7 @@
 //! | 8 parity | sender | as data: index of the parity packet, or 65535 for the sum of the block; number of the first packet of its block; parity |
 //! | 2 announce | sender | policy (1), its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); description |
 //! | 3 start | sender | pass (2), flags (1): 1 answer, 2 data comes from the start; receivers in all (2), first (2), count (2), members (16 each) |
-//! | 4 report | receiver | see [`Report`] |
+//! | 4 report | receiver | see [`ReceiverReport`] |
 //! | 5 poll | sender | pass (2), stamp (8), top: one past the highest packet sent (8), length plus one (varint) |
 //! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name; reason |
 //! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
@@ -30,7 +30,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 pub(super) use self::data::{DATA_HEADER, Data, DataHeader};
 pub(super) use self::handshake::{Announce, Start};
-pub(super) use self::report::{NAME_MAX, Purpose, Report, Status};
+pub(super) use self::report::{NAME_MAX, Purpose, ReceiverReport, Status};
 use super::numbers::{PassNumber, Stamp};
 
 /// The most bytes of a reason.
@@ -42,7 +42,7 @@ pub(super) enum Message {
     Data(Data),
     Announce(Announce),
     Start(Start),
-    Report(Report),
+    Report(ReceiverReport),
     Poll(Poll),
     Finish(Finish),
     Refuse(Refusal),

@@ -59,7 +59,7 @@ pub(in crate::bulk) enum Status {
 /// | varints | of each gap its distance from the end of the one before, and its length |
 /// | rest | name, if it registers; else reason, if failed |
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in crate::bulk) struct Report {
+pub(in crate::bulk) struct ReceiverReport {
     /// The sender that it is for: what all hear must say so, as all senders count from 1.
     pub(in crate::bulk) sender: Incarnation,
     pub(in crate::bulk) purpose: Purpose,
@@ -77,7 +77,10 @@ pub(in crate::bulk) struct Report {
     pub(in crate::bulk) name: Bytes,
 }
 
-pub(super) fn report(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Report, DecodeError> {
+pub(super) fn report(
+    reader: &mut Reader<'_>,
+    bytes: &Bytes,
+) -> Result<ReceiverReport, DecodeError> {
     let sender = Incarnation(reader.u64("sender")?);
     let purpose = match reader.u8("purpose")? {
         1 => Purpose::Register,
@@ -123,7 +126,7 @@ pub(super) fn report(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Report, D
         4 => Status::Failed(reason(reader)?),
         other => return Err(reader.invalid("status", u64::from(other))),
     };
-    Ok(Report {
+    Ok(ReceiverReport {
         sender,
         purpose,
         answers: flags & 1 != 0,
@@ -141,7 +144,7 @@ pub(super) fn report(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Report, D
     })
 }
 
-pub(super) fn put_report(writer: &mut Writer<'_>, report: &Report) {
+pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
     writer.u64(report.sender.0).u8(match report.purpose {
         Purpose::Register => 1,
         Purpose::Ready => 2,

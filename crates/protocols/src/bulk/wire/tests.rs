@@ -46,7 +46,7 @@ fn examples() -> Vec<Message> {
         first: 7,
         members: [member(1), member(2)].into(),
     };
-    let report = Report {
+    let report = ReceiverReport {
         sender: Incarnation(8),
         purpose: Purpose::Nak,
         answers: true,
