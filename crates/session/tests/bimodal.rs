@@ -243,6 +243,68 @@ fn members_messages_and_gaps_reach_the_subscribers_without_a_ring() {
 }
 
 #[test]
+fn a_view_that_was_shown_is_not_shown_again() {
+    let (mut one, mut two) = (Daemon::new(1, config()), Daemon::new(2, config()));
+    let (al, bo) = (one.connect("al"), two.connect("bo"));
+    one.act(al, |client| client.join("ticks"));
+    spread(&mut one, &mut two);
+    two.act(bo, |client| client.join("ticks"));
+    two.tend(&[1]);
+    assert_eq!(two.story(bo), ["ticks regular join: al@h1,bo@h2"]);
+}
+
+/// Time passes at two daemons that hear each other, but for the announcements that the first loses.
+fn pass(one: &mut Daemon, two: &mut Daemon, seconds: u64, loses: bool) {
+    for _ in 0..seconds * 4 {
+        for (daemon, other) in [(&mut *one, 2), (&mut *two, 1)] {
+            daemon.now += std::time::Duration::from_millis(250);
+            daemon.tend(&[other]);
+        }
+        if loses {
+            one.sent.clear();
+        }
+        spread(one, two);
+        spread(two, one);
+    }
+}
+
+#[test]
+fn views_are_right_again_ten_seconds_after_an_announcement_was_lost() {
+    let (mut one, _, mut two, _) = pair();
+    pass(&mut one, &mut two, 2, false);
+    let cy = one.connect("cy");
+    one.act(cy, |client| client.join("ticks"));
+    pass(&mut one, &mut two, 1, true);
+    let members = |daemon: &Daemon| daemon.engine.groups()[0].members.len();
+    assert_eq!((members(&one), members(&two)), (3, 2));
+    pass(&mut one, &mut two, 10, false);
+    assert_eq!(members(&two), 3);
+    // A leave that nobody heard of, of the last two clients.
+    let clients: Vec<ClientId> = one.clients.keys().copied().collect();
+    for id in clients {
+        one.act(id, |client| client.leave("ticks"));
+    }
+    pass(&mut one, &mut two, 1, true);
+    assert_eq!(members(&two), 3);
+    pass(&mut one, &mut two, 10, false);
+    assert_eq!(members(&two), 1);
+}
+
+#[test]
+fn a_daemon_that_slept_is_in_the_others_views_again_at_once() {
+    let (mut one, _, mut two, _) = pair();
+    for _ in 0..14 {
+        two.now += std::time::Duration::from_secs(1);
+        two.tend(&[]);
+    }
+    assert_eq!(two.engine.groups()[0].members.len(), 1);
+    one.now = two.now;
+    one.tend(&[2]);
+    spread(&mut one, &mut two);
+    assert_eq!(two.engine.groups()[0].members.len(), 2);
+}
+
+#[test]
 fn groups_are_apart_and_leaving_is_seen() {
     let (mut one, al, mut two, bo) = pair();
     two.act(bo, |client| client.join("news"));

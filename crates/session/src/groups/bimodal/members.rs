@@ -1,8 +1,8 @@
 //! Who is in a bimodal group, as far as this daemon has heard.
 //!
 //! Each daemon announces which of its clients are in the group (a *presence*, a message of the
-//! gossip): when that changes, and when it hears of a daemon that may not know. The gossip says
-//! which daemons it has heard lately; what the others announced is forgotten when they are no more
+//! gossip): when that changes, when it hears of a daemon that may not know, when it has slept itself,
+//! and every ten seconds. The gossip says which daemons it has heard lately; what the others announced is forgotten when they are no more
 //! among these and have been silent. So a view is this daemon's own, it comes late, and no message
 //! is known to stand before or after it: it is marked approximate.
 //!
@@ -27,6 +27,11 @@ use crate::view::{Cause, View, ViewId, ViewKind};
 /// later in a large group, so that all together make at most some 20 such announcements a second.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
 const ANNOUNCE_PER_DAEMON: Duration = Duration::from_millis(50);
+/// Announcements get lost, and daemons that were silent are forgotten: what was announced is announced
+/// again so long after the last time, in a large group so late that all together make at most some two
+/// a second. Views that are wrong are right again after that.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
+const REPEAT_PER_DAEMON: Duration = Duration::from_millis(500);
 /// A daemon that the gossip has lost is forgotten when it has been silent for so long.
 const SILENT: Duration = Duration::from_secs(2);
 
@@ -42,6 +47,8 @@ pub(super) struct Members {
     /// again, from then on.
     announce_at: Option<Time>,
     last_announced: Option<Time>,
+    /// When the daemon last tended the group.
+    tended: Option<Time>,
     /// The announcement is on its way to the gossip.
     announcing: bool,
     /// Subscribers here have an older view.
@@ -87,10 +94,24 @@ impl Members {
 
     /// Somebody may not have heard the last announcement.
     fn repeat(&mut self, now: Time) {
-        let crowd = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
-        let interval = ANNOUNCE_INTERVAL.max(ANNOUNCE_PER_DAEMON.saturating_mul(crowd));
+        let interval = ANNOUNCE_INTERVAL.max(ANNOUNCE_PER_DAEMON.saturating_mul(self.crowd()));
         let at = self.last_announced.map_or(now, |last| last + interval);
         self.announce_at.get_or_insert(at.max(now));
+    }
+
+    /// Repeats what was announced long ago, also that there is nobody.
+    fn refresh(&mut self, now: Time) {
+        let interval = REPEAT_INTERVAL.max(REPEAT_PER_DAEMON.saturating_mul(self.crowd()));
+        if self
+            .last_announced
+            .is_some_and(|last| now - last >= interval)
+        {
+            self.announce_at.get_or_insert(now);
+        }
+    }
+
+    fn crowd(&self) -> u32 {
+        u32::try_from(self.known.len()).unwrap_or(u32::MAX)
     }
 
     /// The entry of a daemon called `host`, unless there are `max` others.
@@ -146,9 +167,13 @@ impl Engine {
         let known: BTreeSet<MemberId> = daemons.into_iter().collect();
         let newcomers = known.difference(&members.known).next().is_some();
         members.known = known;
-        if newcomers && !group.subscribers.is_empty() {
+        let tended = members.tended.replace(now);
+        // A daemon that slept was silent: the others may have forgotten it, and it cannot tell.
+        let slept = tended.is_some_and(|last| now - last >= SILENT);
+        if (newcomers || slept) && !group.subscribers.is_empty() {
             members.repeat(now);
         }
+        members.refresh(now);
         members.forget(now);
         if std::mem::take(&mut members.changed) {
             self.show_bimodal_view(now, index, Cause::Network, None, None);
@@ -271,6 +296,8 @@ impl Engine {
         let members = self.bimodal_members(index);
         let local = self.local;
         let group = &mut self.bimodal.groups[index];
+        // What was gathered is shown with it.
+        group.members.changed = false;
         let recipients: Vec<ClientId> = group.subscribers.iter().copied().chain(leaver).collect();
         if recipients.is_empty() {
             return;
