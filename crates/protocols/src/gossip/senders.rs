@@ -45,8 +45,12 @@ impl Gossip {
             Some(done) => Stream::from(done, self.config.window_max),
             None => self.begin(sender, met)?,
         };
-        if self.streams.len() >= self.config.senders_max {
-            self.forget_one()?;
+        if self.streams.len() >= self.config.senders_max && self.forget_one().is_none() {
+            // What comes from here on is asked for when there is room.
+            if done.is_none() && !matches!(met, Met::Hearsay { .. }) {
+                self.bookmarks.set(sender, stream.first() - 1);
+            }
+            return None;
         }
         self.bookmarks.take(sender);
         self.streams.insert(sender, stream);

@@ -164,10 +164,8 @@ impl Stream {
             self.close();
             self.leave_behind();
         }
-        let limit = self.done.saturating_add(self.window);
-        if sent > self.high && sent <= limit {
-            self.reach(sent, round);
-        }
+        // Its own word: what the window leaves behind is given up, as if the last message had come.
+        self.reach(sent, round);
     }
 
     /// It is settled where this member's part of the stream begins.
