@@ -40,6 +40,6 @@ mod violation;
 pub use checker::{Checker, Statistics};
 pub use groupcast_core::Contract;
 pub use ndjson::{HistoryError, HistoryWriter};
-pub use outcome::{Ending, Outcome, Together};
+pub use outcome::{Acquainted, Ending, Outcome, Together};
 pub use report::{Report, check_files};
 pub use violation::Violation;

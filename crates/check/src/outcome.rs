@@ -33,6 +33,20 @@ pub struct Outcome {
     pub without_configurations: bool,
     /// What must have come about by the end. Default: nothing.
     pub together: Vec<Together>,
+    /// Who had heard of whom before what was sent. Default: nobody, so a member may begin with any message of a sender.
+    pub acquainted: Vec<Acquainted>,
+}
+
+/// A member that had heard of a sender before it sent these messages: if both live at the end, it has delivered or
+/// reported the first of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Acquainted {
+    /// Who owes the account.
+    pub observer: MemberId,
+    /// Of whose messages.
+    pub sender: MemberId,
+    /// From which number on.
+    pub since: u64,
 }
 
 /// After healing: these members share one configuration at the end, and each has delivered these messages.

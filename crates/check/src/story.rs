@@ -20,7 +20,7 @@ use groupcast_core::{
     ConfigId, ConfigurationKind, Gap, Incarnation, MemberId, MessageId, NodeId, Place, Service,
 };
 
-use crate::{Checker, Contract, Ending, Outcome, Together, Violation};
+use crate::{Acquainted, Checker, Contract, Ending, Outcome, Together, Violation};
 
 /// A story and how it ends.
 pub(crate) struct Story {
@@ -112,6 +112,19 @@ impl Story {
             members: letters(members).into_iter().collect(),
             messages: messages.iter().copied().map(message).collect(),
         });
+        self
+    }
+
+    /// `observer` had heard of the sender of `since` before that was sent.
+    pub(crate) fn acquainted(mut self, observer: &str, since: &str) -> Self {
+        let since = message(since);
+        self.outcome
+            .acquainted
+            .extend(letters(observer).into_iter().map(|observer| Acquainted {
+                observer,
+                sender: since.sender,
+                since: since.number,
+            }));
         self
     }
 

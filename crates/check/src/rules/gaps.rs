@@ -3,7 +3,8 @@
 //! - A message is delivered once at most, and not after it was reported; it is reported once at most, and not after it
 //!   was delivered.
 //! - FIFO: each sender's messages come in the order of their numbers, and what is missing between two was reported
-//!   before the second. Where a member's share of a sender's messages begins is its own affair: it may have come late.
+//!   before the second. Where a member's share of a sender's messages begins is its own affair, for it may have come
+//!   late: but not if it is known to have heard of the sender before.
 //! - Nobody reports its own messages. Who leaves, or is alive when the run ends in quiescence, has delivered all of them.
 //! - Who is alive when the run ends in quiescence has no hole between the messages that it accounted for, and has
 //!   accounted for every message that it was expected to.
@@ -15,6 +16,7 @@ use groupcast_core::Service;
 
 use super::{At, End};
 use crate::ledger::{Ledger, Life, MemberIx, Step, Stream};
+use crate::outcome::Acquainted;
 use crate::violation::Violations;
 
 pub(crate) struct Rule;
@@ -68,6 +70,9 @@ impl super::Rule for Rule {
             for (sender, stream) in life.streams() {
                 check_holes(end, observer, sender, stream, found);
             }
+        }
+        for known in &end.outcome.acquainted {
+            check_beginning(end, known, found);
         }
         for expected in &end.outcome.together {
             for member in expected.members.iter().filter_map(|id| ledger.find(*id)) {
@@ -171,6 +176,37 @@ fn check_holes(
     }
 }
 
+fn check_beginning(end: &End<'_>, known: &Acquainted, found: &mut Violations) {
+    let ledger = end.ledger;
+    let (Some(observer), Some(sender)) = (ledger.find(known.observer), ledger.find(known.sender))
+    else {
+        return;
+    };
+    // What only the dead knew of, nobody can report.
+    if ![observer, sender]
+        .iter()
+        .all(|it| end.is_settled(ledger.life(*it)))
+    {
+        return;
+    }
+    let sent = ledger.life(sender).numbers.range(known.since..);
+    let mut promised = sent.filter(|(number, message)| {
+        ledger.message(**message).submission.is_some() && !is_unreliable(ledger, sender, **number)
+    });
+    let Some((number, _)) = promised.next() else {
+        return;
+    };
+    let stream = ledger.life(observer).stream(sender);
+    if !stream.is_some_and(|stream| stream.accounts_for(*number)) {
+        end.report(found, observer, || {
+            let sender = ledger.call_member(sender);
+            format!(
+                "neither delivers nor reports message {number} of {sender}, though it had heard of it before"
+            )
+        });
+    }
+}
+
 /// Whether `sender` is known to have submitted the message without a promise.
 fn is_unreliable(ledger: &Ledger, sender: MemberIx, number: u64) -> bool {
     let message = ledger.life(sender).numbers.get(&number);
@@ -266,6 +302,21 @@ mod tests {
         told("; b deliver a3 -")
             .together("ab", &["a4"])
             .reject(RULE);
+    }
+
+    #[test]
+    fn a_lost_beginning_is_found_where_the_observer_had_heard_of_the_sender() {
+        let late = || told("; b deliver a3 -; b deliver a4 -").complete();
+        late().accept();
+        late().acquainted("b", "a1").reject(RULE);
+        late().acquainted("b", "a3").accept();
+        told("; b gap a 1 2; b deliver a3 -; b deliver a4 -")
+            .complete()
+            .acquainted("b", "a1")
+            .accept();
+        told("").complete().acquainted("b", "a2").reject(RULE);
+        told("").acquainted("b", "a2").accept();
+        told("; a crash").complete().acquainted("b", "a2").accept();
     }
 
     #[test]

@@ -462,6 +462,7 @@ impl Model {
                 complete: true,
                 without_configurations: false,
                 together: vec![together],
+                acquainted: Vec::new(),
             },
         }
     }

@@ -22,6 +22,9 @@ pub const FAMILY: Family = Family {
     trial: Trial {
         len_max: 8_000,
         services: Some(Gossip::SERVICES),
+        faults_max: 12,
+        // A third of a round: what members say of themselves comes long after what they sent.
+        jitter_max: Duration::from_millis(30),
         // Long enough at rest for the last request.
         progress_within: Duration::from_secs(60),
         rest: Duration::from_secs(60),
@@ -35,12 +38,39 @@ fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     Box::new(member.expect("the preset is valid: a test says so"))
 }
 
-fn vary(rng: Rng, _situation: &Situation) -> Factory {
+/// Random settings; in half of the groups tables, buffers and views that are too small for the group, in half of these
+/// others at each member.
+fn vary(rng: Rng, situation: &Situation) -> Factory {
+    let mut limits = rng.fork("limits");
+    let (scarce, each) = (limits.chance(0.5), limits.chance(0.5));
     let config = random_config(rng);
+    let hosts = situation.hosts as u64;
     Arc::new(move |member, rng, now| {
-        let gossip = Gossip::new(config.clone(), member, rng, now);
+        let mut limits = match each {
+            true => limits.fork_index(member.node.0),
+            false => limits.clone(),
+        };
+        let config = match scarce {
+            true => limited(config.clone(), hosts, &mut limits),
+            false => config.clone(),
+        };
+        let gossip = Gossip::new(config, member, rng, now);
         Box::new(gossip.expect("settings within their ranges"))
     })
+}
+
+/// Room for fewer senders, members, bytes and repairs than a group of `hosts` may need.
+fn limited(config: GossipConfig, hosts: u64, rng: &mut Rng) -> GossipConfig {
+    GossipConfig {
+        senders_max: rng.range(3..hosts.max(3) + 2) as usize,
+        view_max: rng.range(hosts + 1..hosts + 9) as usize,
+        message_max: 10_000,
+        buffer_max: rng.range(20_000..200_000) as usize,
+        digest_max: rng.range(200..1_200) as usize,
+        limit_retrans: rng.range(20..100) as u32,
+        limit_requests: rng.range(20..100) as u32,
+        ..config
+    }
 }
 
 /// Random settings, as the swarm tries them: every variant of the paper, with and without hash buffering and trees.

@@ -21,6 +21,8 @@ pub const FAMILY: Family = Family {
     trial: Trial {
         len_max: 8_000,
         services: Some(Srm::SERVICES),
+        faults_max: 12,
+        jitter_max: Duration::from_millis(30),
         // Long enough at rest for the last request.
         progress_within: Duration::from_secs(60),
         rest: Duration::from_secs(60),
@@ -34,8 +36,9 @@ fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     Box::new(srm.expect("the preset is valid; a test holds it"))
 }
 
-/// Every way to set timers, with much and with little kept for repairs.
-fn vary(mut rng: Rng, _situation: &Situation) -> Factory {
+/// Every way to set timers, with much and with little kept for repairs; sources and messages that wait beyond what a
+/// member's tables hold.
+fn vary(mut rng: Rng, situation: &Situation) -> Factory {
     let timings = [Timing::LogGroup, Timing::SqrtGroup, Timing::Adaptive];
     let lan = SrmConfig::lan();
     let config = SrmConfig {
@@ -49,10 +52,26 @@ fn vary(mut rng: Rng, _situation: &Situation) -> Factory {
         } else {
             lan.store_max
         },
+        held_max: if rng.chance(0.3) {
+            20_000
+        } else {
+            lan.held_max
+        },
+        window_max: if rng.chance(0.2) { 64 } else { lan.window_max },
         ..lan
     };
+    let (limits, scarce) = (rng.fork("limits"), rng.chance(0.3));
+    let hosts = situation.hosts as u64;
     Arc::new(move |member, rng, now| {
-        let srm = Srm::new(config.clone(), member, rng, now);
+        let mut limits = limits.fork_index(member.node.0);
+        let mut config = config.clone();
+        if scarce {
+            // All that live have room, and those that died before give it to them in time.
+            config.sources_max = limits.range(hosts..hosts + 3) as usize;
+            config.source_timeout = Duration::from_secs(limits.range(1..5));
+            config.requests_max = limits.range(64..1_000) as usize;
+        }
+        let srm = Srm::new(config, member, rng, now);
         Box::new(srm.expect("settings within their ranges"))
     })
 }

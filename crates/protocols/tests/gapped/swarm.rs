@@ -16,6 +16,8 @@ fn swarm() -> Swarm<Gossip> {
         duration: Duration::from_secs(30),
         progress_within: Duration::from_secs(30),
         rest: Duration::from_secs(10),
+        // Views are whole, so nobody's first message is lost in silence.
+        acquainted: true,
         ..SwarmConfig::of(&gossip::FAMILY)
     };
     Swarm::new(config, small_buffers)

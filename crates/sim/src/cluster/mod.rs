@@ -267,9 +267,18 @@ impl<P: Instrumented> Cluster<P> {
             });
             Ok(id)
         });
+        if let Ok(id) = &result {
+            self.world.submitted.insert(id.sender, id.number);
+        }
         self.world
             .tell(host, format_args!("submits {service}: {result:?}"));
         result
+    }
+
+    /// All who live have heard of each other by now: of what the others send from here on, each owes an account from the
+    /// first message, if both live when the run is judged.
+    pub fn expect_accounts(&mut self) {
+        self.world.expect_accounts();
     }
 
     /// A command to the running process of `host`, after which it is drained.

@@ -45,6 +45,8 @@ pub struct SwarmConfig {
     pub faults_min: usize,
     /// The most faults; in a storm twice as many. Default 6.
     pub faults_max: usize,
+    /// The most jitter of a network. Default 1 ms.
+    pub jitter_max: Duration,
     /// Within which time there must be progress after everything healed. Default 30 s.
     pub progress_within: Duration,
     /// The most loss that is left after everything healed. Default 2 %.
@@ -55,6 +57,9 @@ pub struct SwarmConfig {
     /// without configurations, a message of each delivered everywhere; with gaps, a message of each delivered or
     /// reported everywhere; nothing where nothing is promised. Default: one order for all.
     pub contract: Contract,
+    /// Whether members that live together for a while know of each other: then they owe an account of the first message,
+    /// too. Not so where a member knows few of the others. Only with gaps. Default false.
+    pub acquainted: bool,
     /// What messages are promised, each as often as the others. Default: all services, in a mix for rings.
     pub services: Option<Vec<Service>>,
     /// Events after which a world is taken for one that spins. Default 50 million.
@@ -73,10 +78,12 @@ impl Default for SwarmConfig {
             len_max: 100_000,
             faults_min: 3,
             faults_max: 6,
+            jitter_max: Duration::from_millis(1),
             progress_within: Duration::from_secs(30),
             healed_loss_max: 0.02,
             rest: Duration::from_secs(1),
             contract: Contract::Ordered,
+            acquainted: false,
             services: None,
             events_max: 50_000_000,
             options: String::new(),
@@ -89,6 +96,8 @@ impl SwarmConfig {
     pub fn of(family: &Family) -> Self {
         Self {
             messages: family.trial.messages,
+            faults_max: family.trial.faults_max,
+            jitter_max: family.trial.jitter_max,
             len_max: family.trial.len_max,
             progress_within: family.trial.progress_within,
             rest: family.trial.rest,

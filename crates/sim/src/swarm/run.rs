@@ -82,6 +82,8 @@ enum Action {
     Begin(usize),
     End(usize),
     Submit(usize),
+    /// Nothing has gone wrong so far, and all had the time to meet.
+    Acquaint,
 }
 
 struct Run<'a, P> {
@@ -194,6 +196,12 @@ impl<'a, P: Instrumented> Run<'a, P> {
         }
         let load = scenario.load.iter().enumerate();
         plan.extend(load.map(|(index, it)| (it.at, Action::Submit(index))));
+        let started = scenario.starts.iter().max().copied().unwrap_or(Time::ZERO);
+        let met = started + Self::MEETING;
+        let calm = scenario.faults.iter().all(|fault| fault.at >= met);
+        if self.config.acquainted && calm {
+            plan.push((met, Action::Acquaint));
+        }
         plan.sort_by_key(|(at, _)| *at);
         plan
     }
@@ -215,6 +223,7 @@ impl<'a, P: Instrumented> Run<'a, P> {
                 faults[index].end(&mut self.cluster);
             }
             Action::Submit(index) => self.submit(self.scenario.load[index]),
+            Action::Acquaint => self.cluster.expect_accounts(),
         }
     }
 
@@ -341,6 +350,9 @@ impl<'a, P: Instrumented> Run<'a, P> {
         // Who begins only now is owed nothing of those whom it has not met.
         self.cluster
             .run_for(Self::MEETING.min(limit - self.cluster.now()));
+        if self.config.acquainted {
+            self.cluster.expect_accounts();
+        }
         let mut probes = Vec::new();
         for host in self.cluster.alive().collect::<Vec<usize>>() {
             probes.extend(self.probe_from(host, limit)?.map(|id| (host, id)));

@@ -63,7 +63,7 @@ impl Scenario {
             seed,
             hosts,
             duration: config.duration,
-            network: random_network(multicast, &mut rng.fork("network")),
+            network: random_network(config, multicast, &mut rng.fork("network")),
             host: random_host(&mut rng.fork("host")),
             multicast,
             clocks,
@@ -96,7 +96,7 @@ fn random_starts(hosts: usize, rng: &mut Rng) -> Vec<Time> {
 /// In a third of the networks hosts are milliseconds apart, so that faults hit the short moments in which a configuration
 /// forms; in half of them what is reordered may come after the next configuration has formed. A mesh, which sends a copy to
 /// each, is no slower than 100 Mbit/s: below, a round of nine hosts takes longer than any LAN's time-out for a token.
-fn random_network(multicast: bool, rng: &mut Rng) -> NetworkConfig {
+fn random_network(config: &SwarmConfig, multicast: bool, rng: &mut Rng) -> NetworkConfig {
     let far = if rng.fork("far").chance(0.3) {
         4_000
     } else {
@@ -111,7 +111,8 @@ fn random_network(multicast: bool, rng: &mut Rng) -> NetworkConfig {
     let duplication = sometimes(0.3, 0.05);
     let reordering = sometimes(0.3, 0.05);
     let corruption = sometimes(0.2, 0.01);
-    let jitter = Duration::from_nanos(sometimes(0.5, 1_000_000.0) as u64);
+    let jitter_max = config.jitter_max.as_nanos() as f64;
+    let jitter = Duration::from_nanos(sometimes(0.5, jitter_max) as u64);
     let slowest = if multicast { 20 } else { 100 };
     let bandwidths = [slowest, 100, 1_000, 1_000, 10_000];
     NetworkConfig {

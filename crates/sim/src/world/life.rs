@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use groupcast_check::{Ending, Outcome, Together, Violation};
+use groupcast_check::{Acquainted, Ending, Outcome, Together, Violation};
 use groupcast_core::node::{AdmissionConfig, NodeConfig, Reach};
 use groupcast_core::trace::Observation;
 use groupcast_core::{Incarnation, Instrumented, MemberId, MessageId, Node, NodeId};
@@ -195,8 +195,25 @@ impl<P: Instrumented> World<P> {
                 })
                 .into_iter()
                 .collect(),
+            acquainted: self.acquainted.clone(),
         };
         self.record.borrow().checker.finish(&outcome)
+    }
+
+    /// All who live have heard of each other: each owes an account of what the others send from now on.
+    pub(crate) fn expect_accounts(&mut self) {
+        let running = self.hosts.iter().filter(|host| host.is_alive());
+        let alive: Vec<MemberId> = running.filter_map(Host::member).collect();
+        for observer in &alive {
+            for sender in alive.iter().filter(|sender| *sender != observer) {
+                let submitted = self.submitted.get(sender).copied().unwrap_or(0);
+                self.acquainted.push(Acquainted {
+                    observer: *observer,
+                    sender: *sender,
+                    since: submitted + 1,
+                });
+            }
+        }
     }
 
     // The adversary.

@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use groupcast_check::Contract;
+use groupcast_check::{Acquainted, Contract};
 use groupcast_core::node::Channel;
 use groupcast_core::trace::Transition;
 use groupcast_core::{
@@ -136,6 +136,10 @@ pub(crate) struct World<P> {
     pub(crate) medium: Medium,
     pub(crate) hosts: Vec<Host<P>>,
     pub(crate) record: Rc<RefCell<Record>>,
+    /// The number of the last message that each process submitted.
+    pub(crate) submitted: BTreeMap<MemberId, u64>,
+    /// Who owes an account of whose messages.
+    acquainted: Vec<Acquainted>,
     pub(crate) transitions: Vec<Transited>,
     pub(crate) trace: Option<Trace>,
     agenda: Agenda<Step>,
@@ -184,6 +188,8 @@ impl<P: Instrumented> World<P> {
             medium,
             hosts: (0..hosts).map(|_| Host::new(Rc::clone(&config))).collect(),
             record: Record::new(Contract::default()),
+            submitted: BTreeMap::new(),
+            acquainted: Vec::new(),
             transitions: Vec::new(),
             trace: None,
             agenda: Agenda::new(),
