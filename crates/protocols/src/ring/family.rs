@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use groupcast_core::contract::Contract;
 use groupcast_core::family::{Factory, Family, Situation, Trial, Variant};
@@ -34,9 +35,19 @@ fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     )
 }
 
-/// Mostly the preset, sometimes with pinned windows, the first method, small datagrams.
+/// The sizes of datagrams that hosts beside each other may have: plain Ethernet, PPPoE, and tunnels.
+const SIZES: [usize; 4] = [1431, 1423, 1381, 1351];
+
+/// One of the presets, sometimes with pinned windows, the first method, small datagrams, little that may be on its way,
+/// or sizes of datagrams that differ from member to member.
 fn vary(mut rng: Rng, situation: &Situation) -> Factory {
-    let mut config = RingConfig::lan();
+    let mut more = rng.fork("presets and members");
+    let mut config = match more.below(20) {
+        0 => RingConfig::wan(),
+        1 => RingConfig::daemon_wan(),
+        2..8 => RingConfig::daemon(),
+        _ => RingConfig::lan(),
+    };
     plant(&mut config, situation);
     if rng.chance(0.25) {
         config.priority = TokenPriority::FirstMethod;
@@ -49,8 +60,19 @@ fn vary(mut rng: Rng, situation: &Situation) -> Factory {
     if rng.chance(0.25) {
         config.body_max = rng.range(256..9_000) as usize;
     }
-    Arc::new(move |member, rng, now| {
-        let ring = Ring::new(config.clone(), member, rng, now);
+    if more.chance(0.2) {
+        config.seq_gap_max = 64;
+    }
+    let sizes: Option<Vec<usize>> = more.chance(0.25).then(|| {
+        let hosts = 0..situation.hosts;
+        hosts.map(|_| SIZES[more.below(4) as usize]).collect()
+    });
+    Arc::new(move |member: MemberId, rng, now| {
+        let mut config = config.clone();
+        if let Some(sizes) = &sizes {
+            config.body_max = sizes[member.node.0 as usize % sizes.len()];
+        }
+        let ring = Ring::new(config, member, rng, now);
         Box::new(ring.expect("settings within their ranges"))
     })
 }

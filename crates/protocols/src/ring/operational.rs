@@ -127,6 +127,9 @@ impl Ring {
             return;
         };
         ring.plants.token_came(ring, &token);
+        if ring.plants.loses(&token, ring) {
+            return;
+        }
         if token.hop <= ring.hop {
             self.counters.token_duplicates += 1;
             let ack = Message::Ack {

@@ -213,11 +213,12 @@ impl Ordering {
     pub(super) fn visit(
         &mut self,
         token: &mut Token,
-        limits: Limits,
+        mut limits: Limits,
         mut source: impl FnMut() -> Option<NewPacket>,
     ) -> Visit {
         // Hops, not visits, are counted: a token that was called skips some members, who must not
         // fall behind.
+        self.plants.limits_set(&mut limits);
         self.round = token.hop.round(self.members.len());
         let received_seq = token.seq;
         let retransmissions = self.answer_requests(token, limits);
@@ -253,13 +254,15 @@ impl Ordering {
     pub(super) fn claim(
         &mut self,
         token: &mut Token,
-        limits: Limits,
+        mut limits: Limits,
         mut source: impl FnMut() -> Option<NewPacket>,
     ) -> Claimed {
+        self.plants.limits_set(&mut limits);
         self.round = token.hop.round(self.members.len());
         let received_seq = token.seq;
         let most = self.most_new(token, limits, 0);
         self.claim_new(token, most, &mut source);
+        self.plants.claimed(token, self.window.aru());
         Claimed {
             above: received_seq,
             last: token.seq,

@@ -7,14 +7,15 @@
 
 use alloc::collections::VecDeque;
 use core::str::FromStr;
+use core::time::Duration;
 
-use groupcast_core::{ConfigurationKind, Event, Place};
+use groupcast_core::{ConfigurationKind, Event, Place, Time};
 
 use super::config::RingConfig;
 use super::delivery::delivery;
 use super::indices::Indices;
 use super::numbers::{Hop, Seq};
-use super::ordering::Ordering;
+use super::ordering::{Limits, Ordering};
 use super::packing::{Packer, Unpacker};
 use super::recovery::Recovery;
 use super::wire::{Data, Token};
@@ -52,14 +53,21 @@ pub enum Planted {
     NoObligations,
     /// A packet that is answered to a request is delivered again.
     DeliverTwice,
+    /// A member drops every token that it called for.
+    CallDropped,
+    /// After a call the token rests until the others take it for lost.
+    RestsAfterCall,
+    /// No rotation confirms what was sent by calls before the token has rested for as long as it may.
+    NoConfirmation,
+    /// Packets are sent however far they are above what all members hold.
+    SeqGapIgnored,
+    /// A call advances the token's aru, as if it were a visit.
+    CallAdvancesAru,
 }
 
 impl Planted {
-    /// Those that the swarm finds within 2,000 seeds: all but
-    /// [`NoObligations`](Self::NoObligations), which needs a cut in one instant and has a scenario
-    /// of its own, and [`NoFreeze`](Self::NoFreeze), which needs a packet on its way between two
-    /// moments of a recovery and has a seed of its own.
-    pub const ALL: [Self; 12] = [
+    /// Those that the swarm finds within 2,000 seeds.
+    pub const ALL: [Self; 14] = [
         Self::SafeAfterOneRound,
         Self::SafeIsAgreed,
         Self::DeliverPastGap,
@@ -72,10 +80,30 @@ impl Planted {
         Self::AruNeverLowered,
         Self::StaleToken,
         Self::DeliverTwice,
+        Self::CallDropped,
+        Self::RestsAfterCall,
     ];
 
     /// The others.
-    pub const RARE: [Self; 2] = [Self::NoFreeze, Self::NoObligations];
+    ///
+    /// - [`NoFreeze`](Self::NoFreeze) needs a packet on its way between two moments of a recovery; none
+    ///   of the first 500 seeds has one.
+    /// - [`NoObligations`](Self::NoObligations) needs a cut in one instant, and has a scenario of its
+    ///   own.
+    /// - [`NoConfirmation`](Self::NoConfirmation) and [`CallAdvancesAru`](Self::CallAdvancesAru)
+    ///   break no promise. A lost message is found later, by the rotation that ends the token's
+    ///   rest; before anything is taken for held by all, every member can still lower aru. Tests
+    ///   that measure that time find both.
+    /// - [`SeqGapIgnored`](Self::SeqGapIgnored) costs time and memory, both bounded: a member claims
+    ///   no more than its own window holds, twice the gap, and what is beyond another member's
+    ///   window is sent again.
+    pub const RARE: [Self; 5] = [
+        Self::NoFreeze,
+        Self::NoObligations,
+        Self::NoConfirmation,
+        Self::SeqGapIgnored,
+        Self::CallAdvancesAru,
+    ];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -94,6 +122,11 @@ impl Planted {
             Self::StaleToken => "stale-token",
             Self::NoObligations => "no-obligations",
             Self::DeliverTwice => "deliver-twice",
+            Self::CallDropped => "call-dropped",
+            Self::RestsAfterCall => "rests-after-call",
+            Self::NoConfirmation => "no-confirmation",
+            Self::SeqGapIgnored => "seq-gap-ignored",
+            Self::CallAdvancesAru => "call-advances-aru",
         }
     }
 }
@@ -232,6 +265,40 @@ impl Plants {
     pub(super) fn rewind(self, queue: &mut Packer) {
         if !self.has(Planted::NoRewind) {
             queue.rewind();
+        }
+    }
+
+    /// `token` came for this member: whether it gets lost here.
+    #[inline]
+    pub(super) fn loses(self, token: &Token, ordering: &Ordering) -> bool {
+        token.called && !ordering.is_representative() && self.has(Planted::CallDropped)
+    }
+
+    /// After a call the token is to rest until `round_at`; until `longest` if nothing had been sent.
+    #[inline]
+    pub(super) fn rest_planned(self, round_at: &mut Time, longest: Time) {
+        if self.has(Planted::NoConfirmation) {
+            *round_at = longest;
+        }
+        if self.has(Planted::RestsAfterCall) {
+            *round_at = longest + Duration::from_secs(3_600);
+        }
+    }
+
+    /// A visit or a call may send as much as `limits` say.
+    #[inline]
+    pub(super) fn limits_set(self, limits: &mut Limits) {
+        if self.has(Planted::SeqGapIgnored) {
+            limits.seq_gap = u32::MAX;
+        }
+    }
+
+    /// A call has claimed numbers from `token`.
+    #[inline]
+    pub(super) fn claimed(self, token: &mut Token, held: Seq) {
+        if self.has(Planted::CallAdvancesAru) {
+            token.aru = held.min(token.seq);
+            token.aru_by = None;
         }
     }
 

@@ -146,6 +146,11 @@ impl Ring {
             if token.aru < token.seq {
                 round_at = round_at.min(now + self.config.confirm_after);
             }
+            let longest = operational.round_at;
+            operational
+                .ordering
+                .plants
+                .rest_planned(&mut round_at, longest);
             self.rest(now, token, round_at);
         }
     }

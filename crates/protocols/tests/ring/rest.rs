@@ -17,17 +17,21 @@ const TOKEN: u8 = 2;
 /// Three ways of 30 µs and more: to call, to pass the token, and of the message.
 const THREE_WAYS: Duration = Duration::from_micros(200);
 
-/// A ring of `hosts` whose token rests, for much longer than it would otherwise, with nothing to
-/// confirm.
-fn resting(hosts: usize, seed: u64, confirm_after: Duration) -> Cluster<Ring> {
-    let config = RingConfig {
+/// Settings with which a token with nothing to confirm rests for much longer than it would otherwise.
+fn at_rest_for_long(confirm_after: Duration) -> RingConfig {
+    RingConfig {
         token_loss_min: Duration::from_secs(20),
         token_loss_max: Duration::from_secs(20),
         idle_hold: Duration::from_secs(5),
         confirm_after,
         ..RingConfig::lan()
-    };
-    let mut cluster = with_config(hosts, seed, config);
+    }
+}
+
+/// A ring of `hosts` whose token rests, for much longer than it would otherwise, with nothing to
+/// confirm.
+fn resting(hosts: usize, seed: u64, confirm_after: Duration) -> Cluster<Ring> {
+    let mut cluster = with_config(hosts, seed, at_rest_for_long(confirm_after));
     cluster.must(
         "one ring",
         Cluster::all_in_one_configuration,
@@ -121,6 +125,26 @@ fn a_lone_message_that_is_lost_is_found_by_the_rotation_that_confirms_it() {
         cluster.run_for(Duration::from_millis(20));
     }
     cluster.check();
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn without_the_rotation_that_confirms_it_a_lost_message_is_missed_for_long() {
+    use groupcast_protocols::ring::Planted;
+
+    for planted in [Planted::NoConfirmation, Planted::CallAdvancesAru] {
+        let config = RingConfig {
+            planted: Some(planted),
+            ..at_rest_for_long(Duration::from_millis(3))
+        };
+        let mut cluster = with_config(4, 48, config);
+        cluster.run_for(Duration::from_secs(1));
+        let lost = loses(&mut cluster, 2);
+        let id = say(&mut cluster, 3, Service::Agreed);
+        cluster.run_for(Duration::from_millis(100));
+        assert!(lost.get());
+        assert!(!cluster.has_delivered(2, id), "{planted:?}");
+    }
 }
 
 #[test]

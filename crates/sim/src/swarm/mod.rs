@@ -1,9 +1,10 @@
 //! The swarm: seeds by the thousand, each a group with a random network, random load and random faults.
 //!
-//! A seed decides everything, so the seed of a failure is its replay. Each runs in two phases: at least a minute of
+//! A seed decides everything, so the seed of a failure is its replay. Each runs in three phases: at least a minute of
 //! trouble, judged for safety; then everything heals, and within a stated time all who live must be in one
-//! configuration and deliver a message of each, which is judged for liveness. Of protocols that report what they miss,
-//! configurations are not asked for, and a message that is reported counts as one that is delivered.
+//! configuration and deliver a message of each, which is judged for liveness; then they are watched in calm, with a little
+//! loss at most, in which the configuration must not change. Of protocols that report what they miss, configurations are
+//! not asked for, and a message that is reported counts as one that is delivered.
 
 mod coverage;
 mod fault;

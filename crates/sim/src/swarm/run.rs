@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_check::Contract;
-use groupcast_core::{Instrumented, MessageId, Rng, Service, SubmitError, Time};
+use groupcast_core::{ConfigId, Instrumented, MessageId, Rng, Service, SubmitError, Time};
 
 use super::coverage::Coverage;
 use super::scenario::{Scenario, Submission};
@@ -98,6 +98,11 @@ struct Run<'a, P> {
 }
 
 impl<'a, P: Instrumented> Run<'a, P> {
+    /// How long the group is watched in calm: without a fault its configuration must not change.
+    const CALM: Duration = Duration::from_secs(4);
+    /// Within which time a message is delivered everywhere in calm.
+    const CALM_LATENCY_MAX: Duration = Duration::from_secs(2);
+
     /// How long after the healing members that report what they miss have to meet.
     const MEETING: Duration = Duration::from_secs(5);
 
@@ -345,6 +350,54 @@ impl<'a, P: Instrumented> Run<'a, P> {
         }
     }
 
+    /// Third phase: nothing goes wrong any more but a little loss, and members send now and then, each as soon as it has
+    /// seen its last message. The configuration stays as it is, and each message arrives soon.
+    fn watch_calm(&mut self, probes: &mut Vec<MessageId>) -> Result<(), String> {
+        let alive: Vec<usize> = self.cluster.alive().collect();
+        let before = self.configurations(&alive);
+        let end = self.cluster.now() + Self::CALM;
+        while self.cluster.now() < end {
+            let pause = Duration::from_millis(self.rng.below(400));
+            self.cluster.run_for(pause);
+            let host = self.rng.pick(&alive).copied().unwrap_or(alive[0]);
+            for _ in 0..1 + self.rng.below(40) {
+                probes.push(self.say_in_calm(host)?);
+            }
+        }
+        let arrived = |cluster: &Cluster<P>| {
+            let mut ids = probes.iter();
+            ids.all(|id| alive.iter().all(|host| cluster.has_delivered(*host, *id)))
+        };
+        let limit = Self::CALM_LATENCY_MAX;
+        if !self.cluster.run_until_observed(arrived, limit) {
+            return Err("a message of the calm is not delivered everywhere".to_owned());
+        }
+        if self.configurations(&alive) != before {
+            let cluster = &self.cluster;
+            return Err(format!("the configuration changed in calm: {cluster:?}"));
+        }
+        Ok(())
+    }
+
+    fn configurations(&self, hosts: &[usize]) -> Vec<Option<ConfigId>> {
+        let of = |host: &usize| self.cluster.current_configuration(*host).map(|it| it.id);
+        hosts.iter().map(of).collect()
+    }
+
+    /// A message of `host`, which waits until it has it itself, and a moment longer.
+    fn say_in_calm(&mut self, host: usize) -> Result<MessageId, String> {
+        let id = self.cluster.submit(host, Service::Agreed, "calm");
+        let id = id.map_err(|error| format!("host {host} refuses in calm: {error}"))?;
+        let seen = |cluster: &Cluster<P>| cluster.has_delivered(host, id);
+        let limit = Self::CALM_LATENCY_MAX;
+        if !self.cluster.run_until_observed(seen, limit) {
+            return Err(format!("{id:?} is not delivered at its sender in calm"));
+        }
+        let pause = Duration::from_micros(self.rng.below(2_000));
+        self.cluster.run_for(pause);
+        Ok(id)
+    }
+
     /// The same without configurations: a message of each who lives is delivered or reported by all who live.
     fn await_accounts(&mut self, limit: Time) -> Result<Vec<MessageId>, String> {
         // Who begins only now is owed nothing of those whom it has not met.
@@ -412,7 +465,10 @@ impl<'a, P: Instrumented> Run<'a, P> {
     fn verdict(&mut self, progress: Result<Vec<MessageId>, String>) -> Vec<String> {
         let mut violations = Vec::new();
         let at_rest = match progress {
-            Ok(probes) => {
+            Ok(mut probes) => {
+                if self.config.contract.has_configurations() {
+                    violations.extend(self.watch_calm(&mut probes).err());
+                }
                 self.cluster.run_for(self.config.rest);
                 Some(probes)
             }
