@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
+use groupcast_core::Time;
+
 use super::bimodal::MissedRanges;
 use super::output::Output;
 use crate::frame::{ClientKind, FRAME_MAX, FrameDecoder, Hello, Publish, credit_cost};
@@ -93,6 +95,8 @@ pub(super) struct ClientLink {
     pub(super) output: Output,
     /// No more is read, and the connection ends once the output is taken.
     pub(super) closing: bool,
+    /// When the frame that has not come whole began.
+    pub(super) frame_since: Option<Time>,
     pub(super) publish_window: u64,
     /// Cost of what was published and not given back.
     pub(super) publish_outstanding: u64,
@@ -168,6 +172,7 @@ impl Client {
                 decoder: FrameDecoder::new(FRAME_MAX),
                 output: Output::new(),
                 closing: false,
+                frame_since: None,
                 publish_window: 0,
                 publish_outstanding: 0,
                 publish_returned: 0,

@@ -126,6 +126,14 @@ impl Clients {
         Some(client)
     }
 
+    /// The client with the most bytes of an unfinished frame, and how many; `None` if there are none.
+    pub(super) fn largest_unfinished(&self) -> Option<(ClientId, usize)> {
+        let holders = self.all.iter().map(|(id, client)| (*id, client.unfinished));
+        holders
+            .filter(|(_, unfinished)| *unfinished > 0)
+            .max_by_key(|(_, unfinished)| *unfinished)
+    }
+
     /// Counts the bytes of the client's unfinished frame as input.
     pub(super) fn count_unfinished(&mut self, id: ClientId) {
         if let Some(client) = self.all.get_mut(&id) {

@@ -37,8 +37,8 @@ groupcast_core::settings! {
         pub publish_window: usize = MIB / 2 => Spec::size(1, FRAME_MAX as u64),
             "Too small: a publisher waits a turn of the loop between messages. Too large: memory for each client, and \
              messages wait where they are of no use.";
-        /// Bytes of unfinished frames and waiting requests of all clients together; a client that exceeds it is
-        /// disconnected. Half of it is for windows, the rest for messages that exceed them.
+        /// Bytes of unfinished frames and waiting requests of all clients together; beyond it the client with the
+        /// longest unfinished frame is disconnected. Half of it is for windows, the rest for messages that exceed them.
         pub input_max: usize = 512 * MIB => Spec::size(0, u64::MAX).rule("at least message_max"),
             "Too small: publishers are disconnected under load. Too large: memory.";
         /// The most joins and leaves of one client that may wait for the ring; a client that exceeds it is disconnected.
@@ -76,6 +76,10 @@ groupcast_core::settings! {
         /// Members of other daemons that a view of a bimodal group names; more are left out.
         pub bimodal_members_max: usize = 4_096 => Spec::count("members", 0, 65_536),
             "Too small: views leave members out. Too large: memory, and long views.";
+        /// How long a frame of a client may take from its first byte to its last, before the client is disconnected.
+        pub frame_within: Duration = Duration::from_secs(60) => Spec::time(),
+            "Too small: long messages over slow links are not possible. Too large: clients that never finish a message \
+             hold memory for that long.";
         /// How long a new connection may take to say hello.
         pub hello_within: Duration = Duration::from_secs(10) => Spec::time(),
             "Too small: slow clients are turned away. Too large: connections that say nothing take up room.";

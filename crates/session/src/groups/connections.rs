@@ -5,9 +5,11 @@ use std::sync::Arc;
 use groupcast_core::Time;
 
 use super::client::{Client, ClientPhase, Pending};
+use super::schedule::Timer;
 use super::{ClientId, ClientStatus, Engine, Fact, Transport};
 use crate::frame::{
-    DaemonFrame, Disconnect, FEATURES, FrameError, Hello, MAGIC, Refusal, VERSION, Welcome,
+    DaemonFrame, Disconnect, FEATURES, FRAME_MAX, FrameDecoder, FrameError, Hello, MAGIC, Refusal,
+    VERSION, Welcome,
 };
 use crate::name::{check_client, private};
 
@@ -56,6 +58,7 @@ impl Engine {
     /// # Panics
     /// If that is more than there was room for.
     pub fn received(&mut self, now: Time, client: ClientId, len: usize) {
+        let mut frames = 0;
         if let Some(link) = self.clients.link_mut(client) {
             link.decoder.filled(len);
         }
@@ -68,12 +71,54 @@ impl Engine {
             };
             match link.decoder.next_frame() {
                 Ok(None) => break,
-                Ok(Some(raw)) => self.handle_frame(now, client, raw),
+                Ok(Some(raw)) => {
+                    frames += 1;
+                    self.handle_frame(now, client, raw);
+                }
                 Err(error) => return self.violation(now, client, &error),
             }
         }
         self.clients.count_unfinished(client);
+        self.watch_frame(now, client, frames > 0);
         self.check_input(now, client);
+    }
+
+    /// Notes when the frame that has not come whole began; `anew` if frames before it were read.
+    fn watch_frame(&mut self, now: Time, id: ClientId, anew: bool) {
+        let deadlines = &mut self.schedule.deadlines;
+        let Some(link) = self.clients.link_mut(id) else {
+            return;
+        };
+        if link.decoder.buffered() == 0 {
+            link.frame_since = None;
+        } else if anew || link.frame_since.is_none() {
+            link.frame_since = Some(now);
+            // One timer is enough for many frames: it is set again for the one that it finds.
+            if !deadlines.is_set(id, Timer::Frame) {
+                deadlines.set(id, Timer::Frame, Some(now + self.config.frame_within));
+            }
+        }
+    }
+
+    /// Ends a connection whose frame takes too long to come whole.
+    pub(super) fn check_frame(&mut self, now: Time, id: ClientId) {
+        let within = self.config.frame_within;
+        let Some(link) = self.clients.link_mut(id).filter(|link| !link.closing) else {
+            return;
+        };
+        let Some(since) = link.frame_since else {
+            return;
+        };
+        let at = since + within;
+        if at > now {
+            let deadlines = &mut self.schedule.deadlines;
+            return deadlines.set(id, Timer::Frame, Some(at));
+        }
+        let (len, seconds) = (link.decoder.buffered(), within.as_secs());
+        let text = format!(
+            "a frame has not come whole within {seconds} s, only {len} bytes of it: send each message without a pause"
+        );
+        self.disconnect(now, id, Disconnect::Overload, text);
     }
 
     /// The connection of `client` has ended, from the other side or by an error.
@@ -292,7 +337,8 @@ impl Engine {
 
     pub(super) fn set_deadline(&mut self, id: ClientId, deadline: Option<Time>) {
         if self.clients.link_mut(id).is_some() {
-            self.schedule.deadlines.set(id, deadline);
+            let deadlines = &mut self.schedule.deadlines;
+            deadlines.set(id, Timer::Connection, deadline);
         }
     }
 
@@ -404,7 +450,10 @@ impl Engine {
         self.send(id, frame);
         if let Some(link) = self.clients.link_mut(id) {
             link.closing = true;
+            // Nothing more is read: what has come of a frame is of no use.
+            link.decoder = FrameDecoder::new(FRAME_MAX);
         }
+        self.clients.count_unfinished(id);
         self.relieve(id);
         self.set_deadline(id, Some(now + self.config.farewell_within));
     }

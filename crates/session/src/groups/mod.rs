@@ -74,7 +74,7 @@ use self::order::Order;
 pub use self::questions::Question;
 pub use self::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
 use self::route::Routing;
-use self::schedule::Schedule;
+use self::schedule::{Schedule, Timer};
 use self::submit::Submissions;
 pub use self::wire::BINDINGS_MAX;
 use crate::name::check_host;
@@ -130,8 +130,11 @@ impl Engine {
     /// Time has passed: ends connections that were too late to say hello, to take their last
     /// frames, or to take anything.
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some(id) = self.schedule.deadlines.take_due(now) {
-            self.deadline_passed(now, id);
+        while let Some((id, timer)) = self.schedule.deadlines.take_due(now) {
+            match timer {
+                Timer::Connection => self.deadline_passed(now, id),
+                Timer::Frame => self.check_frame(now, id),
+            }
         }
     }
 

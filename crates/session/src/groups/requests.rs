@@ -284,16 +284,22 @@ impl Engine {
         }
     }
 
-    /// Ends the connection of a client that takes more memory than there is for all.
+    /// Ends connections while clients take more memory than there is for all: first those that hold
+    /// most of it by frames that have not come whole, then that of `id`, which asks for more.
     pub(super) fn check_input(&mut self, now: Time, id: ClientId) {
-        if self.clients.input() > self.config.input_max {
+        let max = self.config.input_max;
+        while self.clients.input() > max {
+            let largest = self.clients.largest_unfinished();
+            let (holder, of_it) = largest.unwrap_or((id, 0));
             let text = format!(
-                "the daemon {} has {} bytes of its clients' messages waiting, {} are allowed: publish again later, or smaller messages",
+                "the daemon {} has {} bytes of its clients' messages waiting, {max} are allowed, and {of_it} of them are this client's unfinished message: publish again later, or smaller messages",
                 self.host,
                 self.clients.input(),
-                self.config.input_max
             );
-            self.disconnect(now, id, Disconnect::Overload, text);
+            self.disconnect(now, holder, Disconnect::Overload, text);
+            if largest.is_none() {
+                return;
+            }
         }
     }
 

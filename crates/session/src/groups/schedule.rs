@@ -19,51 +19,67 @@ pub(super) struct Schedule {
     pub(super) deadlines: Deadlines,
 }
 
+/// What a client's time runs out for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Timer {
+    /// When to end a connection whose hello has not come, whose client takes nothing, or whose last
+    /// frame was not taken.
+    Connection,
+    /// When to look whether the frame that has begun has come whole.
+    Frame,
+}
+
 impl Schedule {
     /// Forgets the connection of `client`. Whether publishers are held back for it is for the
     /// caller to settle.
     pub(super) fn forget(&mut self, client: ClientId) {
-        self.deadlines.set(client, None);
+        self.deadlines.set(client, Timer::Connection, None);
+        self.deadlines.set(client, Timer::Frame, None);
         self.ready.remove(&client);
         self.closable.remove(&client);
     }
 }
 
-/// When to act for a client if nothing has happened; at most one time each.
+/// When to act for a client if nothing has happened; at most one time for each timer.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
-    by_time: BTreeSet<(Time, ClientId)>,
-    by_client: BTreeMap<ClientId, Time>,
+    by_time: BTreeSet<(Time, ClientId, Timer)>,
+    by_client: BTreeMap<(ClientId, Timer), Time>,
 }
 
 impl Deadlines {
-    /// Replaces the deadline of `client`.
-    pub(super) fn set(&mut self, client: ClientId, at: Option<Time>) {
+    /// Replaces a deadline of `client`.
+    pub(super) fn set(&mut self, client: ClientId, timer: Timer, at: Option<Time>) {
         let old = match at {
-            Some(at) => self.by_client.insert(client, at),
-            None => self.by_client.remove(&client),
+            Some(at) => self.by_client.insert((client, timer), at),
+            None => self.by_client.remove(&(client, timer)),
         };
         if let Some(old) = old {
-            self.by_time.remove(&(old, client));
+            self.by_time.remove(&(old, client, timer));
         }
         if let Some(at) = at {
-            self.by_time.insert((at, client));
+            self.by_time.insert((at, client, timer));
         }
+    }
+
+    /// Whether `client` has a deadline for `timer`.
+    pub(super) fn is_set(&self, client: ClientId, timer: Timer) -> bool {
+        self.by_client.contains_key(&(client, timer))
     }
 
     /// The next deadline.
     pub(super) fn next(&self) -> Option<Time> {
-        self.by_time.first().map(|(at, _)| *at)
+        self.by_time.first().map(|(at, ..)| *at)
     }
 
     /// Takes the next client whose deadline has passed.
-    pub(super) fn take_due(&mut self, now: Time) -> Option<ClientId> {
-        let (at, client) = *self.by_time.first()?;
+    pub(super) fn take_due(&mut self, now: Time) -> Option<(ClientId, Timer)> {
+        let (at, client, timer) = *self.by_time.first()?;
         if at > now {
             return None;
         }
-        self.set(client, None);
-        Some(client)
+        self.set(client, timer, None);
+        Some((client, timer))
     }
 }
 
@@ -72,16 +88,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_has_one_deadline_and_it_comes_once() {
+    fn a_client_has_one_deadline_a_timer_and_it_comes_once() {
         let mut deadlines = Deadlines::default();
         let at = Time::from_millis;
-        deadlines.set(ClientId(1), Some(at(5)));
-        deadlines.set(ClientId(2), Some(at(3)));
-        deadlines.set(ClientId(1), Some(at(2)));
+        deadlines.set(ClientId(1), Timer::Frame, Some(at(5)));
+        deadlines.set(ClientId(2), Timer::Frame, Some(at(3)));
+        deadlines.set(ClientId(1), Timer::Frame, Some(at(2)));
+        deadlines.set(ClientId(1), Timer::Connection, Some(at(4)));
         assert_eq!(deadlines.next(), Some(at(2)));
         assert_eq!(deadlines.take_due(at(1)), None);
-        assert_eq!(deadlines.take_due(at(4)), Some(ClientId(1)));
-        deadlines.set(ClientId(2), None);
+        let due = Some((ClientId(1), Timer::Frame));
+        assert_eq!(deadlines.take_due(at(4)), due);
+        assert!(!deadlines.is_set(ClientId(1), Timer::Frame));
+        deadlines.set(ClientId(2), Timer::Frame, None);
+        let due = Some((ClientId(1), Timer::Connection));
+        assert_eq!(deadlines.take_due(at(9)), due);
         assert_eq!(deadlines.take_due(at(9)), None);
         assert_eq!(deadlines.next(), None);
     }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod clients;
+mod limits;
 mod messages;
 #[path = "../world/mod.rs"]
 mod world;

@@ -1,0 +1,92 @@
+//! What clients may take of a daemon: memory and time, each and together.
+
+use groupcast_core::{MemberId, Rng, Service};
+use groupcast_session::frame::{Disconnect, credit_cost, encode_publish_head};
+use groupcast_session::{ClientId, EngineConfig};
+
+use crate::world::World;
+use crate::world::client::TestClient;
+
+type Who = (MemberId, ClientId);
+
+/// One daemon, alone in its configuration.
+fn alone(config: EngineConfig) -> (World, Rng, MemberId) {
+    let mut world = World::with_config(1, config);
+    let mut rng = Rng::new(1);
+    let one = world.member(1);
+    world.divide(&[vec![one]], &mut rng);
+    world.run(&mut rng);
+    (world, rng, one)
+}
+
+/// Begins a message of `len` bytes: all of it but the last byte is written.
+fn begin(client: &mut TestClient, number: u64, len: usize) {
+    let cost = encode_publish_head(&mut client.written, number, Service::Agreed, &["g"], len);
+    client.outstanding += credit_cost(cost) as u64;
+    client.written.extend(vec![0; len - 1]);
+}
+
+fn end(world: &mut World, who: Who) -> Option<(Disconnect, String)> {
+    world.client(who.0, who.1).disconnected.clone()
+}
+
+fn pass(world: &mut World, seconds: u64) {
+    world.now = world.now + std::time::Duration::from_secs(seconds);
+    let members: Vec<MemberId> = world.daemons.keys().copied().collect();
+    for member in members {
+        let now = world.now;
+        world.daemon(member).engine.handle_timeout(now);
+        world.settle(member);
+    }
+}
+
+/// Clients that never finish their messages do not keep others from publishing.
+#[test]
+fn of_clients_that_hold_memory_with_unfinished_messages_the_largest_goes_first() {
+    let (mut world, mut rng, one) = alone(EngineConfig {
+        message_max: 100_000,
+        input_max: 400_000,
+        ..EngineConfig::default()
+    });
+    let holders = ["a", "b", "c", "d"].map(|name| (one, world.connect(one, name)));
+    for (who, len) in holders.into_iter().zip([90_000, 95_000, 90_000, 90_000]) {
+        world.act(who.0, who.1, |client| begin(client, 1, len));
+    }
+    let al = (one, world.connect(one, "al"));
+    world.act(al.0, al.1, |client| {
+        client.publish(&["g"], Service::Agreed, &[1; 90_000]);
+    });
+    world.run(&mut rng);
+    assert_eq!(end(&mut world, al), None);
+    assert_eq!(world.client(al.0, al.1).accepted, 1);
+    let ends = holders.map(|who| end(&mut world, who));
+    let (code, text) = ends[1].clone().expect("it holds most");
+    assert_eq!(code, Disconnect::Overload);
+    assert!(text.contains("unfinished message"), "{text}");
+    assert_eq!(ends.iter().flatten().count(), 1);
+}
+
+#[test]
+fn a_message_that_does_not_come_whole_in_time_ends_its_connection() {
+    let (mut world, mut rng, one) = alone(EngineConfig::default());
+    let slow = (one, world.connect(one, "slow"));
+    let steady = (one, world.connect(one, "steady"));
+    world.act(slow.0, slow.1, |client| begin(client, 1, 90_000));
+    // A client that always has begun another message, and finishes each, may go on.
+    world.act(steady.0, steady.1, |client| begin(client, 1, 5_000));
+    for number in 2..=10 {
+        pass(&mut world, 20);
+        world.act(steady.0, steady.1, |client| {
+            client.written.push(0);
+            begin(client, number, 5_000);
+        });
+        world.run(&mut rng);
+        assert_eq!(end(&mut world, slow).is_some(), number > 3);
+    }
+    let (code, text) = end(&mut world, slow).expect("it never finished");
+    assert_eq!(code, Disconnect::Overload);
+    assert!(text.contains("not come whole within 60 s"), "{text}");
+    assert_eq!(end(&mut world, steady), None);
+    assert_eq!(world.client(steady.0, steady.1).accepted, 9);
+    assert_eq!(world.daemon(one).engine.status().clients.len(), 1);
+}
