@@ -97,6 +97,8 @@ pub(super) struct ClientLink {
     pub(super) closing: bool,
     /// When the frame that has not come whole began.
     pub(super) frame_since: Option<Time>,
+    /// Bytes that its socket has taken since it got more time to take what holds publishers back.
+    pub(super) taken: usize,
     pub(super) publish_window: u64,
     /// Cost of what was published and not given back.
     pub(super) publish_outstanding: u64,
@@ -173,6 +175,7 @@ impl Client {
                 output: Output::new(),
                 closing: false,
                 frame_since: None,
+                taken: 0,
                 publish_window: 0,
                 publish_outstanding: 0,
                 publish_returned: 0,

@@ -56,7 +56,8 @@ groupcast_core::settings! {
         /// greatest length is no sign of a slow client.
         pub disconnect_at: usize = 192 * MIB => Spec::size(4096, u64::MAX),
             "Too small: short pauses cost the connection. Too large: memory for each slow subscriber.";
-        /// How long a client may take nothing while publishers are held back for it, before it is disconnected.
+        /// How long a client may take next to nothing (less than 1/64 of `stop_publishers_at`) while publishers are held
+        /// back for it, before it is disconnected.
         pub stalled_within: Duration = Duration::from_secs(30) => Spec::time(),
             "Too small: short pauses of a subscriber cost its connection. Too large: one subscriber that hangs stops \
              the publishers of its daemon for that long.";

@@ -15,6 +15,9 @@ use crate::name::{check_client, private};
 
 /// Connections beyond the limit that may be open until they have read why they are refused.
 const REFUSED_MAX: usize = 64;
+/// A client for which publishers are held back must take this share of `stop_publishers_at` to get
+/// more time.
+const PROGRESS_SHARE: usize = 64;
 /// The least window that a client gets.
 const WINDOW_MIN: u64 = 64 * 1024;
 
@@ -275,7 +278,8 @@ impl Engine {
     }
 
     /// What follows from a change of the output of `id`: it may be done, or no longer be slow.
-    pub(super) fn after_output(&mut self, now: Time, id: ClientId, took: bool) {
+    /// Its socket took `taken` bytes.
+    pub(super) fn after_output(&mut self, now: Time, id: ClientId, taken: usize) {
         let stop_at = self.config.stop_publishers_at;
         let Some(link) = self.clients.link_mut(id) else {
             return;
@@ -289,10 +293,25 @@ impl Engine {
         if self.schedule.congested.contains(&id) {
             if backlog <= stop_at / 2 {
                 self.relieve(id);
-            } else if took {
+            } else if self.is_progress(id, taken) {
                 self.set_deadline(id, Some(now + self.config.stalled_within));
             }
         }
+    }
+
+    /// Whether a client for which publishers are held back has taken enough to get more time. A byte
+    /// now and then would hold them back for ever.
+    fn is_progress(&mut self, id: ClientId, taken: usize) -> bool {
+        let enough = (self.config.stop_publishers_at / PROGRESS_SHARE).max(1);
+        let Some(link) = self.clients.link_mut(id) else {
+            return false;
+        };
+        link.taken += taken;
+        let is_progress = link.taken >= enough;
+        if is_progress {
+            link.taken = 0;
+        }
+        is_progress
     }
 
     /// Publishers are held back no longer for `id`.
@@ -329,7 +348,7 @@ impl Engine {
             let backlog = link.output.backlog();
             let seconds = self.config.stalled_within.as_secs();
             let text = format!(
-                "too slow: {backlog} bytes waited, and none were taken for {seconds} s; read messages as they come"
+                "too slow: {backlog} bytes waited, and next to none were taken for {seconds} s; read messages as they come"
             );
             self.disconnect(now, id, Disconnect::TooSlow, text);
         }

@@ -200,6 +200,9 @@ impl Engine {
         if backlog >= self.config.stop_publishers_at && self.schedule.congested.insert(id) {
             let client = client.private.clone();
             self.journal.fact(Fact::HeldBack { client, backlog });
+            if let Some(link) = self.clients.link_mut(id) {
+                link.taken = 0;
+            }
             self.set_deadline(id, Some(now + self.config.stalled_within));
         }
     }

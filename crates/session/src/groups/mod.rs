@@ -164,7 +164,7 @@ impl Engine {
     pub fn consumed(&mut self, now: Time, client: ClientId, len: usize) {
         if let Some(link) = self.clients.link_mut(client) {
             link.output.consumed(len);
-            self.after_output(now, client, len > 0);
+            self.after_output(now, client, len);
         }
     }
 

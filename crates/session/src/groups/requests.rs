@@ -48,7 +48,7 @@ impl Engine {
                 if let Some(link) = self.clients.link_mut(id) {
                     link.output.credit(bytes);
                     self.schedule.ready.insert(id);
-                    self.after_output(now, id, true);
+                    self.after_output(now, id, 0);
                 }
             }
             ClientFrame::Status => self.ask(id, Question::Status),

@@ -1,7 +1,8 @@
 //! What clients may take of a daemon: memory and time, each and together.
 
 use groupcast_core::{MemberId, Rng, Service};
-use groupcast_session::frame::{Disconnect, credit_cost, encode_publish_head};
+use groupcast_session::frame::{ClientFrame, Disconnect, credit_cost, encode_publish_head};
+use groupcast_session::groups::Fact;
 use groupcast_session::{ClientId, EngineConfig};
 
 use crate::world::World;
@@ -89,4 +90,41 @@ fn a_message_that_does_not_come_whole_in_time_ends_its_connection() {
     assert_eq!(end(&mut world, steady), None);
     assert_eq!(world.client(steady.0, steady.1).accepted, 9);
     assert_eq!(world.daemon(one).engine.status().clients.len(), 1);
+}
+
+/// A client that takes nothing but gives some credit back now and then, even none, is as slow as one
+/// that is silent.
+#[test]
+fn credit_is_no_sign_that_a_client_takes_its_messages() {
+    let (mut world, mut rng, one) = alone(EngineConfig {
+        stop_publishers_at: 20_000,
+        ..EngineConfig::default()
+    });
+    let slow = (one, world.connect(one, "slow"));
+    let al = (one, world.connect(one, "al"));
+    world.act(slow.0, slow.1, |client| client.join("g"));
+    world.run(&mut rng);
+    world.client(slow.0, slow.1).reads = false;
+    world.act(al.0, al.1, |client| {
+        for number in 0..30u8 {
+            client.publish(&["g"], Service::Agreed, &[number; 1_000]);
+        }
+    });
+    world.run(&mut rng);
+    for bytes in [0, 1, 0, 1] {
+        let status = world.daemon(one).engine.status();
+        assert_eq!(status.clients.len(), 2, "it has 30 s");
+        pass(&mut world, 8);
+        world.act(slow.0, slow.1, |client| {
+            client.send(&ClientFrame::Credit { bytes });
+        });
+    }
+    let status = world.daemon(one).engine.status();
+    assert_eq!(status.counters.clients_disconnected, 1);
+    let facts = &world.daemon(one).facts;
+    let is_slow = |fact: &Fact| {
+        fact.to_string()
+            .contains("next to none were taken for 30 s")
+    };
+    assert!(facts.iter().any(is_slow));
 }
