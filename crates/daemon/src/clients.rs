@@ -3,9 +3,10 @@
 //!
 //! Events come at edges: a socket that was not read until it would block is remembered and read on
 //! in the next turn. No client gets more than [`READ_SHARE`] a turn, so one that floods does not
-//! keep the others waiting.
+//! keep the others waiting, and all together get no more than [`READ_TOTAL`], so that they do not
+//! keep the protocols waiting. Clients that were not read go first in the next turn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,6 +24,10 @@ use crate::stream::Stream;
 
 /// Bytes that one client is read in one turn of the loop.
 const READ_SHARE: usize = 256 << 10;
+/// Bytes that all clients are read in one turn.
+const READ_TOTAL: usize = 1 << 20;
+/// What a frame counts beside its bytes: handling the shortest takes as long as reading so many.
+const FRAME_COST: usize = 64;
 /// Slices that are written in one call.
 const SLICES: usize = 64;
 /// Connections that are accepted in one turn.
@@ -41,8 +46,10 @@ pub(crate) struct Clients {
     unix: UnixAcceptor,
     tcp: Option<TcpAcceptor>,
     streams: BTreeMap<ClientId, Stream>,
-    /// May have more to read.
-    readable: BTreeSet<ClientId>,
+    /// May have more to read, in the order of their turns.
+    readable: VecDeque<ClientId>,
+    /// The same, to find them.
+    is_readable: BTreeSet<ClientId>,
     /// Did not take all; written to again when there is room.
     blocked: BTreeSet<ClientId>,
     /// Connections may be waiting, to be accepted not before this time.
@@ -73,7 +80,8 @@ impl Clients {
             unix,
             tcp,
             streams: BTreeMap::new(),
-            readable: BTreeSet::new(),
+            readable: VecDeque::new(),
+            is_readable: BTreeSet::new(),
             blocked: BTreeSet::new(),
             accept_at: None,
         })
@@ -96,7 +104,7 @@ impl Clients {
         };
         let id = ClientId(number as u64);
         if readiness.readable || readiness.closed {
-            self.readable.insert(id);
+            self.may_read(id);
         }
         if (readiness.writable || readiness.closed) && self.blocked.contains(&id) {
             self.write(now, id, engine);
@@ -108,11 +116,28 @@ impl Clients {
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept_at = self.accept(now, engine);
         }
-        let readable = std::mem::take(&mut self.readable);
-        for id in readable {
-            if self.read(now, id, engine) {
-                self.readable.insert(id);
+        let mut left = READ_TOTAL;
+        // Each has one turn at most: those that have more come again behind the others.
+        for _ in 0..self.readable.len() {
+            if left == 0 {
+                break;
             }
+            let Some(id) = self.readable.pop_front() else {
+                break;
+            };
+            self.is_readable.remove(&id);
+            let (taken, more) = self.read(now, id, engine);
+            left = left.saturating_sub(taken);
+            if more {
+                self.may_read(id);
+            }
+        }
+    }
+
+    /// The socket of a client may have something to read.
+    fn may_read(&mut self, id: ClientId) {
+        if self.is_readable.insert(id) {
+            self.readable.push_back(id);
         }
     }
 
@@ -188,36 +213,34 @@ impl Clients {
         }
     }
 
-    /// Reads the share of one client; whether there may be more.
-    fn read(&mut self, now: Time, id: ClientId, engine: &mut Engine) -> bool {
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return false;
-        };
+    /// Reads the share of one client: how much it was, frames included, and whether there may be
+    /// more.
+    fn read(&mut self, now: Time, id: ClientId, engine: &mut Engine) -> (usize, bool) {
         let mut taken = 0;
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return (taken, false);
+        };
         while taken < READ_SHARE {
             let Some(space) = engine.space(id) else {
-                return true;
+                return (taken, true);
             };
             match stream.read(space) {
                 Ok(0) => {
                     self.end(now, id, engine);
-                    return false;
+                    return (taken, false);
                 }
-                Ok(len) => {
-                    taken += len;
-                    engine.received(now, id, len);
-                }
+                Ok(len) => taken += len + engine.received(now, id, len) * FRAME_COST,
                 Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => return false,
+                    ErrorKind::WouldBlock => return (taken, false),
                     ErrorKind::Interrupted => {}
                     _ => {
                         self.end(now, id, engine);
-                        return false;
+                        return (taken, false);
                     }
                 },
             }
         }
-        true
+        (taken, true)
     }
 
     fn write(&mut self, now: Time, id: ClientId, engine: &mut Engine) {
@@ -254,7 +277,7 @@ impl Clients {
     /// Closing a socket takes it out of the poll as well.
     fn forget(&mut self, id: ClientId) {
         self.streams.remove(&id);
-        self.readable.remove(&id);
+        // Its place among the readable is skipped when its turn comes.
         self.blocked.remove(&id);
     }
 }
@@ -315,4 +338,79 @@ pub(crate) fn raise_file_limit(clients: usize) -> io::Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream as StdUnixStream;
+
+    use groupcast_core::{Incarnation, MemberId, NodeId};
+    use groupcast_session::EngineConfig;
+    use groupcast_session::frame::{ClientFrame, ClientKind, Hello, MAGIC, VERSION};
+
+    use super::*;
+
+    /// The shortest frame there is, of a kind that no daemon knows.
+    const UNKNOWN: [u8; 5] = [0, 0, 0, 1, 200];
+
+    /// A client that has said hello and written `UNKNOWN` until its socket was full.
+    fn flood(path: &Path) -> StdUnixStream {
+        let mut stream = StdUnixStream::connect(path).unwrap();
+        let mut bytes = MAGIC.to_vec();
+        ClientFrame::Hello(Hello {
+            version_min: VERSION,
+            version_max: VERSION,
+            features: 0,
+            kind: ClientKind::Application,
+            delivery_window: 1 << 20,
+            name: None,
+        })
+        .encode(&mut bytes);
+        stream.write_all(&bytes).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let frames = UNKNOWN.repeat(1_000);
+        while stream.write(&frames).is_ok_and(|len| len == frames.len()) {}
+        stream
+    }
+
+    #[test]
+    fn a_turn_is_short_however_many_clients_flood_and_each_gets_its_share() {
+        const FLOODS: usize = 40;
+        let path = std::env::temp_dir().join(format!("gc-flood-{}", std::process::id()));
+        let poll = mio::Poll::new().unwrap();
+        let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+        let local = MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        };
+        let mut engine = Engine::new(EngineConfig::default(), local, "h").unwrap();
+        let now = Time::ZERO;
+        let floods: Vec<_> = (0..FLOODS).map(|_| flood(&path)).collect();
+        clients.accept_at = Some(now);
+        clients.take_input(now, &mut engine);
+        let ids: Vec<ClientId> = clients.streams.keys().copied().collect();
+        assert_eq!(ids.len(), FLOODS);
+        for id in ids {
+            clients.may_read(id);
+        }
+        // One read may bring more frames than the turn has left.
+        let most = (READ_TOTAL / FRAME_COST + READ_TOTAL / UNKNOWN.len() / 10) as u64;
+        let mut before = 0;
+        let mut turns = 0;
+        while engine.counters().clients_accepted < FLOODS as u64 {
+            clients.take_input(now, &mut engine);
+            let frames = engine.counters().frames_unknown;
+            assert!(
+                frames - before <= most,
+                "{} frames in a turn",
+                frames - before
+            );
+            before = frames;
+            turns += 1;
+            assert!(turns <= 2 * FLOODS, "some client is never read");
+        }
+        assert!(turns > 2, "they were too few to fill a turn");
+        drop(floods);
+    }
 }

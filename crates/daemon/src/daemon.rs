@@ -37,6 +37,8 @@ const STOP: Token = Token(0);
 const TEND_INTERVAL: Duration = Duration::from_millis(200);
 /// After the ring's own time-out for leaving, the daemon ends at this time at the latest.
 const LEAVE_MARGIN: Duration = Duration::from_secs(1);
+/// Questions of clients that are answered in one turn.
+const ANSWERS_A_TURN: usize = 8;
 /// How long clients may take to read why the daemon ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -215,6 +217,7 @@ impl Daemon {
             self.engine.poll_timeout().map(until),
             self.history.as_ref().and_then(|history| history.tend(now)),
             self.clients.patience(now, &mut self.engine),
+            self.engine.has_questions().then_some(Duration::ZERO),
         ]
         .into_iter()
         .flatten()
@@ -300,7 +303,11 @@ impl Daemon {
     }
 
     fn answer_questions(&mut self) {
-        while let Some((client, question)) = self.engine.poll_question() {
+        // An answer takes as long as there are clients and groups: the others wait for the next turn.
+        for _ in 0..ANSWERS_A_TURN {
+            let Some((client, question)) = self.engine.poll_question() else {
+                break;
+            };
             let answer = status::answer(question, &self.config, &mut self.endpoint, &self.engine);
             self.engine.answer(client, question, answer);
         }

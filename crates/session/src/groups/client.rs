@@ -127,6 +127,8 @@ pub(super) struct Client {
     pub(super) queued: usize,
     /// Bytes of a frame that has not come whole.
     pub(super) unfinished: usize,
+    /// Questions that were not answered.
+    pub(super) questions: usize,
     /// Whether it is among those that take turns at the ring.
     pub(super) in_turn: bool,
     /// Whether its name was bound on the ring.
@@ -185,6 +187,7 @@ impl Client {
             group_requests: 0,
             queued: 0,
             unfinished: 0,
+            questions: 0,
             in_turn: false,
             bound: false,
             wanted: BTreeMap::new(),

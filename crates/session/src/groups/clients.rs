@@ -15,6 +15,8 @@ pub(super) struct Clients {
     names: BTreeMap<Arc<str>, ClientId>,
     /// How many have a connection.
     links: usize,
+    /// Sum of the groups that they asked to be in.
+    memberships: usize,
     /// Sum of their publish windows.
     windows: u64,
     /// Sum of their input: unfinished frames, and requests that wait.
@@ -44,7 +46,30 @@ impl Clients {
     }
 
     pub(super) fn remove(&mut self, id: ClientId) {
-        self.all.remove(&id);
+        if let Some(client) = self.all.remove(&id) {
+            self.memberships -= client.wanted.len();
+        }
+    }
+
+    /// The client asks to be in `group`.
+    pub(super) fn want(&mut self, id: ClientId, group: Arc<str>, discard_own: bool) {
+        if let Some(client) = self.all.get_mut(&id)
+            && client.wanted.insert(group, discard_own).is_none()
+        {
+            self.memberships += 1;
+        }
+    }
+
+    /// The client asks to be in `group` no more; its name, if it was.
+    pub(super) fn unwant(&mut self, id: ClientId, group: &str) -> Option<Arc<str>> {
+        let (group, _) = self.all.get_mut(&id)?.wanted.remove_entry(group)?;
+        self.memberships -= 1;
+        Some(group)
+    }
+
+    /// Sum of the groups that clients asked to be in.
+    pub(super) fn memberships(&self) -> usize {
+        self.memberships
     }
 
     pub(super) fn get(&self, id: ClientId) -> Option<&Client> {

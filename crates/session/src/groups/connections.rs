@@ -56,21 +56,22 @@ impl Engine {
         client.link.as_mut().map(|link| link.decoder.space())
     }
 
-    /// The socket of `client` gave `len` bytes into [`space`](Self::space).
+    /// The socket of `client` gave `len` bytes into [`space`](Self::space). Returns how many frames
+    /// were whole and handled, so that the caller can bound the work of a turn.
     ///
     /// # Panics
     /// If that is more than there was room for.
-    pub fn received(&mut self, now: Time, client: ClientId, len: usize) {
+    pub fn received(&mut self, now: Time, client: ClientId, len: usize) -> usize {
         let mut frames = 0;
         if let Some(link) = self.clients.link_mut(client) {
             link.decoder.filled(len);
         }
         while let Some(client_ref) = self.clients.get_mut(client) {
             if !client_ref.is_reading() {
-                return;
+                return frames;
             }
             let Some(link) = client_ref.link.as_mut() else {
-                return;
+                return frames;
             };
             match link.decoder.next_frame() {
                 Ok(None) => break,
@@ -78,12 +79,16 @@ impl Engine {
                     frames += 1;
                     self.handle_frame(now, client, raw);
                 }
-                Err(error) => return self.violation(now, client, &error),
+                Err(error) => {
+                    self.violation(now, client, &error);
+                    return frames;
+                }
             }
         }
         self.clients.count_unfinished(client);
         self.watch_frame(now, client, frames > 0);
         self.check_input(now, client);
+        frames
     }
 
     /// Notes when the frame that has not come whole began; `anew` if frames before it were read.
@@ -365,7 +370,6 @@ impl Engine {
     pub(super) fn drop_link(&mut self, id: ClientId) {
         self.relieve(id);
         self.schedule.forget(id);
-        self.questions.retain(|(asker, _)| *asker != id);
         self.clients.disconnect(id);
         self.forget_gone(id);
     }

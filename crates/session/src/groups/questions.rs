@@ -20,7 +20,18 @@ pub enum Question {
 impl Engine {
     /// The next question of a client; answer it by [`answer`](Self::answer).
     pub fn poll_question(&mut self) -> Option<(ClientId, Question)> {
-        self.questions.pop_front()
+        while let Some((id, question)) = self.questions.pop_front() {
+            if let Some(client) = self.clients.get_mut(id) {
+                client.questions -= 1;
+                return Some((id, question));
+            }
+        }
+        None
+    }
+
+    /// Whether questions wait.
+    pub fn has_questions(&self) -> bool {
+        !self.questions.is_empty()
     }
 
     /// Answers a question in JSON. Nothing happens if the client has gone.
@@ -34,8 +45,10 @@ impl Engine {
 
     /// Notes a question; a client that asks without waiting for answers gets fewer.
     pub(super) fn ask(&mut self, client: ClientId, question: Question) {
-        let asked = self.questions.iter().filter(|(id, _)| *id == client);
-        if asked.count() < QUESTIONS_MAX {
+        if let Some(asker) = self.clients.get_mut(client)
+            && asker.questions < QUESTIONS_MAX
+        {
+            asker.questions += 1;
             self.questions.push_back((client, question));
         }
     }

@@ -62,11 +62,7 @@ impl Engine {
     }
 
     fn handle_join(&mut self, now: Time, id: ClientId, group: String, discard_own: bool) {
-        let all: usize = self
-            .clients
-            .iter()
-            .map(|(_, client)| client.wanted.len())
-            .sum();
+        let all = self.clients.memberships();
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
@@ -104,7 +100,7 @@ impl Engine {
             return self.reject(now, id, Request::Join(group), code, text);
         }
         let group: std::sync::Arc<str> = group.into();
-        client.wanted.insert(group.clone(), discard_own);
+        self.clients.want(id, group.clone(), discard_own);
         self.routing.changed();
         if let Some(index) = bimodal {
             return self.join_bimodal(now, id, index);
@@ -114,10 +110,7 @@ impl Engine {
     }
 
     fn handle_leave(&mut self, now: Time, id: ClientId, group: &str) {
-        let Some(client) = self.clients.get_mut(id) else {
-            return;
-        };
-        let Some((group, _)) = client.wanted.remove_entry(group) else {
+        let Some(group) = self.clients.unwant(id, group) else {
             return;
         };
         self.routing.changed();

@@ -92,6 +92,40 @@ fn a_message_that_does_not_come_whole_in_time_ends_its_connection() {
     assert_eq!(world.daemon(one).engine.status().clients.len(), 1);
 }
 
+#[test]
+fn memberships_of_all_clients_are_counted_through_joins_leaves_and_ends() {
+    let (mut world, mut rng, one) = alone(EngineConfig {
+        memberships_max: 3,
+        ..EngineConfig::default()
+    });
+    let al = (one, world.connect(one, "al"));
+    let bo = (one, world.connect(one, "bo"));
+    let rejected = |world: &mut World, who: Who, group: &str| {
+        let before = world.client(who.0, who.1).rejected_groups.len();
+        world.act(who.0, who.1, |client| client.join(group));
+        world.client(who.0, who.1).rejected_groups.len() > before
+    };
+    for group in ["a", "b", "a"] {
+        assert!(
+            !rejected(&mut world, al, group),
+            "the same group counts once"
+        );
+    }
+    assert!(!rejected(&mut world, bo, "a"));
+    assert!(rejected(&mut world, bo, "c"));
+    world.act(al.0, al.1, |client| {
+        client.leave("b");
+        client.leave("b");
+    });
+    assert!(!rejected(&mut world, bo, "c"));
+    assert!(rejected(&mut world, bo, "d"));
+    world.run(&mut rng);
+    world.vanish(al.0, al.1);
+    world.run(&mut rng);
+    assert!(!rejected(&mut world, bo, "d"));
+    assert!(rejected(&mut world, bo, "e"));
+}
+
 /// A client that takes nothing but gives some credit back now and then, even none, is as slow as one
 /// that is silent.
 #[test]
