@@ -97,6 +97,8 @@ pub(super) struct ClientLink {
     pub(super) closing: bool,
     /// When the frame that has not come whole began.
     pub(super) frame_since: Option<Time>,
+    /// What its output was last counted for among that of all clients.
+    pub(super) counted: usize,
     /// Bytes that its socket has taken since it got more time to take what holds publishers back.
     pub(super) taken: usize,
     pub(super) publish_window: u64,
@@ -106,6 +108,27 @@ pub(super) struct ClientLink {
     pub(super) publish_returned: u64,
     /// The number up to which acceptance was reported.
     pub(super) accepted_reported: u64,
+}
+
+/// A change of what a client's output counts for.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(super) struct MemoryChange {
+    pub(super) before: usize,
+    pub(super) after: usize,
+}
+
+impl ClientLink {
+    /// Counts the memory of the output anew. A connection that ends counts for nothing: what is left
+    /// of it is little, and goes soon.
+    pub(super) fn count_memory(&mut self) -> MemoryChange {
+        let after = match self.closing {
+            true => 0,
+            false => self.output.memory(),
+        };
+        let before = std::mem::replace(&mut self.counted, after);
+        MemoryChange { before, after }
+    }
 }
 
 /// A client.
@@ -177,6 +200,7 @@ impl Client {
                 output: Output::new(),
                 closing: false,
                 frame_since: None,
+                counted: 0,
                 taken: 0,
                 publish_window: 0,
                 publish_outstanding: 0,

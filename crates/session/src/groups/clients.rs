@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::client::{Client, ClientLink};
+use super::client::{Client, ClientLink, MemoryChange};
 use super::{ClientId, Transport};
 
 /// The clients, connected or still leaving.
@@ -21,6 +21,8 @@ pub(super) struct Clients {
     windows: u64,
     /// Sum of their input: unfinished frames, and requests that wait.
     input: usize,
+    /// Sum of the memory of their output.
+    output: usize,
 }
 
 impl Clients {
@@ -41,6 +43,7 @@ impl Clients {
         if let Some(link) = client.link.take() {
             self.links -= 1;
             self.windows -= link.publish_window;
+            self.output -= link.counted;
         }
         self.count_unfinished(id);
     }
@@ -149,6 +152,35 @@ impl Clients {
         let client = self.all.get_mut(&id)?;
         client.queued -= cost;
         Some(client)
+    }
+
+    /// The output of a client was counted anew.
+    pub(super) fn output_changed(&mut self, memory: MemoryChange) {
+        self.output = self.output - memory.before + memory.after;
+    }
+
+    /// Counts the output of a client anew.
+    pub(super) fn count_output(&mut self, id: ClientId) {
+        if let Some(link) = self.link_mut(id) {
+            let memory = link.count_memory();
+            self.output_changed(memory);
+        }
+    }
+
+    /// Sum of the memory of the output.
+    pub(super) fn output(&self) -> usize {
+        self.output
+    }
+
+    /// The client whose output takes most memory, and how much; `None` if none does.
+    pub(super) fn largest_output(&self) -> Option<(ClientId, usize)> {
+        let links = self.all.iter().filter_map(|(id, client)| {
+            let link = client.link.as_ref()?;
+            Some((*id, link.counted))
+        });
+        links
+            .filter(|(_, counted)| *counted > 0)
+            .max_by_key(|(_, counted)| *counted)
     }
 
     /// The client with the most bytes of an unfinished frame, and how many; `None` if there are none.

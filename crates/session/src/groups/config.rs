@@ -56,6 +56,9 @@ groupcast_core::settings! {
         /// greatest length is no sign of a slow client.
         pub disconnect_at: usize = 192 * MIB => Spec::size(4096, u64::MAX),
             "Too small: short pauses cost the connection. Too large: memory for each slow subscriber.";
+        /// Memory of all that waits for clients, together; beyond it the client for which most waits is disconnected.
+        pub output_max: usize = 512 * MIB => Spec::size(4096, u64::MAX),
+            "Too small: a burst to many subscribers costs the slowest its connection. Too large: memory.";
         /// How long a client may take next to nothing (less than 1/64 of `stop_publishers_at`) while publishers are held
         /// back for it, before it is disconnected.
         pub stalled_within: Duration = Duration::from_secs(30) => Spec::time(),

@@ -88,6 +88,7 @@ impl Engine {
         self.clients.count_unfinished(client);
         self.watch_frame(now, client, frames > 0);
         self.check_input(now, client);
+        self.check_output(now);
         frames
     }
 
@@ -294,6 +295,8 @@ impl Engine {
             return;
         }
         let backlog = link.output.backlog();
+        let memory = link.count_memory();
+        self.clients.output_changed(memory);
         self.report_missed(id);
         if self.schedule.congested.contains(&id) {
             if backlog <= stop_at / 2 {
@@ -477,6 +480,7 @@ impl Engine {
             link.decoder = FrameDecoder::new(FRAME_MAX);
         }
         self.clients.count_unfinished(id);
+        self.clients.count_output(id);
         self.relieve(id);
         self.set_deadline(id, Some(now + self.config.farewell_within));
     }

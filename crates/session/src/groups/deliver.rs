@@ -67,8 +67,8 @@ impl Engine {
 
     /// Gives a message to its recipients, and its sender its number back.
     fn follow(&mut self, now: Time, delivery: &Delivery, mut route: Box<Route>) {
-        let shared = route.recipients.len() > 1;
-        let payload = Payload::new(&delivery.payload, route.payload_at(), shared);
+        let recipients = route.recipients.len();
+        let payload = Payload::new(&delivery.payload, route.payload_at(), recipients);
         if !route.recipients.is_empty() {
             let seq = delivery.place.map(|place| place.seq);
             update_message_head(&mut route.head, seq, payload.len());
@@ -193,6 +193,7 @@ impl Engine {
             return;
         }
         link.output.deliver(head, payload);
+        let memory = link.count_memory();
         self.journal.counters.delivered += 1;
         self.schedule.ready.insert(id);
         // As with the other limits, it counts what waited before: one message alone is never too
@@ -205,6 +206,8 @@ impl Engine {
             }
             self.set_deadline(id, Some(now + self.config.stalled_within));
         }
+        self.clients.output_changed(memory);
+        self.check_output(now);
     }
 
     /// Carries out a change of the groups, and shows it in views.
@@ -285,7 +288,7 @@ impl Engine {
         bytes.clear();
         DaemonFrame::View(view).encode(&mut bytes);
         let nothing = Bytes::new();
-        let nothing = Payload::new(&nothing, 0, false);
+        let nothing = Payload::new(&nothing, 0, 1);
         for id in recipients {
             self.journal.counters.views += 1;
             self.hand_over(now, id, &bytes, nothing, Service::Agreed);

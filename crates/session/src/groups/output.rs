@@ -41,13 +41,17 @@ pub(super) struct Output {
 pub(super) struct Payload<'a> {
     piece: &'a Bytes,
     at: usize,
-    shared: bool,
+    recipients: usize,
 }
 
 impl<'a> Payload<'a> {
-    /// What stands in `piece` from `at` on; `shared` if it goes to several clients.
-    pub(super) fn new(piece: &'a Bytes, at: usize, shared: bool) -> Self {
-        Self { piece, at, shared }
+    /// What stands in `piece` from `at` on, and to how many clients it goes.
+    pub(super) fn new(piece: &'a Bytes, at: usize, recipients: usize) -> Self {
+        Self {
+            piece,
+            at,
+            recipients,
+        }
     }
 
     pub(super) fn len(self) -> usize {
@@ -60,7 +64,7 @@ impl<'a> Payload<'a> {
 
     /// Up to which length it is copied if it has to wait for credit.
     fn copy_max(self) -> usize {
-        if self.shared {
+        if self.recipients > 1 {
             COPY_MAX_SHARED
         } else {
             COPY_MAX
@@ -88,7 +92,7 @@ impl Output {
     pub(super) fn control(&mut self, frame: &[u8]) {
         let nothing = Bytes::new();
         self.ready
-            .append(frame, Payload::new(&nothing, 0, false), COPY_MAX);
+            .append(frame, Payload::new(&nothing, 0, 1), COPY_MAX);
     }
 
     /// A message or a view: `head`, then `payload`.
@@ -137,6 +141,11 @@ impl Output {
         self.ready.bytes + self.waiting.bytes + self.lens.len() * CREDIT_PER_FRAME
     }
 
+    /// Memory that is taken by what waits. Bytes that several clients share count in parts.
+    pub(super) fn memory(&self) -> usize {
+        self.ready.memory + self.waiting.memory + self.lens.len() * size_of::<u32>()
+    }
+
     /// Whether another delivery may follow when `more` bytes have joined those that are ready.
     fn may_send(&self, more: usize) -> bool {
         has_credit(self.outstanding, self.window) && self.ready.bytes + more < READY_MAX
@@ -158,10 +167,31 @@ impl Output {
 /// Bytes in blocks, in their order.
 #[derive(Debug, Default)]
 struct Chain {
-    blocks: VecDeque<Bytes>,
+    blocks: VecDeque<Block>,
     /// The last of them, still growing.
     tail: BytesMut,
     bytes: usize,
+    memory: usize,
+}
+
+/// Bytes that were copied, or those of a payload.
+#[derive(Debug)]
+struct Block {
+    bytes: Bytes,
+    /// What it counts as memory: less than its bytes if several clients share them.
+    memory: usize,
+}
+
+impl Block {
+    fn split_to(&mut self, len: usize) -> Self {
+        // In 64 bits: lengths and shares are below 2^32.
+        let share = self.memory as u64 * len as u64 / self.bytes.len() as u64;
+        self.memory -= share as usize;
+        Self {
+            bytes: self.bytes.split_to(len),
+            memory: share as usize,
+        }
+    }
 }
 
 impl Chain {
@@ -175,33 +205,41 @@ impl Chain {
         }
         self.tail.extend_from_slice(head);
         self.bytes += head.len() + payload.len();
+        self.memory += head.len();
         if by_reference {
             self.seal();
-            self.blocks.push_back(payload.piece.slice(payload.at..));
+            let memory = payload.len() / payload.recipients.max(1);
+            self.memory += memory;
+            self.blocks.push_back(Block {
+                bytes: payload.piece.slice(payload.at..),
+                memory,
+            });
         } else {
+            self.memory += copied;
             self.tail.extend_from_slice(payload.as_bytes());
         }
     }
 
     /// Appends a block of another chain.
-    fn push(&mut self, block: Bytes) {
+    fn push(&mut self, block: Block) {
         self.seal();
-        self.bytes += block.len();
+        self.bytes += block.bytes.len();
+        self.memory += block.memory;
         self.blocks.push_back(block);
     }
 
     fn slices<'a>(&'a mut self, slices: &mut [IoSlice<'a>]) -> usize {
         self.seal();
         let mut count = 0;
-        for (slice, bytes) in slices.iter_mut().zip(&self.blocks) {
-            *slice = IoSlice::new(bytes);
+        for (slice, block) in slices.iter_mut().zip(&self.blocks) {
+            *slice = IoSlice::new(&block.bytes);
             count += 1;
         }
         count
     }
 
     /// Takes `len` bytes off the front, or all if there are fewer; `each` gets them block by block.
-    fn take(&mut self, len: usize, mut each: impl FnMut(Bytes)) {
+    fn take(&mut self, len: usize, mut each: impl FnMut(Block)) {
         let mut left = len.min(self.bytes);
         self.bytes -= left;
         while left > 0 {
@@ -211,17 +249,24 @@ impl Chain {
             let Some(front) = self.blocks.front_mut() else {
                 return;
             };
-            if left < front.len() {
-                return each(front.split_to(left));
+            if left < front.bytes.len() {
+                let part = front.split_to(left);
+                self.memory -= part.memory;
+                return each(part);
             }
-            left -= front.len();
-            self.blocks.pop_front().into_iter().for_each(&mut each);
+            left -= front.bytes.len();
+            if let Some(block) = self.blocks.pop_front() {
+                self.memory -= block.memory;
+                each(block);
+            }
         }
     }
 
     fn seal(&mut self) {
         if !self.tail.is_empty() {
-            self.blocks.push_back(self.tail.split().freeze());
+            let bytes = self.tail.split().freeze();
+            let memory = bytes.len();
+            self.blocks.push_back(Block { bytes, memory });
         }
     }
 }
@@ -234,7 +279,7 @@ mod tests {
 
     fn deliver(output: &mut Output, head: &[u8], payload: &[u8]) {
         let piece = Bytes::copy_from_slice(payload);
-        output.deliver(head, Payload::new(&piece, 0, false));
+        output.deliver(head, Payload::new(&piece, 0, 1));
     }
 
     /// What the socket is offered, without taking it.
@@ -275,6 +320,23 @@ mod tests {
         assert_eq!(offered(&mut output), [2]);
     }
 
+    #[test]
+    fn memory_counts_copies_whole_and_shared_payloads_in_parts() {
+        let mut output = Output::new();
+        output.set_window(1);
+        deliver(&mut output, &[1; 10], &[1; 90]);
+        assert_eq!(output.memory(), 100);
+        let piece = Bytes::from(vec![2; 100_000]);
+        for _ in 0..3 {
+            output.deliver(&[2; 10], Payload::new(&piece, 0, 4));
+        }
+        assert_eq!(output.memory(), 100 + 3 * (10 + 25_000 + 4));
+        assert!(output.backlog() > 300_000);
+        output.drop_waiting();
+        output.consumed(60);
+        assert_eq!(output.memory(), 40);
+    }
+
     proptest! {
         #[test]
         fn bytes_come_out_in_order_however_they_are_taken(
@@ -289,7 +351,7 @@ mod tests {
                 let payload = Bytes::from(vec![!index as u8; *payload]);
                 expected.extend_from_slice(&head);
                 expected.extend_from_slice(&payload);
-                output.deliver(&head, Payload::new(&payload, 0, index % 2 == 0));
+                output.deliver(&head, Payload::new(&payload, 0, 1 + index % 3));
             }
             let mut got = Vec::new();
             for take in takes.iter().cycle() {
@@ -301,7 +363,7 @@ mod tests {
                 got.extend_from_slice(&bytes[..take]);
                 output.consumed(take);
             }
-            prop_assert_eq!(output.backlog(), 0);
+            prop_assert_eq!((output.backlog(), output.memory()), (0, 0));
             prop_assert_eq!(got, expected);
         }
 
@@ -319,7 +381,7 @@ mod tests {
                 let piece = Bytes::from([&b"before"[..], &vec![!index as u8; *payload]].concat());
                 expected.extend_from_slice(&head);
                 expected.extend_from_slice(&piece[6..]);
-                output.deliver(&head, Payload::new(&piece, 6, index % 2 == 0));
+                output.deliver(&head, Payload::new(&piece, 6, 1 + index % 3));
             }
             let ends: Vec<usize> = frames
                 .iter()
@@ -343,7 +405,7 @@ mod tests {
                     granted += share;
                 }
             }
-            prop_assert_eq!(output.backlog(), 0);
+            prop_assert_eq!((output.backlog(), output.memory()), (0, 0));
             prop_assert_eq!(got, expected);
         }
     }

@@ -237,6 +237,8 @@ impl Engine {
             && !link.closing
         {
             link.output.control(&bytes);
+            let memory = link.count_memory();
+            self.clients.output_changed(memory);
             self.schedule.ready.insert(id);
         }
         self.scratch = bytes;
@@ -293,6 +295,22 @@ impl Engine {
             if largest.is_none() {
                 return;
             }
+        }
+    }
+
+    /// Ends connections while more memory is taken by what waits for clients than there is for all:
+    /// first those for which most waits.
+    pub(super) fn check_output(&mut self, now: Time) {
+        let max = self.config.output_max;
+        while self.clients.output() > max
+            && let Some((id, memory)) = self.clients.largest_output()
+        {
+            let text = format!(
+                "too slow: {memory} bytes waited for this client, of {} that waited for all clients of the daemon {}, {max} are allowed; read messages as they come",
+                self.clients.output(),
+                self.host
+            );
+            self.disconnect(now, id, Disconnect::TooSlow, text);
         }
     }
 

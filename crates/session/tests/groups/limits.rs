@@ -92,6 +92,80 @@ fn a_message_that_does_not_come_whole_in_time_ends_its_connection() {
     assert_eq!(world.daemon(one).engine.status().clients.len(), 1);
 }
 
+/// Clients that never read do not take more memory than there is for all, and those that do read
+/// are not the ones that go.
+#[test]
+fn of_clients_for_which_too_much_waits_the_slowest_goes_first() {
+    const MAX: usize = 200_000;
+    let (mut world, mut rng, one) = alone(EngineConfig {
+        output_max: MAX,
+        stop_publishers_at: 1 << 30,
+        ..EngineConfig::default()
+    });
+    let readers = ["r1", "r2"].map(|name| (one, world.connect(one, name)));
+    let slow = ["s1", "s2", "s3", "s4", "s5"].map(|name| (one, world.connect(one, name)));
+    let al = (one, world.connect(one, "al"));
+    for who in readers.into_iter().chain(slow) {
+        world.act(who.0, who.1, |client| client.join("g"));
+    }
+    // More waits for this one than for the others.
+    world.act(slow[2].0, slow[2].1, |client| client.join("h"));
+    world.run(&mut rng);
+    for who in slow {
+        world.client(who.0, who.1).reads = false;
+    }
+    let disconnected = |world: &mut World| {
+        let status = world.daemon(one).engine.status();
+        let waits: usize = status.clients.iter().map(|client| client.backlog).sum();
+        (status.counters.clients_disconnected, waits)
+    };
+    let mut first_gone = None;
+    for number in 0..1_000u32 {
+        world.act(al.0, al.1, |client| {
+            let payload = [&number.to_be_bytes()[..], &[0; 96]].concat();
+            let group = ["g", "h"][number as usize % 2];
+            client.publish(&[group], Service::Agreed, &payload);
+        });
+        world.run(&mut rng);
+        let (gone, waits) = disconnected(&mut world);
+        assert!(waits < 2 * MAX, "{waits} bytes wait");
+        if gone > 0 && first_gone.is_none() {
+            let facts = world.daemon(one).facts.iter().map(ToString::to_string);
+            let line = facts.filter(|fact| fact.contains("too slow")).last();
+            first_gone = line;
+        }
+    }
+    let first = first_gone.expect("they never read");
+    assert!(first.contains("disconnected s3@h1: too slow"), "{first}");
+    for who in readers {
+        assert_eq!(end(&mut world, who), None);
+        assert_eq!(world.client(who.0, who.1).messages().count(), 500);
+    }
+}
+
+/// Clients that wait for one long message share its bytes: it is in memory once.
+#[test]
+fn a_long_message_to_many_is_counted_once() {
+    let (mut world, mut rng, one) = alone(EngineConfig {
+        output_max: 200_000,
+        stop_publishers_at: 1 << 30,
+        ..EngineConfig::default()
+    });
+    let al = (one, world.connect(one, "al"));
+    for name in ["s1", "s2", "s3", "s4", "s5"] {
+        let who = (one, world.connect(one, name));
+        world.act(who.0, who.1, |client| client.join("g"));
+        world.run(&mut rng);
+        world.client(who.0, who.1).reads = false;
+    }
+    world.act(al.0, al.1, |client| {
+        client.publish(&["g"], Service::Agreed, &[1; 150_000]);
+    });
+    world.run(&mut rng);
+    let counters = world.daemon(one).engine.counters();
+    assert_eq!(counters.clients_disconnected, 0);
+}
+
 #[test]
 fn memberships_of_all_clients_are_counted_through_joins_leaves_and_ends() {
     let (mut world, mut rng, one) = alone(EngineConfig {

@@ -339,7 +339,9 @@ impl Engine {
             return self.disconnect_slow(now, id, backlog);
         }
         let nothing = Bytes::new();
-        link.output.deliver(frame, Payload::new(&nothing, 0, false));
+        link.output.deliver(frame, Payload::new(&nothing, 0, 1));
+        let memory = link.count_memory();
+        self.clients.output_changed(memory);
         self.journal.counters.views += 1;
         self.schedule.ready.insert(id);
     }

@@ -256,7 +256,7 @@ impl Engine {
         own: Option<ClientId>,
     ) {
         let group = &self.bimodal.groups[index];
-        let payload = Payload::new(piece, payload_at, group.subscribers.len() > 1);
+        let payload = Payload::new(piece, payload_at, group.subscribers.len());
         let head = MessageHead {
             service: Service::Bimodal,
             place: None,
@@ -387,7 +387,7 @@ impl Engine {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
         let nothing = Bytes::new();
-        let reported = self.offer(id, &bytes, Payload::new(&nothing, 0, false));
+        let reported = self.offer(id, &bytes, Payload::new(&nothing, 0, 1));
         self.journal.counters.gaps += u64::from(reported);
         reported
     }
@@ -402,6 +402,8 @@ impl Engine {
             return false;
         }
         link.output.deliver(head, payload);
+        let memory = link.count_memory();
+        self.clients.output_changed(memory);
         self.schedule.ready.insert(id);
         true
     }
