@@ -18,10 +18,11 @@ use groupcast_net::{Endpoint, Key, Readiness, Sealing, new_member, random_u64};
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_session::Engine;
-use groupcast_session::groups::Carrier;
+use groupcast_session::groups::{Carrier, Fact};
 use mio::{Interest, Token};
 
 use crate::bimodal::Bimodal;
+use crate::client_log::ClientLog;
 use crate::clients::{Clients, raise_file_limit};
 use crate::config::{Config, ConfigError, Security};
 use crate::error::DaemonError;
@@ -53,6 +54,7 @@ pub struct Daemon {
     stop: StopRequests,
     history: Option<History>,
     narrator: Narrator,
+    client_log: ClientLog,
     ready: Vec<(Token, Readiness)>,
     /// When the bimodal groups are tended next.
     tend_at: Time,
@@ -115,6 +117,7 @@ impl Daemon {
             stop,
             history,
             narrator,
+            client_log: ClientLog::default(),
             ready: Vec::new(),
             tend_at: Time::ZERO,
             phase: RunPhase::Running,
@@ -288,9 +291,16 @@ impl Daemon {
         while let Some(observation) = self.engine.poll_observation() {
             self.endpoint.node_mut().observe(&observation);
         }
+        let now = self.endpoint.now();
         while let Some(fact) = self.engine.poll_fact() {
+            if is_client_line(&fact) && !self.client_log.admit(now) {
+                continue;
+            }
             let leaving = self.phase != RunPhase::Running;
             self.narrator.fact(&fact, &self.engine, leaving);
+        }
+        if let Some(count) = self.client_log.take_left_out(now) {
+            tracing::warn!("{count} more lines about clients were left out");
         }
     }
 
@@ -373,6 +383,14 @@ impl Daemon {
             },
         }
     }
+}
+
+/// Whether a client can cause this line of the log as often as it likes.
+fn is_client_line(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::Refused { .. } | Fact::Disconnected { .. } | Fact::HeldBack { .. }
+    )
 }
 
 /// Submits a message and writes it into the history.

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod bimodal;
+mod client_log;
 mod clients;
 pub mod config;
 mod daemon;
