@@ -5,10 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener as StdUnixListener;
-use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 
-use mio::net::{TcpListener, UnixListener};
+use mio::net::{TcpListener, UnixListener, UnixStream};
 
 use crate::error::DaemonError;
 use crate::stream::Stream;
@@ -79,8 +78,12 @@ fn clear(path: &Path) -> Result<(), DaemonError> {
         }
         Ok(_) => {}
     }
-    match StdUnixStream::connect(path) {
+    // Not waiting: a listener that accepts nothing would keep this daemon from starting.
+    match UnixStream::connect(path) {
         Ok(_) => Err(DaemonError::SocketInUse {
+            path: path.to_owned(),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(DaemonError::SocketInUse {
             path: path.to_owned(),
         }),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -139,6 +142,23 @@ mod tests {
         ));
         drop(acceptor);
         assert!(!path.exists());
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_listener_that_accepts_nothing_does_not_keep_a_daemon_waiting() {
+        let directory = directory("full");
+        let path = directory.join("s");
+        let listener = StdUnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let waiting: Vec<_> = std::iter::from_fn(|| UnixStream::connect(&path).ok())
+            .take(1_000)
+            .collect();
+        assert!(waiting.len() < 1_000, "its queue is full");
+        assert!(matches!(
+            UnixAcceptor::open(&path),
+            Err(DaemonError::SocketInUse { .. })
+        ));
         fs::remove_dir_all(directory).unwrap();
     }
 
