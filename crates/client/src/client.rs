@@ -201,14 +201,19 @@ impl Client {
         let done = self.wait_until(Some(timeout), |client| {
             client.connection.discard_events();
             client.connection.end().map(|_| ())
-        })?;
-        if done.is_none() {
-            return Err(ClientError::TimedOut(timeout));
+        });
+        match (self.connection.end(), done) {
+            // The daemon may have gone while credit was on its way to it: it has said good-bye.
+            (Some((Disconnect::Bye, _)), _) => Ok(()),
+            (_, Ok(None)) => Err(ClientError::TimedOut(timeout)),
+            (_, Ok(Some(()))) => self.check_end(),
+            (_, Err(error)) => Err(error),
         }
-        match self.connection.end() {
-            Some((Disconnect::Bye, _)) => Ok(()),
-            _ => self.check_end(),
-        }
+    }
+
+    /// Whether [`publish`](Self::publish) would go ahead now, without waiting for credit.
+    pub fn has_credit(&self) -> bool {
+        self.connection.has_credit()
     }
 
     /// This client's name in the cluster: `client@host`.

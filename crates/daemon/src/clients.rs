@@ -19,6 +19,7 @@ use groupcast_session::{ClientId, Engine};
 use mio::{Interest, Registry, Token};
 
 use crate::error::DaemonError;
+use crate::linger::Lingering;
 use crate::listen::{TcpAcceptor, UnixAcceptor};
 use crate::stream::Stream;
 
@@ -52,6 +53,8 @@ pub(crate) struct Clients {
     is_readable: BTreeSet<ClientId>,
     /// Did not take all; written to again when there is room.
     blocked: BTreeSet<ClientId>,
+    /// Ended by this side, and not yet by the other.
+    lingering: Lingering,
     /// Connections may be waiting, to be accepted not before this time.
     accept_at: Option<Time>,
 }
@@ -83,6 +86,7 @@ impl Clients {
             readable: VecDeque::new(),
             is_readable: BTreeSet::new(),
             blocked: BTreeSet::new(),
+            lingering: Lingering::default(),
             accept_at: None,
         })
     }
@@ -103,6 +107,9 @@ impl Clients {
             return;
         };
         let id = ClientId(number as u64);
+        if self.lingering.handle_ready(id) {
+            return;
+        }
         if readiness.readable || readiness.closed {
             self.may_read(id);
         }
@@ -149,8 +156,11 @@ impl Clients {
             }
         }
         while let Some(id) = engine.poll_close() {
-            self.forget(id);
+            if let Some(stream) = self.forget(id) {
+                self.lingering.add(now, id, stream);
+            }
         }
+        self.lingering.handle_timeout(now);
     }
 
     /// How long the loop may sleep as far as the clients are concerned.
@@ -159,7 +169,7 @@ impl Clients {
         match self.accept_at {
             _ if more => Some(Duration::ZERO),
             Some(at) => Some(at - now),
-            None => None,
+            None => self.lingering.poll_timeout().map(|at| at - now),
         }
     }
 
@@ -170,7 +180,7 @@ impl Clients {
 
     /// How many connections there are.
     pub(crate) fn count(&self) -> usize {
-        self.streams.len()
+        self.streams.len() + self.lingering.count()
     }
 
     /// When to go on accepting: `None` if no connection waits.
@@ -275,10 +285,10 @@ impl Clients {
     }
 
     /// Closing a socket takes it out of the poll as well.
-    fn forget(&mut self, id: ClientId) {
-        self.streams.remove(&id);
+    fn forget(&mut self, id: ClientId) -> Option<Stream> {
         // Its place among the readable is skipped when its turn comes.
         self.blocked.remove(&id);
+        self.streams.remove(&id)
     }
 }
 

@@ -32,6 +32,7 @@ mod daemon;
 mod error;
 mod history;
 mod instance;
+mod linger;
 mod listen;
 mod log;
 mod narrate;

@@ -1,6 +1,7 @@
 //! A client's connection, whichever kind of socket it came by.
 
 use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
 
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -18,6 +19,14 @@ impl Stream {
         match self {
             Self::Unix(stream) => registry.register(stream, token, Interest::READABLE),
             Self::Tcp(stream) => registry.register(stream, token, Interest::READABLE),
+        }
+    }
+
+    /// Sends nothing more; false if the connection can as well be closed at once.
+    pub(crate) fn end_output(&self) -> bool {
+        match self {
+            Self::Unix(_) => false,
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Write).is_ok(),
         }
     }
 
