@@ -49,6 +49,8 @@ impl Default for Options {
 pub struct Client {
     stream: Stream,
     connection: Connection,
+    address: Address,
+    connect_within: Duration,
 }
 
 impl Client {
@@ -59,9 +61,29 @@ impl Client {
         let mut client = Self {
             stream,
             connection: Connection::new(options.name, options.kind, options.delivery_window),
+            address: address.clone(),
+            connect_within: options.connect_within,
         };
-        client.greet(address, deadline, options.connect_within)?;
+        client.greet(deadline)?;
         Ok(client)
+    }
+
+    /// Connects again, by the options of the first time, after the connection has ended: the client
+    /// joins its groups again. What was sent to them meanwhile is not repeated, messages that were
+    /// not accepted may be lost, and the next message has number 1. Events that came before the end
+    /// can still be taken.
+    ///
+    /// # Errors
+    /// The connection stays ended; try again later.
+    pub fn reconnect(&mut self) -> Result<(), ConnectError> {
+        let deadline = Instant::now() + self.connect_within;
+        self.stream = Stream::connect(&self.address, self.connect_within)?;
+        self.connection.restart();
+        let greeted = self.greet(deadline);
+        if let Err(error) = &greeted {
+            self.connection.handle_closed(&error.to_string());
+        }
+        greeted
     }
 
     /// Becomes a member of `group`: the first thing that follows from it is a view that includes
@@ -241,12 +263,8 @@ impl Client {
 
 impl Client {
     /// Waits for the welcome.
-    fn greet(
-        &mut self,
-        address: &Address,
-        deadline: Instant,
-        waited: Duration,
-    ) -> Result<(), ConnectError> {
+    fn greet(&mut self, deadline: Instant) -> Result<(), ConnectError> {
+        let (address, waited) = (self.address.clone(), self.connect_within);
         let failed = |source| ConnectError::Io {
             address: address.to_string(),
             source,

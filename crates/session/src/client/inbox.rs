@@ -43,6 +43,15 @@ impl Inbox {
         self.events.clear();
     }
 
+    /// The daemon that counted the credit is gone: what waits here costs nothing any more.
+    pub(super) fn forget_credit(&mut self) {
+        self.unread = 0;
+        self.consumed = 0;
+        for (_, cost) in &mut self.events {
+            *cost = 0;
+        }
+    }
+
     /// Whether so much was taken that the daemon should hear of it. Less than that is no reason to
     /// wake it: it can go on with the rest of the window.
     pub(super) fn is_credit_due(&self) -> bool {

@@ -14,6 +14,8 @@
 //! 2. take events from [`poll_event`](Connection::poll_event), and answers from
 //!    [`poll_answer`](Connection::poll_answer).
 //!
+//! When a connection has ended, [`restart`](Connection::restart) begins it anew over another stream.
+//!
 //! There is no time in it: how long to wait for the daemon is the caller's decision.
 //!
 //! # Credit
@@ -28,7 +30,7 @@ mod inbox;
 mod outgoing;
 mod publications;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use groupcast_core::Service;
 
@@ -39,7 +41,7 @@ use self::outgoing::Outgoing;
 use self::publications::Publications;
 use crate::frame::{
     ClientFrame, ClientKind, DESTINATIONS_MAX, DaemonFrame, Disconnect, FEATURES, FRAME_MAX,
-    FrameDecoder, FrameError, Hello, RawFrame, Refusal, VERSION, Welcome, credit_cost,
+    FrameDecoder, FrameError, Hello, RawFrame, Refusal, Request, VERSION, Welcome, credit_cost,
     encode_publish_head,
 };
 use crate::name::{check_destination, check_group};
@@ -47,6 +49,11 @@ use crate::name::{check_destination, check_group};
 /// A connection to a daemon, from its hello to its end.
 #[derive(Debug)]
 pub struct Connection {
+    name: Option<String>,
+    kind: ClientKind,
+    delivery_window: u64,
+    /// Groups that this client asked to be in, and whether without its own messages.
+    groups: BTreeMap<String, bool>,
     decoder: FrameDecoder,
     outgoing: Outgoing,
     /// The daemon's answer to the hello.
@@ -65,6 +72,10 @@ impl Connection {
     /// `delivery_window` bounds the bytes of messages and views that may wait here unread.
     pub fn new(name: Option<String>, kind: ClientKind, delivery_window: u64) -> Self {
         let mut connection = Self {
+            name,
+            kind,
+            delivery_window,
+            groups: BTreeMap::new(),
             decoder: FrameDecoder::new(FRAME_MAX),
             outgoing: Outgoing::new(),
             welcome: None,
@@ -75,15 +86,24 @@ impl Connection {
             end: None,
             end_reported: false,
         };
-        connection.outgoing.put(&ClientFrame::Hello(Hello {
-            version_min: VERSION,
-            version_max: VERSION,
-            features: FEATURES,
-            kind,
-            delivery_window,
-            name,
-        }));
+        connection.say_hello();
         connection
+    }
+
+    /// Begins anew over another stream: the hello waits to be sent, and after the welcome the client
+    /// asks to join its groups again. Messages are numbered from 1 again; what became of those that
+    /// were not accepted is not known. Events that wait stay, and cost no credit any more.
+    pub fn restart(&mut self) {
+        self.decoder = FrameDecoder::new(FRAME_MAX);
+        self.outgoing = Outgoing::new();
+        self.welcome = None;
+        self.refusal = None;
+        self.publications = Publications::default();
+        self.inbox.forget_credit();
+        self.answers.clear();
+        self.end = None;
+        self.end_reported = false;
+        self.say_hello();
     }
 
     /// Room for what the stream gives next; never empty.
@@ -141,7 +161,9 @@ impl Connection {
         self.request(&ClientFrame::Join {
             group: group.into(),
             discard_own,
-        })
+        })?;
+        self.groups.insert(group.into(), discard_own);
+        Ok(())
     }
 
     /// Asks to leave `group`.
@@ -149,7 +171,9 @@ impl Connection {
         check_group(group)?;
         self.request(&ClientFrame::Leave {
             group: group.into(),
-        })
+        })?;
+        self.groups.remove(group);
+        Ok(())
     }
 
     /// Publishes a message to groups (or private names), in the order in which receivers look for
@@ -324,6 +348,17 @@ impl Connection {
         self.inbox.is_full()
     }
 
+    fn say_hello(&mut self) {
+        self.outgoing.put(&ClientFrame::Hello(Hello {
+            version_min: VERSION,
+            version_max: VERSION,
+            features: FEATURES,
+            kind: self.kind,
+            delivery_window: self.delivery_window,
+            name: self.name.clone(),
+        }));
+    }
+
     fn request(&mut self, frame: &ClientFrame) -> Result<(), RequestError> {
         self.check_end()?;
         if self.welcome.is_none() {
@@ -377,6 +412,9 @@ impl Connection {
                 text,
             } => {
                 self.publications.handle_rejected(&request);
+                if let Request::Join(group) = &request {
+                    self.groups.remove(group);
+                }
                 let event = ClientEvent::Rejected {
                     request,
                     code,
@@ -400,7 +438,15 @@ impl Connection {
     /// Before the welcome only the answer to the hello means anything.
     fn handle_greeting(&mut self, frame: DaemonFrame) {
         match frame {
-            DaemonFrame::Welcome(welcome) => self.welcome = Some(welcome),
+            DaemonFrame::Welcome(welcome) => {
+                self.welcome = Some(welcome);
+                for (group, discard_own) in &self.groups {
+                    self.outgoing.put(&ClientFrame::Join {
+                        group: group.clone(),
+                        discard_own: *discard_own,
+                    });
+                }
+            }
             DaemonFrame::Refused { code, text } => {
                 self.refusal.get_or_insert((code, text));
             }

@@ -169,6 +169,68 @@ fn discarded_events_give_their_credit_back() {
     assert_eq!(sent(&mut connection), expected);
 }
 
+#[test]
+fn a_connection_that_begins_anew_joins_its_groups_again() {
+    let mut connection = open(1_000, 1 << 20);
+    connection.join("a", false).unwrap();
+    connection.join("b", true).unwrap();
+    connection.join("full", false).unwrap();
+    connection.leave("a").unwrap();
+    connection
+        .publish(&["b"], Service::Agreed, b"lost")
+        .unwrap();
+    let rejected = DaemonFrame::Rejected {
+        request: Request::Join("full".into()),
+        code: Reject::TooManyGroups,
+        text: "no".into(),
+    };
+    connection.handle_bytes(&encoded(&[rejected])).unwrap();
+    connection.handle_bytes(&message(b"unread")).unwrap();
+    connection.handle_closed("gone");
+    sent(&mut connection);
+
+    connection.restart();
+    let mut hello = MAGIC.to_vec();
+    ClientFrame::Hello(Hello {
+        version_min: VERSION,
+        version_max: VERSION,
+        features: FEATURES,
+        kind: ClientKind::Application,
+        delivery_window: 1 << 20,
+        name: None,
+    })
+    .encode(&mut hello);
+    assert_eq!(sent(&mut connection), hello);
+    let welcome = DaemonFrame::Welcome(Welcome {
+        version: VERSION,
+        features: 0,
+        publish_window: 1_000,
+        message_max: 1_000,
+        private_name: "c2@h".into(),
+    });
+    let greeting = [&MAGIC[..], &encoded(&[welcome])].concat();
+    connection.handle_bytes(&greeting).unwrap();
+    let mut joins = Vec::new();
+    ClientFrame::Join {
+        group: "b".into(),
+        discard_own: true,
+    }
+    .encode(&mut joins);
+    assert_eq!(sent(&mut connection), joins);
+    assert!(matches!(
+        connection.poll_event(),
+        Some(ClientEvent::Rejected { .. })
+    ));
+    assert!(matches!(
+        connection.poll_event(),
+        Some(ClientEvent::Message(_))
+    ));
+    connection.give_credit();
+    assert_eq!(connection.outgoing(), 0, "another daemon gave that credit");
+    assert_eq!(connection.poll_event(), None);
+    assert_eq!(connection.publish(&["b"], Service::Agreed, b""), Ok(1));
+}
+
 /// Carries bytes between a connection and an engine until neither has more.
 fn carry(connection: &mut Connection, engine: &mut Engine, id: ClientId) {
     let now = groupcast_core::Time::ZERO;
