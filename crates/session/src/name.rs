@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use groupcast_core::text::is_visible;
+
 /// The most bytes of a group's name.
 pub const GROUP_NAME_MAX: usize = 255;
 /// The most bytes of a client's name, without `@host`.
@@ -40,8 +42,11 @@ pub enum NameError {
         /// The most bytes.
         max: usize,
     },
-    /// A control character, such as a newline.
-    #[error("the name of a {what} must not contain control characters (byte {at} begins one)")]
+    /// A control character, such as a newline, or one that cannot be seen: two names that differ in
+    /// it look alike.
+    #[error(
+        "the name of a {what} must not contain control characters or others that cannot be seen (byte {at} begins one)"
+    )]
     Control {
         /// NameKind the name is for.
         what: NameKind,
@@ -137,7 +142,7 @@ fn check(what: NameKind, max: usize, name: &str) -> Result<(), NameError> {
     }
     // The common name is plain ASCII: one pass over its bytes settles it.
     for (at, letter) in name.char_indices() {
-        if letter.is_control() {
+        if !is_visible(letter) {
             return Err(NameError::Control { what, at });
         }
         if letter == '@' {
@@ -167,6 +172,12 @@ mod tests {
             check_group("a\nb"),
             Err(NameError::Control { at: 1, .. })
         ));
+        for unseen in ["a\u{7f}", "a\u{9b}", "a\u{202e}b", "a\u{200b}", "a\u{feff}"] {
+            assert!(
+                matches!(check_group(unseen), Err(NameError::Control { at: 1, .. })),
+                "{unseen:?}"
+            );
+        }
         assert!(matches!(
             check_group("alice@host"),
             Err(NameError::At { .. })
