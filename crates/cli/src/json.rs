@@ -22,6 +22,9 @@ impl Formatter for Visible {
     where
         W: ?Sized + Write,
     {
+        if fragment.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return writer.write_all(fragment.as_bytes());
+        }
         let mut written = 0;
         for (at, letter) in fragment.char_indices() {
             if is_visible(letter) {

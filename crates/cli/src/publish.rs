@@ -5,18 +5,23 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use groupcast_client::{Client, ClientError, ClientEvent, Request, Service};
+use groupcast_core::text::printable;
 use groupcast_session::frame::DESTINATIONS_MAX;
 use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
+use crate::json::write_line;
 use crate::lines::Source;
 use crate::target::Target;
 
@@ -33,8 +38,8 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 ///
 /// One message a line: the newline is taken off, a carriage return stays, an empty line is an empty
 /// message. A message to several groups is one message. Exit code 0 once every message has come
-/// back in order at the daemon; otherwise the error says how many were accepted and which line was
-/// the first that was not.
+/// back in order at the daemon; otherwise, also after SIGINT or SIGTERM, the error says how many
+/// were accepted and which line was the first that was not.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The groups, or private names (`client@host`), to send to
@@ -108,8 +113,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
                 .help(format!("name at most {DESTINATIONS_MAX}")),
         );
     }
+    args.check_groups()?;
     // Before connecting: a file that cannot be read is no reason to bother the daemon.
     let input = args.input()?;
+    let stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stopped))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stopped)))
+            .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
+    }
     let client = args.target.connect(args.name.as_deref())?;
     let source = match input {
         Input::Generated { size, .. } if size as u64 > client.message_max() => {
@@ -122,12 +134,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Input::Generated { size, count } => Source::generated(size, count),
         Input::File(file) => Source::lines(file, client.message_max() as usize),
     };
+    if args.waits_for_a_terminal() {
+        let groups: Vec<String> = args
+            .groups
+            .iter()
+            .map(|group| printable(group.as_bytes()))
+            .collect();
+        let groups = groups.join(", ");
+        let _ = writeln!(
+            anstream::stderr(),
+            "each line is a message to {groups}; Ctrl-D ends"
+        );
+    }
     let mut publisher = Publisher {
         unit: match source {
             Source::Lines { .. } => "line",
             Source::Generated { .. } => "message",
         },
         client,
+        stopped: &stopped,
         groups: args.groups.iter().map(String::as_str).collect(),
         service: args.service,
         rate: args.rate,
@@ -146,6 +171,39 @@ enum Input {
 }
 
 impl Args {
+    /// A text where a second group would stand is a message of somebody who expects it to be sent.
+    fn check_groups(&self) -> Result<(), Failure> {
+        let Some(text) = self
+            .groups
+            .iter()
+            .skip(1)
+            .find(|name| name.contains(char::is_whitespace))
+        else {
+            return Ok(());
+        };
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+        let (text, group) = (
+            printable(text.as_bytes()),
+            printable(self.groups[0].as_bytes()),
+        );
+        let group = match group.contains(char::is_whitespace) {
+            true => quoted(&group),
+            false => group,
+        };
+        Err(Failure::usage(format!(
+            "{text:?} looks like a message, not like a group: messages are read from stdin"
+        ))
+        .help(format!(
+            "printf '%s\\n' {} | groupcast pub {group}; a group with a space in its name stands first",
+            quoted(&text)
+        )))
+    }
+
+    /// Whether somebody at a terminal has to write the messages.
+    fn waits_for_a_terminal(&self) -> bool {
+        self.file.is_none() && self.size.is_none() && io::stdin().is_terminal()
+    }
+
     fn input(&self) -> Result<Input, Failure> {
         if let (Some(size), Some(count)) = (self.size, self.count) {
             return Ok(Input::Generated {
@@ -171,6 +229,8 @@ impl Args {
 /// A publication on its way.
 struct Publisher<'a> {
     client: Client,
+    /// A signal has asked it to end.
+    stopped: &'a AtomicBool,
     groups: Vec<&'a str>,
     service: Service,
     /// Messages a second.
@@ -212,6 +272,10 @@ impl Publisher<'_> {
 
     fn publish(&mut self, payload: &[u8]) -> Result<(), Failure> {
         loop {
+            // Without credit publishing would wait, and not be asked to end meanwhile.
+            while !self.client.has_credit() {
+                self.look(LOOK_UP)?;
+            }
             match self.client.publish(&self.groups, self.service, payload) {
                 Ok(_) => {
                     self.sent += 1;
@@ -240,7 +304,7 @@ impl Publisher<'_> {
             if wait.is_zero() {
                 return Ok(());
             }
-            self.look(wait)?;
+            self.look(wait.min(LOOK_UP))?;
         }
     }
 
@@ -263,7 +327,14 @@ impl Publisher<'_> {
     }
 
     /// Sends what is gathered and takes events of the daemon; waits for one for up to `patience`.
-    fn look(&mut self, mut patience: Duration) -> Result<(), Failure> {
+    fn look(&mut self, patience: Duration) -> Result<(), Failure> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Err(Failure::failed("interrupted"));
+        }
+        self.take_events(patience)
+    }
+
+    fn take_events(&mut self, mut patience: Duration) -> Result<(), Failure> {
         let mut failure = None;
         while let Some(event) = self
             .client
@@ -300,13 +371,13 @@ impl Publisher<'_> {
             // What is on its way may still be accepted, if there is still somebody to accept it.
             let settled = self.client.flush_accepted(Some(SETTLE_WITHIN));
             if settled.is_ok() {
-                let _ = self.look(Duration::ZERO);
+                let _ = self.take_events(Duration::ZERO);
             }
         }
         let outcome = self.outcome(result.as_ref().err());
-        if json && let Ok(line) = serde_json::to_string(&outcome) {
+        if json {
             // The exit code says as much where this cannot be read.
-            let _ = writeln!(io::stdout(), "{line}");
+            let _ = write_line(&mut io::stdout(), &outcome);
         }
         match result {
             Ok(()) => {

@@ -130,6 +130,17 @@ fn arguments_of_clients_are_checked_before_anything_is_sent() {
         .fails_with(2, &["above 0"]);
     host.run(&["pub", "g", "--size", "10"])
         .fails_with(2, &["--count"]);
+    host.run(&["pub", "chat", "hello world"]).fails_with(
+        2,
+        &[
+            "\"hello world\" looks like a message",
+            "printf '%s\\n' 'hello world' | groupcast pub chat",
+        ],
+    );
+    host.run(&["pub", "chat", "a\u{202e}b"])
+        .fails_with(2, &["cannot be seen"]);
+    host.run(&["sub", "g", "-v", "--json"])
+        .fails_with(2, &["cannot be used with"]);
     host.run(&["pub", "g", "--file", "missing"])
         .fails_with(2, &["missing"]);
     host.run(&["pub", "g", "--file", "."])
