@@ -68,7 +68,7 @@ fn subscribe(cluster: &Cluster, host: usize) -> Outcome<Process> {
     let socket = cluster.socket(host);
     let name = format!("sub{host}");
     let arguments = [
-        "sub", "ticks", "--json", "--socket", &socket, "--name", &name,
+        "sub", "ticks", "--once", "--json", "--socket", &socket, "--name", &name,
     ];
     let subscriber = cluster
         .bed

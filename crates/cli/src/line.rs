@@ -5,9 +5,12 @@ use std::io::{self, Write};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use groupcast_core::ConfigId;
+use groupcast_core::text::printable;
 use groupcast_session::View;
 use groupcast_session::frame::Message;
 use serde::Serialize;
+
+use crate::json::write_line;
 
 /// Writes messages and views, one JSON object a line.
 #[derive(Default)]
@@ -140,11 +143,42 @@ impl JsonLines {
     }
 }
 
+/// The connection of a subscriber, as `--json` prints it.
+#[derive(Serialize)]
+struct ConnectionLine<'a> {
+    event: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+}
+
+/// Writes the line that the connection to the daemon has ended, and why.
+pub(crate) fn disconnected(out: &mut impl Write, text: &str) -> io::Result<()> {
+    let line = ConnectionLine {
+        event: "disconnected",
+        message: Some(text),
+        name: None,
+    };
+    write_line(out, &line)
+}
+
+/// Writes the line that there is a connection again, under this private name.
+pub(crate) fn reconnected(out: &mut impl Write, name: &str) -> io::Result<()> {
+    let line = ConnectionLine {
+        event: "reconnected",
+        message: None,
+        name: Some(name),
+    };
+    write_line(out, &line)
+}
+
 /// Writes a view for people: what changed, and who is there now.
 pub(crate) fn describe_view(out: &mut impl Write, view: &View) -> io::Result<()> {
-    let members = view.members.join(", ");
+    let names: Vec<String> = view.members.iter().map(|name| shown(name)).collect();
+    let members = names.join(", ");
     let who = match &view.changed {
-        Some(changed) => format!(" of {changed}"),
+        Some(changed) => format!(" of {}", shown(changed)),
         None => String::new(),
     };
     let kind = match view.approximate {
@@ -154,7 +188,8 @@ pub(crate) fn describe_view(out: &mut impl Write, view: &View) -> io::Result<()>
     writeln!(
         out,
         "[{}] {kind} view after {}{who}: {members}",
-        view.group, view.cause
+        shown(&view.group),
+        view.cause
     )
 }
 
@@ -169,12 +204,37 @@ pub(crate) fn describe_gap(
         true => format!("message {first}"),
         false => format!("messages {first} to {last}"),
     };
+    let (group, sender) = (shown(group), shown(sender));
     writeln!(out, "[{group}] lost: {which} of {sender}")
 }
 
-fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, line)?;
-    out.write_all(b"\n")
+/// How a message is written for people.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Plain {
+    /// With the group and the sender before it.
+    pub(crate) verbose: bool,
+    /// With what a terminal would not show as it is escaped.
+    pub(crate) escape: bool,
+}
+
+impl Plain {
+    /// Writes a message: its bytes and a newline.
+    pub(crate) fn message(self, out: &mut impl Write, message: &Message) -> io::Result<()> {
+        if self.verbose {
+            let (group, sender) = (shown(message.group()), shown(&message.sender));
+            write!(out, "[{group}] {sender}: ")?;
+        }
+        if self.escape {
+            return writeln!(out, "{}", printable(&message.payload));
+        }
+        out.write_all(&message.payload)?;
+        out.write_all(b"\n")
+    }
+}
+
+/// A name of foreign origin.
+fn shown(name: &str) -> String {
+    printable(name.as_bytes())
 }
 
 #[cfg(test)]
@@ -287,6 +347,33 @@ mod tests {
         assert_eq!(
             String::from_utf8(bytes).unwrap(),
             "[g] lost: messages 3 to 5 of h\n[g] lost: message 7 of h\n"
+        );
+    }
+
+    #[test]
+    fn what_a_terminal_would_act_on_is_escaped() {
+        let hostile = Message {
+            payload: b"a\x1b[2J\nb"[..].into(),
+            sender: "x\u{202e}y@h".into(),
+            ..message()
+        };
+        let written = |plain: Plain| {
+            let mut bytes = Vec::new();
+            plain.message(&mut bytes, &hostile).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        assert_eq!(written(Plain::default()), "a\u{1b}[2J\nb\n");
+        let terminal = Plain {
+            verbose: true,
+            escape: true,
+        };
+        assert_eq!(written(terminal), "[g] x\\u{202e}y@h: a\\u{1b}[2J\\nb\n");
+        assert!(line(&hostile).contains("\"sender\":\"x\\u202ey@h\""));
+        let mut bytes = Vec::new();
+        describe_gap(&mut bytes, "g\u{9b}", "h\u{7f}", (1, 1)).unwrap();
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "[g\\u{9b}] lost: message 1 of h\\u{7f}\n"
         );
     }
 

@@ -3,8 +3,9 @@
 //! Lines are gathered while messages keep coming and written as soon as there is a pause, so that
 //! it is quick under load and nothing lingers when there is none.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
@@ -12,12 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use groupcast_client::{Client, ClientEvent, Message, View};
+use groupcast_client::{
+    Cause, Client, ClientError, ClientEvent, ConnectError, Message, Refusal, View, ViewId, ViewKind,
+};
+use groupcast_core::id::fnv1a;
+use groupcast_core::text::printable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
-use crate::line::{JsonLines, describe_gap, describe_view};
+use crate::line::{self, JsonLines, Plain, describe_gap, describe_view};
 use crate::target::Target;
 
 /// While nothing comes, signals and the reader of stdout are looked at this often.
@@ -26,14 +31,19 @@ const LOOK_UP: Duration = Duration::from_millis(100);
 const WRITE_WITHIN: Duration = Duration::from_millis(50);
 /// Bytes of lines that are gathered.
 const GATHERED: usize = 64 << 10;
+/// How long to wait before connecting again, the first time and at most.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(2);
 /// How long a good-bye may take.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Join groups and print their messages and views.
 ///
-/// Plain: each message's bytes and a newline on stdout; views, and what is lost in a bimodal group,
-/// on stderr. It ends with exit code 0 at SIGINT or SIGTERM, when its reader has gone, and after
-/// --count messages; with 1 when the daemon has gone.
+/// Plain: each message's bytes and a newline on stdout (on a terminal, characters that it would not
+/// show are escaped); views, and what is lost in a bimodal group, on stderr. It ends with exit code
+/// 0 at SIGINT or SIGTERM, when its reader has gone, and after --count messages. When the daemon
+/// goes it connects again, until there is one: what was sent meanwhile is not repeated, and views
+/// stand before and after the gap. With --once it ends with exit code 1 instead.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The groups to join
@@ -47,6 +57,12 @@ pub(crate) struct Args {
     /// Print one JSON object a message, view or gap and line
     #[arg(long)]
     json: bool,
+    /// Print the group and the sender before each message
+    #[arg(short, long, conflicts_with = "json")]
+    verbose: bool,
+    /// End when the connection to the daemon ends, instead of connecting again
+    #[arg(long)]
+    once: bool,
     /// End after N messages
     #[arg(long, value_name = "N")]
     count: Option<NonZeroU64>,
@@ -59,12 +75,14 @@ fn group(name: &str) -> Result<String, String> {
     }
 }
 
-/// Why it ends without having failed.
+/// Why it prints no more.
 enum End {
     /// All messages that were asked for are printed, or a signal came.
     Done,
     /// What is printed has no reader any more.
     ReaderGone,
+    /// The connection to the daemon has ended, for this reason.
+    Disconnected(String),
 }
 
 /// Joins and prints until something ends it.
@@ -79,22 +97,75 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     for group in &args.groups {
         client.join(group).map_err(Failure::failed)?;
     }
-    let mut printer = Printer::new(args.json)?;
-    match follow(&mut client, &mut printer, args.count, &stopped)? {
-        // A daemon that goes away just now takes nothing with it that was asked for.
-        End::Done => drop(client.close(CLOSE_WITHIN)),
-        End::ReaderGone => {}
+    let mut printer = Printer::new(args)?;
+    let mut left = args.count.map(NonZeroU64::get);
+    loop {
+        match follow(&mut client, &mut printer, &mut left, &stopped)? {
+            End::Done => {
+                // A daemon that goes away just now takes nothing with it that was asked for.
+                drop(client.close(CLOSE_WITHIN));
+                break;
+            }
+            End::ReaderGone => break,
+            End::Disconnected(text) if args.once => {
+                return Err(Failure::failed(format!(
+                    "the connection to the daemon has ended: {text}"
+                ))
+                .help("subscribe again when the daemon is back; what was sent meanwhile is not repeated"));
+            }
+            End::Disconnected(text) => {
+                let own = client.private_name().to_owned();
+                if printer.disconnected(&own, &text)?.is_none()
+                    || !reconnect(&mut client, &mut printer, &stopped)?
+                {
+                    break;
+                }
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Connects again, when there is a daemon to connect to; false if a signal or a reader that has gone
+/// ends it before.
+fn reconnect(
+    client: &mut Client,
+    printer: &mut Printer,
+    stopped: &AtomicBool,
+) -> Result<bool, Failure> {
+    let mut pause = RETRY_MIN;
+    loop {
+        let end = Instant::now() + pause;
+        while Instant::now() < end {
+            if stopped.load(Ordering::Relaxed) || printer.reader_gone() {
+                return Ok(false);
+            }
+            std::thread::sleep(LOOK_UP.min(pause));
+        }
+        match client.reconnect() {
+            Ok(()) => {
+                let printed = printer.reconnected(client.private_name())?;
+                return Ok(printed.is_some());
+            }
+            // Another daemon than before, which will not take this client however often it asks.
+            Err(
+                error @ ConnectError::Refused {
+                    code: Refusal::Version | Refusal::Name | Refusal::Protocol,
+                    ..
+                },
+            ) => return Err(Failure::failed(error)),
+            Err(_) => pause = (pause * 2).min(RETRY_MAX),
+        }
+    }
+}
+
+/// Prints what comes until something ends it; `left` is how many messages are asked for.
 fn follow(
     client: &mut Client,
     printer: &mut Printer,
-    count: Option<NonZeroU64>,
+    left: &mut Option<u64>,
     stopped: &AtomicBool,
 ) -> Result<End, Failure> {
-    let mut left = count.map(NonZeroU64::get);
     loop {
         let event = match client.next_event(Some(Duration::ZERO)) {
             Ok(None) => {
@@ -109,12 +180,17 @@ fn follow(
             printer.flush()?;
             return Ok(End::Done);
         }
-        let printed = match event.map_err(Failure::failed)? {
+        let event = match event {
+            Err(ClientError::Disconnected { text, .. }) => return Ok(End::Disconnected(text)),
+            Err(ClientError::Io(error)) => return Ok(End::Disconnected(error.to_string())),
+            event => event.map_err(Failure::failed)?,
+        };
+        let printed = match event {
             None if printer.reader_gone() => None,
             None => Some(()),
             Some(ClientEvent::Message(message)) => {
                 let printed = printer.message(&message)?;
-                if let Some(left) = &mut left {
+                if let Some(left) = left {
                     *left -= 1;
                     if *left == 0 {
                         printer.flush()?;
@@ -123,7 +199,7 @@ fn follow(
                 }
                 printed
             }
-            Some(ClientEvent::View(view)) => printer.view(&view)?,
+            Some(ClientEvent::View(view)) => printer.view(view)?,
             Some(ClientEvent::Gap {
                 group,
                 sender,
@@ -135,13 +211,7 @@ fn follow(
                     "the daemon rejected the {request}: {text}"
                 )));
             }
-            Some(ClientEvent::Disconnected { text, .. }) => {
-                printer.flush()?;
-                return Err(Failure::failed(format!(
-                    "the connection to the daemon has ended: {text}"
-                ))
-                .help("subscribe again when the daemon is back; what was sent meanwhile is not repeated"));
-            }
+            Some(ClientEvent::Disconnected { text, .. }) => return Ok(End::Disconnected(text)),
             Some(_) => Some(()),
         };
         if printed.is_none() {
@@ -155,18 +225,26 @@ fn follow(
 struct Printer {
     stdout: BufWriter<File>,
     json: Option<JsonLines>,
+    plain: Plain,
+    /// The last view of each group.
+    views: BTreeMap<Arc<str>, View>,
     written: Instant,
 }
 
 impl Printer {
-    fn new(json: bool) -> Result<Self, Failure> {
+    fn new(args: &Args) -> Result<Self, Failure> {
         // Not the standard library's handle: that looks for newlines and writes at each.
         let stdout = io::stdout().as_fd().try_clone_to_owned();
         let stdout =
             stdout.map_err(|error| Failure::failed(format!("cannot write to stdout: {error}")))?;
         Ok(Self {
             stdout: BufWriter::with_capacity(GATHERED, File::from(stdout)),
-            json: json.then(JsonLines::default),
+            json: args.json.then(JsonLines::default),
+            plain: Plain {
+                verbose: args.verbose,
+                escape: io::stdout().is_terminal(),
+            },
+            views: BTreeMap::new(),
             written: Instant::now(),
         })
     }
@@ -174,20 +252,64 @@ impl Printer {
     fn message(&mut self, message: &Message) -> Result<Option<()>, Failure> {
         let printed = match &mut self.json {
             Some(lines) => lines.message(&mut self.stdout, message),
-            None => self
-                .stdout
-                .write_all(&message.payload)
-                .and_then(|()| self.stdout.write_all(b"\n")),
+            None => self.plain.message(&mut self.stdout, message),
         };
         self.after(printed)
     }
 
-    fn view(&mut self, view: &View) -> Result<Option<()>, Failure> {
-        let printed = match &mut self.json {
+    fn view(&mut self, view: View) -> Result<Option<()>, Failure> {
+        let printed = self.write_view(&view);
+        self.views.insert(view.group.clone(), view);
+        self.after(printed)
+    }
+
+    fn write_view(&mut self, view: &View) -> io::Result<()> {
+        match &mut self.json {
             Some(lines) => lines.view(&mut self.stdout, view),
             None => {
                 // Views are remarks: a user who closed stderr does not want them.
                 let _ = describe_view(&mut anstream::stderr().lock(), view);
+                Ok(())
+            }
+        }
+    }
+
+    /// The connection of the client called `own` has ended. A view of each group, with nobody else in
+    /// it, stands before what is missed from now on; the views after joining again stand behind it.
+    fn disconnected(&mut self, own: &str, text: &str) -> Result<Option<()>, Failure> {
+        let views = std::mem::take(&mut self.views);
+        let mut printed = Ok(());
+        for last in views.into_values() {
+            let alone = cut_off(last, own);
+            printed = printed.and_then(|()| self.write_view(&alone));
+        }
+        let printed = printed.and_then(|()| {
+            if self.json.is_some() {
+                return line::disconnected(&mut self.stdout, text);
+            }
+            let text = printable(text.as_bytes());
+            let _ = writeln!(
+                anstream::stderr(),
+                "the connection to the daemon has ended: {text}; connecting again"
+            );
+            Ok(())
+        });
+        match outcome(printed)? {
+            Some(()) => self.flush(),
+            None => Ok(None),
+        }
+    }
+
+    /// There is a connection again, under the private name `own`.
+    fn reconnected(&mut self, own: &str) -> Result<Option<()>, Failure> {
+        let printed = match self.json {
+            Some(_) => line::reconnected(&mut self.stdout, own),
+            None => {
+                let own = printable(own.as_bytes());
+                let _ = writeln!(
+                    anstream::stderr(),
+                    "connected again as {own}; what was sent meanwhile is not repeated"
+                );
                 Ok(())
             }
         };
@@ -226,6 +348,22 @@ impl Printer {
             && stdout[0]
                 .revents()
                 .intersects(PollFlags::ERR | PollFlags::HUP)
+    }
+}
+
+/// The view of a subscriber that has lost its daemon: of `last`, it alone is left.
+fn cut_off(last: View, own: &str) -> View {
+    let own: Arc<str> = own.into();
+    View {
+        id: ViewId {
+            within: Some(fnv1a(own.as_bytes())),
+            ..last.id
+        },
+        kind: ViewKind::Transitional,
+        cause: Cause::Disconnect,
+        changed: Some(own.clone()),
+        members: vec![own],
+        ..last
     }
 }
 

@@ -34,7 +34,7 @@ fn three_daemons_have_one_order_and_survive_the_death_of_one() {
     }
     let mut at_one = host.subscribe("sub1", "one", &[]);
     let mut at_two = host.subscribe("sub2", "two", &[]);
-    let mut at_three = host.subscribe("sub3", "three", &[]);
+    let mut at_three = host.subscribe("sub3", "three", &["--once"]);
     let subscribers = ["sub1", "sub2", "sub3"];
 
     // From all sides at once: one order.
@@ -323,6 +323,102 @@ fn a_publisher_whose_daemon_dies_says_what_was_accepted() {
         "{}",
         ran.stdout
     );
+}
+
+#[test]
+fn a_publisher_that_is_interrupted_says_what_was_accepted() {
+    let host = Host::new();
+    let _daemon = host.daemon("d", &["--insecure"]);
+    let mut command = host.command(&["pub", "room", "--json", "--socket", &host.socket("d")]);
+    let mut publisher = host.launch("publisher", command.stdin(Stdio::piped()));
+    let mut stdin = publisher.child.stdin.take().unwrap();
+    stdin.write_all(b"a\nb\nc\n").unwrap();
+    until("they are accepted", || {
+        let status = host.status("d").unwrap_or_default();
+        status["counters"]["session"]["published"] == 3 && status["clients"][0]["unaccepted"] == 0
+    });
+    publisher.signal("INT");
+    assert_eq!(publisher.wait(), 1);
+    drop(stdin);
+    let told = host.read("publisher.err");
+    assert!(
+        told.contains("interrupted") && told.contains("3 of 3 messages sent were accepted"),
+        "{told}"
+    );
+    let out = host.read("publisher.out");
+    assert!(
+        out.contains("\"message\":\"interrupted\",\"sent\":3,\"accepted\":3"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_subscriber_connects_again_and_views_stand_around_what_it_missed() {
+    let host = Host::new();
+    let mut first = host.daemon("d", &["--insecure"]);
+    let socket = host.socket("d");
+    let publish = |line: &str| {
+        let file = host.write("line", line);
+        let sent = host.run(&["pub", "room", "--file", &file, "--socket", &socket]);
+        assert_eq!(sent.code, 0, "{}", sent.stderr);
+    };
+    let mut subscriber = host.subscribe("s", "d", &["--count", "2"]);
+    let mut verbose = host.command(&["sub", "room", "-v", "--name", "v", "--socket", &socket]);
+    let mut verbose = host.launch("v", &mut verbose);
+    let mut once = host.command(&["sub", "room", "--once", "--name", "o", "--socket", &socket]);
+    let mut once = host.launch("o", &mut once);
+    until("all are members", || {
+        host.read("s.out").contains("\"v@d\"") && host.read("s.out").contains("\"o@d\"")
+    });
+    publish("before");
+    until("it came", || host.messages("s").len() == 1);
+    first.child.kill().unwrap();
+    first.wait();
+    assert_eq!(once.wait(), 1);
+    assert!(host.read("o.err").contains("subscribe again"));
+    until("it is said", || {
+        host.read("s.out").contains("\"disconnected\"")
+    });
+    let _second = host.daemon("d", &["--insecure"]);
+    until("it is a member again", || {
+        let out = host.read("s.out");
+        out.split("\"reconnected\"")
+            .nth(1)
+            .is_some_and(|after| after.contains("\"view\""))
+            && host.read("v.err").contains("connected again as v@d")
+    });
+    publish("after");
+    assert_eq!(subscriber.wait(), 0);
+    let out = host.read("s.out");
+    let events: Vec<String> = out
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|line| match line["event"].as_str().unwrap() {
+            "view" => format!(
+                "{} {}",
+                line["kind"].as_str().unwrap(),
+                line["members"].as_array().unwrap().len()
+            ),
+            event => event.to_owned(),
+        })
+        .collect();
+    let at = events.iter().position(|event| event == "message").unwrap();
+    assert_eq!(
+        events[at + 1..at + 4],
+        ["transitional 1", "disconnected", "reconnected"]
+    );
+    assert!(events[at + 4].starts_with("regular"), "{events:?}");
+    until("the other has both", || {
+        host.read("v.out").lines().count() == 2
+    });
+    let seen = host.read("v.out");
+    assert!(
+        seen.starts_with("[room] c")
+            && seen.contains("@d: before\n")
+            && seen.contains("@d: after\n"),
+        "{seen}"
+    );
+    assert_eq!(verbose.terminate(), 0);
 }
 
 #[test]

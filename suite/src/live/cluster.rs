@@ -197,7 +197,9 @@ impl Cluster {
     pub fn subscribe(&mut self, host: usize, name: &str, group: &str) -> Outcome<Subscription> {
         let label = self.label(name, host);
         let socket = self.socket(host);
-        let arguments = ["sub", group, "--socket", &socket, "--name", name, "--json"];
+        let arguments = [
+            "sub", group, "--once", "--socket", &socket, "--name", name, "--json",
+        ];
         let process = self.bed.launch(&label, self.command(host, &arguments))?;
         let mut subscription = Subscription {
             name: format!("{name}@host-{host}"),
@@ -269,7 +271,7 @@ impl Cluster {
     pub fn subscribe_plain(&mut self, host: usize, name: &str, group: &str) -> Outcome<Process> {
         let label = self.label(name, host);
         let socket = self.socket(host);
-        let arguments = ["sub", group, "--socket", &socket, "--name", name];
+        let arguments = ["sub", group, "--once", "--socket", &socket, "--name", name];
         let mut process = self.bed.launch(&label, self.command(host, &arguments))?;
         until(ANSWER_LIMIT, format!("{label} joins"), || {
             if !process.is_running() {

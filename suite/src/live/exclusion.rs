@@ -120,7 +120,7 @@ fn subscribe_to_nothing(cluster: &Cluster, host: usize) -> Outcome<Process> {
     command
         .args(["-c", "exec \"$0\" \"$@\" > /dev/null"])
         .arg(cluster.binary())
-        .args(["sub", GROUP, "--socket", &cluster.socket(host)]);
+        .args(["sub", GROUP, "--once", "--socket", &cluster.socket(host)]);
     Ok(cluster.bed.launch(&format!("sub-{host}"), command)?)
 }
 
