@@ -150,6 +150,8 @@ pub(super) struct Client {
     pub(super) queued: usize,
     /// Bytes of a frame that has not come whole.
     pub(super) unfinished: usize,
+    /// Numbers that were bound to group names for its requests.
+    pub(super) bindings: usize,
     /// Questions that were not answered.
     pub(super) questions: usize,
     /// Whether it is among those that take turns at the ring.
@@ -211,6 +213,7 @@ impl Client {
             group_requests: 0,
             queued: 0,
             unfinished: 0,
+            bindings: 0,
             questions: 0,
             in_turn: false,
             bound: false,

@@ -26,7 +26,8 @@ groupcast_core::settings! {
         /// The most memberships of all clients of this daemon together, which its state message must hold.
         pub memberships_max: usize = 100_000 => Spec::count("memberships", 1, 1 << 20),
             "Too small: joins are rejected. Too large: longer exchanges of state when daemons meet.";
-        /// Group names that this daemon binds to numbers in its life; later ones travel with each message.
+        /// Group names that this daemon binds to numbers in its life, a sixteenth of them for one client at most; later
+        /// ones travel with each message.
         pub bindings_max: usize = BINDINGS_MAX => Spec::count("names", 0, BINDINGS_MAX as u32),
             "Too small: messages grow by the names of their groups. Too large: memory at every daemon.";
         /// The longest payload of a message.

@@ -16,6 +16,10 @@ use crate::name::is_private;
 /// How many bytes a client may hand over before it is another's turn.
 const TURN: usize = 64 * 1024;
 
+/// One client may bind this part of the numbers for group names, and a few at least.
+const BINDINGS_SHARE: usize = 16;
+const BINDINGS_MIN: usize = 16;
+
 /// What waits for the ring.
 #[derive(Debug, Default)]
 pub(super) struct Submissions {
@@ -77,21 +81,15 @@ impl Submissions {
         });
     }
 
-    /// The number of `group`; a new one is bound first, as long as there is room in the table.
-    fn number(&mut self, group: &str, bindings_max: usize) -> Option<u64> {
-        if let Some(number) = self.numbers.get(group) {
-            return Some(*number);
-        }
-        if self.numbers.len() >= bindings_max {
-            return None;
-        }
+    /// Binds `group`, which has no number yet, to the next one.
+    fn bind(&mut self, group: &str) -> u64 {
         let number = self.numbers.len() as u64 + 1;
         self.numbers.insert(group.into(), number);
         self.stage(&Op::BindGroup {
             number,
             name: group,
         });
-        Some(number)
+        number
     }
 }
 
@@ -238,7 +236,7 @@ impl Engine {
     }
 
     fn stage_membership(&mut self, id: ClientId, group: &str, joins: bool) {
-        let number = self.submissions.number(group, self.config.bindings_max);
+        let number = self.number(id, group);
         let group = number.map_or(GroupRef::Named(group), GroupRef::Bound);
         let client = id.0;
         self.submissions.stage(&if joins {
@@ -279,7 +277,7 @@ impl Engine {
         }
         let refs: Vec<_> = publish
             .destinations()
-            .map(|name| self.reference(name))
+            .map(|name| self.reference(id, name))
             .collect();
         encode_data_head(head, id.0, None, refs.into_iter());
         if let Some(client) = self.clients.get_mut(id) {
@@ -301,7 +299,7 @@ impl Engine {
         let agreed_client = agreed.is_some_and(|roster| roster.client(id.0).is_ok());
         let refs: Vec<_> = publish
             .destinations()
-            .map(|name| match self.reference(name) {
+            .map(|name| match self.reference(id, name) {
                 GroupRef::Bound(number) if number > agreed_groups => GroupRef::Named(name),
                 reference => reference,
             })
@@ -313,14 +311,32 @@ impl Engine {
         encode_data_head(head, id.0, sender, refs.into_iter());
     }
 
-    /// How this daemon refers to a destination.
-    fn reference<'a>(&mut self, name: &'a str) -> GroupRef<'a> {
+    /// How this daemon refers to a destination of a message of client `id`.
+    fn reference<'a>(&mut self, id: ClientId, name: &'a str) -> GroupRef<'a> {
         let number = if is_private(name) {
             None
         } else {
-            self.submissions.number(name, self.config.bindings_max)
+            self.number(id, name)
         };
         number.map_or(GroupRef::Named(name), GroupRef::Bound)
+    }
+
+    /// The number of `group`, for a request of client `id`. A new one is bound first, as long as
+    /// there is room in the table and the client has not bound its share: numbers are never free
+    /// again, so one client must not take all of them.
+    fn number(&mut self, id: ClientId, group: &str) -> Option<u64> {
+        let known = self.submissions.numbers.get(group);
+        if known.is_some() {
+            return known.copied();
+        }
+        let max = self.config.bindings_max;
+        let client = self.clients.get_mut(id)?;
+        let share = (max / BINDINGS_SHARE).max(BINDINGS_MIN);
+        if self.submissions.numbers.len() >= max || client.bindings >= share {
+            return None;
+        }
+        client.bindings += 1;
+        Some(self.submissions.bind(group))
     }
 }
 
@@ -341,5 +357,34 @@ impl Client {
             self.group_requests -= 1;
         }
         Some(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{Incarnation, MemberId, NodeId};
+
+    use super::*;
+    use crate::groups::{EngineConfig, Transport};
+
+    #[test]
+    fn one_client_does_not_take_all_numbers_of_groups() {
+        let config = EngineConfig {
+            bindings_max: 320,
+            ..EngineConfig::default()
+        };
+        let local = MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        };
+        let mut engine = Engine::new(config, local, "h").unwrap();
+        let (greedy, _) = engine.clients.connect(Transport::Unix);
+        let (other, _) = engine.clients.connect(Transport::Unix);
+        let bound = (0..1_000).filter_map(|number| engine.number(greedy, &format!("g{number}")));
+        assert_eq!(bound.count(), 20);
+        assert_eq!(engine.number(other, "g3"), Some(4));
+        assert_eq!(engine.number(greedy, "new"), None);
+        assert_eq!(engine.number(other, "new"), Some(21));
+        assert_eq!(engine.number(greedy, "new"), Some(21));
     }
 }
