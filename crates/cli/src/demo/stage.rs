@@ -320,6 +320,7 @@ impl Stage {
                 members: ids().collect(),
                 messages: Vec::new(),
             }],
+            ..Outcome::default()
         };
         Report::new(&self.checker, &outcome)
     }
