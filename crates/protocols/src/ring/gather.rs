@@ -211,7 +211,7 @@ impl Ring {
                 self.rejoin(now, from, &join);
             }
             State::Commit(_) | State::Recovery(_) | State::Left(_) => {
-                self.counters.joins_stale += 1
+                self.counters.joins_stale += 1;
             }
         }
     }

@@ -27,7 +27,7 @@ const TO_ALL: Transmit = Transmit {
 };
 
 /// As much padding as a segment can need to become as long as the first of its send.
-const ZEROS: [u8; PADDING_MAX] = [0; PADDING_MAX];
+static ZEROS: [u8; PADDING_MAX] = [0; PADDING_MAX];
 
 impl Outbox {
     /// A data packet, for the group.
