@@ -353,20 +353,34 @@ pub(crate) fn raise_file_limit(clients: usize) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::net::TcpStream;
     use std::os::unix::net::UnixStream as StdUnixStream;
 
+    use bytes::Bytes;
     use groupcast_core::{Incarnation, MemberId, NodeId};
     use groupcast_session::EngineConfig;
     use groupcast_session::frame::{ClientFrame, ClientKind, Hello, MAGIC, VERSION};
+    use groupcast_session::groups::Question;
 
     use super::*;
 
+    const READABLE: Readiness = Readiness {
+        readable: true,
+        writable: false,
+        closed: false,
+    };
     /// The shortest frame there is, of a kind that no daemon knows.
     const UNKNOWN: [u8; 5] = [0, 0, 0, 1, 200];
 
-    /// A client that has said hello and written `UNKNOWN` until its socket was full.
-    fn flood(path: &Path) -> StdUnixStream {
-        let mut stream = StdUnixStream::connect(path).unwrap();
+    fn engine() -> Engine {
+        let local = MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        };
+        Engine::new(EngineConfig::default(), local, "h").unwrap()
+    }
+
+    fn hello() -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         ClientFrame::Hello(Hello {
             version_min: VERSION,
@@ -377,7 +391,13 @@ mod tests {
             name: None,
         })
         .encode(&mut bytes);
-        stream.write_all(&bytes).unwrap();
+        bytes
+    }
+
+    /// A client that has said hello and written `UNKNOWN` until its socket was full.
+    fn flood(path: &Path) -> StdUnixStream {
+        let mut stream = StdUnixStream::connect(path).unwrap();
+        stream.write_all(&hello()).unwrap();
         stream.set_nonblocking(true).unwrap();
         let frames = UNKNOWN.repeat(1_000);
         while stream.write(&frames).is_ok_and(|len| len == frames.len()) {}
@@ -390,11 +410,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("gc-flood-{}", std::process::id()));
         let poll = mio::Poll::new().unwrap();
         let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
-        let local = MemberId {
-            node: NodeId(1),
-            incarnation: Incarnation(1),
-        };
-        let mut engine = Engine::new(EngineConfig::default(), local, "h").unwrap();
+        let mut engine = engine();
         let now = Time::ZERO;
         let floods: Vec<_> = (0..FLOODS).map(|_| flood(&path)).collect();
         clients.accept_at = Some(now);
@@ -422,5 +438,55 @@ mod tests {
         }
         assert!(turns > 2, "they were too few to fill a turn");
         drop(floods);
+    }
+
+    /// A client that has a lot to read and goes on sending still gets the last frame.
+    #[test]
+    fn the_reason_of_an_expulsion_arrives_over_tcp() {
+        let path = std::env::temp_dir().join(format!("gc-linger-{}", std::process::id()));
+        let poll = mio::Poll::new().unwrap();
+        let any = Some(([127, 0, 0, 1], 0).into());
+        let mut clients = Clients::open(poll.registry(), &path, any).unwrap();
+        let mut engine = engine();
+        let now = Time::ZERO;
+        let mut client = TcpStream::connect(clients.tcp_address().unwrap()).unwrap();
+        client.write_all(&hello()).unwrap();
+        clients.accept_at = Some(now);
+        let id = loop {
+            clients.take_input(now, &mut engine);
+            clients.accept_at = Some(now);
+            if let Some(id) = clients.streams.keys().next().copied() {
+                clients.may_read(id);
+                if engine.counters().clients_accepted == 1 {
+                    break id;
+                }
+            }
+        };
+        let long = Bytes::from(vec![b' '; 1 << 20]);
+        engine.answer(id, Question::Status, long);
+        clients.give_output(now, &mut engine);
+        // A frame of no length, and more behind it that the daemon does not read.
+        client.write_all(&[0; 200_000]).unwrap();
+        while engine.counters().frames_bad == 0 {
+            clients.may_read(id);
+            clients.take_input(now, &mut engine);
+        }
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            std::thread::sleep(Duration::from_millis(100));
+            client.read_to_end(&mut all).map(|_| all)
+        });
+        while !reader.is_finished() {
+            clients.write(now, id, &mut engine);
+            clients.give_output(now, &mut engine);
+            clients.handle_ready(now, token_of(id), READABLE, &mut engine);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let all = reader
+            .join()
+            .unwrap()
+            .expect("the connection ends, it is not reset");
+        let text = String::from_utf8_lossy(&all);
+        assert!(text.contains("a frame of no bytes"), "{}", all.len());
     }
 }
