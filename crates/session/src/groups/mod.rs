@@ -34,8 +34,12 @@
 //! # Bounds
 //! What a client may have published and not handed to the ring is bounded by its credit; what waits
 //! for a client by three steps: publishers of this daemon are held back, it misses unreliable
-//! messages, it is disconnected. While states are exchanged no client's message is handed to the
-//! ring, so what has to be held then is bounded by what the rings' send queues held before.
+//! messages, it is disconnected. Clients are bounded together, too: over
+//! [`input_max`](EngineConfig::input_max) that with the longest unfinished frame is disconnected,
+//! over [`output_max`](EngineConfig::output_max) that for which most waits. A hello and a frame
+//! have a time to come whole. The work for one call is bounded by what was read: how much that is
+//! in a turn is for the daemon to bound. While states are exchanged no client's message is handed
+//! to the ring, so what has to be held then is bounded by what the rings' send queues held before.
 
 mod bimodal;
 mod client;
