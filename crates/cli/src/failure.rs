@@ -102,3 +102,8 @@ impl fmt::Display for Failure {
         f.write_str(&self.message)
     }
 }
+
+/// A line for the user on stderr. One that cannot be written, to a closed pipe or a full disk, is lost, and nothing else.
+pub(crate) fn tell(line: impl fmt::Display) {
+    let _ = writeln!(anstream::stderr().lock(), "{line}");
+}

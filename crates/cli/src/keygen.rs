@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use groupcast_net::Key;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 
 /// Make a key that the daemons of one cluster share.
 ///
@@ -21,9 +21,9 @@ pub(crate) struct Args {
 /// Writes the key.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Key::generate(&args.file).map_err(Failure::failed)?;
-    anstream::eprintln!(
+    tell(format_args!(
         "wrote a new key to {}: copy it to every host of the cluster, and start the daemons with --key",
         args.file.display()
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }

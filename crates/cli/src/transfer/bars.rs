@@ -12,6 +12,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use super::amount;
 use super::send::in_words;
 use super::speed::Speed;
+use crate::failure::tell;
 
 /// The bars of a sender.
 pub(super) struct SendBars {
@@ -203,7 +204,7 @@ fn describe(transfer: &Described) -> String {
 
 /// A line above the bars, or on stderr where there is no terminal.
 fn say(all: &MultiProgress, text: &str) {
-    all.suspend(|| anstream::eprintln!("{text}"));
+    all.suspend(|| tell(text));
 }
 
 fn bar(length: Option<u64>) -> ProgressBar {

@@ -13,7 +13,7 @@ use groupcast_transfer::{Audience, Cargo, Scan, ScanError, SendReport, Sending};
 
 use super::bars::SendBars;
 use super::{Network, amount, explain, lines, stop_flag};
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 
 /// Send files, directories or a pipe to many receivers at once.
 ///
@@ -204,11 +204,11 @@ fn cargo(paths: &[PathBuf]) -> Result<(Cargo, String), Failure> {
         error => Failure::failed(error),
     })?;
     for skipped in &scan.skipped {
-        anstream::eprintln!(
+        tell(format_args!(
             "not sent: {} is {}",
             printable(skipped.path.as_os_str().as_encoded_bytes()),
             skipped.what
-        );
+        ));
     }
     let names: Vec<String> = scan
         .manifest
@@ -272,7 +272,7 @@ fn judge(
         });
     }
     if !json {
-        anstream::eprintln!("{}", summary(report, good));
+        tell(summary(report, good));
     }
     Ok(ExitCode::SUCCESS)
 }

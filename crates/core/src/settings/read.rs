@@ -123,7 +123,11 @@ impl Kind {
                 Ok(word) => Value::Word(word),
                 Err(no_word) => other.read(written).map_err(|wrong| match written {
                     Written::Text(text) if !text.starts_with(|c: char| c.is_ascii_digit()) => {
-                        let or = if no_word.help.ends_with('?') { " Or" } else { ", or" };
+                        let or = if no_word.help.ends_with('?') {
+                            " Or"
+                        } else {
+                            ", or"
+                        };
                         Wrong {
                             help: format!("{}{or} write {}", no_word.help, other.example()),
                             ..no_word

@@ -1,0 +1,91 @@
+//! A daemon as a service: a log that cannot be written.
+
+mod host;
+
+use std::fs::OpenOptions;
+use std::process::Stdio;
+
+use host::{Host, free_port, until};
+
+/// The options of a daemon on loopback, at `multicast`.
+fn on_loopback(multicast: &str) -> Vec<String> {
+    let listen = format!("127.0.0.1:{}", free_port());
+    ["--listen", &listen, "--multicast", multicast]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+#[test]
+fn a_log_that_cannot_be_written_costs_its_lines_only() {
+    let host = Host::new();
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for (name, stderr) in [("full", Some(full)), ("closed", None)] {
+        let mut command = host.command(&["daemon", "--insecure", "--name", name]);
+        command
+            .args(["--socket", &host.socket(name)])
+            .args(on_loopback(host.multicast()))
+            .env("GROUPCAST_LOG", "trace")
+            .stdout(Stdio::null())
+            .stderr(stderr.map_or_else(Stdio::piped, Stdio::from));
+        let mut daemon = command.spawn().unwrap();
+        // The reading end of the pipe is closed, if there is one.
+        drop(daemon.stderr.take());
+        until(&format!("{name} answers"), || host.status(name).is_some());
+        let published = host.run(&[
+            "pub",
+            "g",
+            "--socket",
+            &host.socket(name),
+            "--count",
+            "3",
+            "--size",
+            "10",
+        ]);
+        assert_eq!(published.code, 0, "{}", published.stderr);
+        assert!(daemon.try_wait().unwrap().is_none(), "{name} runs");
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut keygen = host.command(&["keygen", "some.key"]);
+    assert!(keygen.stderr(full).status().unwrap().success());
+}
+
+#[test]
+fn a_receiver_of_files_outlives_its_log() {
+    let host = Host::new();
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let group = host.multicast().to_owned();
+    let mut receiver = host
+        .command(&[
+            "recv",
+            "--out",
+            &host.path("in"),
+            "--insecure",
+            "--group",
+            &group,
+        ])
+        .args(["--interface", "127.0.0.1", "--name", "r", "--once"])
+        .stdout(Stdio::null())
+        .stderr(full)
+        .spawn()
+        .unwrap();
+    let file = host.write("file", "what is sent");
+    let sent = host.run(&[
+        "send",
+        &file,
+        "--insecure",
+        "--group",
+        &group,
+        "--interface",
+        "127.0.0.1",
+        "--require",
+        "r",
+    ]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    until("the receiver ends", || {
+        receiver.try_wait().unwrap().is_some()
+    });
+    assert!(receiver.wait().unwrap().success());
+    assert_eq!(host.read("in/file"), "what is sent");
+}
