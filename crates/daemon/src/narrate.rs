@@ -67,6 +67,9 @@ impl Narrator {
                 "running without a key: everybody on the network can read and forge messages"
             );
         }
+        if let Some(warning) = &config.interface_warning {
+            tracing::warn!("{warning}; --listen IP names another");
+        }
         if let Some(warning) = endpoint.receive_buffer().warning() {
             tracing::warn!("{warning}");
         }

@@ -7,7 +7,7 @@
 //!
 //! - [`endpoint`]: the loop: wait, read by priority, timers, send.
 //! - [`Endpoint::builder`]: the one way to open an endpoint, with its sockets, seal and node.
-//! - [`config`]: how the group is reached, buffers, offload; [`default_interface`]: where multicasts leave the host.
+//! - [`config`]: how the group is reached, buffers, offload; [`choose_interface`]: where multicasts leave the host.
 //! - [`key`] and [`seal`]: the cluster's key, and AES-GCM with what is derived from it.
 //! - [`clock`], [`counters`], [`error`]: the time of the protocols, what is counted, why opening fails.
 //! - [`raw`]: the bare multicast path, for measurements.
@@ -83,7 +83,7 @@ pub use config::{EndpointConfig, Group, Spin};
 pub use counters::{Counters, ReceiveCounters, SendCounters};
 pub use endpoint::{Endpoint, Filter};
 pub use error::NetError;
-pub use interface::default_interface;
+pub use interface::{InterfaceChoice, choose_interface, default_interface};
 pub use key::{Key, KeyError, random_u64};
 pub use open::{EndpointBuilder, Sealing, new_member};
 pub use seal::{AesGcmSealer, InsecureSealer};

@@ -3,6 +3,7 @@
 //! All unsafe code of the endpoint is here (the bare path for measurements, `raw`, has its own). IPv4 only. Every call
 //! is non-blocking but [`wait_readable`].
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use libc::{c_int, c_void, socklen_t};
+
+use crate::interface::Interface;
 
 /// The most datagrams in one system call, segmented or not.
 pub(crate) const BATCH_MAX: usize = 64;
@@ -260,4 +263,43 @@ fn header(address: *mut libc::sockaddr_in, vector: *mut libc::iovec) -> libc::ms
     header.msg_iov = vector;
     header.msg_iovlen = 1;
     header
+}
+
+/// The interfaces that are up and have an IPv4 address, in the system's order.
+pub(crate) fn interfaces() -> io::Result<Vec<Interface>> {
+    let mut first: *mut libc::ifaddrs = ptr::null_mut();
+    // SAFETY: the call only writes the pointer to the list that it allocates.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Vec::new();
+    let mut next = first;
+    while !next.is_null() {
+        // SAFETY: the list is the system's, its elements are valid until it is freed below.
+        let entry = unsafe { &*next };
+        next = entry.ifa_next;
+        let flags = entry.ifa_flags as c_int;
+        let running = libc::IFF_UP | libc::IFF_RUNNING;
+        if entry.ifa_addr.is_null() || flags & running != running {
+            continue;
+        }
+        // SAFETY: an address that is not null is at least a `sockaddr`, and one of this family a `sockaddr_in`; it may
+        // not be aligned as one.
+        let (address, name) = unsafe {
+            if c_int::from((*entry.ifa_addr).sa_family) != libc::AF_INET {
+                continue;
+            }
+            let address = ptr::read_unaligned(entry.ifa_addr.cast::<libc::sockaddr_in>());
+            (address.sin_addr.s_addr, CStr::from_ptr(entry.ifa_name))
+        };
+        found.push(Interface {
+            name: name.to_string_lossy().into_owned(),
+            address: Ipv4Addr::from(u32::from_be(address)),
+            is_loopback: flags & libc::IFF_LOOPBACK != 0,
+            carries_multicast: flags & libc::IFF_MULTICAST != 0,
+        });
+    }
+    // SAFETY: the list came from `getifaddrs` and nothing points into it any more.
+    unsafe { libc::freeifaddrs(first) };
+    Ok(found)
 }

@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use groupcast_net::{Key, default_interface};
+use groupcast_net::{Key, choose_interface};
 use groupcast_protocols::bulk::BulkConfig;
 use groupcast_transfer::{TransferError, TransferLink};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 
 /// How a sender or a receiver is on the network.
 #[derive(clap::Args)]
@@ -43,6 +43,15 @@ struct Network {
     name: Option<String>,
 }
 
+/// The interface where none is named; on stderr what there is to know of the choice.
+fn chosen_interface() -> Ipv4Addr {
+    let choice = choose_interface();
+    if let Some(warning) = choice.warning {
+        tell(format_args!("{warning}; --interface IP names another"));
+    }
+    choice.address
+}
+
 impl Network {
     /// The link, with `bulk` as the protocol's settings.
     fn link(&self, bulk: BulkConfig, fit_packet: bool) -> Result<TransferLink, Failure> {
@@ -52,7 +61,7 @@ impl Network {
         };
         Ok(TransferLink {
             name: self.name.clone().unwrap_or_else(host_name),
-            interface: self.interface.unwrap_or_else(default_interface),
+            interface: self.interface.unwrap_or_else(chosen_interface),
             group: self.group,
             key,
             bulk,

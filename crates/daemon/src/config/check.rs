@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use groupcast_core::settings::{ConfigError as SettingError, Value};
-use groupcast_net::{EndpointConfig, default_interface};
+use groupcast_net::{EndpointConfig, choose_interface};
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::RingConfig;
 use groupcast_session::EngineConfig;
@@ -87,9 +87,18 @@ impl Check<'_> {
         Ok(name.to_owned())
     }
 
-    fn listen(&self, listen: Option<Listen>) -> Result<SocketAddrV4, ConfigError> {
+    /// Where the daemon listens, and what there is to warn of if nothing says by which interface.
+    pub(super) fn listen(
+        &self,
+        listen: Option<Listen>,
+    ) -> Result<(SocketAddrV4, Option<String>), ConfigError> {
+        let mut warning = None;
         let ip = match listen.map(|listen| listen.ip) {
-            None => default_interface(),
+            None => {
+                let choice = choose_interface();
+                warning = choice.warning;
+                choice.address
+            }
             Some(IpAddr::V4(ip)) if !ip.is_unspecified() && !ip.is_multicast() => ip,
             Some(ip) => {
                 return Err(self.error(
@@ -108,11 +117,14 @@ impl Check<'_> {
                  taken too",
             ));
         }
-        Ok(SocketAddrV4::new(ip, port))
+        Ok((SocketAddrV4::new(ip, port), warning))
     }
 
-    pub(super) fn endpoint(&self, options: &Options) -> Result<EndpointConfig, ConfigError> {
-        let listen = self.listen(options.listen)?;
+    pub(super) fn endpoint(
+        &self,
+        options: &Options,
+        listen: SocketAddrV4,
+    ) -> Result<EndpointConfig, ConfigError> {
         let mut endpoint = match &options.peer {
             Some(peers) => self.mesh(listen, peers, options)?,
             None => self.multicast(listen, options)?,

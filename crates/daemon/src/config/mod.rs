@@ -59,6 +59,8 @@ pub struct Config {
     pub ring: RingConfig,
     /// Settings of the gossip of bimodal groups; which they are is in `engine`.
     pub bimodal: GossipConfig,
+    /// What the operator should know of the interface that was chosen, if nothing names one.
+    pub interface_warning: Option<String>,
     /// Whether the ring's `body_max` is lowered to what the interface takes in one piece: unless it was configured.
     pub fit_body: bool,
 }
@@ -103,14 +105,16 @@ impl Config {
             (None, Some(true)) => Security::Insecure,
             (None, _) => return Err(ConfigError::NoKey),
         };
+        let (listen, interface_warning) = check.listen(options.listen)?;
         Ok(Self {
             name: check.name(options.name.as_deref())?,
-            endpoint: check.endpoint(&options)?,
+            endpoint: check.endpoint(&options, listen)?,
             ring: check.ring(&options)?,
             bimodal: check.bimodal(&options)?,
             client_listen: check.client_listen(options.client_listen, &security)?,
             security,
             engine: check.engine(&options)?,
+            interface_warning,
             fit_body: !options.settings.contains_key("ring.body_max"),
             socket: options.socket.unwrap_or_else(default_socket),
             history: options.history,
