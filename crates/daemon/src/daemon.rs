@@ -14,7 +14,7 @@ use groupcast_core::trace::{Observable as _, Observation, digest};
 use groupcast_core::{
     Event, MemberId, MessageId, Node, Ordered as _, Rng, Service, SubmitError, Time,
 };
-use groupcast_net::{Endpoint, Key, Readiness, Sealing, new_member, random_u64};
+use groupcast_net::{Endpoint, Key, Readiness, Sealing, new_member, process, random_u64};
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_session::Engine;
@@ -24,7 +24,7 @@ use mio::{Interest, Token};
 use crate::bimodal::Bimodal;
 use crate::client_log::ClientLog;
 use crate::clients::{Clients, raise_file_limit};
-use crate::config::{Config, ConfigError, Security};
+use crate::config::{Config, ConfigError, ProcessConfig, Security};
 use crate::error::DaemonError;
 use crate::history::History;
 use crate::instance::{self, BIMODAL, CarrierEvent, Instance, RING};
@@ -78,6 +78,7 @@ impl Daemon {
     /// Opens everything that `config` names: network, sockets, history. Nothing is sent before
     /// [`run`](Self::run).
     pub fn start(config: Config) -> Result<Self, DaemonError> {
+        ask_host(&config.process)?;
         let local = new_member(&config.name)?;
         let rng = Rng::new(random_u64()?);
         let mut endpoint = open_network(&config, local, &rng)?;
@@ -446,6 +447,27 @@ fn open_bimodal(
     endpoint
         .node_mut()
         .open(BIMODAL, Instance::Bimodal(Box::new(groups)));
+    Ok(())
+}
+
+/// Asks the host for what the process needs to run in time, if it needs anything.
+fn ask_host(config: &ProcessConfig) -> Result<(), DaemonError> {
+    if config.lock_memory {
+        process::lock_memory().map_err(|source| DaemonError::Process {
+            what: "keep the daemon's memory from being swapped out",
+            needs: "the capability CAP_IPC_LOCK or a larger limit RLIMIT_MEMLOCK",
+            source,
+        })?;
+    }
+    if config.real_time_priority > 0 {
+        process::run_in_real_time(config.real_time_priority).map_err(|source| {
+            DaemonError::Process {
+                what: "run with real-time priority",
+                needs: "the capability CAP_SYS_NICE or a larger limit RLIMIT_RTPRIO",
+                source,
+            }
+        })?;
+    }
     Ok(())
 }
 

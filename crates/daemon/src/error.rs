@@ -67,6 +67,16 @@ pub enum DaemonError {
         /// The other one, with its address if it is known.
         holder: String,
     },
+    /// The host does not give the process what the configuration asks for.
+    #[error("cannot {what}: {source}")]
+    Process {
+        /// What was asked for.
+        what: &'static str,
+        /// The capability or the limit that it takes.
+        needs: &'static str,
+        /// Why.
+        source: io::Error,
+    },
     /// The system refused something that daemons need.
     #[error("cannot {what}: {source}")]
     System {
@@ -101,6 +111,9 @@ impl DaemonError {
             Self::History { .. } => {
                 Some("choose a file that this user can write with --history FILE".into())
             }
+            Self::Process { needs, .. } => Some(format!(
+                "give the process {needs}, or leave the setting of [process] out"
+            )),
             Self::NameInUse { .. } => Some("choose another with --name N".into()),
             Self::Key(_) | Self::Net(_) | Self::System { .. } => None,
         }

@@ -70,6 +70,9 @@ impl Narrator {
         if let Some(warning) = &config.interface_warning {
             tracing::warn!("{warning}; --listen IP names another");
         }
+        if config.process.real_time_priority > 0 {
+            tracing::info!("real-time priority {}", config.process.real_time_priority);
+        }
         if let Some(warning) = endpoint.receive_buffer().warning() {
             tracing::warn!("{warning}");
         }
@@ -99,8 +102,12 @@ impl Narrator {
                     let (left, lost): (Vec<MemberId>, Vec<MemberId>) = gone
                         .iter()
                         .partition(|member| configuration.left.contains(member));
-                    self.tell_gone("left", &left);
-                    self.tell_gone("crashed or cut off", &lost);
+                    if !left.is_empty() {
+                        tracing::info!("left: {}", self.list(&left));
+                    }
+                    if !lost.is_empty() {
+                        tracing::warn!("crashed or cut off: {}", self.list(&lost));
+                    }
                 }
                 self.members.clone_from(&configuration.members);
             }
@@ -156,12 +163,6 @@ impl Narrator {
             Fact::Connected { .. } | Fact::Gone { .. } => tracing::debug!("{fact}"),
             Fact::HeldTooMuch { .. } => tracing::error!("{fact}"),
             _ => tracing::warn!("{fact}"),
-        }
-    }
-
-    fn tell_gone(&self, how: &str, members: &[MemberId]) {
-        if !members.is_empty() {
-            tracing::info!("{how}: {}", self.list(members));
         }
     }
 

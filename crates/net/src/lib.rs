@@ -66,6 +66,7 @@ pub mod error;
 mod interface;
 pub mod key;
 mod open;
+pub mod process;
 #[allow(unsafe_code)]
 pub mod raw;
 mod receive;

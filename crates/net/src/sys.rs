@@ -303,3 +303,25 @@ pub(crate) fn interfaces() -> io::Result<Vec<Interface>> {
     unsafe { libc::freeifaddrs(first) };
     Ok(found)
 }
+
+/// Lets this process, or the thread that calls, run before all that has no real-time priority (SCHED_FIFO); its threads
+/// begun later as well.
+pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
+    // SAFETY: all-zero is a valid `sched_param`.
+    let mut parameters: libc::sched_param = unsafe { mem::zeroed() };
+    parameters.sched_priority = priority;
+    // SAFETY: the parameters live through the call; 0 is the calling thread.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Keeps all memory of this process, now and later, from being swapped out.
+pub(crate) fn lock_memory() -> io::Result<()> {
+    // SAFETY: no memory of ours is touched.
+    match unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

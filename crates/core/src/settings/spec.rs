@@ -26,7 +26,7 @@ pub enum Value {
 pub enum Kind {
     /// So many of something.
     Count {
-        /// Of what, in the plural.
+        /// Of what, in the plural; empty: a bare number.
         unit: &'static str,
         /// At least.
         least: u64,
@@ -201,6 +201,7 @@ impl Kind {
     /// What it may be, in words.
     fn describe(&self) -> String {
         match self {
+            Self::Count { unit: "", .. } => self.range(),
             Self::Count { unit, .. } => format!("{} {unit}", self.range()),
             Self::Size { least: 0, most } if *most >= i64::MAX as u64 => String::from("bytes"),
             Self::Time { least, most } if least.is_zero() && *most == Duration::MAX => {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
-use groupcast_core::settings::{ConfigError as SettingError, Value};
+use groupcast_core::settings::{ConfigError as SettingError, Settings as _, Value};
 use groupcast_net::{EndpointConfig, choose_interface};
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::RingConfig;
@@ -11,7 +11,9 @@ use groupcast_session::frame::FRAME_MAX;
 use groupcast_session::groups::ConfigError as EngineConfigError;
 
 use super::keys::engine_key;
-use super::{ConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, Security};
+use super::{
+    ConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, ProcessConfig, Security,
+};
 
 /// Checks values, and knows where each was written.
 pub(super) struct Check<'a> {
@@ -217,6 +219,16 @@ impl Check<'_> {
         options.lay_over(&mut gossip, key);
         match gossip.validate() {
             Ok(()) => Ok(gossip),
+            Err(error) => Err(self.setting(&key(error.field), &error)),
+        }
+    }
+
+    pub(super) fn process(&self, options: &Options) -> Result<ProcessConfig, ConfigError> {
+        let mut process = ProcessConfig::default();
+        let key = |field: &str| format!("process.{field}");
+        options.lay_over(&mut process, key);
+        match process.check_ranges() {
+            Ok(()) => Ok(process),
             Err(error) => Err(self.setting(&key(error.field), &error)),
         }
     }

@@ -1,7 +1,7 @@
 //! All keys of a configuration file, in the order of the document, with what there is to know of each.
 //!
 //! The keys of the tables come from the lists of the parts that they configure: `[clients]` and a part of `[bimodal]`
-//! from the group engine's, `[net]` from the driver's, `[ring]` and the rest of `[bimodal]` from the protocols'. Only
+//! from the group engine's, `[net]` from the driver's, `[ring]` and the rest of `[bimodal]` from the protocols', `[process]` from the daemon's own. Only
 //! the keys at the top, `ring.preset` and `bimodal.groups` are written down here.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -12,7 +12,7 @@ use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::RingConfig;
 use groupcast_session::EngineConfig;
 
-use super::{LISTEN_PORT, MULTICAST, top};
+use super::{LISTEN_PORT, MULTICAST, ProcessConfig, top};
 
 /// What there is to know of a key.
 #[derive(Clone, Debug)]
@@ -48,6 +48,7 @@ pub fn keys() -> Vec<Key> {
     keys.push(groups());
     keys.extend(of_bimodal);
     keys.extend(of::<GossipConfig>("bimodal", &GossipConfig::lan()));
+    keys.extend(of::<ProcessConfig>("process", &ProcessConfig::default()));
     if let Some(key) = keys.iter_mut().find(|key| key.name == "ring.body_max") {
         key.default += ", or what the interface takes in one piece if that is less";
     }

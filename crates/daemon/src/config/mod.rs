@@ -10,6 +10,7 @@ mod error;
 mod file;
 mod keys;
 mod options;
+mod process;
 pub mod reference;
 mod top;
 
@@ -27,6 +28,7 @@ pub use self::error::{ConfigError, Place, Source};
 pub use self::file::File;
 pub use self::keys::{Key, keys};
 pub use self::options::{Listen, Options};
+pub use self::process::ProcessConfig;
 pub use self::top::TopKey;
 
 /// Port of a daemon's datagrams, unless told otherwise.
@@ -59,6 +61,8 @@ pub struct Config {
     pub ring: RingConfig,
     /// Settings of the gossip of bimodal groups; which they are is in `engine`.
     pub bimodal: GossipConfig,
+    /// What the process asks of its host.
+    pub process: ProcessConfig,
     /// What the operator should know of the interface that was chosen, if nothing names one.
     pub interface_warning: Option<String>,
     /// Whether the ring's `body_max` is lowered to what the interface takes in one piece: unless it was configured.
@@ -114,6 +118,7 @@ impl Config {
             client_listen: check.client_listen(options.client_listen, &security)?,
             security,
             engine: check.engine(&options)?,
+            process: check.process(&options)?,
             interface_warning,
             fit_body: !options.settings.contains_key("ring.body_max"),
             socket: options.socket.unwrap_or_else(default_socket),
