@@ -1,26 +1,34 @@
 //! `groupcast daemon`: options and file to a configuration, logging, and the daemon until a signal ends it.
 
+use std::io::Write as _;
 use std::net::{SocketAddr, SocketAddrV4};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use groupcast_daemon::config::{Config, ConfigError, File, Listen, Options, TopKey};
+use groupcast_daemon::config::{Config, ConfigError, File, Listen, Options, Security, TopKey};
 use groupcast_daemon::{Daemon, DaemonError};
+use groupcast_net::{Group, Key};
 use miette::{LabeledSpan, MietteDiagnostic, NamedSource, Report};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
+use crate::target;
 
 /// Run the daemon of this host.
 ///
 /// All daemons of a cluster share a key (`groupcast keygen`) and a multicast address, or know each other as peers. Every
 /// option is a key of the configuration file too, called the same with `_` for `-`; the command line wins.
-/// GROUPCAST_LOG sets what is logged (error, warn, info, debug; default info). SIGTERM and SIGINT leave the group first;
-/// a second one ends at once.
+/// The log goes to stderr. GROUPCAST_LOG sets what is logged: off, error, warn, info (the default), debug or trace, or a
+/// list such as warn,groupcast_net=debug. GROUPCAST_SOCKET stands for --socket.
+///
+/// SIGTERM and SIGINT leave the group first; a second one ends at once.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Read this configuration file (TOML)
-    #[arg(short = 'c', value_name = "FILE")]
+    #[arg(short = 'c', long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Read and check the configuration and the key, say what would run, and run nothing
+    #[arg(long)]
+    check: bool,
     #[arg(long, value_name = "N", help = help("name"))]
     name: Option<String>,
     #[arg(long, value_name = "IP[:PORT]", help = help("listen"))]
@@ -49,16 +57,46 @@ fn help(key: &str) -> String {
 /// Runs the daemon until it ends.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     groupcast_daemon::log_to_stderr().map_err(Failure::usage)?;
-    let file = args
-        .config
-        .as_deref()
-        .map(File::read)
-        .transpose()
-        .map_err(|error| explain(&error))?;
-    let config = Config::build(file.as_ref(), args.options()).map_err(|error| explain(&error))?;
+    let (path, only_check) = (args.config.clone(), args.check);
+    let config = read(path.as_deref(), args.options()).map_err(|error| explain(&error))?;
+    if only_check {
+        return check(&config);
+    }
     let daemon = Daemon::start(config).map_err(failed)?;
     daemon.catch_signals().map_err(failed)?;
     daemon.run().map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: Option<&Path>, options: Options) -> Result<Config, ConfigError> {
+    let file = path.map(File::read).transpose()?;
+    Config::build(file.as_ref(), options)
+}
+
+/// Says what would run.
+fn check(config: &Config) -> Result<ExitCode, Failure> {
+    if let Security::Key(path) = &config.security {
+        Key::load(path).map_err(Failure::failed)?;
+    }
+    let reach = match &config.endpoint.group {
+        Group::Multicast(group) => format!("multicast to {group}"),
+        Group::Mesh(peers) => format!("unicast to {} peers", peers.len()),
+    };
+    let security = match &config.security {
+        Security::Key(path) => format!("the key of {}", path.display()),
+        Security::Insecure => "no key".into(),
+    };
+    // A reader that has gone is no failure.
+    let _ = writeln!(
+        anstream::stdout().lock(),
+        "the configuration is valid: `{}`, listening on {}, {reach}, {security}; clients at {}",
+        config.name,
+        config.endpoint.listen,
+        config.socket.display(),
+    );
+    if let Some(warning) = &config.interface_warning {
+        tell(format_args!("{warning}; --listen IP names another"));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -82,7 +120,7 @@ impl Args {
             listen: self.listen,
             multicast: self.multicast,
             peer: Some(self.peer).filter(|peers| !peers.is_empty()),
-            socket: self.socket,
+            socket: self.socket.or_else(target::socket_of_environment),
             client_listen: self.client_listen,
             key: self.key,
             insecure: self.insecure.then_some(true),

@@ -34,33 +34,21 @@ struct Cli {
     command: Command,
 }
 
+// What each does is said by its `Args`, briefly in the first paragraph and at length in all.
 #[derive(Subcommand)]
 enum Command {
-    /// Watch the whole life of a group on this machine: order, crash, view change, partition, merge.
     Demo(demo::Args),
-    /// Make a key that the daemons of one cluster share.
     Keygen(keygen::Args),
-    /// Run the daemon of this host.
     Daemon(Box<daemon::Args>),
-    /// Join groups and print their messages and views.
     Sub(sub::Args),
-    /// Send messages to groups: lines of a file or of stdin, or generated ones.
     Pub(publish::Args),
-    /// Send files, directories or a pipe to many receivers at once; needs no daemon.
     Send(Box<transfer::send::Args>),
-    /// Receive what is sent to a group: files into a directory, or a pipe.
     Recv(Box<transfer::receive::Args>),
-    /// Show the state of a daemon.
     Status(status::Args),
-    /// List the groups that have members, and who they are.
     Groups(groups::Args),
-    /// Judge recorded histories: is every promise kept?
     Check(check::Args),
-    /// Run a scenario in the simulator: network, hosts, protocol, load and changes in one TOML file.
     Sim(sim::Args),
-    /// Measure throughput and latency on a test bed of this machine.
     Bench(bench::Args),
-    /// Regenerate the papers' tables and figures: data, plots, verdicts.
     Lab(Box<lab::Args>),
 }
 

@@ -17,7 +17,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Which daemon to talk to.
 #[derive(clap::Args)]
 pub(crate) struct Target {
-    /// The daemon's Unix socket [default: that of this user's daemon, or of this host's]
+    /// The daemon's Unix socket [default: $GROUPCAST_SOCKET, else that of this user's daemon, or of this host's]
     #[arg(long, value_name = "PATH", conflicts_with = "server")]
     socket: Option<PathBuf>,
     /// The daemon's TCP address for clients
@@ -57,10 +57,20 @@ impl Target {
         let address = match (&self.socket, self.server) {
             (Some(path), _) => Address::Unix(path.clone()),
             (None, Some(server)) => Address::Tcp(server),
-            (None, None) => Address::Default,
+            (None, None) => socket_of_environment().map_or(Address::Default, Address::Unix),
         };
         Client::connect(&address, options).map_err(Failure::failed)
     }
+}
+
+/// The environment variable that stands for `--socket`.
+const SOCKET_VARIABLE: &str = "GROUPCAST_SOCKET";
+
+/// The socket that the environment names, if it names one.
+pub(crate) fn socket_of_environment() -> Option<PathBuf> {
+    std::env::var_os(SOCKET_VARIABLE)
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
 }
 
 /// Prints an answer: for programs one object a line, for people as `write` does. A reader that has

@@ -1,4 +1,4 @@
-//! A daemon as a service: a log that cannot be written.
+//! A daemon as a service: a log that cannot be written, checks before the start.
 
 mod host;
 
@@ -88,4 +88,54 @@ fn a_receiver_of_files_outlives_its_log() {
     });
     assert!(receiver.wait().unwrap().success());
     assert_eq!(host.read("in/file"), "what is sent");
+}
+
+#[test]
+fn a_configuration_is_checked_without_a_start() {
+    let host = Host::new();
+    assert_eq!(host.run(&["keygen", "cluster.key"]).code, 0);
+    let path = host.write(
+        "daemon.toml",
+        "name = \"a\"\nkey = \"cluster.key\"\nlisten = \"127.0.0.1\"\n",
+    );
+    let checked = host.run(&["daemon", "--check", "--config", &path]);
+    assert_eq!(checked.code, 0, "{}", checked.stderr);
+    assert!(
+        checked
+            .stdout
+            .contains("valid: `a`, listening on 127.0.0.1:4810"),
+        "{}",
+        checked.stdout
+    );
+    let path = host.write("daemon.toml", "key = \"no.key\"\n");
+    host.run(&["daemon", "--check", "-c", &path])
+        .fails_with(1, &["no.key"]);
+    let path = host.write("daemon.toml", "insecure = true\nring.preset = \"wam\"\n");
+    host.run(&["daemon", "--check", "-c", &path])
+        .fails_with(2, &["there is no `wam`", "did you mean `wan`?"]);
+}
+
+#[test]
+fn the_environment_names_the_socket_and_the_log() {
+    let host = Host::new();
+    let _daemon = host.daemon("a", &["--insecure"]);
+    let mut status = host.command(&["status"]);
+    let told = status
+        .env("GROUPCAST_SOCKET", host.socket("a"))
+        .output()
+        .unwrap();
+    assert!(told.status.success());
+    let mut refused = host.command(&["daemon", "--insecure"]);
+    let refused = refused.env("GROUPCAST_LOG", "json").output().unwrap();
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("`json` is no level"), "{stderr}");
+    let help = host.run(&["daemon", "--help"]).stdout;
+    for part in [
+        "GROUPCAST_LOG",
+        "GROUPCAST_SOCKET",
+        "--check",
+    ] {
+        assert!(help.contains(part), "{part} in {help}");
+    }
 }

@@ -65,6 +65,21 @@ name = \"host-1\"
 key = \"cluster.key\"
 ```
 
+`groupcast daemon --check -c FILE` reads and checks the file and the key, and runs nothing.
+
+## Environment, log and signals
+
+The log goes to stderr. `GROUPCAST_LOG` says what is logged: `off`, `error`, `warn`, `info` (the default), `debug` or `trace`,
+or a list such as `warn,groupcast_net=debug`. Lines that cannot be written (a closed pipe, one that is not read, a full disk)
+are lost and counted, and nothing else happens. `GROUPCAST_SOCKET` stands for `--socket`, with the daemon and with the commands
+that talk to it.
+
+| signal | what the daemon does |
+|---|---|
+| SIGTERM, SIGINT | leaves its group and ends; a second one ends it at once |
+
+## Values
+
 A duration is a number and a unit: `ns`, `us`, `ms`, `s` or `min`. A size is a number of bytes, or a number and a unit in
 quotes: `\"64 KiB\"`; `B`, `kB`, `MB`, `KiB`, `MiB`.
 
