@@ -20,7 +20,8 @@ use crate::target;
 /// The log goes to stderr. GROUPCAST_LOG sets what is logged: off, error, warn, info (the default), debug or trace, or a
 /// list such as warn,groupcast_net=debug. GROUPCAST_SOCKET stands for --socket.
 ///
-/// SIGTERM and SIGINT leave the group first; a second one ends at once.
+/// SIGTERM and SIGINT leave the group first; a second one ends at once. SIGHUP reads the configuration again and logs what
+/// of it takes effect at the next start. SIGUSR1 writes the status into the log.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Read this configuration file (TOML)
@@ -58,12 +59,16 @@ fn help(key: &str) -> String {
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     groupcast_daemon::log_to_stderr().map_err(Failure::usage)?;
     let (path, only_check) = (args.config.clone(), args.check);
-    let config = read(path.as_deref(), args.options()).map_err(|error| explain(&error))?;
+    let options = args.options();
+    let config = read(path.as_deref(), options.clone()).map_err(|error| explain(&error))?;
     if only_check {
         return check(&config);
     }
-    let daemon = Daemon::start(config).map_err(failed)?;
+    let mut daemon = Daemon::start(config).map_err(failed)?;
     daemon.catch_signals().map_err(failed)?;
+    if path.is_some() {
+        daemon.reread_with(move || read(path.as_deref(), options.clone()));
+    }
     daemon.run().map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! A daemon as a service: a log that cannot be written, checks before the start.
+//! A daemon as a service: a log that cannot be written, signals, checks before the start.
 
 mod host;
 
@@ -91,6 +91,44 @@ fn a_receiver_of_files_outlives_its_log() {
 }
 
 #[test]
+fn signals_read_the_configuration_and_report_the_status() {
+    let host = Host::new();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let file = |rest: &str| {
+        let text = format!(
+            "insecure = true\nlisten = \"{listen}\"\nmulticast = \"{}\"\n{rest}",
+            host.multicast()
+        );
+        host.write("daemon.toml", text)
+    };
+    let path = file("");
+    let mut daemon = host.daemon_at("a", &["--config", &path]);
+    let logged = |part: &str| host.read("a.err").contains(part);
+
+    daemon.signal("HUP");
+    until("nothing is new", || {
+        logged("the configuration is as it was")
+    });
+    file("ring.confirm_after = \"4 ms\"\n");
+    daemon.signal("HUP");
+    until("a key is new", || {
+        logged("when the daemon starts again: ring.confirm_after")
+    });
+    file("ring.confirm_after = 4\n");
+    daemon.signal("HUP");
+    until("the file is wrong", || {
+        logged("daemon.toml:4: ring.confirm_after: the number 4 where a duration belongs")
+    });
+    daemon.signal("USR1");
+    until("the status is in the log", || {
+        logged("status: {\"bimodal\"")
+    });
+    assert!(daemon.is_running() && host.status("a").is_some());
+    assert_eq!(daemon.terminate(), 0);
+    assert!(logged("left the group and stopped"));
+}
+
+#[test]
 fn a_configuration_is_checked_without_a_start() {
     let host = Host::new();
     assert_eq!(host.run(&["keygen", "cluster.key"]).code, 0);
@@ -134,6 +172,8 @@ fn the_environment_names_the_socket_and_the_log() {
     for part in [
         "GROUPCAST_LOG",
         "GROUPCAST_SOCKET",
+        "SIGHUP",
+        "SIGUSR1",
         "--check",
     ] {
         assert!(help.contains(part), "{part} in {help}");

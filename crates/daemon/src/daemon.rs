@@ -18,7 +18,7 @@ use groupcast_net::{Endpoint, Key, Readiness, Sealing, new_member, process, rand
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_session::Engine;
-use groupcast_session::groups::{Carrier, Fact};
+use groupcast_session::groups::{Carrier, Fact, Question};
 use mio::{Interest, Token};
 
 use crate::bimodal::Bimodal;
@@ -55,11 +55,16 @@ pub struct Daemon {
     history: Option<History>,
     narrator: Narrator,
     client_log: ClientLog,
+    /// Reads the configuration again.
+    reread: Option<Reread>,
     ready: Vec<(Token, Readiness)>,
     /// When the bimodal groups are tended next.
     tend_at: Time,
     phase: RunPhase,
 }
+
+/// Reads the configuration again.
+type Reread = Box<dyn FnMut() -> Result<Config, ConfigError>>;
 
 /// How far a daemon has come with stopping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,10 +101,12 @@ impl Daemon {
             .map_err(DaemonError::system("raise the limit of open files"))?;
         let clients = Clients::open(endpoint.registry(), &config.socket, config.client_listen)?;
         let mut stop = StopRequests::new().map_err(DaemonError::system("make a pipe"))?;
-        endpoint
-            .registry()
-            .register(&mut stop.stream, STOP, Interest::READABLE)
-            .map_err(DaemonError::system("wait for signals"))?;
+        for stream in [&mut stop.stream, &mut stop.wake] {
+            endpoint
+                .registry()
+                .register(stream, STOP, Interest::READABLE)
+                .map_err(DaemonError::system("wait for signals"))?;
+        }
 
         let ring = fitted(&config, &endpoint);
         let ring = Ring::new(ring, local, rng.fork("ring"), endpoint.now())
@@ -119,6 +126,7 @@ impl Daemon {
             history,
             narrator,
             client_log: ClientLog::default(),
+            reread: None,
             ready: Vec::new(),
             tend_at: Time::ZERO,
             phase: RunPhase::Running,
@@ -136,6 +144,12 @@ impl Daemon {
         self.stop
             .catch_signals()
             .map_err(DaemonError::system("catch signals"))
+    }
+
+    /// On SIGHUP, `read` reads the configuration again; the log says what of it is other than that
+    /// with which the daemon runs, and takes effect when it starts again.
+    pub fn reread_with(&mut self, read: impl FnMut() -> Result<Config, ConfigError> + 'static) {
+        self.reread = Some(Box::new(read));
     }
 
     /// Who this is on the network.
@@ -176,14 +190,18 @@ impl Daemon {
         self.take_events()?;
 
         let now = self.endpoint.now();
-        let mut stop_requests = 0;
+        let (mut stop_requests, mut asked) = (0, false);
         for (token, readiness) in self.ready.drain(..) {
             if token == STOP {
                 stop_requests += self.stop.take();
+                asked = true;
             } else {
                 self.clients
                     .handle_ready(now, token, readiness, &mut self.engine);
             }
+        }
+        if asked {
+            self.do_as_signals_ask();
         }
         self.clients.take_input(now, &mut self.engine);
         self.engine.handle_timeout(now);
@@ -311,6 +329,19 @@ impl Daemon {
         self.engine.pump(now, |carrier, service, payload| {
             submit(node, history, now, carrier, service, payload)
         });
+    }
+
+    fn do_as_signals_ask(&mut self) {
+        let asked = self.stop.take_asked();
+        if asked.to_read {
+            let read = self.reread.as_mut().map(|read| read());
+            self.narrator.reread(&self.config, read);
+        }
+        if asked.to_report {
+            let question = Question::Status;
+            let status = status::answer(question, &self.config, &mut self.endpoint, &self.engine);
+            tracing::info!("status: {}", String::from_utf8_lossy(&status));
+        }
     }
 
     fn answer_questions(&mut self) {

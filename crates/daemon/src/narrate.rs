@@ -15,7 +15,7 @@ use groupcast_session::Engine;
 use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
 
-use crate::config::{Config, Security};
+use crate::config::{Config, ConfigError, Security};
 use crate::instance::Instance;
 
 /// Writes the log.
@@ -75,6 +75,31 @@ impl Narrator {
         }
         if let Some(warning) = endpoint.receive_buffer().warning() {
             tracing::warn!("{warning}");
+        }
+    }
+
+    /// SIGHUP came. The log goes to stderr and the history is one file, so that there is nothing to
+    /// open again; `read` is the configuration as it is now, where there is a file to read.
+    pub(crate) fn reread(&self, running: &Config, read: Option<Result<Config, ConfigError>>) {
+        let others = match read {
+            None => {
+                tracing::info!("SIGHUP: there is no configuration to read again");
+                return;
+            }
+            Some(Err(error)) => {
+                let place = error.place().map(|place| format!("{place}: "));
+                let place = place.unwrap_or_default();
+                tracing::error!("SIGHUP: {place}{error}; the daemon goes on as it is");
+                return;
+            }
+            Some(Ok(read)) => running.differences(&read),
+        };
+        match others.as_slice() {
+            [] => tracing::info!("SIGHUP: the configuration is as it was"),
+            others => tracing::warn!(
+                "SIGHUP: these take effect when the daemon starts again: {}",
+                others.join(", ")
+            ),
         }
     }
 

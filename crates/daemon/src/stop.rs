@@ -1,4 +1,4 @@
-//! Asking a daemon to stop: by a handle, or by a signal.
+//! Asking a daemon to stop, by a handle or by a signal, and what other signals ask of it.
 //!
 //! Each request is a byte in a pair of sockets that the loop waits for, so it wakes the loop wherever it sleeps. The
 //! first lets the daemon leave its group; a second one ends it at once.
@@ -6,9 +6,9 @@
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 /// Asks its daemon to stop. Cheap to clone, usable from any thread.
 #[derive(Clone, Debug)]
@@ -29,18 +29,35 @@ impl StopHandle {
 pub(crate) struct StopRequests {
     pub(crate) stream: mio::net::UnixStream,
     handle: StopHandle,
+    /// Wakes the loop for what the flags say.
+    pub(crate) wake: mio::net::UnixStream,
+    waker: UnixStream,
+    hangup: Arc<AtomicBool>,
+    report: Arc<AtomicBool>,
+}
+
+/// What signals asked for beside stopping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Asked {
+    /// SIGHUP: to read the configuration again.
+    pub(crate) to_read: bool,
+    /// SIGUSR1: to write the status into the log.
+    pub(crate) to_report: bool,
 }
 
 impl StopRequests {
     pub(crate) fn new() -> io::Result<Self> {
-        let (requests, stream) = UnixStream::pair()?;
-        requests.set_nonblocking(true)?;
-        stream.set_nonblocking(true)?;
+        let (requests, stream) = pair()?;
+        let (waker, wake) = pair()?;
         Ok(Self {
-            stream: mio::net::UnixStream::from_std(stream),
+            stream,
             handle: StopHandle {
                 requests: Arc::new(requests),
             },
+            wake,
+            waker,
+            hangup: Arc::default(),
+            report: Arc::default(),
         })
     }
 
@@ -57,18 +74,45 @@ impl StopRequests {
             signal_hook::flag::register(signal, Arc::clone(&seen))?;
             signal_hook::low_level::pipe::register(signal, self.handle.requests.try_clone()?)?;
         }
+        for (signal, flag) in [(SIGHUP, &self.hangup), (SIGUSR1, &self.report)] {
+            // In this order: the loop that wakes finds the flag.
+            signal_hook::flag::register(signal, Arc::clone(flag))?;
+            signal_hook::low_level::pipe::register(signal, self.waker.try_clone()?)?;
+        }
         Ok(())
+    }
+
+    /// What signals have asked for since the last call.
+    pub(crate) fn take_asked(&mut self) -> Asked {
+        drain(&mut self.wake);
+        Asked {
+            to_read: self.hangup.swap(false, Ordering::Relaxed),
+            to_report: self.report.swap(false, Ordering::Relaxed),
+        }
     }
 
     /// How many requests came since the last call.
     pub(crate) fn take(&mut self) -> usize {
-        let mut bytes = [0; 64];
-        let mut count = 0;
-        loop {
-            match self.stream.read(&mut bytes) {
-                Ok(0) | Err(_) => return count,
-                Ok(read) => count += read,
-            }
+        drain(&mut self.stream)
+    }
+}
+
+/// Two ends, neither of which waits.
+fn pair() -> io::Result<(UnixStream, mio::net::UnixStream)> {
+    let (write, read) = UnixStream::pair()?;
+    write.set_nonblocking(true)?;
+    read.set_nonblocking(true)?;
+    Ok((write, mio::net::UnixStream::from_std(read)))
+}
+
+/// Reads all that is there; how many bytes.
+fn drain(stream: &mut mio::net::UnixStream) -> usize {
+    let mut bytes = [0; 64];
+    let mut count = 0;
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) | Err(_) => return count,
+            Ok(read) => count += read,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! `docs/configuration.md` is written from it.
 
 mod check;
+mod difference;
 mod error;
 mod file;
 mod keys;

@@ -77,6 +77,8 @@ that talk to it.
 | signal | what the daemon does |
 |---|---|
 | SIGTERM, SIGINT | leaves its group and ends; a second one ends it at once |
+| SIGHUP | reads the file again and logs which keys are others: they take effect when it starts again. A file that cannot be used is an error in the log; the daemon goes on as it is |
+| SIGUSR1 | writes what `groupcast status --json` prints into the log |
 
 ## Values
 

@@ -1,0 +1,96 @@
+//! What is other in one configuration than in another, by the names of the keys.
+
+use groupcast_core::settings::Settings;
+use groupcast_net::Group;
+
+use super::Config;
+use super::keys::{engine_key, in_daemon};
+
+impl Config {
+    /// The keys whose values are others in `other`.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let mut keys = self.differences_at_the_top(other);
+        keys.extend(differences(&self.engine, &other.engine, engine_key));
+        if self.engine.bimodal_groups != other.engine.bimodal_groups {
+            keys.push("bimodal.groups".into());
+        }
+        let tables = [
+            differences(&self.endpoint, &other.endpoint, |key| format!("net.{key}")),
+            differences(&self.ring, &other.ring, |key| format!("ring.{key}")),
+            differences(&self.bimodal, &other.bimodal, |key| {
+                format!("bimodal.{key}")
+            }),
+            differences(&self.process, &other.process, |key| {
+                format!("process.{key}")
+            }),
+        ];
+        keys.extend(tables.into_iter().flatten());
+        keys
+    }
+
+    fn differences_at_the_top(&self, other: &Self) -> Vec<String> {
+        let (ours, theirs) = (&self.endpoint, &other.endpoint);
+        let is_mesh = |group: &Group| matches!(group, Group::Mesh(_));
+        let reach = match is_mesh(&ours.group) || is_mesh(&theirs.group) {
+            true => "peer",
+            false => "multicast",
+        };
+        [
+            ("name", self.name != other.name),
+            ("listen", ours.listen != theirs.listen),
+            (reach, ours.group != theirs.group),
+            ("ttl", ours.multicast_ttl != theirs.multicast_ttl),
+            (
+                "multicast_loop",
+                reach == "multicast" && ours.multicast_loop != theirs.multicast_loop,
+            ),
+            ("socket", self.socket != other.socket),
+            ("client_listen", self.client_listen != other.client_listen),
+            ("key", self.security != other.security),
+            ("history", self.history != other.history),
+        ]
+        .into_iter()
+        .filter_map(|(key, differs)| differs.then(|| key.to_owned()))
+        .collect()
+    }
+}
+
+fn differences<C: Settings>(one: &C, other: &C, key_of: impl Fn(&str) -> String) -> Vec<String> {
+    in_daemon::<C>()
+        .filter(|setting| (setting.get)(one) != (setting.get)(other))
+        .map(|setting| key_of(setting.name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::{File, Options};
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        let text = format!("name = \"a\"\nlisten = \"10.0.0.1\"\ninsecure = true\n{text}");
+        let file = File::parse(Path::new("t.toml"), &text).unwrap();
+        Config::build(Some(&file), Options::default()).unwrap()
+    }
+
+    #[test]
+    fn keys_are_named_by_what_they_are_called_in_the_file() {
+        let usual = config("");
+        assert!(usual.differences(&config("")).is_empty());
+        let other = config(
+            "peer = [\"10.0.0.2:4810\"]\nclients.max = 7\nring.idle_hold = \"30 ms\"\n\
+             bimodal.groups = [\"t\"]\nbimodal.message_max = 9\nnet.offload = false\n",
+        );
+        let expected = [
+            "peer",
+            "clients.max",
+            "bimodal.message_max",
+            "bimodal.groups",
+            "net.offload",
+            "ring.idle_hold",
+        ];
+        assert_eq!(usual.differences(&other), expected);
+    }
+}
