@@ -52,6 +52,9 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     let configuration = &status["configuration"];
     line("configuration", text(&configuration["id"]))?;
     line("groups", text(&status["groups"]))?;
+    for stranger in items(&status["strangers"]) {
+        line("stranger", stranger_line(stranger))?;
+    }
 
     let mut members = Table::new(&["member", "id"]);
     for member in items(&configuration["members"]) {
@@ -112,6 +115,22 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     }
     writeln!(out)?;
     clients.write(out)
+}
+
+/// Who sends what does not belong to the cluster, with how many datagrams and what it means.
+fn stranger_line(stranger: &Value) -> String {
+    let words = match stranger["kind"].as_str() {
+        Some("other_cluster") => "of another key",
+        Some("forged") => "that do not open with the key",
+        Some("other_version") => "of another release",
+        _ => "of another program",
+    };
+    format!(
+        "{} datagrams {words}, last from {}: {}",
+        text(&stranger["datagrams"]),
+        text(&stranger["last"]),
+        text(&stranger["hint"])
+    )
 }
 
 fn network(status: &Value) -> String {

@@ -1,4 +1,4 @@
-//! A daemon as a service: a log that cannot be written, signals, checks before the start.
+//! A daemon as a service: a log that cannot be written, signals, checks before the start, the wrong key.
 
 mod host;
 
@@ -178,4 +178,60 @@ fn the_environment_names_the_socket_and_the_log() {
     ] {
         assert!(help.contains(part), "{part} in {help}");
     }
+}
+
+#[test]
+fn who_has_another_key_is_seen() {
+    let host = Host::new();
+    for key in ["one.key", "two.key"] {
+        assert_eq!(host.run(&["keygen", key]).code, 0);
+    }
+    let key = |name: &str| host.path(name);
+    let _one = host.daemon("one", &["--key", &key("one.key")]);
+    let _two = host.daemon("two", &["--key", &key("two.key")]);
+    until("one sees two", || {
+        let status = host.status("one").unwrap_or_default();
+        status["strangers"][0]["kind"] == "other_cluster"
+            && status["strangers"][0]["last"]
+                .as_str()
+                .is_some_and(|it| it.starts_with("127.0.0.1:"))
+    });
+    let text = host
+        .run(&["status", "--socket", &host.socket("one")])
+        .stdout;
+    assert!(
+        text.contains("stranger") && text.contains("of another key, last from 127.0.0.1:"),
+        "{text}"
+    );
+
+    let group = format!("239.192.79.78:{}", free_port());
+    let receiver = [
+        "recv",
+        "--out",
+        "in",
+        "--group",
+        &group,
+        "--interface",
+        "127.0.0.1",
+        "--key",
+    ];
+    let mut receiver = host.command(&receiver);
+    let _receiver = host.launch("recv", receiver.arg(key("one.key")));
+    let file = host.write("file", "what is sent");
+    let sent = host.run(&[
+        "send",
+        "--wait",
+        "2",
+        &file,
+        "--group",
+        &group,
+        "--interface",
+        "127.0.0.1",
+        "--key",
+        &key("two.key"),
+    ]);
+    assert_ne!(sent.code, 0, "nobody can read it");
+    until("the receiver says why", || {
+        host.read("recv.err").contains("with another key")
+    });
 }

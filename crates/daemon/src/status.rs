@@ -67,6 +67,7 @@ fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -
         "groups": session.groups,
         "clients": clients(&session),
         "bimodal": bimodal(node, &session),
+        "strangers": strangers(endpoint),
         "ring": ring.as_ref().map(ring_figures),
         "counters": {
             "node": node_counters(node.counters()),
@@ -95,6 +96,28 @@ fn configuration(ring: &RingStatus, session: &Status) -> Value {
             .map(|member| json!({"name": name(member), "member": member.to_string()}))
             .collect::<Vec<_>>(),
     })
+}
+
+/// Who sends datagrams here that do not belong to the cluster: with another key, by another release, of another program.
+fn strangers(endpoint: &Endpoint<Instance>) -> Value {
+    let counters = endpoint.node().counters();
+    endpoint
+        .strangers()
+        .map(|stranger| {
+            let datagrams = match stranger.kind {
+                "other_cluster" => counters.other_cluster,
+                "forged" => counters.forged,
+                "other_version" => counters.other_version,
+                _ => counters.malformed,
+            };
+            json!({
+                "kind": stranger.kind,
+                "datagrams": datagrams,
+                "last": stranger.last,
+                "hint": stranger.hint,
+            })
+        })
+        .collect()
 }
 
 fn clients(session: &Status) -> Value {

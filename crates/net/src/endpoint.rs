@@ -19,7 +19,7 @@ use crate::counters::Counters;
 use crate::error::NetError;
 use crate::open::{EndpointBuilder, Sealing};
 use crate::receive::{Receiver, Slabs};
-use crate::report::RejectionLog;
+use crate::report::{RejectionLog, Stranger};
 use crate::send::Sender;
 use crate::socket::{BufferReport, Sockets, datagram_max};
 use crate::wait::{Readiness, Waiter};
@@ -227,6 +227,11 @@ impl<P: Protocol> Endpoint<P> {
         let buf = self.node.transmit_buf(1);
         let framing = buf.headroom() + buf.tailroom();
         self.datagram_max().map(|max| max.saturating_sub(framing))
+    }
+
+    /// Who sends datagrams here that do not belong to the group, the last of each kind; the node counts them.
+    pub fn strangers(&self) -> impl Iterator<Item = Stranger> {
+        self.log.strangers()
     }
 
     /// What was counted since the start; asks the kernel for its drops (two system calls).

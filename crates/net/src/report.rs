@@ -23,6 +23,14 @@ enum Kind {
 impl Kind {
     const COUNT: usize = 6;
 
+    /// Those that tell of somebody outside the group, by the names of their counters.
+    const OF_STRANGERS: [(Self, &'static str); 4] = [
+        (Self::Cluster, "other_cluster"),
+        (Self::Forged, "forged"),
+        (Self::Version, "other_version"),
+        (Self::Malformed, "malformed"),
+    ];
+
     fn of(rejected: &Rejected) -> Self {
         match rejected {
             Rejected::Prefix(PrefixError::Version(_)) => Self::Version,
@@ -52,10 +60,22 @@ impl Kind {
     }
 }
 
-/// When each kind was last logged, and how many went by in silence since.
+/// Somebody whose datagrams do not belong to the group: another key, another release, another program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stranger {
+    /// What is wrong with them, by the name of the counter that counts them.
+    pub kind: &'static str,
+    /// Who sent the last one.
+    pub last: SocketAddr,
+    /// What it means.
+    pub hint: &'static str,
+}
+
+/// When each kind was last logged, how many went by in silence since, and who sent the last one.
 #[derive(Debug, Default)]
 pub(crate) struct RejectionLog {
     kinds: [(Option<Time>, u64); Kind::COUNT],
+    last: [Option<SocketAddr>; Kind::COUNT],
 }
 
 impl RejectionLog {
@@ -67,6 +87,7 @@ impl RejectionLog {
             return;
         }
         let kind = Kind::of(rejected);
+        self.last[kind as usize] = Some(from);
         let Some(muted) = self.due(now, kind) else {
             return;
         };
@@ -80,6 +101,17 @@ impl RejectionLog {
                 kind.hint()
             );
         }
+    }
+
+    /// Who sends what does not belong to the group.
+    pub(crate) fn strangers(&self) -> impl Iterator<Item = Stranger> {
+        Kind::OF_STRANGERS.into_iter().filter_map(|(kind, name)| {
+            Some(Stranger {
+                kind: name,
+                last: self.last[kind as usize]?,
+                hint: kind.hint(),
+            })
+        })
     }
 
     /// How many went by since the last line if a line is due, else counts this one.
@@ -111,5 +143,17 @@ mod tests {
         }
         assert_eq!(log.due(Time::from_millis(60_000), Kind::Forged), Some(59));
         assert_eq!(log.due(Time::from_millis(120_000), Kind::Forged), Some(0));
+    }
+
+    #[test]
+    fn the_last_source_of_each_kind_of_stranger_is_kept() {
+        let mut log = RejectionLog::default();
+        let from = |last: u8| SocketAddr::from(([10, 0, 0, last], 4810));
+        for last in 1..=3 {
+            log.note(Time::ZERO, from(last), &Rejected::Forged);
+        }
+        log.note(Time::ZERO, from(9), &Rejected::Own);
+        let strangers: Vec<_> = log.strangers().map(|it| (it.kind, it.last)).collect();
+        assert_eq!(strangers, [("forged", from(3))]);
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use groupcast_core::node::AdmissionConfig;
 use groupcast_core::{MemberId, Rng, Time};
 use groupcast_net::{
-    Endpoint, EndpointConfig, Key, KeyError, NetError, Readiness, Sealing, new_member, random_u64,
+    Endpoint, EndpointConfig, Key, KeyError, NetError, Readiness, Sealing, Stranger, new_member,
+    random_u64,
 };
 use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice};
 use groupcast_protocols::channel::BULK;
@@ -80,6 +81,8 @@ pub(crate) struct BulkHost {
     endpoint: Endpoint<Bulk>,
     waker: Arc<Waker>,
     ready: Vec<(Token, Readiness)>,
+    /// Kinds of strangers that the user has heard of.
+    told: Vec<&'static str>,
 }
 
 impl BulkHost {
@@ -102,6 +105,7 @@ impl BulkHost {
             endpoint,
             waker: Arc::new(waker),
             ready: Vec::new(),
+            told: Vec::new(),
         })
     }
 
@@ -128,6 +132,16 @@ impl BulkHost {
     pub(crate) fn address(&self, member: MemberId) -> Option<std::net::SocketAddr> {
         let mut peers = self.endpoint.node().peers();
         peers.find(|(peer, _)| *peer == member).map(|(_, at)| at)
+    }
+
+    /// Somebody who sends to the group and cannot belong to it, once for each kind.
+    pub(crate) fn poll_stranger(&mut self) -> Option<Stranger> {
+        let kinds = ["other_cluster", "other_version"];
+        let mut strangers = self.endpoint.strangers();
+        let stranger =
+            strangers.find(|it| kinds.contains(&it.kind) && !self.told.contains(&it.kind))?;
+        self.told.push(stranger.kind);
+        Some(stranger)
     }
 
     /// One turn of the loop: sends, waits for at most `patience`, reads.

@@ -34,7 +34,7 @@ mod send;
 mod spool;
 mod stage;
 
-pub use groupcast_net::{Key, KeyError};
+pub use groupcast_net::{Key, KeyError, Stranger};
 pub use groupcast_protocols::bulk;
 
 pub use self::content::ReadError;

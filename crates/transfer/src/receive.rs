@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::Time;
 use groupcast_core::text::printable;
+use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{Acceptance, Failure, Notice, Order, TransferId};
 
 use crate::about::{About, Content};
@@ -102,6 +103,8 @@ pub enum ReceiveEvent<'a> {
         /// Whether what has arrived is kept for the next attempt.
         kept: bool,
     },
+    /// Somebody with another key, or of another release, sends to the group: once for each of both.
+    Stranger(Stranger),
 }
 
 /// How a receiver ended.
@@ -142,6 +145,9 @@ pub fn receive(
             break;
         }
         service.host.turn(Service::PATIENCE)?;
+        while let Some(stranger) = service.host.poll_stranger() {
+            tell(ReceiveEvent::Stranger(stranger));
+        }
         service.take_notices(tell);
         service.take_done(tell);
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
+use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
     Notice, Outcome, PhaseKind, Progress, Transfer, TransferId, Wanted,
 };
@@ -91,6 +92,8 @@ pub enum SendEvent<'a> {
         /// Its outcome.
         outcome: &'a Outcome,
     },
+    /// Somebody with another key, or of another release, sends to the group: once for each of both.
+    Stranger(Stranger),
 }
 
 /// How a transfer ended.
@@ -146,6 +149,9 @@ pub fn send(
         }
         sender.show_progress(tell);
         sender.host.turn(Sender::PATIENCE)?;
+        while let Some(stranger) = sender.host.poll_stranger() {
+            tell(SendEvent::Stranger(stranger));
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use groupcast_protocols::bulk::{Outcome, PhaseKind, Progress};
-use groupcast_transfer::{Described, ReceiveEvent, SendEvent};
+use groupcast_transfer::{Described, ReceiveEvent, SendEvent, Stranger};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::amount;
@@ -51,6 +51,7 @@ impl SendBars {
             SendEvent::Started { receivers } => {
                 self.say(&format!("sending to {receivers} receivers"));
             }
+            SendEvent::Stranger(stranger) => self.say(&in_words_of(stranger)),
             SendEvent::Progress {
                 progress,
                 names,
@@ -130,6 +131,7 @@ impl ReceiveBars {
 
     pub(super) fn show(&mut self, event: &ReceiveEvent<'_>) {
         match event {
+            ReceiveEvent::Stranger(stranger) => self.say(&in_words_of(stranger)),
             ReceiveEvent::Listening => self.say("ready to receive"),
             ReceiveEvent::Accepted { transfer, held } => {
                 let known = match held {
@@ -200,6 +202,11 @@ fn key(transfer: &Described) -> String {
 
 fn describe(transfer: &Described) -> String {
     format!("{} from {}", transfer.label, transfer.sender)
+}
+
+/// Why somebody who sends here does not take part.
+fn in_words_of(stranger: &Stranger) -> String {
+    format!("{} does not take part: {}", stranger.last, stranger.hint)
 }
 
 /// A line above the bars, or on stderr where there is no terminal.

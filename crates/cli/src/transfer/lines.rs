@@ -1,7 +1,7 @@
 //! The lines of `send --json` and `recv --json`: field names are a contract with scripts (docs/files.md).
 
 use groupcast_protocols::bulk::{Outcome, PhaseKind};
-use groupcast_transfer::{Described, ReceiveEvent, SendEvent, SendReport};
+use groupcast_transfer::{Described, ReceiveEvent, SendEvent, SendReport, Stranger};
 use serde_json::{Value, json};
 
 use super::send::in_words;
@@ -54,8 +54,13 @@ pub(super) fn sent(event: &SendEvent<'_>) {
             "outcome": name(outcome),
             "reason": reason(outcome),
         }),
+        SendEvent::Stranger(it) => stranger(it),
         _ => return,
     });
+}
+
+fn stranger(stranger: &Stranger) -> Value {
+    json!({"event": "stranger", "kind": stranger.kind, "address": stranger.last, "hint": stranger.hint})
 }
 
 /// Prints how a transfer ended.
@@ -92,6 +97,7 @@ pub(super) fn error(message: &str) {
 /// Prints what happened at a receiver.
 pub(super) fn received(event: &ReceiveEvent<'_>) {
     print(&match event {
+        ReceiveEvent::Stranger(it) => stranger(it),
         ReceiveEvent::Listening => json!({"event": "listening"}),
         ReceiveEvent::Accepted { transfer, held } => {
             line("accepted", transfer, &json!({"held": held}))
