@@ -29,6 +29,7 @@ mod stream;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::mech::estimate::Estimate;
@@ -55,8 +56,8 @@ pub(super) struct Sender {
     peers: BTreeMap<MemberId, Peer>,
     /// Receivers that are settled, and whether they are complete.
     settled: BTreeMap<MemberId, bool>,
-    /// Receivers in whose place another incarnation of their node has registered, and when. Most have been restarted.
-    replaced: BTreeMap<MemberId, Time>,
+    /// Receivers in whose place another incarnation of their node has registered. Most have been restarted.
+    replaced: BTreeMap<MemberId, Replaced>,
     stream: Stream,
     /// Packets of a block, if there is parity.
     block: Option<u16>,
@@ -69,6 +70,26 @@ pub(super) struct Sender {
     packets: u64,
     repeated: u64,
     timers: Timers<Timer>,
+}
+
+/// A receiver in whose place another incarnation of its node has registered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Replaced {
+    at: Time,
+    /// When it was heard for the first time after what was on its way then has come.
+    heard_again: Option<Time>,
+}
+
+impl Replaced {
+    /// It was heard; whether it is there, and was not restarted. What was on its way may come up to `delay` later, or all at
+    /// once when this host was paused: so it must have been heard twice, `delay` apart.
+    fn is_there(&mut self, now: Time, delay: Duration) -> bool {
+        if now - self.at < delay {
+            return false;
+        }
+        let heard_again = *self.heard_again.get_or_insert(now);
+        now - heard_again >= delay
+    }
 }
 
 /// A sender's timers.
@@ -139,9 +160,8 @@ impl Sender {
             }
             return;
         }
-        if let Some(at) = self.replaced.get(&from) {
-            // What was on its way when it was restarted has come by then.
-            if context.now - *at >= context.config.rto_initial {
+        if let Some(replaced) = self.replaced.get_mut(&from) {
+            if replaced.is_there(context.now, context.config.rto_initial) {
                 self.give_up_same_name(context, from);
                 self.advance(context);
             }

@@ -10,7 +10,7 @@ use super::super::config::{BulkConfig, NakRule, Policy, Repair};
 use super::super::context::Context;
 use super::super::transfer::{Notice, Outcome, Wanted};
 use super::super::wire::{Announce, Finish, Message, ReceiverReport, Refusal};
-use super::{Peer, Sender, State, Timer};
+use super::{Peer, Replaced, Sender, State, Timer};
 
 impl Sender {
     pub(super) fn has_room(&self, config: &BulkConfig) -> bool {
@@ -30,7 +30,11 @@ impl Sender {
         if let Some(former) = former.copied() {
             // A node has one incarnation at a time: the one before is gone, unless it is heard again.
             self.peers.remove(&former);
-            self.replaced.insert(former, context.now);
+            let replaced = Replaced {
+                at: context.now,
+                heard_again: None,
+            };
+            self.replaced.insert(former, replaced);
         }
         self.look_for_loss(context, from, report);
         if self.settled.contains_key(&from) {

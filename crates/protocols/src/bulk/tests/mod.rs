@@ -4,6 +4,8 @@
 mod endpoints;
 mod many;
 mod messages;
+mod names;
 mod net;
 mod parity;
 mod resume;
+mod transitions;
