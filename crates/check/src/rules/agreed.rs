@@ -1,20 +1,22 @@
 //! Agreed order: one total order of all messages, for all members, across partitions and merges.
 //!
-//! - An ordered message has one place, the same wherever it is delivered; a place has one message.
+//! - An ordered message has one place in the order, the same wherever it is delivered; a place has one message.
 //! - Every member delivers in strictly ascending order of place, over its whole life. Together: any two members that
-//!   deliver the same two messages deliver them in the same order, whatever they went through in between.
-//! - In a regular configuration nobody skips: who delivers a message there has delivered everything that anybody
-//!   delivers with an earlier place in that configuration. (In a transitional configuration messages may be missing
-//!   that no member of it has.)
-//! - An unreliable message has no place; every other one has, at a member that has installed a configuration. Protocols
-//!   without configurations (bulk) carry `reliable` and `fifo`, without a place.
+//!   deliver the same two messages deliver them in the same order, whatever happens in between.
+//! - In a regular configuration no message is skipped: a member that delivers a message there has delivered everything
+//!   that any member delivers at an earlier place in that configuration.
+//! - In a transitional configuration no message of its own members is skipped: a member that delivers a message there
+//!   has delivered every earlier one whose sender is a member of that transitional configuration. Messages of other
+//!   senders may be missing, because none of its members may have them.
+//! - An unreliable message has no place. Every other message has one, at a member that has installed a configuration.
+//!   Protocols without configurations (bulk) carry `reliable` and `fifo`, without a place.
 //!
-//! EVS 6 (totally ordered delivery); DESIGN section 15, "Place in the order".
+//! EVS 6.1 to 6.3 (totally ordered delivery).
 
 use groupcast_core::Service;
 
 use super::{At, End};
-use crate::ledger::{MessageIx, Spot, Step};
+use crate::ledger::{MemberIx, MessageIx, Spot, Step};
 use crate::violation::Violations;
 
 pub(crate) struct Rule;
@@ -53,24 +55,58 @@ impl super::Rule for Rule {
     }
 
     fn finish(&self, end: &End<'_>, found: &mut Violations) {
-        let ledger = end.ledger;
-        for (observer, life) in ledger.observers() {
+        for (observer, life) in end.ledger.observers() {
             for index in 0..life.stays.len() {
-                let (regular, _) = life.delivered_in(index);
-                let Some(next) = regular.last().copied() else {
-                    continue;
-                };
-                let Some(seq) = ledger.seq(next) else {
-                    continue;
-                };
-                if let Some((_, missed)) = ledger.missed(observer, index, seq).next() {
-                    end.report(found, observer, || {
-                        let (missed, next) = (ledger.call_placed(missed), ledger.call_placed(next));
-                        format!("delivers {next} without {missed}, which others delivered")
-                    });
-                }
+                check_regular(end, observer, index, found);
+                check_transitional(end, observer, index, found);
             }
         }
+    }
+}
+
+/// EVS 6.3 in a regular configuration: nothing before the last delivery there is missing.
+fn check_regular(end: &End<'_>, observer: MemberIx, index: usize, found: &mut Violations) {
+    let ledger = end.ledger;
+    let (regular, _) = ledger.life(observer).delivered_in(index);
+    let Some(next) = regular.last().copied() else {
+        return;
+    };
+    let Some(seq) = ledger.seq(next) else {
+        return;
+    };
+    if let Some((_, missed)) = ledger.missed(observer, index, seq).next() {
+        end.report(found, observer, || {
+            let (missed, next) = (ledger.call_placed(missed), ledger.call_placed(next));
+            format!("delivers {next} without {missed}, which others delivered")
+        });
+    }
+}
+
+/// EVS 6.3 in a transitional configuration: before the last delivery there no message of one of its members is missing.
+fn check_transitional(end: &End<'_>, observer: MemberIx, index: usize, found: &mut Violations) {
+    let ledger = end.ledger;
+    let life = ledger.life(observer);
+    let (regular, delivered) = life.delivered_in(index);
+    let (Some(transitional), Some(next)) = (life.stays[index].transitional, delivered.last())
+    else {
+        return;
+    };
+    let Some(seq) = ledger.seq(*next) else {
+        return;
+    };
+    // What is missing before the end of the regular part is told there.
+    let told = regular.last().and_then(|last| ledger.seq(*last));
+    let members = ledger.set(transitional.set);
+    let missed = ledger.missed(observer, index, seq).find(|(hole, message)| {
+        Some(*hole) > told && members.contains(&ledger.message(*message).id.sender)
+    });
+    if let Some((_, missed)) = missed {
+        end.report(found, observer, || {
+            let (missed, next) = (ledger.call_placed(missed), ledger.call_placed(*next));
+            format!(
+                "delivers {next} without {missed}, whose sender is in the same transitional configuration"
+            )
+        });
     }
 }
 
@@ -150,10 +186,48 @@ mod tests {
             "agreed",
             &format!("{TWO}; a deliver a1 1a:1; a deliver b1 1a:2; b deliver b1 1a:2"),
         );
-        // In a transitional configuration what none of its members has may be missing.
+        // In a transitional configuration a message of another partition may be missing.
         accept(&format!(
             "{TWO}; a deliver a1 1a:1; b transitional 1a b; b deliver b1 1a:2"
         ));
+    }
+
+    #[test]
+    fn no_message_of_its_members_is_skipped_in_a_transitional_configuration() {
+        // b's message is skipped although b comes along.
+        reject(
+            "agreed",
+            "a,b regular 1a ab; b submit b1; b deliver b1 1a:1; a submit a1; a transitional 1a ab;
+            a deliver a1 1a:2; a regular 2a ab; b crash",
+        );
+        // Delivered in its place; c's message may be missing.
+        let story = "a,b,c regular 1a abc; b submit b1; c submit c1; c deliver b1 1a:1; c deliver c1 1a:2;
+            a submit a1; a,b transitional 1a ab; b deliver b1 1a:1; b deliver a1 1a:3; a deliver b1 1a:1";
+        accept(&format!("{story}; a deliver a1 1a:3; a,b regular 2a ab"));
+        // Missing behind the last delivery: a crashed on its way.
+        accept(&format!("{story}; a crash"));
+        // Delivered in the regular configuration before.
+        accept(
+            "a,b regular 1a ab; b submit b1; a submit a1; a,b deliver b1 1a:1;
+            a,b transitional 1a ab; a,b deliver a1 1a:2; a,b regular 2a ab",
+        );
+        // b is in another partition: its message may be missing.
+        accept(
+            "a,b regular 1a ab; b submit b1; b deliver b1 1a:1; a submit a1; a transitional 1a a;
+            a deliver a1 1a:2; a regular 2a a",
+        );
+        // Skipped while a third member's message is delivered.
+        reject(
+            "agreed",
+            "a,b,c regular 1a abc; b submit b1; c submit c1; c deliver b1 1a:1; c deliver c1 1a:2;
+            a,b transitional 1a ab; a deliver c1 1a:2",
+        );
+        // Skipped behind what was delivered in the regular configuration.
+        reject(
+            "agreed",
+            "a,b regular 1a ab; a submit a1; a submit a2; b submit b1; a,b deliver a1 1a:1;
+            a,b transitional 1a ab; b deliver b1 1a:2; a,b deliver a2 1a:3",
+        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ macro_rules! mutations {
 mutations! {
     "life": omit_start, go_on_after_the_end;
     "integrity": garble, change_service, repeat, invent, skip_a_number, submit_after_delivery;
-    "agreed": swap_neighbours, shift_place, lose_place, lose_in_the_middle;
+    "agreed": swap_neighbours, shift_place, lose_place, lose_in_the_middle, lose_in_transition;
     "fifo": exchange_two_of_a_sender, lose_earlier_of_a_sender;
     "causality": exchange_cause_and_effect, lose_a_cause;
     "configurations": order_elsewhere, shrink_regular, shrink_transitional, omit_transitional, install_again, misname_transitional;
@@ -228,6 +228,15 @@ fn lose_place(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
 fn lose_in_the_middle(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
     lose(run, survey, rng, |site| {
         survey.is_shared(site) && survey.is_followed(site)
+    })
+}
+
+/// A message of a member of the transitional configuration, before another message that is delivered there.
+fn lose_in_transition(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
+    lose(run, survey, rng, |site| {
+        let is_later =
+            |other: &Site| other.at > site.at && other.kind == ConfigurationKind::Transitional;
+        site.is_of_fellow && survey.is_shared(site) && survey.same_stay(site).any(is_later)
     })
 }
 

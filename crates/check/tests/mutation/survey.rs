@@ -22,6 +22,8 @@ pub(crate) struct Site {
     pub(crate) stay: usize,
     /// Others made the same step to the next configuration.
     pub(crate) has_fellows: bool,
+    /// The message's sender made the same step to the next configuration, or is the member itself.
+    pub(crate) is_of_fellow: bool,
     /// The member installed a later configuration.
     pub(crate) is_past: bool,
 }
@@ -100,7 +102,7 @@ impl Survey {
                     had.insert(*id);
                     self.delivered.entry(*id).or_default().insert(member, now);
                     let next = stays.get(count).copied();
-                    let movers = next.map(|next| self.steps[&(stays[count - 1], next)].len());
+                    let movers = next.map(|next| &self.steps[&(stays[count - 1], next)]);
                     self.sites.push(Site {
                         member,
                         at,
@@ -109,7 +111,8 @@ impl Survey {
                         service: *service,
                         kind: now,
                         stay: count - 1,
-                        has_fellows: movers.is_some_and(|movers| movers > 1),
+                        has_fellows: movers.is_some_and(|movers| movers.len() > 1),
+                        is_of_fellow: movers.is_some_and(|movers| movers.contains(&id.sender)),
                         is_past: next.is_some(),
                     });
                 }
