@@ -91,6 +91,11 @@ impl Checker {
         found.into_vec()
     }
 
+    /// The facts that it has read.
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
     /// How much was seen.
     pub fn statistics(&self) -> Statistics {
         let ledger = &self.ledger;

@@ -7,7 +7,8 @@
 //! daemons alike; live histories come as files of NDJSON ([`ndjson`], `docs/history.md`).
 //!
 //! The [`Checker`] is fed one observation at a time and says at once what it can; what needs all histories it says in
-//! [`Checker::finish`]. It leaves to others to produce histories, and to say which members were alive at the end.
+//! [`Checker::finish`]. [`check_files`] judges files, and says what they leave open. To produce
+//! histories, and to say which members were alive at the end, is left to the callers.
 //!
 //! ```
 //! use groupcast_check::{Checker, Outcome};
@@ -27,6 +28,8 @@
 #![forbid(unsafe_code)]
 
 mod checker;
+mod coverage;
+mod files;
 mod ledger;
 pub mod ndjson;
 mod outcome;
@@ -38,8 +41,10 @@ mod story;
 mod violation;
 
 pub use checker::{Checker, Statistics};
+pub use coverage::Unjudged;
+pub use files::check_files;
 pub use groupcast_core::Contract;
 pub use ndjson::{HistoryError, HistoryWriter};
 pub use outcome::{Acquainted, Ending, Outcome, Together};
-pub use report::{Report, check_files};
+pub use report::CheckReport;
 pub use violation::Violation;

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use groupcast_check::{HistoryError, check_files};
+use groupcast_check::{CheckReport, HistoryError, check_files};
 
 /// A directory of its own for a test, gone when the test is over.
 struct Folder(PathBuf);
@@ -30,10 +30,14 @@ impl Drop for Folder {
     }
 }
 
+fn document() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/history.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
 /// The history in `docs/history.md`.
 fn example() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/history.md");
-    let document = std::fs::read_to_string(path).unwrap();
+    let document = document();
     let (_, section) = document.split_once("## Example").unwrap();
     let (_, block) = section.split_once("```json\n").unwrap();
     block.split_once("```").unwrap().0.to_owned()
@@ -45,10 +49,14 @@ fn the_documented_example_is_a_clean_history() {
     let report = check_files([folder.write("a.ndjson", &example())]).unwrap();
     assert_eq!(report.violations, []);
     assert!(report.clean);
-    assert_eq!(
-        report.to_string(),
-        "no violation (observers: 1, configurations: 3, messages: 2, deliveries: 2)"
-    );
+    let missing = "could not be judged: d04f7a6e21b8c935.0b5ad00ddeadbeef: its history is missing: \
+        configuration 5-6b1c5e1f0a9d3c42.91d3c0ffee5a7711 names it";
+    let verdict = "no violation, and 1 thing could not be judged \
+        (observers: 1, configurations: 3, messages: 2, deliveries: 2)";
+    assert_eq!(report.to_string(), format!("{missing}\n{verdict}"));
+    // The document shows it as JSON.
+    let json = serde_json::to_string(&report.unjudged[0]).unwrap();
+    assert!(document().contains(&json), "{json}");
 }
 
 #[test]
@@ -57,9 +65,9 @@ fn a_violation_is_told_for_a_person_and_for_a_machine() {
     let text = example().replace("196608,\"digest\":\"85", "196608,\"digest\":\"86");
     let report = check_files([folder.write("a.ndjson", &text)]).unwrap();
     let expected = "integrity: at a.91d3c0ffee5a7711, observation 6: message 1 of a.91d3c0ffee5a7711 \
-        has digest 86944171f73967e8 here and 85944171f73967e8 at a.91d3c0ffee5a7711\n\
-        1 violation (observers: 1, configurations: 3, messages: 2, deliveries: 2)";
-    assert_eq!(report.to_string(), expected);
+        has digest 86944171f73967e8 here and 85944171f73967e8 at a.91d3c0ffee5a7711\n";
+    assert!(report.to_string().starts_with(expected), "{report}");
+    assert!(report.to_string().contains("\n1 violation, and 1 thing"));
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["clean"], false);
     assert_eq!(json["violations"][0]["rule"], "integrity");
@@ -98,6 +106,96 @@ fn errors_name_the_file() {
     let text = folder.write("text.ndjson", "dear diary\n");
     let error = check_files([text]).unwrap_err().to_string();
     assert!(error.contains("text.ndjson:1: expected value"), "{error}");
+}
+
+#[test]
+fn the_same_history_twice_is_an_error() {
+    let folder = Folder::new("twice");
+    let first = folder.write("a.ndjson", &example());
+    let copy = folder.write("copy.ndjson", &example());
+    for second in [&first, &copy] {
+        let error = check_files([&first, second]).unwrap_err().to_string();
+        let expected = format!(
+            "{} tells the life of a.91d3c0ffee5a7711, which {} tells as well: give each history once",
+            second.display(),
+            first.display()
+        );
+        assert_eq!(error, expected);
+    }
+}
+
+/// `a` and `b` in one configuration; what follows at each is given.
+fn pair(folder: &Folder, at_a: &str, at_b: &str) -> CheckReport {
+    let ids = ['a', 'b'].map(|letter| format!("{0}.{0}", letter.to_string().repeat(16)));
+    let shared = configuration("regular", 1, &ids[0], &ids);
+    let files = ["a", "b"].into_iter().zip(&ids).zip([at_a, at_b]);
+    let files = files.map(|((name, id), rest)| {
+        let start = format!(
+            "{{\"event\":\"start\",\"schema\":1,\"member\":\"{id}\",\"name\":\"{name}\"}}\n"
+        );
+        folder.write(&format!("{name}.ndjson"), &(start + &shared + rest))
+    });
+    check_files(files).unwrap()
+}
+
+fn configuration(kind: &str, counter: u64, representative: &str, members: &[String]) -> String {
+    format!(
+        "{{\"event\":\"configuration\",\"kind\":\"{kind}\",\"config\":\"{counter}-{representative}\",\
+         \"members\":{members:?}}}\n"
+    )
+}
+
+const LEAVE: &str = "{\"event\":\"leave\"}\n";
+
+#[test]
+fn histories_that_end_early_are_said_and_a_kill_that_others_tell_is_not() {
+    let folder = Folder::new("early");
+    let a = format!("{0}.{0}", "a".repeat(16));
+    let gone = configuration("transitional", 1, &a, std::slice::from_ref(&a))
+        + &configuration("regular", 2, &a, std::slice::from_ref(&a))
+        + LEAVE;
+
+    let whole = pair(&folder, &gone, LEAVE);
+    assert_eq!((whole.unjudged.len(), whole.killed), (0, 0), "{whole}");
+    let killed = pair(&folder, &gone, "");
+    assert_eq!((killed.unjudged.len(), killed.killed), (0, 1), "{killed}");
+    assert!(
+        killed
+            .to_string()
+            .contains("(observers: 2, of which killed: 1,")
+    );
+
+    let silent = pair(&folder, LEAVE, "");
+    assert!(silent.clean);
+    assert!(silent.to_string().starts_with(
+        "could not be judged: b.bbbbbbbbbbbbbbbb: its history ends early: a.aaaaaaaaaaaaaaaa tells of more"
+    ), "{silent}");
+    let cut = pair(&folder, &gone, "{\"event\":\"lea");
+    assert!(
+        cut.to_string()
+            .contains("b.bbbbbbbbbbbbbbbb: its history is cut off within a line")
+    );
+    let empty = folder.write("empty.ndjson", "");
+    let with_empty = check_files([folder.write("a.ndjson", &example()), empty]).unwrap();
+    assert_eq!(with_empty.unjudged.len(), 2);
+    assert!(
+        with_empty
+            .to_string()
+            .contains("empty.ndjson has no whole line")
+    );
+}
+
+#[test]
+fn a_sender_in_a_bimodal_group_without_a_history_is_missing() {
+    let folder = Folder::new("sender");
+    let lines = ticks("deliver", 1, 1);
+    let report = check_files([folder.write("b.ndjson", &bimodal_life('b', &lines))]).unwrap();
+    assert_eq!(report.unjudged.len(), 1, "{report}");
+    assert!(
+        report.unjudged[0]
+            .text
+            .contains("its history is missing: others name messages")
+    );
 }
 
 /// A life of the daemon `name`, whose identity is its letter, in the bimodal group `ticks` beside the ring.
@@ -148,7 +246,7 @@ fn bimodal_groups_are_judged_apart_from_the_ring_by_their_own_rules() {
     };
     let deliver = |n: u64| ticks("deliver", n, n);
     let clean = judge(deliver(1) + &ticks("gap", 2, 0) + &deliver(3));
-    assert_eq!(clean.violations, []);
+    assert_eq!((clean.violations, clean.unjudged), (vec![], vec![]));
     // The ring's message 1 of each and the three of the group.
     assert_eq!((clean.messages, clean.deliveries), (5, 7));
 

@@ -10,8 +10,9 @@ use crate::failure::Failure;
 
 /// Judge recorded histories: is every promise kept?
 ///
-/// Give the histories of all daemons of one run (`groupcast daemon --history FILE`). Exit 0: no violation; 1: there are
-/// violations; 2: a file cannot be read or is not a history.
+/// Give the histories of all daemons of one run (`groupcast daemon --history FILE`), each once. Exit 0: all was judged,
+/// and there is no violation; 1: there are violations; 2: a file cannot be read, is not a history, or tells what another
+/// one tells; 3: no violation, but something could not be judged: a history is missing or ends early.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The histories, one a daemon
@@ -35,9 +36,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     // The exit code is the verdict; a reader that has gone does not change it.
     drop(printed);
-    Ok(if report.clean {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
+    Ok(match (report.clean, report.unjudged.is_empty()) {
+        (false, _) => ExitCode::from(1),
+        (true, false) => ExitCode::from(3),
+        (true, true) => ExitCode::SUCCESS,
     })
 }

@@ -171,6 +171,20 @@ fn histories_are_judged() {
     let report: serde_json::Value = serde_json::from_str(&clean.stdout).unwrap();
     assert_eq!(report["clean"], true);
 
+    // The other member of its configuration has no history here.
+    let two = configuration.replace("[\"", "[\"0000000000000060.0000000000006000\",\"");
+    host.write("half", format!("{start}{two}"));
+    let half = host.run(&["check", "half"]);
+    assert_eq!(half.code, 3, "{}", half.stdout);
+    assert!(
+        half.stdout
+            .contains("could not be judged: 0000000000000060"),
+        "{}",
+        half.stdout
+    );
+    host.run(&["check", "clean", "clean"])
+        .fails_with(2, &["tells as well: give each history once"]);
+
     // Delivered, and submitted by nobody.
     let invented = format!(
         "{{\"event\":\"deliver\",\"sender\":\"{member}\",\"number\":1,\"service\":\"agreed\",\"config\":\"1-{member}\",\

@@ -9,7 +9,7 @@ use crate::outcome::Ending;
 
 /// A member.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct MemberLife {
     pub(crate) id: MemberId,
     /// Its name, where it is known.
     pub(crate) name: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Transitional {
     from: usize,
 }
 
-impl Life {
+impl MemberLife {
     pub(super) fn new(id: MemberId) -> Self {
         Self {
             id,

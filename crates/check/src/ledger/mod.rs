@@ -17,7 +17,7 @@ use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, MemberId, MessageId, Place};
 
 pub(crate) use describe::call_kind;
-pub(crate) use life::Life;
+pub(crate) use life::{MemberLife, Stay};
 pub(crate) use record::{
     Account, Config, ConfigIx, MemberIx, Message, MessageIx, SetIx, Spot, Step, Transition, index,
 };
@@ -27,7 +27,7 @@ pub(crate) use views::{GroupIx, Moment, ViewIx, Views};
 /// The facts.
 #[derive(Default, Debug)]
 pub(crate) struct Ledger {
-    lives: Vec<Life>,
+    lives: Vec<MemberLife>,
     members: BTreeMap<MemberId, MemberIx>,
     messages: Vec<Message>,
     configs: Vec<Config>,
@@ -115,7 +115,7 @@ impl Ledger {
     pub(crate) fn member_ix(&mut self, member: MemberId) -> MemberIx {
         let lives = &mut self.lives;
         *self.members.entry(member).or_insert_with(|| {
-            lives.push(Life::new(member));
+            lives.push(MemberLife::new(member));
             MemberIx::new(lives.len() - 1)
         })
     }
@@ -177,12 +177,17 @@ impl Ledger {
             .copied()
     }
 
-    pub(crate) fn life(&self, ix: MemberIx) -> &Life {
+    pub(crate) fn life(&self, ix: MemberIx) -> &MemberLife {
         &self.lives[ix.get()]
     }
 
+    /// All members, with or without a history.
+    pub(crate) fn lives(&self) -> impl Iterator<Item = &MemberLife> {
+        self.lives.iter()
+    }
+
     /// All members that have a history.
-    pub(crate) fn observers(&self) -> impl Iterator<Item = (MemberIx, &Life)> {
+    pub(crate) fn observers(&self) -> impl Iterator<Item = (MemberIx, &MemberLife)> {
         let lives = self.lives.iter().enumerate();
         lives
             .filter(|(_, life)| life.lines > 0)

@@ -43,6 +43,18 @@ pub enum HistoryError {
         /// What is wrong, and what should be there.
         what: String,
     },
+    /// Two files tell the same life of a member.
+    #[error(
+        "{file} tells the life of {member}, which {first} tells as well: give each history once"
+    )]
+    Twice {
+        /// The name of the second file.
+        file: String,
+        /// The name of the first file.
+        first: String,
+        /// The member.
+        member: String,
+    },
     /// None of the files has a whole line: there is nothing to judge.
     #[error("there is nothing to judge: no history has a whole line")]
     Empty,
@@ -63,6 +75,8 @@ pub struct History<R> {
     bytes: Vec<u8>,
     /// A whole line in `bytes` that is still to be understood.
     is_pending: bool,
+    /// The file ends within a line.
+    is_torn: bool,
     is_over: bool,
 }
 
@@ -76,6 +90,7 @@ pub fn read_history<R: BufRead>(file: impl Into<String>, reader: R) -> History<R
         group: None,
         bytes: Vec::new(),
         is_pending: false,
+        is_torn: false,
         is_over: false,
     }
 }
@@ -89,6 +104,11 @@ impl<R: BufRead> History<R> {
     /// The bimodal group that the observation read last was made in; `None` if in none.
     pub fn group(&self) -> Option<&str> {
         self.group.as_deref()
+    }
+
+    /// Whether the file ended within a line, which did not count; known once the last observation is read.
+    pub fn ends_torn(&self) -> bool {
+        self.is_torn
     }
 
     /// Reads one line into `bytes`; false at the end of the file.
@@ -150,6 +170,7 @@ impl<R: BufRead> History<R> {
     fn pass_torn_line(&mut self) -> Result<(), HistoryError> {
         let torn = self.line;
         if !self.read_line()? {
+            self.is_torn = true;
             return Ok(());
         }
         let is_start = matches!(

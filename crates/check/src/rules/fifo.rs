@@ -11,7 +11,7 @@
 use groupcast_core::Service;
 
 use super::{At, End};
-use crate::ledger::{Life, MemberIx, Step};
+use crate::ledger::{MemberIx, MemberLife, Step};
 use crate::violation::Violations;
 
 pub(crate) struct Rule;
@@ -56,7 +56,7 @@ impl super::Rule for Rule {
 }
 
 /// The order of a sender's messages, over all histories.
-fn check_numbers(end: &End<'_>, sender: &Life, found: &mut Violations) {
+fn check_numbers(end: &End<'_>, sender: &MemberLife, found: &mut Violations) {
     let ledger = end.ledger;
     let mut before = None;
     for message in sender.numbers.values().copied() {

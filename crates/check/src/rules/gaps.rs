@@ -15,7 +15,7 @@
 use groupcast_core::Service;
 
 use super::{At, End};
-use crate::ledger::{Ledger, Life, MemberIx, Step, Stream};
+use crate::ledger::{Ledger, MemberIx, MemberLife, Step, Stream};
 use crate::outcome::Acquainted;
 use crate::violation::Violations;
 
@@ -215,7 +215,7 @@ fn is_unreliable(ledger: &Ledger, sender: MemberIx, number: u64) -> bool {
 }
 
 /// The first of its own messages that the member submitted, not as unreliable, and did not deliver.
-fn owed(ledger: &Ledger, life: &Life, observer: MemberIx) -> Option<u64> {
+fn owed(ledger: &Ledger, life: &MemberLife, observer: MemberIx) -> Option<u64> {
     let stream = life.stream(observer);
     let undelivered = life.numbers.iter().find(|(number, message)| {
         let submission = ledger.message(**message).submission;

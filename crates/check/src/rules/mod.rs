@@ -20,7 +20,7 @@ mod virtual_synchrony;
 
 use groupcast_core::Contract;
 
-use crate::ledger::{Ledger, Life, MemberIx, Step};
+use crate::ledger::{Ledger, MemberIx, MemberLife, Step};
 use crate::outcome::{Ending, Outcome};
 use crate::violation::{Violation, Violations};
 
@@ -85,7 +85,7 @@ impl<'a> At<'a> {
     }
 
     /// The observer's life before the step.
-    pub(crate) fn life(&self) -> &'a Life {
+    pub(crate) fn life(&self) -> &'a MemberLife {
         self.ledger.life(self.observer)
     }
 
@@ -117,13 +117,13 @@ impl<'a> End<'a> {
     }
 
     /// How the history of `life` ended.
-    pub(crate) fn ending(&self, life: &Life) -> Ending {
+    pub(crate) fn ending(&self, life: &MemberLife) -> Ending {
         let told = self.outcome.endings.get(&life.id).copied();
         life.ended.or(told).unwrap_or(Ending::Unknown)
     }
 
     /// Whether the member must have delivered all that it ever will: it is alive and the run ended in quiescence.
-    pub(crate) fn is_settled(&self, life: &Life) -> bool {
+    pub(crate) fn is_settled(&self, life: &MemberLife) -> bool {
         self.outcome.complete && self.ending(life) == Ending::Alive
     }
 

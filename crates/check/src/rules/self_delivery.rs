@@ -10,7 +10,7 @@
 use groupcast_core::Service;
 
 use super::{At, End};
-use crate::ledger::{Ledger, Life, MessageIx, Step};
+use crate::ledger::{Ledger, MemberLife, MessageIx, Step};
 use crate::violation::Violations;
 
 pub(crate) struct Rule;
@@ -60,7 +60,7 @@ impl super::Rule for Rule {
 }
 
 /// The ordered messages that the member submitted, or that others deliver of it, and did not deliver.
-fn owed(ledger: &Ledger, life: &Life) -> impl Iterator<Item = MessageIx> {
+fn owed(ledger: &Ledger, life: &MemberLife) -> impl Iterator<Item = MessageIx> {
     life.numbers.values().copied().filter(|message| {
         let record = ledger.message(*message);
         let submitted = record.submission.map(|submission| submission.service);

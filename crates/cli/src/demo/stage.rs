@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use groupcast_check::{Checker, Ending, Outcome, Report, Together};
+use groupcast_check::{CheckReport, Checker, Ending, Outcome, Together};
 use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, ConfigurationKind, Incarnation, MemberId, NodeId, Rng};
 use groupcast_net::{Key, random_u64};
@@ -309,7 +309,7 @@ impl Stage {
     }
 
     /// The verdict on a quiet group: everybody alive is together and has delivered everything.
-    pub(crate) fn judge_quiet(&self) -> Report {
+    pub(crate) fn judge_quiet(&self) -> CheckReport {
         let alive = self.alive();
         let ids = || alive.iter().map(|index| self.id(*index));
         let outcome = Outcome {
@@ -322,12 +322,12 @@ impl Stage {
             }],
             ..Outcome::default()
         };
-        Report::new(&self.checker, &outcome)
+        CheckReport::new(&self.checker, &outcome)
     }
 
     /// The verdict when nobody is left.
-    pub(crate) fn judge(&self) -> Report {
-        Report::new(&self.checker, &Outcome::default())
+    pub(crate) fn judge(&self) -> CheckReport {
+        CheckReport::new(&self.checker, &Outcome::default())
     }
 
     /// Who is alive.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use groupcast_check::{Report as Verdict, Violation};
+use groupcast_check::{CheckReport, Violation};
 use groupcast_core::Rng;
 
 use super::diary::{Diary, Tally};
@@ -285,7 +285,7 @@ impl Story {
             "The verdict of the checker, which has read along at every member".to_owned(),
             "",
         );
-        let Verdict {
+        let CheckReport {
             observers,
             messages,
             deliveries,

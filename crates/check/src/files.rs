@@ -1,0 +1,183 @@
+//! The verdict on files of histories: reads them, feeds the judges, and says what the files leave open.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use groupcast_core::trace::Observation;
+use groupcast_core::{Contract, MemberId};
+
+use crate::checker::{Checker, LIMIT};
+use crate::coverage::{Coverage, Unjudged};
+use crate::ndjson::{HistoryError, read_history};
+use crate::outcome::Outcome;
+use crate::report::CheckReport;
+use crate::violation::Violation;
+
+/// Judges the histories in `files`, all of one run.
+///
+/// A history that just ends, without a leave, is held only to what its member must have done by then. If the others'
+/// configurations tell that the member was gone, it was killed; otherwise the report says what could not be judged.
+/// Fails if a file cannot be read or is not a history, if two files tell the same life, or if all are empty.
+pub fn check_files<P: AsRef<Path>>(
+    files: impl IntoIterator<Item = P>,
+) -> Result<CheckReport, HistoryError> {
+    let mut judges = Judges::default();
+    for file in files {
+        judges.read(file.as_ref())?;
+    }
+    let report = judges.report();
+    if report.observers == 0 {
+        return Err(HistoryError::Empty);
+    }
+    Ok(report)
+}
+
+/// A judge for what is ordered, and one for each bimodal group: their messages are numbered apart.
+#[derive(Default)]
+struct Judges {
+    ordered: Checker,
+    groups: BTreeMap<String, GroupJudge>,
+    /// Of each life, the number of the file that tells it.
+    files_of: BTreeMap<MemberId, usize>,
+    files: Vec<String>,
+    /// The lives whose files end within a line.
+    torn: BTreeSet<MemberId>,
+    /// The files without a whole line.
+    empty: Vec<String>,
+}
+
+/// The judge of one bimodal group, and the members that have a life in it.
+struct GroupJudge {
+    checker: Checker,
+    begun: BTreeSet<MemberId>,
+}
+
+impl Judges {
+    fn read(&mut self, path: &Path) -> Result<(), HistoryError> {
+        let file = path.display().to_string();
+        let open = File::open(path).map_err(|source| HistoryError::Open {
+            file: file.clone(),
+            source,
+        })?;
+        self.files.push(file.clone());
+        let mut history = read_history(file.clone(), BufReader::with_capacity(1 << 16, open));
+        let mut last = None;
+        while let Some(entry) = history.next() {
+            let (member, observation) = entry?;
+            last = Some(member);
+            let name = history.name();
+            if let Some(group) = history.group() {
+                self.observe_in(group, member, name, &observation);
+                continue;
+            }
+            if observation == Observation::Start {
+                self.begin(member, name)?;
+            }
+            self.observe(member, &observation);
+        }
+        match last {
+            Some(member) if history.ends_torn() => {
+                self.torn.insert(member);
+            }
+            Some(_) => {}
+            None => self.empty.push(file),
+        }
+        Ok(())
+    }
+
+    /// A life of `member` begins in the file that is being read.
+    fn begin(&mut self, member: MemberId, name: Option<&str>) -> Result<(), HistoryError> {
+        let file = self.files.len() - 1;
+        match self.files_of.entry(member) {
+            Entry::Occupied(first) if *first.get() != file => {
+                return Err(HistoryError::Twice {
+                    file: self.files[file].clone(),
+                    first: self.files[*first.get()].clone(),
+                    member: name.map_or_else(
+                        || member.to_string(),
+                        |name| format!("{name}.{:016x}", member.incarnation.0),
+                    ),
+                });
+            }
+            // A second start in the same file is for the rules to judge.
+            Entry::Occupied(_) => {}
+            Entry::Vacant(entry) => {
+                entry.insert(file);
+            }
+        }
+        if let Some(name) = name {
+            self.ordered.set_name(member, name);
+        }
+        Ok(())
+    }
+
+    fn observe(&mut self, member: MemberId, observation: &Observation) {
+        self.ordered.observe(member, observation);
+        if matches!(observation, Observation::Leave | Observation::Crash) {
+            for judge in self.groups.values_mut() {
+                if judge.begun.contains(&member) {
+                    judge.checker.observe(member, observation);
+                }
+            }
+        }
+    }
+
+    fn observe_in(
+        &mut self,
+        group: &str,
+        member: MemberId,
+        name: Option<&str>,
+        observation: &Observation,
+    ) {
+        if !self.groups.contains_key(group) {
+            let judge = GroupJudge {
+                checker: Checker::new().under(Contract::Gapped),
+                begun: BTreeSet::new(),
+            };
+            self.groups.insert(group.to_owned(), judge);
+        }
+        let Some(judge) = self.groups.get_mut(group) else {
+            return;
+        };
+        if judge.begun.insert(member) {
+            if let Some(name) = name {
+                judge.checker.set_name(member, name);
+            }
+            judge.checker.observe(member, &Observation::Start);
+        }
+        judge.checker.observe(member, observation);
+    }
+
+    fn report(&self) -> CheckReport {
+        let outcome = Outcome::default();
+        let mut report = CheckReport::new(&self.ordered, &outcome);
+        let mut coverage = Coverage::of(self.ordered.ledger(), &self.torn);
+        for (group, judge) in &self.groups {
+            coverage.add_group(judge.checker.ledger(), self.ordered.ledger());
+            let own = CheckReport::new(&judge.checker, &outcome);
+            report.messages += own.messages;
+            report.deliveries += own.deliveries;
+            // Lines are counted by the group's judge, which has not seen the others.
+            let named = own.violations.into_iter().map(|violation| Violation {
+                line: None,
+                text: format!("in the bimodal group {group:?}: {}", violation.text),
+                ..violation
+            });
+            report.violations.extend(named);
+        }
+        report.violations.truncate(LIMIT);
+        report.clean = report.violations.is_empty();
+        let empty = self.empty.iter().map(|file| Unjudged {
+            member: None,
+            name: None,
+            text: format!("{file} has no whole line"),
+        });
+        report.unjudged = coverage.unjudged;
+        report.unjudged.extend(empty);
+        report.killed = coverage.killed;
+        report
+    }
+}
