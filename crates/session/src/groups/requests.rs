@@ -25,7 +25,7 @@ impl Engine {
         let phase = self.clients.get(id).map(|client| &client.phase);
         match (phase, frame) {
             (Some(ClientPhase::Greeting), ClientFrame::Hello(hello)) => {
-                self.handle_hello(now, id, hello)
+                self.handle_hello(now, id, hello);
             }
             (Some(ClientPhase::Open), ClientFrame::Hello(_))
             | (Some(ClientPhase::Greeting | ClientPhase::AwaitingName(_)), _) => {

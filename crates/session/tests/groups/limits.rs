@@ -32,7 +32,7 @@ fn end(world: &mut World, who: Who) -> Option<(Disconnect, String)> {
 }
 
 fn pass(world: &mut World, seconds: u64) {
-    world.now = world.now + std::time::Duration::from_secs(seconds);
+    world.now += std::time::Duration::from_secs(seconds);
     let members: Vec<MemberId> = world.daemons.keys().copied().collect();
     for member in members {
         let now = world.now;
@@ -130,9 +130,8 @@ fn of_clients_for_which_too_much_waits_the_slowest_goes_first() {
         let (gone, waits) = disconnected(&mut world);
         assert!(waits < 2 * MAX, "{waits} bytes wait");
         if gone > 0 && first_gone.is_none() {
-            let facts = world.daemon(one).facts.iter().map(ToString::to_string);
-            let line = facts.filter(|fact| fact.contains("too slow")).last();
-            first_gone = line;
+            let mut facts = world.daemon(one).facts.iter().map(ToString::to_string);
+            first_gone = facts.rfind(|fact| fact.contains("too slow"));
         }
     }
     let first = first_gone.expect("they never read");
