@@ -8,7 +8,7 @@ use crate::outcome::Outcome;
 use crate::rules::{At, End, rules_of};
 use crate::violation::{Violation, Violations};
 
-/// How many violations a checker keeps unless told.
+/// How many violations a checker keeps by default.
 pub(crate) const LIMIT: usize = 100;
 
 /// Judges the histories of one run.

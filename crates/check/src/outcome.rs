@@ -1,4 +1,4 @@
-//! How a run ended: what the one who made the histories knows beyond them, and what he expects.
+//! How a run ended: what the caller knows beyond the histories, and what it expects at the end.
 //!
 //! Safety needs none of it; [`Outcome::default`] judges files of live daemons, where a history that just ends may be of
 //! a member that was killed or of one that still runs.

@@ -1,4 +1,4 @@
-//! What the judge says: a broken promise, told so that a person finds the place.
+//! A broken promise, described so that a person finds it in the histories.
 
 use std::fmt;
 

@@ -82,10 +82,10 @@ pub(crate) struct Sighting {
     pub(crate) spot: Option<Spot>,
 }
 
-/// What the sender of a message said became of it.
+/// What the sender of a message reported of its delivery.
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// Who said it.
+    /// The sender, who reports it.
     pub(crate) by: MemberIx,
     /// Who has all of it.
     pub(crate) complete: Box<[MemberId]>,

@@ -18,19 +18,19 @@ pub enum HistoryError {
     /// The file cannot be opened.
     #[error("cannot open the history {file}: {source}")]
     Open {
-        /// Its name.
+        /// The file's name.
         file: String,
-        /// Why.
+        /// What the system reports.
         source: io::Error,
     },
     /// The file cannot be read to its end.
     #[error("cannot read the history {file} beyond line {line}: {source}")]
     Read {
-        /// Its name.
+        /// The file's name.
         file: String,
         /// Lines read so far.
         line: u64,
-        /// Why.
+        /// What the system reports.
         source: io::Error,
     },
     /// A line is not what the schema says.

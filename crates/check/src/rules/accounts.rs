@@ -2,13 +2,11 @@
 //!
 //! - A member accounts for messages of its own that it submitted, each once, in the order of their numbers and without a
 //!   gap. Nobody is in an account twice, nor its sender.
-//! - Who is complete in an account has delivered the message (that the bytes are those that were submitted is integrity).
-//! - Nobody is left out: who was told that the sender counts it among the receivers of a message is in its account.
+//! - A member that is complete in an account has delivered the message (that the bytes are those that were submitted is integrity).
+//! - Nobody is left out: a member that learned (`enrolled`) that the sender counts it as a receiver is in the account.
 //!
 //! Who delivered a message may be in its account as failed, where its last word was lost; or not at all, where it was
 //! never told that the sender heard of it: what is multicast can be had by listening.
-//!
-//! DESIGN section 13, "bulk: bytes identical, every receiver accounted for".
 
 use std::collections::BTreeSet;
 

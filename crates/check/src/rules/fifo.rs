@@ -6,7 +6,7 @@
 //!
 //! Across configurations gaps are legal: what a component missed is never replayed. Without configurations they are
 //! legal everywhere: a receiver that fails for one message gets the next. Unreliable messages stand outside.
-//! DESIGN "FIFO"; in EVS it follows from causal delivery (5), as a sender precedes itself.
+//! In EVS it follows from causal delivery (5), as a sender precedes itself.
 
 use groupcast_core::Service;
 

@@ -1,11 +1,10 @@
-//! Group views: who sees the same view of a process group sees the same members, at the same place, in the same order.
+//! Group views: members that see the same view of a process group see it with the same members, at the same place in
+//! the total order, and all views in the same order.
 //!
 //! - A view (its group and its id) has one list of members, equal in names and order wherever it is seen.
 //! - It is seen at one place: in the same configuration, after the same ordered message of it. One member may be in the
 //!   regular configuration still and another in a transitional one that closes it.
 //! - A member sees a view once, and there is one order of a group's views that no member contradicts.
-//!
-//! DESIGN section 9 ("group views are agreed messages") and 13 ("group views equal at equal places").
 
 use super::{At, End};
 use crate::ledger::{GroupIx, MemberIx, Step, ViewIx};

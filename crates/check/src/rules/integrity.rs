@@ -7,7 +7,7 @@
 //! - Nobody delivers a message twice, except an unreliable one, of which that is not promised.
 //! - An ordered message comes from a member of the configuration in which it is ordered.
 //!
-//! EVS 1.3 and 1.4 (basic delivery); DESIGN "integrity (no invention, no duplication)".
+//! EVS 1.3 and 1.4 (basic delivery).
 
 use groupcast_core::{MessageId, Service};
 

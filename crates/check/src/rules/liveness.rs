@@ -1,4 +1,4 @@
-//! Liveness: what must have come about by the end, as far as the one who made the run says so.
+//! Liveness: what must be true at the end of a run, as its outcome states it.
 //!
 //! - Members expected to be together are in one regular configuration, of exactly these members, and each has
 //!   delivered the messages that it was expected to.
@@ -6,7 +6,7 @@
 //! - In a run that ended in quiescence, every member that is alive is in a regular configuration, and has delivered
 //!   all that anybody delivered in that one.
 //!
-//! DESIGN "liveness after healing"; EVS 2.3 and 4 for a configuration that lasts.
+//! EVS 2.3 and 4 for a configuration that lasts.
 
 use super::End;
 use crate::ledger::MemberIx;
@@ -37,7 +37,7 @@ fn check_together(end: &End<'_>, expected: &Together, found: &mut Violations) {
     let mut shared = None;
     for id in &expected.members {
         let Some(member) = ledger.find(*id) else {
-            // It has no history at all, so whoever expects it cannot be heard by it: tell at the first one that has.
+            // It has no history at all, so no violation can name it as the observer: report at the first one that has.
             let witness = ledger.observers().next().map(|(witness, _)| witness);
             if let Some(witness) = witness {
                 end.report(found, witness, || {

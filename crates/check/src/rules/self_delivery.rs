@@ -1,4 +1,4 @@
-//! Self-delivery: who does not crash delivers what it submitted.
+//! Self-delivery: a member that does not crash delivers what it submitted.
 //!
 //! - A member that leaves has delivered every ordered message of its own before.
 //! - A member that is alive when the run ends in quiescence has delivered every one.
