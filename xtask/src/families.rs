@@ -1,8 +1,9 @@
 //! The families of protocols, as the registry lists them: one `&crate::module::FAMILY` a line.
 //!
-//! The swarm, the fuzz targets, the conformance tests and scenarios go through the registry, so a protocol that it does
-//! not list is reached by none of them: [`check`] refuses it. This crate names nothing of ours and reads the sources. A
-//! family's module is called as the family is, which the suite holds.
+//! The swarm, the fuzz targets, the conformance tests and scenarios go through the registry, so a
+//! protocol that it does not list is reached by none of them: [`check`] refuses it. This crate
+//! names nothing of ours and reads the sources. A family's module is called as the family is, which
+//! the suite holds.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +18,8 @@ const SIGN: &str = " Ordered for ";
 const EXEMPT: &[&str] = &[
     // A layer over another protocol, which is one.
     "total",
-    // For one comparison; it stops for ever when a member crashes, so there is no contract to hold it to.
+    // For one comparison; it stops for ever when a member crashes, so there is no contract to hold
+    // it to.
     "windowed",
 ];
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groupcast_core::trace::Observation;
 use groupcast_core::{
-    ConfigId, ConfigurationKind, Gap, Incarnation, MemberId, MessageId, NodeId, Place, Service,
+    ConfigId, ConfigurationKind, Gap, Incarnation, MemberId, MessageId, NodeId, OrderPlace, Service,
 };
 
 use crate::{Acquainted, Checker, Contract, Ending, Outcome, Together, Violation};
@@ -185,7 +185,7 @@ fn observation(
             let default = if *place == "-" { unreliable } else { ordered };
             let known = submitted.get(&id).copied().unwrap_or(default);
             let (service, digest) = promise(rest, known);
-            let place = place.split_once(':').map(|(id, seq)| Place {
+            let place = place.split_once(':').map(|(id, seq)| OrderPlace {
                 config: config(id),
                 seq: seq.parse().unwrap(),
             });

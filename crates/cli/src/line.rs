@@ -239,7 +239,7 @@ fn shown(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, Place, Service};
+    use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, OrderPlace, Service};
     use groupcast_session::{Cause, ViewId, ViewKind};
 
     use super::*;
@@ -261,7 +261,7 @@ mod tests {
     fn message() -> Message {
         Message {
             service: Service::Agreed,
-            place: Some(Place {
+            place: Some(OrderPlace {
                 config: CONFIG,
                 seq: 3 << 16,
             }),
@@ -305,7 +305,7 @@ mod tests {
         let mut bytes = Vec::new();
         lines.message(&mut bytes, &message()).unwrap();
         let mut later = message();
-        later.place = Some(Place {
+        later.place = Some(OrderPlace {
             config: ConfigId {
                 counter: 8,
                 ..CONFIG

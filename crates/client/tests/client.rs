@@ -17,7 +17,7 @@ use groupcast_client::{
 };
 use groupcast_core::{
     ConfigId, Configuration, ConfigurationKind, Delivery, Event, Incarnation, MemberId, MessageId,
-    NodeId, Place, Time,
+    NodeId, OrderPlace, Time,
 };
 use groupcast_session::groups::{Carrier, Question, Transport};
 use groupcast_session::{ClientId, Engine, EngineConfig};
@@ -206,7 +206,7 @@ impl Loop {
                     number: self.submitted,
                 },
                 service,
-                place: placed.then_some(Place {
+                place: placed.then_some(OrderPlace {
                     config,
                     seq: self.submitted << 16,
                 }),

@@ -1,7 +1,7 @@
 //! What a protocol promises about whole histories, in one word.
 //!
-//! A [`Service`](crate::Service) is the promise of one message; a contract is what all histories of a group keep
-//! together, and so what the checker holds them against.
+//! A [`Service`](crate::Service) is the promise of one message; a contract is what all histories of
+//! a group keep together, and so what the checker holds them against.
 
 /// Which promises histories are held against.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -11,15 +11,16 @@ pub enum Contract {
     Ordered,
     /// No configurations. A sender learns which receivers have each of its messages: bulk.
     Accounted,
-    /// No order across senders; what a member misses it reports: FIFO with gaps (gossip), reliable as long as some
-    /// member can answer (SRM).
+    /// No order across senders; what a member misses it reports: FIFO with gaps (gossip), reliable
+    /// as long as some member can answer (SRM).
     Gapped,
     /// Nothing is invented or changed. Messages may be lost, repeated and out of order.
     Unreliable,
 }
 
 impl Contract {
-    /// Whether members install configurations, and members that can reach each other come to be in the same one.
+    /// Whether members install configurations, and members that can reach each other come to be in
+    /// the same one.
     pub const fn has_configurations(self) -> bool {
         matches!(self, Self::Ordered)
     }

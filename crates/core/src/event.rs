@@ -15,18 +15,20 @@ pub enum Event {
     Deliver(Delivery),
     /// A configuration is installed.
     Configuration(Configuration),
-    /// The sender of a message counts this member among its receivers: it will account for it. Only protocols that account
-    /// for their receivers tell it; maybe more than once a message.
+    /// The sender of a message counts this member among its receivers: it will account for it. Only
+    /// protocols that account for their receivers tell it; maybe more than once a message.
     Enrolled {
         /// Which message.
         id: MessageId,
     },
     /// It is settled what became of a message of this member's own at every receiver.
     Account(Account),
-    /// Messages are lost to this member for good. Only protocols that promise to say so, not to prevent it, have gaps.
+    /// Messages are lost to this member for good. Only protocols that promise to say so, not to
+    /// prevent it, have gaps.
     Gap(Gap),
-    /// The sender's messages up to this number are stable: nearly certainly all members that will ever have them have
-    /// them, and this one has let go of them. Only if the protocol's settings ask for it.
+    /// The sender's messages up to this number are stable: nearly certainly all members that will
+    /// ever have them have them, and this one has let go of them. Only if the protocol's settings
+    /// ask for it.
     Stable {
         /// Whose messages.
         sender: MemberId,
@@ -35,7 +37,8 @@ pub enum Event {
     },
     /// There is room again after a `submit` was refused for want of it.
     Writable,
-    /// Another process with this member's name is alive. The one that has run for less time is told, and should stop.
+    /// Another process with this member's name is alive. The one that has run for less time is
+    /// told, and should stop.
     NameInUse {
         /// The other one, who stays.
         holder: MemberId,
@@ -52,12 +55,13 @@ pub struct Delivery {
     /// What it was promised.
     pub service: Service,
     /// Where it stands in the total order; `None` for an unreliable message.
-    pub place: Option<Place>,
+    pub place: Option<OrderPlace>,
     /// The bytes that were submitted.
     pub payload: Bytes,
 }
 
-/// Consecutive messages of one sender that are not delivered here, now or later (004 3.6: gap up-call).
+/// Consecutive messages of one sender that are not delivered here, now or later (004 3.6: gap
+/// up-call).
 ///
 /// A member reports a message once, and delivers none that it reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,20 +76,23 @@ pub struct Gap {
 
 /// A place in the total order, equal at every member that delivers the message there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Place {
-    /// The regular configuration in which the message was ordered, also when it is delivered in a transitional one.
+pub struct OrderPlace {
+    /// The regular configuration in which the message was ordered, also when it is delivered in a
+    /// transitional one.
     pub config: ConfigId,
-    /// (Sequence number of the packet in which the message ends << 16) | its index among those that end there.
-    /// Strictly increasing at every member, across configurations too.
+    /// (Sequence number of the packet in which the message ends << 16) | its index among those that
+    /// end there. Strictly increasing at every member, across configurations too.
     pub seq: u64,
 }
 
-/// Whether a configuration is the regular one or the transitional one between two regular ones (EVS).
+/// Whether a configuration is the regular one or the transitional one between two regular ones
+/// (EVS).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ConfigurationKind {
     /// New messages are ordered in it.
     Regular,
-    /// The members of the old regular configuration that move on together finish the old one's messages in it.
+    /// The members of the old regular configuration that move on together finish the old one's
+    /// messages in it.
     Transitional,
 }
 
@@ -94,16 +101,18 @@ pub enum ConfigurationKind {
 pub struct Configuration {
     /// Regular or transitional.
     pub kind: ConfigurationKind,
-    /// The regular configuration's id; of a transitional one, the id of the regular configuration that it closes.
+    /// The regular configuration's id; of a transitional one, the id of the regular configuration
+    /// that it closes.
     pub id: ConfigId,
     /// Its members, in ascending order.
     pub members: Vec<MemberId>,
-    /// Of those absent since the configuration before: who said good-bye (the others crashed or are cut off).
+    /// Of those absent since the configuration before: who said good-bye (the others crashed or are
+    /// cut off).
     pub left: Vec<MemberId>,
 }
 
-/// What became of a message at every receiver that took part ([`Event::Enrolled`]) or was required. Only protocols that account for their
-/// receivers tell it (bulk), at the sender, once a message.
+/// What became of a message at every receiver that took part ([`Event::Enrolled`]) or was required.
+/// Only protocols that account for their receivers tell it (bulk), at the sender, once a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
     /// Which message.

@@ -1,7 +1,7 @@
 //! Families: protocols by name, for all who let a name choose the protocol.
 //!
-//! A protocol describes itself once, as a [`Family`]. The swarm, the fuzz targets, the conformance tests, scenarios and
-//! measurements know of a protocol only what stands there.
+//! A protocol describes itself once, as a [`Family`]. The swarm, the fuzz targets, the conformance
+//! tests, scenarios and measurements know of a protocol only what stands there.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -19,7 +19,8 @@ use crate::trace::Inspect;
 /// A protocol that carries the messages of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
-    /// Its name on command lines and in configurations; also the name of its module in the crate of protocols.
+    /// Its name on command lines and in configurations; also the name of its module in the crate of
+    /// protocols.
     pub name: &'static str,
     /// The services that it carries; `submit` refuses all others.
     pub services: &'static [Service],
@@ -61,24 +62,26 @@ pub struct Trial {
     pub jitter_max: Duration,
     /// The longest of them in bytes.
     pub len_max: usize,
-    /// Their services, each as often as the others. `None`: all of them, the ordered ones most often.
+    /// Their services, each as often as the others. `None`: all of them, the ordered ones most
+    /// often.
     pub services: Option<&'static [Service]>,
     /// Within which time there must be progress after everything healed.
     pub progress_within: Duration,
     /// How long the group then has to come to rest.
     pub rest: Duration,
-    /// Draws the settings of a scenario. The generator is the scenario's, forked by the family's name.
+    /// Draws the settings of a scenario. The generator is the scenario's, forked by the family's
+    /// name.
     pub vary: fn(Rng, &Situation) -> Factory,
-    /// The bugs that can be planted, by name: rules that a build for tests can break on purpose. The swarm finds each
-    /// within 2,000 seeds.
+    /// The bugs that can be planted, by name: rules that a build for tests can break on purpose.
+    /// The swarm finds each within 2,000 seeds.
     pub plants: &'static [&'static str],
     /// Further ones, which show in few seeds.
     pub rare_plants: &'static [&'static str],
 }
 
 impl Trial {
-    /// Settings from `vary`; 500 messages of up to 100,000 bytes and every service; up to 6 faults and 1 ms of jitter;
-    /// progress within 30 s, 1 s of rest; no bugs to plant.
+    /// Settings from `vary`; 500 messages of up to 100,000 bytes and every service; up to 6 faults
+    /// and 1 ms of jitter; progress within 30 s, 1 s of rest; no bugs to plant.
     pub const fn new(vary: fn(Rng, &Situation) -> Factory) -> Self {
         Self {
             messages: 500,

@@ -8,14 +8,15 @@ use crate::time::Time;
 
 /// A protocol that experiments can set up and measure.
 pub trait Instrumented: Ordered {
-    /// Lets the member know, without a datagram, that `peer` is in the group. It does nothing for a protocol whose
-    /// members have to find each other.
+    /// Lets the member know, without a datagram, that `peer` is in the group. It does nothing for a
+    /// protocol whose members have to find each other.
     fn introduce(&mut self, now: Time, peer: MemberId) {
         let _ = (now, peer);
     }
 
-    /// Lists what the member counts and holds, by name, from its typed counters. `buffered` is the bytes or packets
-    /// that it keeps for others; all other names are the protocol's own. Nothing by default.
+    /// Lists what the member counts and holds, by name, from its typed counters. `buffered` is the
+    /// bytes or packets that it keeps for others; all other names are the protocol's own. Nothing
+    /// by default.
     fn measure(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let _ = each;
     }

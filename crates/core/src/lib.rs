@@ -39,7 +39,7 @@ pub mod transmit;
 pub mod wire;
 
 pub use contract::Contract;
-pub use event::{Account, Configuration, ConfigurationKind, Delivery, Event, Gap, Place};
+pub use event::{Account, Configuration, ConfigurationKind, Delivery, Event, Gap, OrderPlace};
 pub use family::Family;
 pub use id::{ConfigId, Incarnation, MemberId, MessageId, NodeId};
 pub use instrument::Instrumented;

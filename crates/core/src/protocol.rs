@@ -14,28 +14,31 @@ use crate::transmit::{SocketClass, Transmit, TransmitBuf};
 /// A sans-IO protocol instance: no sockets, threads, clock, files or globals.
 ///
 /// Drain order: one input (`handle_*`) or command, then [`poll_transmit`](Self::poll_transmit) and
-/// [`poll_event`](Self::poll_event) until both are empty, then [`poll_timeout`](Self::poll_timeout). Several inputs may
-/// come before the draining; the protocol bounds what they can pile up. Every call does bounded work. Times never go
-/// back; a timeout may be handled late, early or without need.
+/// [`poll_event`](Self::poll_event) until both are empty, then
+/// [`poll_timeout`](Self::poll_timeout). Several inputs may come before the draining; the protocol
+/// bounds what they can pile up. Every call does bounded work. Times never go back; a timeout may
+/// be handled late, early or without need.
 pub trait Protocol {
-    /// What it tells its user: [`Event`](crate::event::Event) of a protocol that carries messages in a group. Another
-    /// protocol has a type of its own.
+    /// What it tells its user: [`Event`](crate::event::Event) of a protocol that carries messages
+    /// in a group. Another protocol has a type of its own.
     type Event: Observable;
 
-    /// A datagram of an admitted peer: its body, authenticated. Junk is counted and dropped, never an error.
+    /// A datagram of an admitted peer: its body, authenticated. Junk is counted and dropped, never
+    /// an error.
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes);
 
     /// Time has passed: acts on every timer that is due.
     fn handle_timeout(&mut self, now: Time);
 
-    /// Writes the next segments to send, all to one destination, into the empty `buf`; `None` if there are none.
+    /// Writes the next segments to send, all to one destination, into the empty `buf`; `None` if
+    /// there are none.
     fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit>;
 
     /// The next thing that the user should know.
     fn poll_event(&mut self) -> Option<Self::Event>;
 
-    /// The next change of the protocol's state machine since the last call, for logs and for the swarm's coverage. It
-    /// is no event: nothing is lost by not asking, and at most a few are kept.
+    /// The next change of the protocol's state machine since the last call, for logs and for the
+    /// swarm's coverage. It is no event: nothing is lost by not asking, and at most a few are kept.
     fn poll_transition(&mut self) -> Option<Transition> {
         None
     }
@@ -43,8 +46,8 @@ pub trait Protocol {
     /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// Which socket to read first when both have something (002 III-C). It may change with every datagram. A protocol
-    /// to which the order makes no difference leaves it as it is.
+    /// Which socket to read first when both have something (002 III-C). It may change with every
+    /// datagram. A protocol to which the order makes no difference leaves it as it is.
     fn read_first(&self) -> SocketClass {
         SocketClass::Token
     }
@@ -60,7 +63,8 @@ pub trait Ordered: Protocol<Event = Event> {
         payload: Bytes,
     ) -> Result<MessageId, SubmitError>;
 
-    /// Begins a graceful leave: what was accepted is delivered first. [`Event::Left`] says when it is done.
+    /// Begins a graceful leave: what was accepted is delivered first. [`Event::Left`] says when it
+    /// is done.
     fn leave(&mut self, now: Time);
 
     /// Who this is.

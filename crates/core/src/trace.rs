@@ -1,12 +1,13 @@
-//! What an observer at one member sees: submissions, deliveries, configurations, accounts, the end of a life.
+//! What an observer at one member sees: submissions, deliveries, configurations, accounts, the end
+//! of a life.
 //!
-//! These are the histories that the checker judges, whether from the simulator or from a live daemon. They carry no
-//! times and no internals. Payloads appear as a digest.
+//! These are the histories that the checker judges, whether from the simulator or from a live
+//! daemon. They carry no times and no internals. Payloads appear as a digest.
 
 use alloc::vec::Vec;
 use core::convert::Infallible;
 
-use crate::event::{Account, Configuration, ConfigurationKind, Delivery, Event, Gap, Place};
+use crate::event::{Account, Configuration, ConfigurationKind, Delivery, Event, Gap, OrderPlace};
 use crate::id::{ConfigId, MemberId, MessageId, fnv1a};
 use crate::service::Service;
 use crate::transmit::SocketClass;
@@ -24,7 +25,7 @@ pub enum Role {
     Repair,
 }
 
-/// What somebody who can read a protocol's datagrams says of one.
+/// What a datagram is, said by its protocol's own reader of datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Inspected {
     /// The protocol's own word for it: `token`, `data`, `join`.
@@ -33,8 +34,9 @@ pub struct Inspected {
     pub role: Role,
 }
 
-/// Reads a datagram's body (a protocol's own bytes, in clear) for measurements: what it is, and the payload of every
-/// message that is whole in it. Any bytes are legal; what does not decode is `junk`.
+/// Reads a datagram's body (a protocol's own bytes, in clear) for measurements: what it is, and the
+/// payload of every message that is whole in it. Any bytes are legal; what does not decode is
+/// `junk`.
 pub type Inspect = fn(SocketClass, &[u8], &mut dyn FnMut(&[u8])) -> Inspected;
 
 /// One line of a member's history.
@@ -57,8 +59,9 @@ pub enum Observation {
         id: MessageId,
         /// What it was promised.
         service: Service,
-        /// Where in the order; `None` for an unreliable one, and of a protocol without configurations.
-        place: Option<Place>,
+        /// Where in the order; `None` for an unreliable one, and of a protocol without
+        /// configurations.
+        place: Option<OrderPlace>,
         /// Of its payload.
         digest: u64,
     },
@@ -163,7 +166,8 @@ pub fn digest(payload: &[u8]) -> u64 {
     fnv1a(payload)
 }
 
-/// A change of a protocol's state machine: what happened inside, for logs and coverage, never for the checker.
+/// A change of a protocol's state machine: what happened inside, for logs and coverage, never for
+/// the checker.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Transition {
     /// The state before.

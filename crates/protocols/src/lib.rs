@@ -4,13 +4,14 @@
 //! - `example` (feature `example`): the protocol of `docs/write-a-protocol.md`.
 //! - [`flood`]: bare multicast, for comparison.
 //! - [`gossip`]: Bimodal Multicast, Pbcast with all its variants (004).
-//! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony (002).
+//! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony
+//!   (002).
 //! - [`srm`]: scalable reliable multicast, with fixed and adaptive timers (004 5.4).
 //! - [`total`]: total order on top of gossip, the inverted stack (004 3.3).
 //! - [`windowed`]: a window that all acknowledge, and no view change (004 4.4), for comparison.
 //!
-//! Every protocol is a value that implements [`groupcast_core::Protocol`]; [`registry`] lists them, and whatever wants
-//! "all protocols" (swarm, fuzzers, conformance tests) goes through it.
+//! Every protocol is a value that implements [`groupcast_core::Protocol`]; [`registry`] lists them,
+//! and whatever wants "all protocols" (swarm, fuzzers, conformance tests) goes through it.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
 //! The protocols by name, one line each.
 //!
-//! The swarm, the fuzz targets, the conformance tests and scenarios know the protocols by this list alone. `windowed`
-//! and [`total`](crate::total) are not in it: the one is a mechanism for a single comparison, which stops for ever when
-//! a member crashes, the other a layer over a protocol that is.
+//! The swarm, the fuzz targets, the conformance tests and scenarios know the protocols by this list
+//! alone. `windowed` and [`total`](crate::total) are not in it: the one is a mechanism for a single
+//! comparison, which stops for ever when a member crashes, the other a layer over a protocol that
+//! is.
 
 use groupcast_core::Family;
 

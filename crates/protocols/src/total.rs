@@ -15,7 +15,7 @@
 //!   pair. Of gossip, D is `stable_threshold` + 2 rounds, after which a message that did not come is reported anyway.
 //!
 //! Before a message's payload: its logical time (8 bytes, big-endian). Service: `agreed`, outside of configurations, so
-//! without a [place](groupcast_core::Place).
+//! without a [place](groupcast_core::OrderPlace).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::time::Duration;

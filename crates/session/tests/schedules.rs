@@ -10,7 +10,7 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 
 use groupcast_check::Outcome;
-use groupcast_core::{ConfigId, MemberId, Place, Rng, Service};
+use groupcast_core::{ConfigId, MemberId, OrderPlace, Rng, Service};
 use groupcast_session::frame::Message;
 use groupcast_session::groups::Fact;
 use groupcast_session::{ClientId, View};
@@ -224,7 +224,7 @@ fn check_views(schedule: &Schedule) {
 
 /// A place holds one message; messages of one client come in its order.
 fn check_messages(schedule: &Schedule) {
-    let mut places: BTreeMap<Place, (&[u8], &str)> = BTreeMap::new();
+    let mut places: BTreeMap<OrderPlace, (&[u8], &str)> = BTreeMap::new();
     for (_, client) in schedule.clients() {
         let mut last: BTreeMap<String, String> = BTreeMap::new();
         for message in client.messages() {
@@ -327,7 +327,7 @@ fn check_stayed(schedule: &Schedule) {
 }
 
 /// Whether the witness was in one of the groups of `message` before it was ordered.
-fn was_in(witness: Option<&TestClient>, message: &Message, place: Place) -> bool {
+fn was_in(witness: Option<&TestClient>, message: &Message, place: OrderPlace) -> bool {
     message.destinations.iter().any(|group| {
         let mut views = witness.into_iter().flat_map(TestClient::views);
         let first = views.find(|view| &*view.group == group);
@@ -349,7 +349,7 @@ fn check_virtual_synchrony(schedule: &Schedule) {
     };
     // Messages that were for both: to one witness alone, or before the other had joined, is another
     // matter.
-    let delivered = |member: MemberId, both: [MemberId; 2], config: ConfigId| -> Vec<Place> {
+    let delivered = |member: MemberId, both: [MemberId; 2], config: ConfigId| -> Vec<OrderPlace> {
         let messages = schedule
             .witness(member)
             .into_iter()

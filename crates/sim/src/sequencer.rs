@@ -18,8 +18,8 @@ use groupcast_core::trace::Transition;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{
     ConfigId, Configuration, ConfigurationKind, Delivery, Destination, Event, Instrumented,
-    MemberId, MessageId, Ordered, Place, Protocol, Rng, Service, SocketClass, SubmitError, Time,
-    Transmit, TransmitBuf,
+    MemberId, MessageId, OrderPlace, Ordered, Protocol, Rng, Service, SocketClass, SubmitError,
+    Time, Transmit, TransmitBuf,
 };
 
 const TICK: Duration = Duration::from_millis(20);
@@ -135,7 +135,7 @@ impl Sequencer {
             if ordering.id.sender == self.local {
                 self.waiting.remove(&ordering.id.number);
             }
-            let place = (ordering.service != Service::Unreliable).then(|| Place {
+            let place = (ordering.service != Service::Unreliable).then(|| OrderPlace {
                 config: self.config(),
                 seq: self.next << 16,
             });

@@ -1,8 +1,10 @@
-//! A family of the registry under a network that the script controls: three real members, every datagram delivered,
-//! lost, repeated, held back or damaged by choice, time that goes on or jumps, submissions and leaves at any moment.
+//! A family of the registry under a network that the script controls: three real members, every
+//! datagram delivered, lost, repeated, held back or damaged by choice, time that goes on or jumps,
+//! submissions and leaves at any moment.
 //!
-//! Whatever happens: no panic and bounded answers. As long as no datagram was damaged or invented (which the seal
-//! prevents unless a member itself is at fault), the judge must have nothing to say either.
+//! Whatever happens: no panic and bounded answers. As long as no datagram was damaged or invented
+//! (which the seal prevents unless a member itself is at fault), the judge must have nothing to say
+//! either.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,8 +24,8 @@ const WIRE_MAX: usize = 2048;
 /// More than a member may answer to one input: several full windows.
 const ANSWERS_MAX: usize = 16_384;
 
-/// Plays `script` to three members of the family called `name`. If the family has several variants, the first byte
-/// chooses one.
+/// Plays `script` to three members of the family called `name`. If the family has several variants,
+/// the first byte chooses one.
 ///
 /// # Panics
 /// If the registry has no such family, and if a member breaks a promise.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::{
-    ConfigId, Configuration, ConfigurationKind, Delivery, Event, MemberId, MessageId, Place,
+    ConfigId, Configuration, ConfigurationKind, Delivery, Event, MemberId, MessageId, OrderPlace,
     Service, SubmitError, Time,
 };
 use groupcast_session::frame::{
@@ -239,7 +239,7 @@ impl Stage {
         let whole = self.orders.len() == 1;
         for index in (0..DAEMONS).filter(|index| whole || *index == at) {
             let daemon = &mut self.daemons[index];
-            let place = Place {
+            let place = OrderPlace {
                 config: daemon.config,
                 seq: self.seq << 16,
             };

@@ -1,8 +1,9 @@
 //! Bodies of the fuzz targets: functions of any bytes that must not panic, hang, grow or lie.
 //!
-//! `fuzz/` calls each from libFuzzer, and `suite/tests/corpus.rs` replays the committed corpora through the same
-//! functions. The bytes are read as a *script*: a byte chooses what happens next, the following ones say how. Every
-//! script means something, so that mutations of one rarely end at its first byte.
+//! `fuzz/` calls each from libFuzzer, and `suite/tests/corpus.rs` replays the committed corpora
+//! through the same functions. The bytes are read as a *script*: a byte chooses what happens next,
+//! the following ones say how. Every script means something, so that mutations of one rarely end at
+//! its first byte.
 
 use groupcast_core::{Incarnation, MemberId, NodeId};
 
@@ -21,7 +22,8 @@ pub use node::node;
 /// A target: its name, which is also that of its corpus, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All targets but [`family`], which is one target for each family of the registry, by the family's name.
+/// All targets but [`family`], which is one target for each family of the registry, by the family's
+/// name.
 pub const TARGETS: &[Target] = &[
     ("frames", frames),
     ("groups", groups),

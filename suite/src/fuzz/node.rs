@@ -1,7 +1,8 @@
-//! A node among strangers: datagrams of anybody and of peers that hold the key, echoes true and false, time.
+//! A node among strangers: datagrams of anybody and of peers that hold the key, echoes true and
+//! false, time.
 //!
-//! Whatever comes: no panic, bounded tables, bounded answers; and an instance sees only what a peer sent that proved
-//! itself, under its own name, each datagram once.
+//! Whatever comes: no panic, bounded tables, bounded answers; and an instance sees only what a peer
+//! sent that proved itself, under its own name, each datagram once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -126,7 +127,8 @@ impl Stage {
                 };
                 self.send(address(script.u8()), sender, addressee, &body);
             }
-            // A hello of such a sender: perhaps a challenge, perhaps the true echo, perhaps another.
+            // A hello of such a sender: perhaps a challenge, perhaps the true echo, perhaps
+            // another.
             2 => {
                 let (sender, from) = (sender(script), address(script.u8()));
                 let how = script.u8();

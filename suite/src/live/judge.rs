@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::live::stream::{Line, Message, Place, Stream};
+use crate::live::stream::{Line, Message, OrderPlace, Stream};
 
 /// What is wrong, in words with all that is needed to find it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -113,7 +113,7 @@ pub fn agree(subscribers: &[Subscriber<'_>]) -> Vec<Fault> {
 }
 
 fn increasing((name, stream): Subscriber<'_>) -> Option<Fault> {
-    let mut last: Option<&Place> = None;
+    let mut last: Option<&OrderPlace> = None;
     for place in stream
         .messages()
         .filter_map(|message| message.place.as_ref())
@@ -252,7 +252,7 @@ mod tests {
             group: "g".to_owned(),
             sender: "p@h1".to_owned(),
             service: "agreed".to_owned(),
-            place: Some(Place {
+            place: Some(OrderPlace {
                 config: config.to_owned(),
                 seq,
             }),

@@ -17,14 +17,14 @@ pub struct Message {
     /// What it was promised.
     pub service: String,
     /// Where it stands in the total order; `None` if it has no place (unreliable).
-    pub place: Option<Place>,
+    pub place: Option<OrderPlace>,
     /// The message.
     pub payload: Vec<u8>,
 }
 
 /// A place in the total order: equal at every subscriber.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Place {
+pub struct OrderPlace {
     /// The ring's configuration.
     pub config: String,
     /// The place in it.
@@ -136,7 +136,7 @@ fn parse_message(value: &Value) -> Result<Message, String> {
     let service = text(value, "service")?;
     let place = match value.get("seq") {
         Some(Value::Null) if service == "unreliable" => None,
-        Some(seq) => Some(Place {
+        Some(seq) => Some(OrderPlace {
             config: text(value, "config")?,
             seq: seq
                 .as_u64()
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(message.payload, b"hi");
         assert_eq!(
             message.place,
-            Some(Place {
+            Some(OrderPlace {
                 config: "3-a.b".to_owned(),
                 seq: 65536
             })

@@ -1,5 +1,5 @@
-//! What every host may expect of every family: goal and method are in each test's name and body. Each runs for every
-//! family of the registry in every variant, with the settings that tests use.
+//! What every host may expect of every family: goal and method are in each test's name and body.
+//! Each runs for every family of the registry in every variant, with the settings that tests use.
 
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ fn group(family: &Family, variant: &Variant, seed: u64) -> Cluster<Box<dyn Instr
     let mut cluster = Cluster::started(config, variant.build);
     cluster.run_for(Duration::from_secs(3));
     for host in 0..HOSTS {
-        // Of a protocol without traffic of its own, a node admits a peer when it hears its first message.
+        // Of a protocol without traffic of its own, a node admits a peer when it hears its first
+        // message.
         cluster.submit(host, family.service, "hello").unwrap();
     }
     cluster.run_for(Duration::from_secs(2));
@@ -83,7 +84,8 @@ impl Alone {
         }
     }
 
-    /// Lets time pass, with every timer on time, until `done` or for a minute at most; whether it was done.
+    /// Lets time pass, with every timer on time, until `done` or for a minute at most; whether it
+    /// was done.
     fn run_until(&mut self, done: impl Fn(&Self) -> bool) -> bool {
         let end = self.now + MINUTE;
         let mut buf = TransmitBuf::new(16, 0, 0);

@@ -1,7 +1,8 @@
 //! Every family of the registry, held to what it says of itself.
 //!
-//! `conformance`: the contract between a protocol and its host. `swarm`: random faults, some seeds of every family.
-//! `bulk`: more seeds of the family that once failed most. `reach`: no family of the registry is left out.
+//! `conformance`: the contract between a protocol and its host. `swarm`: random faults, some seeds
+//! of every family. `bulk`: more seeds of the family that once failed most. `reach`: no family of
+//! the registry is left out.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,6 +1,7 @@
-//! No family is left out. The swarm, the fuzz targets and the conformance tests go through `registry::FAMILIES`; so it
-//! is enough that this list, as it is compiled here, has every line of the registry: a family behind a feature that
-//! the suite does not switch on would be missing. That every protocol has a line, `cargo xtask arrows` holds.
+//! No family is left out. The swarm, the fuzz targets and the conformance tests go through
+//! `registry::FAMILIES`; so it is enough that this list, as it is compiled here, has every line of
+//! the registry: a family behind a feature that the suite does not switch on would be missing. That
+//! every protocol has a line, `cargo xtask arrows` holds.
 
 use groupcast_protocols::registry::FAMILIES;
 

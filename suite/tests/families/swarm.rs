@@ -1,6 +1,7 @@
-//! Random faults for every family of the registry. Goal: no schedule of crashes, pauses, partitions and losses makes a
-//! member break its family's contract, and after the healing there is progress. Method: seeds, each with settings of
-//! its own, in shorter scenarios than those of `cargo xtask swarm`, so that all run at every change.
+//! Random faults for every family of the registry. Goal: no schedule of crashes, pauses, partitions
+//! and losses makes a member break its family's contract, and after the healing there is progress.
+//! Method: seeds, each with settings of its own, in shorter scenarios than those of `cargo xtask
+//! swarm`, so that all run at every change.
 
 use std::time::Duration;
 

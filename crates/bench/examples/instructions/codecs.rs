@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use groupcast_core::wire::{ClusterTag, Prefix, VERSION};
-use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, Place, Service};
+use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, OrderPlace, Service};
 use groupcast_protocols::ring::packing::{Packer, Record, Unpacker};
 use groupcast_session::frame::{
     ClientFrame, DaemonFrame, FRAME_MAX, FrameDecoder, MAGIC, MessageHead, encode_message_head,
@@ -20,7 +20,7 @@ const GROUP: &str = "bench";
 /// A client publishes, the daemon understands, and hands on; another client understands.
 pub(crate) fn frames(count: u64, size: usize) {
     let payload = vec![b'.'; size];
-    let place = Place {
+    let place = OrderPlace {
         config: ConfigId {
             counter: 1,
             representative: MemberId {

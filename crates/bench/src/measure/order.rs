@@ -1,6 +1,6 @@
 //! Whether all receivers saw one order: a running hash, noted every so often, compared at the end.
 
-use groupcast_core::Place;
+use groupcast_core::OrderPlace;
 use serde::{Deserialize, Serialize};
 
 /// Messages between two notes.
@@ -17,7 +17,7 @@ pub struct OrderDigest {
 
 impl OrderDigest {
     /// One more message: where it stood, and who sent it as which.
-    pub(super) fn add(&mut self, place: Place, sender: u32, index: u64) {
+    pub(super) fn add(&mut self, place: OrderPlace, sender: u32, index: u64) {
         let representative = place.config.representative;
         // Word by word: byte by byte it took a tenth of all time where messages are small.
         self.hash = [
@@ -89,12 +89,12 @@ mod tests {
 
     use super::*;
 
-    fn place(seq: u64) -> Place {
+    fn place(seq: u64) -> OrderPlace {
         let representative = MemberId {
             node: NodeId(1),
             incarnation: Incarnation(2),
         };
-        Place {
+        OrderPlace {
             config: ConfigId {
                 counter: 1,
                 representative,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use groupcast_core::Place;
+use groupcast_core::OrderPlace;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +51,7 @@ impl Tally {
         now: Instant,
         window: Window,
         stamp: Stamp,
-        place: Option<Place>,
+        place: Option<OrderPlace>,
         bytes: usize,
     ) {
         if let Some(place) = place {

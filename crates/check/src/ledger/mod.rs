@@ -14,7 +14,7 @@ mod views;
 use std::collections::{BTreeMap, BTreeSet};
 
 use groupcast_core::trace::Observation;
-use groupcast_core::{ConfigId, MemberId, MessageId, Place};
+use groupcast_core::{ConfigId, MemberId, MessageId, OrderPlace};
 
 pub(crate) use describe::call_kind;
 pub(crate) use life::{MemberLife, Stay};
@@ -66,7 +66,7 @@ impl Ledger {
                 message: self.message_ix(*id),
                 service: *service,
                 digest: *digest,
-                spot: place.map(|Place { config, seq }| Spot {
+                spot: place.map(|OrderPlace { config, seq }| Spot {
                     seq,
                     config: self.config_ix(config),
                 }),

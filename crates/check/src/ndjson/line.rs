@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use groupcast_core::trace::Observation;
 use groupcast_core::{
-    ConfigId, ConfigurationKind, Gap, Incarnation, MemberId, MessageId, NodeId, Place, Service,
+    ConfigId, ConfigurationKind, Gap, Incarnation, MemberId, MessageId, NodeId, OrderPlace, Service,
 };
 use serde::Deserialize;
 
@@ -193,9 +193,9 @@ fn message(sender: MemberText, number: u64) -> MessageId {
     }
 }
 
-fn place(config: Option<ConfigText>, seq: Option<u64>) -> Result<Option<Place>, String> {
+fn place(config: Option<ConfigText>, seq: Option<u64>) -> Result<Option<OrderPlace>, String> {
     match (config, seq) {
-        (Some(config), Some(seq)) => Ok(Some(Place {
+        (Some(config), Some(seq)) => Ok(Some(OrderPlace {
             config: config.0,
             seq,
         })),

@@ -10,7 +10,7 @@
 //!   accounted for every message that it was expected to.
 //!
 //! Unreliable messages stand outside, and so do messages with a place in a total order. 004 3.6 (FIFO delivery, gap
-//! up-calls); DESIGN "bimodal".
+//! up-calls).
 
 use groupcast_core::Service;
 

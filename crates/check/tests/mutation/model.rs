@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use groupcast_check::{Ending, Outcome, Together};
 use groupcast_core::trace::Observation;
 use groupcast_core::{
-    ConfigId, ConfigurationKind, Incarnation, MemberId, MessageId, NodeId, Place, Rng, Service,
+    ConfigId, ConfigurationKind, Incarnation, MemberId, MessageId, NodeId, OrderPlace, Rng, Service,
 };
 
 const STEPS: u64 = 600;
@@ -232,7 +232,7 @@ impl Model {
             Observation::Deliver {
                 id: message.id,
                 service: message.service,
-                place: Some(Place { config, seq }),
+                place: Some(OrderPlace { config, seq }),
                 digest: message.digest,
             },
         );

@@ -1,7 +1,7 @@
 //! The changes: each makes one thing wrong, and names the rule that must find it.
 
 use groupcast_core::trace::Observation;
-use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, Place, Rng, Service};
+use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, OrderPlace, Rng, Service};
 
 use crate::model::Run;
 use crate::survey::{Site, Survey};
@@ -76,7 +76,7 @@ fn alter(
     survey: &Survey,
     rng: &mut Rng,
     suits: impl Fn(&Site) -> bool,
-    change: impl Fn(&mut Service, &mut Option<Place>, &mut u64),
+    change: impl Fn(&mut Service, &mut Option<OrderPlace>, &mut u64),
 ) -> bool {
     let Some(site) = pick_site(survey, rng, suits) else {
         return false;
@@ -161,7 +161,7 @@ fn invent(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
             ..site.id
         },
         service: Service::Agreed,
-        place: Some(Place {
+        place: Some(OrderPlace {
             seq: site.place.seq + 1,
             ..site.place
         }),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groupcast_check::Ending;
 use groupcast_core::trace::Observation;
-use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, Place, Service};
+use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, OrderPlace, Service};
 
 use crate::model::Run;
 
@@ -15,7 +15,7 @@ pub(crate) struct Site {
     /// Which of the member's observations.
     pub(crate) at: usize,
     pub(crate) id: MessageId,
-    pub(crate) place: Place,
+    pub(crate) place: OrderPlace,
     pub(crate) service: Service,
     pub(crate) kind: ConfigurationKind,
     /// Which of the member's regular configurations, from 0.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use groupcast_core::id::fnv1a;
 use groupcast_core::trace::Observation;
-use groupcast_core::{ConfigId, ConfigurationKind, MemberId, Place};
+use groupcast_core::{ConfigId, ConfigurationKind, MemberId, OrderPlace};
 
 /// A configuration that a member installed.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ pub(crate) struct Diary {
     tally: Tally,
     bytes: u64,
     last_delivery: Option<Instant>,
-    last_place: Option<Place>,
+    last_place: Option<OrderPlace>,
     submitted: u64,
     own_delivered: u64,
     left: Option<Instant>,
@@ -176,7 +176,7 @@ impl Diary {
     }
 
     /// Where the last delivered message stands.
-    pub(crate) fn last_place(&self) -> Option<Place> {
+    pub(crate) fn last_place(&self) -> Option<OrderPlace> {
         self.last_place
     }
 
@@ -213,7 +213,7 @@ mod tests {
                 number,
             },
             service: Service::Agreed,
-            place: Some(Place {
+            place: Some(OrderPlace {
                 config: CONFIG,
                 seq,
             }),

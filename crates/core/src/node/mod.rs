@@ -1,12 +1,13 @@
 //! A node: many protocol instances behind one surface of sealed datagrams.
 //!
-//! The node is what the simulator and the network driver host. On the way in it checks the prefix, opens the seal,
-//! holds each sender to its replay window and admits only peers that proved to be alive (`admission.rs`); on the way
-//! out it seals every segment in place and turns members into addresses. What goes to one member is sealed for that
-//! member alone: anybody else, a later life of it too, finds it forged. Whatever fails is counted and dropped.
+//! The node is what the simulator and the network driver host. On the way in it checks the prefix,
+//! opens the seal, holds each sender to its replay window and admits only peers that proved to be
+//! alive (`admission.rs`); on the way out it seals every segment in place and turns members into
+//! addresses. What goes to one member is sealed for that member alone: anybody else, a later life
+//! of it too, finds it forged. Whatever fails is counted and dropped.
 //!
-//! Body of a datagram, under the seal: one byte *channel*, then the channel's own format. Channel 0 is the node's own
-//! (admission); every protocol instance has another.
+//! Body of a datagram, under the seal: one byte *channel*, then the channel's own format. Channel 0
+//! is the node's own (admission); every protocol instance has another.
 
 mod admission;
 #[cfg(test)]
@@ -36,7 +37,8 @@ pub struct Channel(pub u8);
 impl Channel {
     /// The node's own.
     pub const NODE: Self = Self(0);
-    /// That of the only protocol on a node, for hosts that run one of any kind: the simulator, tests, measurements.
+    /// That of the only protocol on a node, for hosts that run one of any kind: the simulator,
+    /// tests, measurements.
     pub const SOLE: Self = Self(1);
 }
 
@@ -87,8 +89,8 @@ pub enum Rejected {
     /// Sent by this very process.
     #[error("sent by this process")]
     Own,
-    /// Forged, damaged, meant for another member or a former life of this one, or sealed with another key that happens
-    /// to have the same tag.
+    /// Forged, damaged, meant for another member or a former life of this one, or sealed with
+    /// another key that happens to have the same tag.
     #[error("forged, damaged, or meant for another member")]
     Forged,
     /// Taken before, or too old to tell.
@@ -158,7 +160,8 @@ impl<P: Protocol> Node<P> {
     /// Bytes before a body: the prefix and the channel.
     pub const HEADROOM: usize = PREFIX_LEN + 1;
 
-    /// A node without instances. `rng` makes challenges unpredictable: seed it from the operating system.
+    /// A node without instances. `rng` makes challenges unpredictable: seed it from the operating
+    /// system.
     pub fn new(config: NodeConfig, sealer: Box<dyn Sealer>, rng: &Rng) -> Self {
         let admission = Admission::new(config.local, config.admission, rng.fork("admission"));
         Self {
@@ -207,7 +210,8 @@ impl<P: Protocol> Node<P> {
         TransmitBuf::new(segments_max, Self::HEADROOM, self.sealer.overhead())
     }
 
-    /// A datagram arrived from `from`. Whatever is wrong with it is counted and returned, for the log.
+    /// A datagram arrived from `from`. Whatever is wrong with it is counted and returned, for the
+    /// log.
     pub fn handle_datagram(
         &mut self,
         now: Time,
@@ -270,8 +274,9 @@ impl<P: Protocol> Node<P> {
         Ok(())
     }
 
-    /// Admits `member` at `address` on the host's word, without a handshake: for lists of members that are known to be
-    /// fresh, as a simulator's are. A replay of what it sent before is not found out.
+    /// Admits `member` at `address` on the host's word, without a handshake: for lists of members
+    /// that are known to be fresh, as a simulator's are. A replay of what it sent before is not
+    /// found out.
     pub fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) {
         let admitted = self.admission.trust(now, member, address);
         self.admitted(member.incarnation, admitted);
@@ -448,7 +453,8 @@ impl<P: Protocol> Node<P> {
             .map(|(_, instance)| instance)
     }
 
-    /// Where the copies of a [`Route::Mesh`] go: the configured peers and those who made themselves known.
+    /// Where the copies of a [`Route::Mesh`] go: the configured peers and those who made themselves
+    /// known.
     pub fn mesh(&self) -> impl Iterator<Item = SocketAddr> {
         let seeds: &[SocketAddr] = match &self.config.reach {
             Reach::Multicast => &[],

@@ -1,12 +1,15 @@
-//! An example: each sender's messages in order, repaired by their sender. `docs/write-a-protocol.md` goes through it.
+//! An example: each sender's messages in order, repaired by their sender.
+//! `docs/write-a-protocol.md` goes through it.
 //!
-//! It follows no paper; it is the smallest protocol here that promises something. A member multicasts its messages with
-//! numbers and keeps the last ones. At every tick it says which it keeps and what it sent last; a member that misses
-//! some asks for them, and the sender multicasts them again. `stream` is the receiving half.
+//! It follows no paper; it is the smallest protocol here that promises something. A member
+//! multicasts its messages with numbers and keeps the last ones. At every tick it says which it
+//! keeps and what it sent last; a member that misses some asks for them, and the sender multicasts
+//! them again. `stream` is the receiving half.
 //!
 //! # Guarantees
-//! `fifo` with gaps: a message that its sender no longer keeps, or whose sender is silent, is reported in its place,
-//! once. There is no membership: a member that comes late begins with what it hears first.
+//! `fifo` with gaps: a message that its sender no longer keeps, or whose sender is silent, is
+//! reported in its place, once. There is no membership: a member that comes late begins with what
+//! it hears first.
 //!
 //! # Datagrams
 //! | byte | meaning |

@@ -1,4 +1,5 @@
-//! What a member knows of another one's messages: which are delivered, which wait, which are missing.
+//! What a member knows of another one's messages: which are delivered, which wait, which are
+//! missing.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -20,7 +21,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Messages that wait for earlier ones, at most. If one comes from further ahead, the earliest are given up.
+    /// Messages that wait for earlier ones, at most. If one comes from further ahead, the earliest
+    /// are given up.
     const WINDOW: u64 = 512;
 
     /// A stream that begins with the number `next`.

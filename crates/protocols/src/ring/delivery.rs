@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use groupcast_core::{Delivery, Event, MemberId, MessageId, Place, Service};
+use groupcast_core::{Delivery, Event, MemberId, MessageId, OrderPlace, Service};
 
 use super::indices::Indices;
 use super::numbers::Seq;
@@ -110,7 +110,7 @@ impl Ordering {
                 cursor.blocked = Some(record);
                 return false;
             }
-            let place = Place {
+            let place = OrderPlace {
                 config: self.id,
                 seq: (cursor.seq.0 << 16) | cursor.index.min(0xffff),
             };
@@ -162,7 +162,7 @@ impl Ordering {
 }
 
 /// The event of a delivered record.
-pub(super) fn delivery(sender: MemberId, record: Record, place: Option<Place>) -> Event {
+pub(super) fn delivery(sender: MemberId, record: Record, place: Option<OrderPlace>) -> Event {
     let Record {
         service,
         number,

@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 use core::str::FromStr;
 use core::time::Duration;
 
-use groupcast_core::{ConfigurationKind, Event, Place, Time};
+use groupcast_core::{ConfigurationKind, Event, OrderPlace, Time};
 
 use super::config::RingConfig;
 use super::delivery::delivery;
@@ -354,7 +354,7 @@ impl Ring {
             return;
         };
         let sender = ring.members[data.packet.origin.at()];
-        let place = Place {
+        let place = OrderPlace {
             config: ring.id,
             seq: data.seq.0 << 16,
         };

@@ -353,7 +353,7 @@ fn encode_number(bytes: &mut Vec<u8>, kind: u8, number: u64) {
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, Place, Service};
+    use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, OrderPlace, Service};
     use proptest::prelude::*;
 
     use super::super::{FRAME_MAX, FrameDecoder, HEADER_LEN, MAGIC};
@@ -385,7 +385,7 @@ mod tests {
     }
 
     fn one_of_each() -> Vec<DaemonFrame> {
-        let place = Place {
+        let place = OrderPlace {
             config: config(),
             seq: 9 << 16,
         };

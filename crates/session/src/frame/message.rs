@@ -2,7 +2,7 @@
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use groupcast_core::wire::{DecodeError, Reader};
-use groupcast_core::{Place, Service};
+use groupcast_core::{OrderPlace, Service};
 
 use super::text::{Names, Text, put_name, skip_names, split_names, split_text, take_name};
 use super::{DESTINATIONS_MAX, HEADER_LEN, frame, kind, take_service};
@@ -24,7 +24,7 @@ pub struct Message {
     /// What it was promised.
     pub service: Service,
     /// Where it stands in the total order; `None` for an unreliable one and in a bimodal group.
-    pub place: Option<Place>,
+    pub place: Option<OrderPlace>,
     /// In a bimodal group: its number among those that the sender's daemon sent to the group, as
     /// gaps count them.
     pub number: Option<u64>,
@@ -51,7 +51,7 @@ pub struct MessageHead<'a> {
     /// What it was promised.
     pub service: Service,
     /// Where it stands in the total order.
-    pub place: Option<Place>,
+    pub place: Option<OrderPlace>,
     /// Its number in a bimodal group; not together with a place.
     pub number: Option<u64>,
     /// The private name of the client that sent it.
@@ -117,7 +117,7 @@ pub(super) fn decode_message(mut body: BytesMut) -> Result<Message, DecodeError>
     let (place, number) = match reader.u8("placed")? {
         0 => (None, None),
         PLACED => {
-            let place = Place {
+            let place = OrderPlace {
                 config: reader.config("config")?,
                 seq: reader.u64("seq")?,
             };
@@ -167,7 +167,7 @@ mod tests {
             let encoded = |seq: Option<u64>, payload_len| {
                 let head = MessageHead {
                     service: Service::Safe,
-                    place: seq.map(|seq| Place { config, seq }),
+                    place: seq.map(|seq| OrderPlace { config, seq }),
                     number: None,
                     sender: "al@h",
                 };

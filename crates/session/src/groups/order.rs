@@ -73,7 +73,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use groupcast_core::{
-    ConfigId, Configuration, ConfigurationKind, Delivery, Event, MemberId, Place, Time,
+    ConfigId, Configuration, ConfigurationKind, Delivery, Event, MemberId, OrderPlace, Time,
 };
 
 use super::fact::PhaseName;
@@ -324,7 +324,7 @@ impl Engine {
     }
 
     /// All states have come, the last at `place`.
-    fn complete(&mut self, now: Time, place: Place) {
+    fn complete(&mut self, now: Time, place: OrderPlace) {
         let Phase::Exchanging(exchange) = std::mem::replace(&mut self.order.phase, Phase::Steady)
         else {
             return;

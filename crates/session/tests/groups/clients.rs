@@ -1,7 +1,7 @@
 //! What is a client's alone: its name, its credit, its errors, its end.
 
 use bytes::Bytes;
-use groupcast_core::{Delivery, Event, MemberId, MessageId, Place, Rng, Service};
+use groupcast_core::{Delivery, Event, MemberId, MessageId, OrderPlace, Rng, Service};
 use groupcast_session::frame::{ClientFrame, ClientKind, Disconnect, Hello, MAGIC, Refusal};
 use groupcast_session::groups::Transport;
 use groupcast_session::{ClientId, EngineConfig};
@@ -282,7 +282,7 @@ fn garbage_of_another_daemon_is_counted_and_skipped() {
                 number: 900,
             },
             service: Service::Agreed,
-            place: Some(Place {
+            place: Some(OrderPlace {
                 config,
                 seq: 1 << 50,
             }),

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupcast_core::{Place, Service};
+use groupcast_core::{OrderPlace, Service};
 use groupcast_session::View;
 use groupcast_session::client::{ClientEvent, Connection};
 use groupcast_session::frame::{
@@ -248,7 +248,7 @@ impl TestClient {
         if let Some(place) = message.place {
             let last = self.messages().rev().find_map(|message| message.place);
             assert!(
-                last.is_none_or(|last: Place| last.seq < place.seq),
+                last.is_none_or(|last: OrderPlace| last.seq < place.seq),
                 "places increase"
             );
             assert!(

@@ -21,7 +21,7 @@ use groupcast_check::Checker;
 use groupcast_core::trace::{Observation, digest};
 use groupcast_core::{
     ConfigId, Configuration, ConfigurationKind, Delivery, Event, Incarnation, MemberId, MessageId,
-    NodeId, Place, Rng, Service, SubmitError, Time,
+    NodeId, OrderPlace, Rng, Service, SubmitError, Time,
 };
 use groupcast_session::groups::{Carrier, Fact, Question, Transport};
 use groupcast_session::{ClientId, Engine, EngineConfig};
@@ -347,7 +347,7 @@ impl World {
         let delivery = Delivery {
             id,
             service,
-            place: placed.then_some(Place {
+            place: placed.then_some(OrderPlace {
                 config,
                 seq: self.seq,
             }),

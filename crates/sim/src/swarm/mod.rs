@@ -1,10 +1,12 @@
-//! The swarm: seeds by the thousand, each a group with a random network, random load and random faults.
+//! The swarm: seeds by the thousand, each a group with a random network, random load and random
+//! faults.
 //!
-//! A seed decides everything, so the seed of a failure is its replay. Each runs in three phases: at least a minute of
-//! trouble, judged for safety; then everything heals, and within a stated time all who live must be in one
-//! configuration and deliver a message of each, which is judged for liveness; then they are watched in calm, with a little
-//! loss at most, in which the configuration must not change. Of protocols that report what they miss, configurations are
-//! not asked for, and a message that is reported counts as one that is delivered.
+//! A seed decides everything, so the seed of a failure is its replay. Each runs in three phases: at
+//! least a minute of trouble, judged for safety; then everything heals, and within a stated time
+//! all who live must be in one configuration and deliver a message of each, which is judged for
+//! liveness; then they are watched in calm, with a little loss at most, in which the configuration
+//! must not change. Of protocols that report what they miss, configurations are not asked for, and
+//! a message that is reported counts as one that is delivered.
 
 mod coverage;
 mod fault;
@@ -54,18 +56,22 @@ pub struct SwarmConfig {
     pub healed_loss_max: f64,
     /// How long the group then has to come to rest. Default 1 s.
     pub rest: Duration,
-    /// What the histories are held against, and what progress means: one configuration that delivers a message of each;
-    /// without configurations, a message of each delivered everywhere; with gaps, a message of each delivered or
-    /// reported everywhere; nothing where nothing is promised. Default: one order for all.
+    /// What the histories are held against, and what progress means: one configuration that
+    /// delivers a message of each; without configurations, a message of each delivered everywhere;
+    /// with gaps, a message of each delivered or reported everywhere; nothing where nothing is
+    /// promised. Default: one order for all.
     pub contract: Contract,
-    /// Whether members that live together for a while know of each other: then they owe an account of the first message,
-    /// too. Not so where a member knows few of the others. Only with gaps. Default false.
+    /// Whether members that live together for a while know of each other: then they owe an account
+    /// of the first message, too. Not so where a member knows few of the others. Only with gaps.
+    /// Default false.
     pub acquainted: bool,
-    /// What messages are promised, each as often as the others. Default: all services, in a mix for rings.
+    /// What messages are promised, each as often as the others. Default: all services, in a mix for
+    /// rings.
     pub services: Option<Vec<Service>>,
     /// Events after which a world is taken for one that spins. Default 50 million.
     pub events_max: u64,
-    /// What the line that runs a seed again says beside the seed, such as `--protocol bulk`. Default nothing.
+    /// What the line that runs a seed again says beside the seed, such as `--protocol bulk`.
+    /// Default nothing.
     pub options: String,
 }
 
@@ -119,8 +125,9 @@ pub struct Swarm<P> {
 }
 
 impl Swarm<Box<dyn Instrumented>> {
-    /// The swarm of `family`, each seed with the settings that the family draws for it; one of its bugs is planted in
-    /// all if `plant` names one. `config` is [`SwarmConfig::of`] the family, or a variation of it.
+    /// The swarm of `family`, each seed with the settings that the family draws for it; one of its
+    /// bugs is planted in all if `plant` names one. `config` is [`SwarmConfig::of`] the family, or
+    /// a variation of it.
     pub fn of(family: &'static Family, plant: Option<&'static str>, config: SwarmConfig) -> Self {
         Self::new(config, move |scenario| {
             family.vary(&Situation {
@@ -166,8 +173,8 @@ impl<P: Instrumented + 'static> Swarm<P> {
         })
     }
 
-    /// Runs `seeds` on `jobs` threads and calls `done` with each report, in the order in which they finish. If
-    /// `stop_early`, no more seeds are begun after one that failed.
+    /// Runs `seeds` on `jobs` threads and calls `done` with each report, in the order in which they
+    /// finish. If `stop_early`, no more seeds are begun after one that failed.
     pub fn run_range(
         &self,
         seeds: Range<u64>,
