@@ -102,6 +102,8 @@ const RULES: &[Rule] = &[
     ),
     rule("groupcast", LIBRARIES),
     rule("groupcast-suite", LIBRARIES),
+    // The renderer of pictures is nobody's dependency: the laboratory calls it as a program.
+    rule("groupcast-draw", &[]),
     rule("xtask", &[]),
 ];
 

@@ -60,7 +60,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "tests",
         about: "unit, scenario and doc tests, fuzz corpus",
-        run: |_| of_runner(exec::run(cargo(TESTS), COMMAND_TIME_MAX), String::new()),
+        run: |_| tests(),
     },
     Step {
         name: "docs",
@@ -103,7 +103,17 @@ const STEPS: &[Step] = &[
     },
 ];
 
-const TESTS: &[&str] = &["test", "--workspace", "--no-fail-fast"];
+/// Without examples, which the step `lint` compiles: each is linked with half of the workspace.
+const TESTS: &[&str] = &[
+    "test",
+    "--workspace",
+    "--no-fail-fast",
+    "--lib",
+    "--bins",
+    "--tests",
+];
+/// Doc tests are built and run by themselves.
+const DOC_TESTS: &[&str] = &["test", "--workspace", "--no-fail-fast", "--doc"];
 
 /// The live tests, by the names of their targets. Of the whole workspace: one package's tests alone would have other
 /// features of the same libraries, and build them again.
@@ -336,6 +346,14 @@ fn arrows() -> Outcome {
         Ok(breaches) => Outcome::failed(breaches.join("; ")),
         Err(error) => Outcome::failed(error),
     }
+}
+
+fn tests() -> Outcome {
+    let mut sum = exec::run(cargo(TESTS), COMMAND_TIME_MAX);
+    let docs = exec::run(cargo(DOC_TESTS), COMMAND_TIME_MAX);
+    sum.tally += docs.tally;
+    sum.error = sum.error.or(docs.error);
+    of_runner(sum, String::new())
 }
 
 fn docs() -> Outcome {

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use groupcast_daemon::config::{Config, ConfigError, File, Listen, Options, Security, TopKey};
 use groupcast_daemon::{Daemon, DaemonError};
 use groupcast_net::{Group, Key};
-use miette::{LabeledSpan, MietteDiagnostic, NamedSource, Report};
 
 use crate::failure::{Failure, tell};
 use crate::target;
@@ -140,13 +139,8 @@ fn explain(error: &ConfigError) -> Failure {
     let Some(place) = error.place() else {
         return Failure::usage(error).help(error.help());
     };
-    let source = NamedSource::new(
-        place.source.path.display().to_string(),
-        place.source.text.clone(),
-    );
-    let diagnostic = MietteDiagnostic::new(format!("{place}: {error}"))
-        .with_help(error.help())
-        .with_label(LabeledSpan::underline(place.span.clone()));
-    let report = Report::new(diagnostic).with_source_code(source);
-    Failure::usage(error).rendered(format!("{report:?}"))
+    let name = place.source.path.display().to_string();
+    Failure::usage(format!("{place}: {error}"))
+        .help(error.help())
+        .shown_in(&name, &place.source.text, place.span.clone())
 }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::io::Write as _;
+use std::ops::Range;
 use std::process::ExitCode;
 
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 
 /// A command that ended without success: what was wrong, and what to do about it.
@@ -62,8 +64,16 @@ impl Failure {
         }
     }
 
-    /// The same, shown as `rendered`.
-    pub(crate) fn rendered(self, rendered: String) -> Self {
+    /// The same, shown with the text that caused it: that of the file `name`, with `span` underlined.
+    pub(crate) fn shown_in(self, name: &str, text: &str, span: Range<usize>) -> Self {
+        let snippet = Snippet::source(text)
+            .path(name)
+            .annotation(AnnotationKind::Primary.span(span));
+        let mut report = Level::ERROR.primary_title(&self.message).element(snippet);
+        if let Some(help) = &self.help {
+            report = report.element(Level::HELP.message(help));
+        }
+        let rendered = Renderer::styled().render(&[report]);
         Self {
             rendered: Some(rendered),
             ..self

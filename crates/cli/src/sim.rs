@@ -12,7 +12,6 @@ use groupcast_lab::scenario::{
     WriteError,
 };
 use indicatif::{ProgressBar, ProgressStyle};
-use miette::{LabeledSpan, MietteDiagnostic, NamedSource};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -304,12 +303,9 @@ fn explain(error: &ScenarioError) -> Failure {
     let Some(place) = error.place() else {
         return Failure::usage(error).help(error.help());
     };
-    let source = NamedSource::new(&place.source.name, place.source.text.clone());
-    let diagnostic = MietteDiagnostic::new(format!("{place}: {error}"))
-        .with_help(error.help())
-        .with_label(LabeledSpan::underline(place.span.clone()));
-    let report = miette::Report::new(diagnostic).with_source_code(source);
-    Failure::usage(error).rendered(format!("{report:?}"))
+    Failure::usage(format!("{place}: {error}"))
+        .help(error.help())
+        .shown_in(&place.source.name, &place.source.text, place.span.clone())
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 //! Goal: one order everywhere, views that tell what happened, exit codes that scripts can rely on, and histories that the
 //! checker finds clean. Method: real processes over real multicast on the loopback interface.
 
-mod host;
+use crate::host;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use host::{Host, Ran, exists, until};
+use crate::host::{Host, Ran, exists, until};
 
 const NAMES: [&str; 3] = ["one", "three", "two"];
 

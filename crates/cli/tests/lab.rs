@@ -1,8 +1,9 @@
 //! `groupcast lab` as a script sees it: what is listed, what a run writes, what a comparison finds, what is refused.
 
-mod host;
+use std::path::Path;
+use std::process::Command;
 
-use host::Host;
+use crate::host::Host;
 use serde_json::Value;
 
 #[test]
@@ -65,8 +66,30 @@ fn a_run_leaves_data_figures_and_a_verdict() {
         host.read("out/rmp-table5.svg")
             .contains("What multicast saves between sites")
     );
-    let png = std::fs::read(host.path("out/rmp-table5.png")).unwrap();
-    assert_eq!(&png[1..4], b"PNG");
+    // The program that draws pictures is there where the whole workspace was built.
+    let png = std::fs::read(host.path("out/rmp-table5.png"));
+    match Path::new(env!("CARGO_BIN_EXE_groupcast"))
+        .with_file_name("groupcast-draw")
+        .exists()
+    {
+        true => assert_eq!(&png.unwrap()[1..4], b"PNG"),
+        false => assert!(png.is_err() && ran.stderr.contains("groupcast-draw")),
+    }
+}
+
+#[test]
+fn without_the_program_that_draws_there_are_drawings_and_a_word_about_it() {
+    let host = Host::new();
+    let alone = host.path("groupcast");
+    std::fs::copy(env!("CARGO_BIN_EXE_groupcast"), &alone).unwrap();
+    let (out, kept) = (host.path("out"), host.path("kept"));
+    let arguments = ["lab", "run", "rmp-table4", "--out", &out, "--kept", &kept];
+    let ran = Command::new(alone).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    assert!(said.contains("cargo build --release --workspace"), "{said}");
+    assert!(host.read("out/rmp-table4.svg").contains("<svg"));
+    assert!(!Path::new(&host.path("out/rmp-table4.png")).exists());
 }
 
 #[test]

@@ -7,8 +7,6 @@
     reason = "a test that cannot start its processes has failed"
 )]
 
-mod host;
-
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -16,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use host::{Host, Ran, Running, free_port, until};
+use crate::host::{Host, Ran, Running, free_port, until};
 use serde_json::Value;
 
 /// A host, with the options of one group on loopback.

@@ -1,10 +1,10 @@
 //! What the binary says to those who use it wrongly, and which exit code it gives: a contract with scripts.
 
-mod host;
+use crate::host;
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use host::Host;
+use crate::host::Host;
 
 #[test]
 fn what_does_not_exist_is_a_usage_error() {

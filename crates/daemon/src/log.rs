@@ -5,7 +5,9 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{ParseError, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The environment variable that says what is logged, for example `debug` or `warn,groupcast_net=debug`.
 pub const LOG_VARIABLE: &str = "GROUPCAST_LOG";
@@ -28,24 +30,26 @@ pub struct LogError {
 pub fn log_to_stderr() -> Result<(), LogError> {
     let directives = std::env::var(LOG_VARIABLE).unwrap_or_default();
     let filter = filter(&directives)?;
-    // An embedding program may have its own logger: it stays.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| Lossy::new(io::stderr()))
         .with_ansi(io::stderr().is_terminal())
-        .with_target(false)
+        .with_target(false);
+    // An embedding program may have its own logger: it stays.
+    let _ = tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
         .try_init();
     Ok(())
 }
 
-fn filter(directives: &str) -> Result<EnvFilter, LogError> {
+fn filter(directives: &str) -> Result<Targets, LogError> {
     let directives = match directives.trim() {
         "" => "info",
         directives => directives,
     };
     // A word alone would be taken for a part of the program of which all is logged, and nothing of all others.
     let words = directives.split(',').map(str::trim);
-    let unknown = words.filter(|word| !word.contains(['=', '[']) && !word.starts_with("groupcast"));
+    let unknown = words.filter(|word| !word.contains('=') && !word.starts_with("groupcast"));
     for word in unknown {
         if !LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word)) {
             return Err(LogError {
@@ -53,7 +57,7 @@ fn filter(directives: &str) -> Result<EnvFilter, LogError> {
             });
         }
     }
-    EnvFilter::try_new(directives).map_err(|error| LogError {
+    directives.parse().map_err(|error: ParseError| LogError {
         reason: error.to_string(),
     })
 }

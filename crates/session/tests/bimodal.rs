@@ -1,10 +1,10 @@
 //! Bimodal groups beside the ring, over a channel that loses what a test says: messages, gaps,
 //! approximate views.
 
-mod world;
-
 use std::collections::BTreeMap;
 
+use crate::world::client::{Seen, TestClient};
+use crate::world::take_output;
 use bytes::Bytes;
 use groupcast_core::{
     Delivery, Event, Gap, Incarnation, MemberId, MessageId, NodeId, Service, SubmitError, Time,
@@ -12,8 +12,6 @@ use groupcast_core::{
 use groupcast_session::frame::{ClientFrame, ClientKind, Hello, MAGIC, Request};
 use groupcast_session::groups::{Carrier, Transport};
 use groupcast_session::{ClientId, Engine, EngineConfig};
-use world::client::{Seen, TestClient};
-use world::take_output;
 
 fn member(host: u64) -> MemberId {
     MemberId {

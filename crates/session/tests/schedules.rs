@@ -5,17 +5,15 @@
 //! Every daemon has a *witness*, a client that is in all groups from the beginning.
 //! `GROUPCAST_SCHEDULES=A..B` runs other seeds than the usual ones.
 
-mod world;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::world::World;
+use crate::world::client::{Seen, TestClient};
 use groupcast_check::Outcome;
 use groupcast_core::{ConfigId, MemberId, OrderPlace, Rng, Service};
 use groupcast_session::frame::Message;
 use groupcast_session::groups::Fact;
 use groupcast_session::{ClientId, View};
-use world::World;
-use world::client::{Seen, TestClient};
 
 const GROUPS: [&str; 3] = ["a", "b/c", "d"];
 const STEPS: usize = 500;

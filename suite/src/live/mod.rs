@@ -9,7 +9,7 @@
 //! - [`files`]: files to many hosts, interrupted, many and small, beside other flows.
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
 //!
-//! The tests are in `tests/live_*.rs`, one behaviour a file. They are ignored unless asked for (`cargo xtask test` asks
+//! The tests are in `tests/live/`, one behaviour a file. They are ignored unless asked for (`cargo xtask test` asks
 //! for them, one at a time: they measure times).
 
 pub mod cluster;

@@ -1,12 +1,13 @@
 //! Every family of the registry, held to what it says of itself.
 //!
 //! `conformance`: the contract between a protocol and its host. `swarm`: random faults, some seeds
-//! of every family. `bulk`: more seeds of the family that once failed most. `reach`: no family of
-//! the registry is left out.
+//! of every family. `bulk`: more seeds of the family that once failed most. `corpus`: the committed
+//! inputs of the fuzz targets. `reach`: no family of the registry is left out.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bulk;
 mod conformance;
+mod corpus;
 mod reach;
 mod swarm;

@@ -3,8 +3,8 @@
 use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, OrderPlace, Rng, Service};
 
-use crate::model::Run;
-use crate::survey::{Site, Survey};
+use super::model::Run;
+use super::survey::{Site, Survey};
 
 /// A kind of change.
 pub(crate) struct Mutation {

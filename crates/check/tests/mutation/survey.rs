@@ -6,7 +6,7 @@ use groupcast_check::Ending;
 use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, OrderPlace, Service};
 
-use crate::model::Run;
+use super::model::Run;
 
 /// The delivery of an ordered message.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use groupcast_lab::papers::{
-    self, Context, LabHost, Options, Record, Reproduction, Row, kept, record, rows,
+    self, Context, LabHost, Options, Record, Reproduction, Row, kept, raster, record, rows,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -131,6 +131,9 @@ impl Outcome {
 }
 
 fn run_jobs(jobs: &[Job], args: &Args) -> Result<ExitCode, Failure> {
+    if raster::program().is_none() {
+        anstream::eprintln!("note: {}", raster::MISSING);
+    }
     let mut good = true;
     for job in jobs {
         let outcome = job.run(args)?;

@@ -48,7 +48,7 @@ use std::ops::Range;
 
 pub use context::{Context, LabHost, Options, RunError};
 pub use data::{Cell, Column, Data, Table};
-pub use plot::Plot;
+pub use plot::{Plot, raster};
 pub use record::Record;
 pub use registry::{reproduction, row};
 pub use rows::rows;

@@ -119,7 +119,8 @@ impl Record {
         Ok(vec![json, svg])
     }
 
-    /// Writes everything into `folder`: JSON, SVG, PNG, and a CSV file a table.
+    /// Writes everything into `folder`: JSON, SVG, a CSV file a table, and a PNG where `groupcast-draw` is there to draw
+    /// it.
     pub fn write(
         &self,
         reproduction: &dyn Reproduction,
@@ -133,10 +134,13 @@ impl Record {
             fs::write(&path, bytes)?;
             written.push(path);
         }
-        let png = raster::png(&self.figure(reproduction)).map_err(io::Error::other)?;
-        let path = folder.join(format!("{}.png", self.stem()));
-        fs::write(&path, png)?;
-        written.push(path);
+        if let Some(program) = raster::program() {
+            let figure = self.figure(reproduction);
+            let png = raster::png(&program, &figure).map_err(io::Error::other)?;
+            let path = folder.join(format!("{}.png", self.stem()));
+            fs::write(&path, png)?;
+            written.push(path);
+        }
         Ok(written)
     }
 

@@ -125,7 +125,7 @@ mod tests {
     use resvg::usvg::{Options, Tree};
 
     use super::super::super::{Data, LabHost, Verdict};
-    use super::super::{Axis, Point, Series, raster};
+    use super::super::{Axis, Point, Series};
     use super::*;
 
     fn record() -> Record {
@@ -201,13 +201,5 @@ mod tests {
             assert!(svg.contains(words), "{words}");
         }
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
-    }
-
-    #[test]
-    fn the_png_is_drawn_twice_as_large() {
-        let png = raster::png(&draw(&record(), &plots()[..1])).unwrap();
-        assert_eq!(&png[1..4], b"PNG");
-        let width = u32::from_be_bytes([png[16], png[17], png[18], png[19]]);
-        assert_eq!(f64::from(width), 2.0 * WIDTH_ONE);
     }
 }

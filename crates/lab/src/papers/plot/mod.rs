@@ -4,7 +4,7 @@
 //! - `text`: how wide words are, where lines break.
 //! - `panel`: one plot as SVG.
 //! - [`figure`]: the panels of a row under a heading, with the finding and the verdict as caption.
-//! - [`raster`]: the same as PNG.
+//! - [`raster`]: the same as PNG, by a program of its own.
 
 pub mod figure;
 mod panel;

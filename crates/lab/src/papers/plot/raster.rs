@@ -1,33 +1,41 @@
-//! SVG to PNG, for those who cannot show SVG. Needs a font on the machine: the SVG carries none.
+//! SVG to PNG, for readers that cannot show SVG: by the program `groupcast-draw`, which stands beside this one.
 
-use resvg::tiny_skia::{Pixmap, Transform};
-use resvg::usvg::{Options, Tree};
+use std::env;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-/// Pixels per unit of the drawing: sharp on screens of today and in print.
-const ZOOM: f32 = 2.0;
+/// The program that draws.
+const PROGRAM: &str = "groupcast-draw";
+/// What to do where it is missing.
+pub const MISSING: &str = "figures are written as SVG only: `groupcast-draw`, which makes PNGs of \
+                           them, is not beside this program; `cargo build --release --workspace` \
+                           builds both";
 
-/// Draws `svg` as a PNG. The error says what was wrong.
-pub fn png(svg: &str) -> Result<Vec<u8>, String> {
-    let mut options = Options::default();
-    let fonts = options.fontdb_mut();
-    fonts.load_system_fonts();
-    if fonts.is_empty() {
-        return Err(
-            "no font is installed (on Debian: apt-get install fonts-dejavu-core)".to_owned(),
-        );
+/// Where the program that draws is, if it is beside this one.
+pub fn program() -> Option<PathBuf> {
+    let program = env::current_exe().ok()?.with_file_name(PROGRAM);
+    program.is_file().then_some(program)
+}
+
+/// Draws `svg` as a PNG with the program at `program`. The error says what was wrong.
+pub fn png(program: &Path, svg: &str) -> Result<Vec<u8>, String> {
+    let failed = |error| format!("cannot run {}: {error}", program.display());
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut stdin = child.stdin.take().expect("it was asked for");
+    // It reads all before it writes any. If it ends before that, its last words say why.
+    let given = stdin.write_all(svg.as_bytes());
+    drop(stdin);
+    let output = child.wait_with_output().map_err(failed)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {}", output.status, said.trim()));
     }
-    let tree = Tree::from_str(svg, &options)
-        .map_err(|error| format!("cannot read the drawing: {error}"))?;
-    let size = tree.size().to_int_size();
-    let pixels = |length: u32| (length as f32 * ZOOM) as u32;
-    let mut pixmap = Pixmap::new(pixels(size.width()), pixels(size.height()))
-        .ok_or_else(|| "the drawing is empty".to_owned())?;
-    resvg::render(
-        &tree,
-        Transform::from_scale(ZOOM, ZOOM),
-        &mut pixmap.as_mut(),
-    );
-    pixmap
-        .encode_png()
-        .map_err(|error| format!("cannot write the PNG: {error}"))
+    given.map_err(failed)?;
+    Ok(output.stdout)
 }

@@ -4,13 +4,11 @@ mod changes;
 mod clients;
 mod limits;
 mod messages;
-#[path = "../world/mod.rs"]
-mod world;
 
 use groupcast_core::{MemberId, Rng};
 use groupcast_session::ClientId;
 
-use world::World;
+use crate::world::World;
 
 /// Two daemons in one configuration, with a client each.
 fn pair() -> (World, Rng, [(MemberId, ClientId); 2]) {

@@ -1,0 +1,10 @@
+//! The binary as its users run it: one file a part of the command line, one test program for all.
+
+mod book;
+mod demo;
+mod group;
+mod host;
+mod lab;
+mod sim;
+mod transfer;
+mod usage;

@@ -1,0 +1,6 @@
+//! Groups, agreed and bimodal, over several daemons in one test: stories by hand, and random schedules.
+
+mod bimodal;
+mod groups;
+mod schedules;
+mod world;

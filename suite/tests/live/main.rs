@@ -1,0 +1,18 @@
+//! Live tests: the program as its users run it, on hosts of a test bed. One behaviour a file.
+//!
+//! They are ignored unless asked for, and run one at a time, because they measure times: `cargo xtask test --only live`, or
+//! `cargo test -p groupcast-suite --test live -- --ignored --test-threads=1 cut` for those of one file.
+
+mod bench;
+mod bimodal;
+mod capture;
+mod cut;
+mod failover;
+mod files;
+mod forged;
+mod hostile;
+mod idle;
+mod kill;
+mod pause;
+mod start_order;
+mod transfer;
