@@ -261,7 +261,7 @@ impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.as_nanos();
         let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
-        let unit = units.iter().find(|(_, unit)| nanos % unit == 0);
+        let unit = units.iter().find(|(_, unit)| nanos.is_multiple_of(*unit));
         let (name, unit) = unit.copied().unwrap_or(("ns", 1));
         write!(f, "{} {name}", nanos / unit)
     }

@@ -50,7 +50,8 @@ impl Config {
             ("history", self.history != other.history),
         ]
         .into_iter()
-        .filter_map(|(key, differs)| differs.then(|| key.to_owned()))
+        .filter(|(_, differs)| *differs)
+        .map(|(key, _)| key.to_owned())
         .collect()
     }
 }
