@@ -89,12 +89,16 @@ fn usual_endpoint() -> EndpointConfig {
 
 fn preset() -> Key {
     let kind = Kind::Word(PRESETS);
+    let presets: Vec<String> = RingConfig::PRESETS
+        .iter()
+        .map(|preset| format!("`{}`: {}", preset.name, preset.meaning))
+        .collect();
     Key {
         name: "ring.preset".into(),
-        meaning: "Which settings the others of this table are laid over: `lan`, or `wan` for links of tens of \
-                  milliseconds (time-outs six times as long, the token sent again after 50 ms at the earliest). The \
-                  defaults below are those of `lan`."
-            .into(),
+        meaning: format!(
+            "Which settings the others of this table are laid over. {}. The defaults below are those of `lan`.",
+            presets.join(". ")
+        ),
         value: "`\"lan\"` or `\"wan\"`".into(),
         default: "`\"lan\"`".into(),
         wrong: "`lan` on slow links: rings break and form again without end. `wan` on fast ones: six times the time to \

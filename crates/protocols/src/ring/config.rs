@@ -130,13 +130,13 @@ groupcast_core::settings! {
     presets [
         Preset {
             name: "lan",
-            meaning: "a local network",
+            meaning: "a local network, up to 5 ms one way",
             make: RingConfig::lan,
         },
         Preset {
             name: "wan",
-            meaning: "links of tens of milliseconds: time-outs six times as long, the token sent again after 50 ms at \
-                      the earliest",
+            meaning: "links of up to 100 ms one way: time-outs six times as long, the longest for a lost token sixteen \
+                      times, the token sent again after 50 ms at the earliest",
             make: RingConfig::wan,
         },
     ]
@@ -168,13 +168,13 @@ impl RingConfig {
         }
     }
 
-    /// Settings of a daemon on links of tens of milliseconds: what [`wan`](Self::wan) is to [`lan`](Self::lan), this is
+    /// Settings of a daemon on links of up to 100 ms one way: what [`wan`](Self::wan) is to [`lan`](Self::lan), this is
     /// to [`daemon`](Self::daemon).
     pub fn daemon_wan() -> Self {
         Self::daemon().over_distance()
     }
 
-    /// These settings with time-outs for links of tens of milliseconds.
+    /// These settings with time-outs for links of up to 100 ms one way.
     fn over_distance(self) -> Self {
         Self {
             token_loss_min: self.token_loss_min * 6,
