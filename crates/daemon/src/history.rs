@@ -32,7 +32,7 @@ struct HistoryFile {
 }
 
 impl History {
-    /// Lines are in the file this long after what they report.
+    /// Lines are in the file this long after what they report; the start and configurations at once.
     pub(crate) const DELAY: Duration = Duration::from_millis(100);
 
     /// Goes on at the end of the file at `path`, or begins it.
@@ -42,14 +42,17 @@ impl History {
                 path: path.to_owned(),
                 source,
             })?;
-        Ok(Self {
+        let history = Self {
             file: Rc::new(RefCell::new(HistoryFile {
                 path: path.to_owned(),
                 writer: Some(writer),
                 due: None,
-                written: true,
+                written: false,
             })),
-        })
+        };
+        // A daemon that is killed at once has a history all the same.
+        history.flush();
+        Ok(history)
     }
 
     /// The daemon saw something in the bimodal group called `group`.
@@ -103,6 +106,10 @@ impl Observer for History {
         let mut file = self.file.borrow_mut();
         file.written = true;
         file.attempt(|writer| writer.write(observation));
+        // Configurations are rare, and what they say tells a kill from a history that ends early.
+        if matches!(observation, Observation::Configuration { .. }) {
+            file.flush();
+        }
     }
 }
 
@@ -123,7 +130,7 @@ mod tests {
         history.observe(member, &Observation::Leave);
         let lines = || std::fs::read_to_string(&path).unwrap().lines().count();
         assert_eq!(history.tend(Time::ZERO), Some(History::DELAY));
-        assert_eq!(lines(), 0);
+        assert_eq!(lines(), 1, "the start");
         assert_eq!(history.tend(Time::from_millis(100)), None);
         assert_eq!(lines(), 2);
         assert_eq!(history.tend(Time::from_millis(200)), None, "nothing new");

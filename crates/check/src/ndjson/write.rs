@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use groupcast_core::trace::Observation;
@@ -23,12 +24,14 @@ pub struct HistoryWriter<W: Write> {
 impl HistoryWriter<BufWriter<File>> {
     /// Goes on at the end of the file at `path`, or begins it: writes the `start` line of `member`, called `name`.
     ///
-    /// Ends a line that an earlier life left torn.
+    /// Ends a line that an earlier life left torn. A new file can be read by its owner alone: digests of payloads tell
+    /// those who guess a payload whether they are right.
     pub fn append(path: &Path, member: MemberId, name: &str) -> io::Result<Self> {
         let mut file = OpenOptions::new()
             .read(true)
             .append(true)
             .create(true)
+            .mode(0o600)
             .open(path)?;
         if !ends_in_line_feed(&mut file)? {
             file.write_all(b"\n")?;
