@@ -36,12 +36,14 @@ fn take_part(name: &str, group: SocketAddrV4) -> Result<Vec<String>, Box<dyn std
                     member.leave();
                 }
             }
-            Some(Event::Configuration(now)) if now.kind == ConfigurationKind::Regular => {
-                if now.members.len() == MEMBERS && !complete {
-                    complete = true;
-                    for number in 0..MESSAGES {
-                        member.submit(Service::Agreed, format!("{name} {number}"))?;
-                    }
+            Some(Event::Configuration(now))
+                if now.kind == ConfigurationKind::Regular
+                    && now.members.len() == MEMBERS
+                    && !complete =>
+            {
+                complete = true;
+                for number in 0..MESSAGES {
+                    member.submit(Service::Agreed, format!("{name} {number}"))?;
                 }
             }
             Some(Event::Left) => {
