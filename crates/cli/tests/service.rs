@@ -1,11 +1,9 @@
 //! A daemon as a service: a log that cannot be written, signals, checks before the start, the wrong key.
 
-mod host;
-
 use std::fs::OpenOptions;
 use std::process::Stdio;
 
-use host::{Host, free_port, until};
+use crate::host::{Host, free_port, until};
 
 /// The options of a daemon on loopback, at `multicast`.
 fn on_loopback(multicast: &str) -> Vec<String> {
