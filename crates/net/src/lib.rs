@@ -23,7 +23,7 @@
 //! use mio::{Interest, Token};
 //!
 //! /// The loop of a daemon with one listener for clients.
-//! fn serve<P: Protocol>(
+//! fn serve<P: Protocol<Event: std::fmt::Debug>>(
 //!     listen: SocketAddrV4,
 //!     group: SocketAddrV4,
 //!     new_protocol: impl FnOnce(MemberId) -> P,
