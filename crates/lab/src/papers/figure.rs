@@ -29,13 +29,13 @@ pub trait Point: Send + Sync + Sized + 'static {
         plan: &[Self],
     ) -> Result<Vec<(Self, u64, Self::Measured)>, RunError>;
 
-    /// The columns of [`POINTS`], with their units.
+    /// The columns of the table of points, with their units.
     fn columns() -> &'static [(&'static str, &'static str)];
 
     /// Its row there.
     fn row(&self, seed: u64, measured: &Self::Measured) -> Vec<Cell>;
 
-    /// The columns of [`SWEEP`].
+    /// The columns of the table of the sweep.
     fn sweep_columns() -> &'static [(&'static str, &'static str)];
 
     /// Its row there. A sweep has one seed.
