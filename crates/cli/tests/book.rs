@@ -6,6 +6,8 @@
 //! or words in capitals for values, is compared with the help. Of `cargo` commands, packages, examples, tests, tasks and
 //! options must exist: to run them is what `cargo xtask test` does, or takes root, other hosts or hours.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! The program as the laboratory calls it: SVG in, PNG out.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
