@@ -31,6 +31,8 @@ fn lines(config: &impl Debug) -> Vec<String> {
             None if matches!(text, "}" | "}," | ")" | ")," | "]" | "],") => {
                 path.pop();
             }
+            // A switch of builds for tests, which no file can set.
+            None if text.starts_with("planted: ") => {}
             None => lines.push(format!("{}/{text}", path.join("/"))),
         }
     }
