@@ -6,7 +6,7 @@
 //! - [`id`], [`time`], [`rng`], [`service`], [`event`]: the words that every other crate uses.
 //! - [`protocol`] and [`transmit`]: the contract of an endpoint (sans-IO: bytes and times in, bytes and times out).
 //! - [`node`] and [`seal`]: authenticated datagrams, replay windows, admission of peers.
-//! - [`settings`]: lists of settings, from which files are read and documents written.
+//! - [`settings`](mod@settings): lists of settings, from which files are read and documents written.
 //! - [`wire`]: bounds-checked cursors and the prefix of every datagram.
 //! - [`mech`]: receive windows, send queues, packing and fragmentation, timers, round-trip estimates.
 //! - [`family`] and [`contract`]: protocols by name, and what their histories are judged by.

@@ -19,7 +19,7 @@ use crate::transmit::{SocketClass, Transmit, TransmitBuf};
 /// bounds what they can pile up. Every call does bounded work. Times never go back; a timeout may
 /// be handled late, early or without need.
 pub trait Protocol {
-    /// What it tells its user: [`Event`](crate::event::Event) of a protocol that carries messages
+    /// What it tells its user: [`Event`] of a protocol that carries messages
     /// in a group. Another protocol has a type of its own.
     type Event: Observable;
 

@@ -79,7 +79,7 @@ pub struct HostUse {
     pub token_buffer_max_datagrams: u64,
     /// Datagrams dropped at a full receive buffer.
     pub overflowed: u64,
-    /// What the protocol itself counts, by name ([`Protocol::report`](groupcast_core::Protocol::report)).
+    /// What the protocol itself counts, by name ([`Instrumented::measure`](groupcast_core::Instrumented::measure)).
     pub counters: Vec<(&'static str, u64)>,
 }
 
