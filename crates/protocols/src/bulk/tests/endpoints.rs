@@ -14,7 +14,8 @@ use crate::bulk::{
     SendError, SlowPolicy, Transfer, Wanted,
 };
 
-fn config() -> BulkConfig {
+/// Small packets and short time-outs, for transfers of a few packets.
+pub(super) fn config() -> BulkConfig {
     BulkConfig {
         packet: 1000,
         window: 32,

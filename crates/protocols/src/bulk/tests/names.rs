@@ -7,22 +7,9 @@ use std::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::{Incarnation, MemberId, Rng};
 
+use super::endpoints::config;
 use super::net::{Net, file, member};
-use crate::bulk::{Bulk, BulkConfig, Failure, Notice, Outcome, Policy, RateControl, Wanted};
-
-fn config() -> BulkConfig {
-    BulkConfig {
-        packet: 1000,
-        window: 32,
-        policy: Policy::Nak { poll: 8 },
-        rate: RateControl::Window,
-        rto_initial: Duration::from_millis(50),
-        rto_max: Duration::from_millis(250),
-        vanish_after: Duration::from_secs(1),
-        slow_after: Duration::from_millis(200),
-        ..BulkConfig::lan()
-    }
-}
+use crate::bulk::{Bulk, Failure, Notice, Outcome, Wanted};
 
 #[test]
 fn a_receiver_that_refuses_is_named_and_the_transfer_does_not_wait_for_it() {
