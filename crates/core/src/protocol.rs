@@ -49,7 +49,7 @@ pub trait Protocol {
     /// Which socket to read first when both have something (002 III-C). It may change with every
     /// datagram. A protocol to which the order makes no difference leaves it as it is.
     fn read_first(&self) -> SocketClass {
-        SocketClass::Token
+        SocketClass::Control
     }
 }
 

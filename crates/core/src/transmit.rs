@@ -18,8 +18,8 @@ pub enum Destination {
 pub enum SocketClass {
     /// Data: high volume.
     Data,
-    /// The token and all other control messages.
-    Token,
+    /// Control: the token, and every other message that regulates.
+    Control,
 }
 
 /// What a protocol says of the segments that it just wrote.

@@ -143,7 +143,7 @@ impl Protocol for Instance {
     fn read_first(&self) -> SocketClass {
         match self {
             Self::Ring(ring) => ring.read_first(),
-            Self::Bimodal(_) => SocketClass::Token,
+            Self::Bimodal(_) => SocketClass::Control,
         }
     }
 }

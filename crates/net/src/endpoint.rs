@@ -301,11 +301,11 @@ impl<P: Protocol> Endpoint<P> {
     /// Which socket to read next: the preferred one for as long as it has something (002 III-C).
     fn choose(&mut self) -> Option<SocketClass> {
         let (first, second) = match (self.node.read_first(), self.junk < Self::JUNK_MAX) {
-            (SocketClass::Token, true) | (SocketClass::Data, false) => {
-                (SocketClass::Token, SocketClass::Data)
+            (SocketClass::Control, true) | (SocketClass::Data, false) => {
+                (SocketClass::Control, SocketClass::Data)
             }
-            (SocketClass::Data, true) | (SocketClass::Token, false) => {
-                (SocketClass::Data, SocketClass::Token)
+            (SocketClass::Data, true) | (SocketClass::Control, false) => {
+                (SocketClass::Data, SocketClass::Control)
             }
         };
         [first, second]
@@ -315,7 +315,7 @@ impl<P: Protocol> Endpoint<P> {
 
     fn receiver(&mut self, class: SocketClass) -> &mut Receiver {
         match class {
-            SocketClass::Token => &mut self.control,
+            SocketClass::Control => &mut self.control,
             SocketClass::Data => &mut self.data,
         }
     }
@@ -323,7 +323,7 @@ impl<P: Protocol> Endpoint<P> {
     /// Receives once; how many datagrams, at least 1 for the attempt.
     fn receive_from(&mut self, class: SocketClass) -> io::Result<usize> {
         let receiver = match class {
-            SocketClass::Token => &mut self.control,
+            SocketClass::Control => &mut self.control,
             SocketClass::Data => &mut self.data,
         };
         let Some(batch) = receiver.receive(&mut self.slabs)? else {

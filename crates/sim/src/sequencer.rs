@@ -163,7 +163,7 @@ impl Sequencer {
                 .u8(service as u8)
                 .put(&payload);
             let to = Destination::Member(*sequencer);
-            self.out.push_back((to, SocketClass::Token, bytes));
+            self.out.push_back((to, SocketClass::Control, bytes));
         }
     }
 
@@ -253,7 +253,7 @@ impl Protocol for Sequencer {
         let mut bytes = vec![0];
         Writer::new(&mut bytes).u64(self.next);
         self.out
-            .push_back((Destination::Group, SocketClass::Token, bytes));
+            .push_back((Destination::Group, SocketClass::Control, bytes));
         if self.is_sequencer() && !self.members.is_empty() {
             let mut bytes = vec![1];
             let mut writer = Writer::new(&mut bytes);
@@ -262,7 +262,7 @@ impl Protocol for Sequencer {
                 writer.member(*member);
             });
             self.out
-                .push_back((Destination::Group, SocketClass::Token, bytes));
+                .push_back((Destination::Group, SocketClass::Control, bytes));
         }
         let waiting: Vec<u64> = self.waiting.keys().copied().take(20).collect();
         waiting.into_iter().for_each(|number| self.request(number));

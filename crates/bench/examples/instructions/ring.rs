@@ -193,7 +193,7 @@ impl Host {
 
     fn next_datagram(&mut self) -> Option<(SocketAddr, BytesMut)> {
         match self.node.read_first() {
-            SocketClass::Token => self.token.pop_front().or_else(|| self.data.pop_front()),
+            SocketClass::Control => self.token.pop_front().or_else(|| self.data.pop_front()),
             SocketClass::Data => self.data.pop_front().or_else(|| self.token.pop_front()),
         }
     }
@@ -201,7 +201,7 @@ impl Host {
     /// The segments of one send, in one slab, as the driver reads them.
     fn receive(&mut self, from: SocketAddr, class: SocketClass, buf: &TransmitBuf) {
         let queue = match class {
-            SocketClass::Token => &mut self.token,
+            SocketClass::Control => &mut self.token,
             SocketClass::Data => &mut self.data,
         };
         let mut slab = BytesMut::from(buf.as_bytes());

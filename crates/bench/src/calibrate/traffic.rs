@@ -69,7 +69,7 @@ impl Traffic {
         }
         self.send(Burst {
             to: Destination::Member(next),
-            class: SocketClass::Token,
+            class: SocketClass::Control,
             count: 1,
             body: body.into(),
         });

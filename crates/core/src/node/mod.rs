@@ -327,7 +327,7 @@ impl<P: Protocol> Node<P> {
             self.seal(Channel::NODE, Some(addressee), buf);
             return Some(Outgoing {
                 route: Route::Unicast(to),
-                class: SocketClass::Token,
+                class: SocketClass::Control,
             });
         }
         for index in 0..self.instances.len() {
@@ -428,7 +428,7 @@ impl<P: Protocol> Node<P> {
         {
             SocketClass::Data
         } else {
-            SocketClass::Token
+            SocketClass::Control
         }
     }
 

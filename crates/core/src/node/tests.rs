@@ -84,7 +84,7 @@ impl Protocol for Courier {
         buf.push(&[body.as_bytes()]);
         Some(Transmit {
             destination,
-            class: SocketClass::Token,
+            class: SocketClass::Control,
         })
     }
 

@@ -32,7 +32,7 @@ impl Courier {
         Self {
             outbox: VecDeque::new(),
             inbox: Vec::new(),
-            first: SocketClass::Token,
+            first: SocketClass::Control,
             due: None,
             fired: Vec::new(),
         }

@@ -84,7 +84,7 @@ fn everybody_to_everybody_once(bed: &mut Bed, len: usize) {
         let other = Destination::Member(members[1 - index]);
         let body = || vec![vec![index as u8; len]];
         bed.courier(index).send_data(body());
-        bed.courier(index).send(other, SocketClass::Token, body());
+        bed.courier(index).send(other, SocketClass::Control, body());
     }
     bed.drive(|bed| (0..2).all(|index| bed.courier(index).inbox.len() == 2));
     for index in 0..2 {
@@ -112,7 +112,7 @@ fn a_mesh_sends_each_a_copy_and_keeps_the_classes_apart() {
         assert_eq!(endpoint.node().counters().own, 0, "no copy for itself");
     }
     bed.courier(0)
-        .send(Destination::Group, SocketClass::Token, vec![vec![7; 9]]);
+        .send(Destination::Group, SocketClass::Control, vec![vec![7; 9]]);
     bed.settle();
     for (endpoint, before) in bed.endpoints[1..].iter_mut().zip(&before[1..]) {
         let counters = endpoint.counters();

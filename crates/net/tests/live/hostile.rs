@@ -116,7 +116,7 @@ fn what_is_for_one_member_is_refused_by_another() {
     let to = Destination::Member(addressee);
     let body = b"the token".to_vec();
     bed.courier(0)
-        .send(to, SocketClass::Token, vec![body.clone()]);
+        .send(to, SocketClass::Control, vec![body.clone()]);
     let now = bed.endpoints[0].now();
     let node = bed.endpoints[0].node_mut();
     let mut buf = node.transmit_buf(1);

@@ -17,7 +17,7 @@ fn place_of_the_token(first: SocketClass) -> usize {
         bed.courier(0).send_data(batch(seed, 30, 1000));
     }
     bed.courier(0)
-        .send(token, SocketClass::Token, vec![b"token".to_vec()]);
+        .send(token, SocketClass::Control, vec![b"token".to_vec()]);
     bed.turn(0);
     bed.turn(1);
     let inbox = &bed.courier(1).inbox;
@@ -27,7 +27,7 @@ fn place_of_the_token(first: SocketClass) -> usize {
 
 #[test]
 fn with_the_token_first_it_overtakes_the_data() {
-    assert_eq!(place_of_the_token(SocketClass::Token), 0);
+    assert_eq!(place_of_the_token(SocketClass::Control), 0);
 }
 
 #[test]

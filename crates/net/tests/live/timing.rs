@@ -111,7 +111,7 @@ fn after_a_gap_what_has_arrived_is_read_before_timers_run_and_the_gap_is_counted
     let member = Destination::Member(bed.members[1]);
     for _ in 0..20 {
         bed.courier(0)
-            .send(member, SocketClass::Token, vec![b"token".to_vec()]);
+            .send(member, SocketClass::Control, vec![b"token".to_vec()]);
     }
     bed.courier(1).due = Some(bed.endpoints[1].now() + Duration::from_millis(20));
     bed.turn(0);

@@ -158,7 +158,7 @@ fn datagrams_above_the_mtu_are_fragmented_and_offload_stays_for_the_others() {
     let peer = Destination::Member(bed.members[1]);
     let token = vec![0x79; 60_000];
     bed.courier(0)
-        .send(peer, SocketClass::Token, vec![token.clone()]);
+        .send(peer, SocketClass::Control, vec![token.clone()]);
     bed.drive(|bed| bed.courier(1).inbox.len() == 1);
     let sender = bed.members[0];
     assert!(bed.courier(1).from(sender) == [token]);
@@ -199,7 +199,7 @@ fn an_interface_that_goes_down_and_up_again_is_survived() {
     bed.courier(0).send_data(batch(1, 10, 1350));
     let peer = Destination::Member(bed.members[1]);
     bed.courier(0)
-        .send(peer, SocketClass::Token, batch(2, 1, 100));
+        .send(peer, SocketClass::Control, batch(2, 1, 100));
     bed.settle();
     let sent = bed.endpoints[0].counters().sent;
     assert_eq!(sent.unreachable, 11, "{sent:?}");

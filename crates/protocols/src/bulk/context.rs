@@ -107,7 +107,7 @@ impl Outbox {
     /// To one member: it arrives on the socket for control messages.
     pub(super) fn unicast(&mut self, to: MemberId, transfer: u32, message: &Message) {
         let destination = Destination::Member(to);
-        self.push(destination, SocketClass::Token, transfer, message);
+        self.push(destination, SocketClass::Control, transfer, message);
     }
 
     /// To all: it arrives on the socket for data, in order with the data.

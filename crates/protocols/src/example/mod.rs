@@ -167,7 +167,7 @@ impl Example {
     /// What is sent next: control first, then repairs, then new messages.
     fn next(&mut self) -> Option<(Destination, SocketClass, Vec<u8>)> {
         if let Some((destination, control)) = self.control.pop_front() {
-            return Some((destination, SocketClass::Token, control));
+            return Some((destination, SocketClass::Control, control));
         }
         let data = match self.repairs.pop_first() {
             Some(number) => datagram(DATA, number, &self.kept[&number]),

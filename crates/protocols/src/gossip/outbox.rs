@@ -101,7 +101,7 @@ impl Outbox {
     /// Sends an encoded control message.
     pub(super) fn control(&mut self, destination: Destination, bytes: Bytes) {
         let body = Body::Control(bytes);
-        self.push(Kind::Other, destination, SocketClass::Token, body);
+        self.push(Kind::Other, destination, SocketClass::Control, body);
     }
 
     fn push(&mut self, kind: Kind, destination: Destination, class: SocketClass, body: Body) {

@@ -107,7 +107,7 @@ impl Ring {
         }
         self.link.clear();
         self.flow.token_went(now, false);
-        self.priority = groupcast_core::SocketClass::Token;
+        self.priority = groupcast_core::SocketClass::Control;
         if matches!(self.state, State::Operational(_) | State::Recovery(_)) {
             self.flow.ring_broke();
         }

@@ -338,7 +338,7 @@ impl Ring {
             outbox: Outbox::default(),
             events: VecDeque::new(),
             transitions: VecDeque::new(),
-            priority: SocketClass::Token,
+            priority: SocketClass::Control,
             counters: Counters::default(),
         };
         ring.gather(now, "start", Gather::default());

@@ -95,7 +95,7 @@ impl Ring {
             && (first_method || data.post_token);
         let inserted = ring.handle_data(&data);
         if token_is_near {
-            self.priority = SocketClass::Token;
+            self.priority = SocketClass::Control;
         }
         match inserted {
             Insert::New => {

@@ -47,7 +47,7 @@ impl Outbox {
     pub(super) fn unicast(&mut self, member: MemberId, body: Bytes) {
         let transmit = Transmit {
             destination: Destination::Member(member),
-            class: SocketClass::Token,
+            class: SocketClass::Control,
         };
         self.queue.push_back(Out::Message { transmit, body });
     }

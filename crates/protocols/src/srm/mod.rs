@@ -340,7 +340,7 @@ impl Protocol for Srm {
 
     fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
         self.settle(now);
-        let mut class = SocketClass::Token;
+        let mut class = SocketClass::Control;
         while let Some(bytes) = self.control.front()
             && buf.accepts(bytes.len())
         {

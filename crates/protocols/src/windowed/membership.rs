@@ -52,7 +52,7 @@ impl Windowed {
 
     pub(super) fn say_hello(&mut self, now: Time) {
         let hello = wire::hello(self.installed);
-        self.send(Destination::Group, SocketClass::Token, hello, Bytes::new());
+        self.send(Destination::Group, SocketClass::Control, hello, Bytes::new());
         let all_complete = self.installed && self.others.values().all(|complete| *complete);
         if !all_complete {
             self.timers

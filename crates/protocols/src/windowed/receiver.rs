@@ -96,7 +96,7 @@ impl Windowed {
         self.counters.acks += 1;
         self.counters.naks += missing.len() as u64;
         let to = Destination::Member(sender);
-        self.send(to, SocketClass::Token, bytes, Bytes::new());
+        self.send(to, SocketClass::Control, bytes, Bytes::new());
     }
 
     pub(super) fn ask_again(&mut self, now: Time) {

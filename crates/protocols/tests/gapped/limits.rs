@@ -72,7 +72,7 @@ fn lost_without_gossip(buffer_max: usize, deaf: Duration) -> u64 {
     let hears = Rc::new(Cell::new(false));
     let gossip = Rc::clone(&hears);
     cluster.drop_all(move |datagram| {
-        datagram.to == 2 && datagram.class == SocketClass::Token && !gossip.get()
+        datagram.to == 2 && datagram.class == SocketClass::Control && !gossip.get()
     });
     let payload = Bytes::from_static(&[7; 8_000]);
     let began = cluster.now();

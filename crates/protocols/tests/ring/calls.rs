@@ -62,7 +62,7 @@ fn a_member_that_a_called_token_does_not_reach_is_served_by_rotation() {
     let mut cluster = formed(5, 61);
     cluster.run_for(Duration::from_secs(1));
     let before = cluster.configurations(0).len();
-    cluster.drop_all(|info| info.from == 0 && info.to == 3 && info.class == SocketClass::Token);
+    cluster.drop_all(|info| info.from == 0 && info.to == 3 && info.class == SocketClass::Control);
     for _ in 0..40 {
         let id = say(&mut cluster, 3);
         cluster.must(

@@ -188,7 +188,7 @@ fn a_member_whose_tokens_do_not_arrive_is_left_out() {
     let mut cluster = formed(4, 18);
     let cut = 1;
     cluster
-        .drop_all(move |info| info.to == cut && info.class == groupcast_core::SocketClass::Token);
+        .drop_all(move |info| info.to == cut && info.class == groupcast_core::SocketClass::Control);
     load(&mut cluster, Duration::from_millis(3000));
     let alive_together = cluster
         .current_configuration(0)

@@ -98,7 +98,7 @@ fn the_hash_tells_worlds_apart_that_differ_in_one_datagram() {
     let run = |drop: bool| {
         let mut cluster = cluster(ClusterConfig::new(3, 5));
         if drop {
-            cluster.drop_next(|info| info.class == SocketClass::Token && info.index == 9);
+            cluster.drop_next(|info| info.class == SocketClass::Control && info.index == 9);
         }
         cluster.run_for(SECOND);
         cluster.trace_hash()

@@ -238,7 +238,7 @@ impl<P> Host<P> {
     pub(crate) fn enqueue(&mut self, received: Received) {
         match received.datagram.class {
             SocketClass::Data => self.data.push(&self.config.data_buffer, received),
-            SocketClass::Token => self.token.push(&self.config.token_buffer, received),
+            SocketClass::Control => self.token.push(&self.config.token_buffer, received),
         }
     }
 
@@ -247,9 +247,9 @@ impl<P> Host<P> {
         match first {
             SocketClass::Data => self
                 .take(SocketClass::Data)
-                .or_else(|| self.take(SocketClass::Token)),
-            SocketClass::Token => self
-                .take(SocketClass::Token)
+                .or_else(|| self.take(SocketClass::Control)),
+            SocketClass::Control => self
+                .take(SocketClass::Control)
                 .or_else(|| self.take(SocketClass::Data)),
         }
     }
@@ -257,7 +257,7 @@ impl<P> Host<P> {
     fn take(&mut self, class: SocketClass) -> Option<Received> {
         match class {
             SocketClass::Data => self.data.pop(&self.config.data_buffer),
-            SocketClass::Token => self.token.pop(&self.config.token_buffer),
+            SocketClass::Control => self.token.pop(&self.config.token_buffer),
         }
     }
 
@@ -275,7 +275,7 @@ impl<P> Host<P> {
         while batch.len() < self.config.receive_batch as usize {
             let buffer = match class {
                 SocketClass::Data => &self.data,
-                SocketClass::Token => &self.token,
+                SocketClass::Control => &self.token,
             };
             let Some(next) = buffer.front() else { break };
             let next_len = next.datagram.bytes.len();
@@ -343,7 +343,7 @@ impl<P: groupcast_core::Protocol> Host<P> {
     pub(crate) fn read_first(&self) -> SocketClass {
         self.node
             .as_ref()
-            .map_or(SocketClass::Token, Node::read_first)
+            .map_or(SocketClass::Control, Node::read_first)
     }
 
     /// The next thing to do, if there is any: datagrams first, as long as the user has a turn now and then.

@@ -77,7 +77,7 @@ pub struct Block {
 impl Block {
     /// Both classes, from `from` to `to`.
     pub fn one_way(from: usize, to: usize) -> [Self; 2] {
-        [SocketClass::Data, SocketClass::Token].map(|class| Self { from, to, class })
+        [SocketClass::Data, SocketClass::Control].map(|class| Self { from, to, class })
     }
 
     /// Everything between hosts of different `components`, both ways. Hosts of `0..hosts` in none of them are
@@ -371,7 +371,7 @@ impl Network {
     }
 
     fn way(&self, from: usize, to: usize, class: SocketClass) -> usize {
-        (from * self.hosts + to) * 2 + usize::from(class == SocketClass::Token)
+        (from * self.hosts + to) * 2 + usize::from(class == SocketClass::Control)
     }
 }
 

@@ -103,7 +103,7 @@ fn a_partition_cuts_both_ways_between_components_and_nothing_within() {
     let cut = Block::partition(5, &[&[0, 1], &[2]]);
     cut.iter().for_each(|block| network.block(*block));
     let reaches = |network: &mut Network, from, to| {
-        [SocketClass::Data, SocketClass::Token]
+        [SocketClass::Data, SocketClass::Control]
             .map(|class| network.deliver(Time::ZERO, from, to, class, &MESSAGE)[0].is_some())
     };
     for (from, to, expected) in [
@@ -142,7 +142,7 @@ fn a_block_stops_one_class_one_way_and_overlapping_blocks_are_counted() {
     let mut passes =
         |from, to, class| network.deliver(Time::ZERO, from, to, class, &MESSAGE)[0].is_some();
     assert!(!passes(0, 1, SocketClass::Data));
-    assert!(passes(0, 1, SocketClass::Token));
+    assert!(passes(0, 1, SocketClass::Control));
     assert!(passes(1, 0, SocketClass::Data));
     network.heal();
     network.unblock(block);

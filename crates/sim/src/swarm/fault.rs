@@ -229,7 +229,7 @@ fn random_cut(kind: FaultKind, hosts: usize, host: usize, rng: &mut Rng) -> Vec<
         1 => ways(hosts).filter(|(_, to)| *to == host).collect(),
         _ => vec![(host, other)],
     };
-    let both = [SocketClass::Data, SocketClass::Token];
+    let both = [SocketClass::Data, SocketClass::Control];
     match kind {
         FaultKind::Partial => close(&[(host, other), (other, host)], &both),
         FaultKind::OneWay => close(&some, &both),

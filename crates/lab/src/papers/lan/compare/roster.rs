@@ -45,7 +45,7 @@ impl Roster {
         buf.push(&[&Packet::header(Kind::Hello, 0, 0, 0)]);
         Some(Transmit {
             destination: Destination::Group,
-            class: SocketClass::Token,
+            class: SocketClass::Control,
         })
     }
 

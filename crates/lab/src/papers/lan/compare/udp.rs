@@ -121,7 +121,7 @@ impl Protocol for Udp {
             buf.push(&[&Packet::header(Kind::Ack, number, 0, 0)]);
             return Some(Transmit {
                 destination: Destination::Member(to),
-                class: SocketClass::Token,
+                class: SocketClass::Control,
             });
         }
         self.next_packet(buf)
