@@ -1,4 +1,5 @@
-//! Three members of the family on a network that the input controls; `GROUPCAST_FAMILY` names the family.
+//! Three members of the family on a network that the input controls; `GROUPCAST_FAMILY` names the
+//! family.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,7 +1,8 @@
 //! Which crate may name which: the arrows of ARCHITECTURE.md, held.
 //!
-//! The compiler refuses a cycle; this refuses a short cut. What `cargo metadata` says of each crate of the workspace is
-//! compared with [`RULES`]; a crate without a rule is refused too, so that a new crate comes with its arrows.
+//! The compiler refuses a cycle; this refuses a short cut. What `cargo metadata` says of each crate
+//! of the workspace is compared with [`RULES`]; a crate without a rule is refused too, so that a
+//! new crate comes with its arrows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -69,7 +70,8 @@ const RULES: &[Rule] = &[
             "groupcast-session",
         ],
     ),
-    // A crate of its own, so that a program can have a member and leave daemon, clients and groups out.
+    // A crate of its own, so that a program can have a member and leave daemon, clients and groups
+    // out.
     rule(
         "groupcast-member",
         &["groupcast-core", "groupcast-net", "groupcast-protocols"],

@@ -1,8 +1,8 @@
 //! `cargo xtask behaviour`: what the protocols do, beside what they did when it was last recorded.
 //!
-//! Three kinds of entries: trace hashes of the swarm, captures of bulk transfers, data of the laboratory's rows. A
-//! change that is meant to change nothing leaves all of them; a change that is meant to, records its entries anew in
-//! a commit that says why.
+//! Three kinds of entries: trace hashes of the swarm, captures of bulk transfers, data of the
+//! laboratory's rows. A change that is meant to change nothing leaves all of them; a change that is
+//! meant to, records its entries anew in a commit that says why.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -150,8 +150,8 @@ fn read() -> Result<BTreeMap<String, String>, String> {
     serde_json::from_str(&text).map_err(|error| format!("{RECORDED} is no map of strings: {error}"))
 }
 
-/// The entries to look at. Families and rows are those that are recorded, or, to record the first time, all that can be
-/// run.
+/// The entries to look at. Families and rows are those that are recorded, or, to record the first
+/// time, all that can be run.
 fn names(
     programs: &Programs,
     recorded: &BTreeMap<String, String>,
@@ -208,7 +208,8 @@ impl Programs {
         Ok(rows.collect())
     }
 
-    /// A hash of what the entry `name` stands for. `None`: a row that cannot be run, or takes too long to be recorded.
+    /// A hash of what the entry `name` stands for. `None`: a row that cannot be run, or takes too
+    /// long to be recorded.
     fn observe(&self, name: &str, record: bool) -> Result<Option<String>, Failure> {
         let words: Vec<&str> = name.split(' ').collect();
         match words[..] {
@@ -315,7 +316,8 @@ fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Runs `command`; whether it ended by itself within `time_max`. A verdict that fails is an end, too.
+/// Runs `command`; whether it ended by itself within `time_max`. A verdict that fails is an end,
+/// too.
 fn ends_within(mut command: Command, time_max: Duration) -> Result<bool, String> {
     let mut child = command
         .spawn()
@@ -337,8 +339,8 @@ fn ends_within(mut command: Command, time_max: Duration) -> Result<bool, String>
     }
 }
 
-/// Calls `each` with the time and the protocol's bytes of every packet of a capture: without headers, the node's prefix,
-/// the channel's number and the seal's tag. How many there were.
+/// Calls `each` with the time and the protocol's bytes of every packet of a capture: without
+/// headers, the node's prefix, the channel's number and the seal's tag. How many there were.
 fn each_packet(capture: &[u8], mut each: impl FnMut(&[u8])) -> usize {
     /// Of the file, of a packet in it; of Ethernet, IPv4 and UDP; prefix and channel; tag.
     const FILE: usize = 24;

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: installs what the measurements call, builds the program `performance` (crates/bench) and passes
-//! the options on to it.
+//! `cargo xtask bench`: installs what the measurements call, builds the program `performance`
+//! (crates/bench) and passes the options on to it.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! Running a command: its output streams through while the closing lines of test runners are counted, and it is ended
-//! when it exceeds its time.
+//! Running a command: its output streams through while the closing lines of test runners are
+//! counted, and it is ended when it exceeds its time.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,8 @@ use crate::tally::Tally;
 
 /// How often a running command is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long the output of a command that has ended may still be read: a process that it left behind can hold the pipe.
+/// How long the output of a command that has ended may still be read: a process that it left behind
+/// can hold the pipe.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// What a command did.
@@ -165,8 +166,8 @@ fn wait(child: &mut Child, time_max: Duration) -> Result<ExitStatus, String> {
     }
 }
 
-/// Ends `child` and all that it started. They stay in our process group, so that an interrupt at the terminal reaches
-/// them; that is why they are found one by one.
+/// Ends `child` and all that it started. They stay in our process group, so that an interrupt at
+/// the terminal reaches them; that is why they are found one by one.
 fn end(child: &mut Child) {
     let mut family = vec![child.id()];
     let mut index = 0;
@@ -199,7 +200,8 @@ fn children(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-/// The parent's pid in a line of `/proc/PID/stat`. The name in it may contain spaces and parentheses.
+/// The parent's pid in a line of `/proc/PID/stat`. The name in it may contain spaces and
+/// parentheses.
 fn parent_of(stat: &str) -> Option<u32> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(1)?.parse().ok()

@@ -1,8 +1,9 @@
 //! `cargo xtask fuzz`: libFuzzer on stable Rust, over the targets of `fuzz/`.
 //!
-//! What cargo-fuzz would do with a nightly compiler is a matter of a few flags: LLVM's coverage instrumentation for
-//! our code, and libFuzzer linked in. New inputs are kept in `fuzz/target/corpus`; one that is worth keeping for ever
-//! goes, by hand, to `fuzz/corpus`, which `cargo test` replays.
+//! What cargo-fuzz would do with a nightly compiler is a matter of a few flags: LLVM's coverage
+//! instrumentation for our code, and libFuzzer linked in. New inputs are kept in
+//! `fuzz/target/corpus`; one that is worth keeping for ever goes, by hand, to `fuzz/corpus`, which
+//! `cargo test` replays.
 
 use std::fs;
 use std::process::Command;
@@ -63,7 +64,8 @@ const FAMILY: &str = "family";
 /// Which family it is to serve.
 const FAMILY_VARIABLE: &str = "GROUPCAST_FAMILY";
 
-/// The targets by name: every entry point, which says in its first line what it feeds, and every family.
+/// The targets by name: every entry point, which says in its first line what it feeds, and every
+/// family.
 fn targets() -> Result<Vec<(String, Target)>, String> {
     let dir = exec::root().join("fuzz/fuzz_targets");
     let trouble = |error| format!("cannot read {}: {error}", dir.display());

@@ -1,7 +1,7 @@
 //! Tasks of the groupcast workspace: `cargo xtask TASK`.
 //!
-//! One file a task; [`exec`] runs commands for them, [`setup`] knows what they need from the machine. Nothing here is
-//! part of the product.
+//! One file a task; [`exec`] runs commands for them, [`setup`] knows what they need from the
+//! machine. Nothing here is part of the product.
 
 mod arrows;
 mod behaviour;

@@ -1,9 +1,10 @@
-//! `core` and `protocols` stay `no_std` and deterministic: no name of `std`, no clock, no thread, no hash table whose
-//! order differs from run to run.
+//! `core` and `protocols` stay `no_std` and deterministic: no name of `std`, no clock, no thread,
+//! no hash table whose order differs from run to run.
 //!
-//! The compiler holds most of this through `#![no_std]`; this checks that the attribute is there, unconditional, and
-//! that nothing outside of tests opens the door again. It reads lines, not syntax: code under `#[cfg(test)]` and
-//! comments are left out, which is all that the house style needs.
+//! The compiler holds most of this through `#![no_std]`; this checks that the attribute is there,
+//! unconditional, and that nothing outside of tests opens the door again. It reads lines, not
+//! syntax: code under `#[cfg(test)]` and comments are left out, which is all that the house style
+//! needs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -87,7 +88,8 @@ fn check_crate(name: &str, texts: &[Text]) -> Vec<String> {
     breaches
 }
 
-/// Modules in files of their own that `text` declares under `#[cfg(test)]`, as paths without extension.
+/// Modules in files of their own that `text` declares under `#[cfg(test)]`, as paths without
+/// extension.
 fn test_modules(path: &Path, text: &str) -> Vec<PathBuf> {
     let is_root = ["lib.rs", "mod.rs", "main.rs"]
         .iter()
@@ -108,7 +110,8 @@ fn test_modules(path: &Path, text: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The lines of `text` with their numbers, without comments and without what is under `#[cfg(test)]`.
+/// The lines of `text` with their numbers, without comments and without what is under
+/// `#[cfg(test)]`.
 fn code_lines(text: &str) -> Vec<(usize, &str)> {
     let mut kept = Vec::new();
     let mut lines = text.lines().enumerate();
@@ -125,7 +128,8 @@ fn code_lines(text: &str) -> Vec<(usize, &str)> {
     kept
 }
 
-/// Skips one item: to its semicolon, or to the brace that closes it (rustfmt puts that at the item's own indent).
+/// Skips one item: to its semicolon, or to the brace that closes it (rustfmt puts that at the
+/// item's own indent).
 fn skip_item<'a>(lines: &mut impl Iterator<Item = (usize, &'a str)>) {
     let mut indent = None;
     for (_, line) in lines {

@@ -1,7 +1,8 @@
-//! The Python package of the lab: an environment of its own under the target directory, its checks, its tests.
+//! The Python package of the lab: an environment of its own under the target directory, its checks,
+//! its tests.
 //!
-//! The environment is made once and kept until the interpreter or what the package needs is another. Everything is
-//! installed by name from the index that pip is set up for.
+//! The environment is made once and kept until the interpreter or what the package needs is
+//! another. Everything is installed by name from the index that pip is set up for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,8 @@ const EXAMPLES: &str = "examples/python";
 const EXTRAS: &str = "[dask,test]";
 /// The lowest version of Python that it supports.
 const VERSION_MIN: (u32, u32) = (3, 10);
-/// A small distribution that the installation needs in any case: whether it can be had tells whether there is an index.
+/// A small distribution that the installation needs in any case: whether it can be had tells
+/// whether there is an index.
 const PROBE: &str = "hatchling";
 /// How long one command that installs may take.
 const INSTALL_TIME_MAX: Duration = Duration::from_secs(300);
@@ -82,7 +84,8 @@ impl Environment {
         ]
     }
 
-    /// A call of the environment's interpreter in the package's directory. Nothing is written but into `home`.
+    /// A call of the environment's interpreter in the package's directory. Nothing is written but
+    /// into `home`.
     fn python(&self, args: &[&str]) -> Command {
         let mut python = exec::command(self.home.join("venv/bin/python"), args);
         python.current_dir(exec::root().join(PACKAGE));

@@ -1,4 +1,5 @@
-//! What the steps need from the machine: installed by name where that is possible, named where it is not.
+//! What the steps need from the machine: installed by name where that is possible, named where it
+//! is not.
 
 use std::env;
 use std::path::PathBuf;
@@ -80,7 +81,8 @@ pub(crate) fn install_peers() -> Result<String, String> {
     Ok(installed)
 }
 
-/// Installs what is missing of `tools`, if this is root on a Debian; fails with the names of what still is.
+/// Installs what is missing of `tools`, if this is root on a Debian; fails with the names of what
+/// still is.
 fn install_all(tools: &[&Tool]) -> Result<String, String> {
     let missing = missing(tools.iter().copied());
     if missing.is_empty() {
@@ -93,7 +95,8 @@ fn install_all(tools: &[&Tool]) -> Result<String, String> {
             "install these packages (Debian's names) and try again: {list}"
         ));
     }
-    // The lists of a fresh machine are empty or old; a mirror that does not answer shows in the installation.
+    // The lists of a fresh machine are empty or old; a mirror that does not answer shows in the
+    // installation.
     let _ = apt(&["update", "-qq"]);
     let mut install = vec!["install", "-y", "-qq", "--no-install-recommends"];
     install.extend(&packages);

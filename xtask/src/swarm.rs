@@ -1,5 +1,5 @@
-//! `cargo xtask swarm` and `cargo xtask soak`: build the suite's programs once, hand the options over; and the part of
-//! the swarm that every change must pass.
+//! `cargo xtask swarm` and `cargo xtask soak`: build the suite's programs once, hand the options
+//! over; and the part of the swarm that every change must pass.
 
 use std::ops::Range;
 use std::process::Command;
@@ -65,8 +65,8 @@ fn swarm(args: &[&str]) -> Command {
     program(PROFILE, "swarm", &args)
 }
 
-/// Builds the swarm and runs as many seeds, from 0, as fit into `budget`: the first few tell how many that are. The
-/// same seeds every time, so what they find is found again. Returns how many.
+/// Builds the swarm and runs as many seeds, from 0, as fit into `budget`: the first few tell how
+/// many that are. The same seeds every time, so what they find is found again. Returns how many.
 pub(crate) fn within(budget: Duration) -> (Finished, u64) {
     let mut finished = exec::run(build(), BUILD_TIME_MAX);
     if finished.error.is_some() {

@@ -32,9 +32,10 @@ impl Tally {
 
     /// What `line` of a test runner's output adds to the counts.
     ///
-    /// Most is said by the closing lines of libtest (unit, integration and doc tests) and of pytest. Two lines before
-    /// libtest's correct what they will say: a live test that is ignored is counted where it is run, by the step `live`; and one that
-    /// finds that it cannot run says `skipped:` and passes.
+    /// Most is said by the closing lines of libtest (unit, integration and doc tests) and of
+    /// pytest. Two lines before libtest's correct what they will say: a live test that is ignored
+    /// is counted where it is run, by the step `live`; and one that finds that it cannot run says
+    /// `skipped:` and passes.
     pub(crate) fn of_line(line: &str) -> Self {
         let is_live =
             |reason: &str| reason.starts_with("live: ") || reason.starts_with("needs root");
@@ -74,8 +75,9 @@ impl Tally {
         })
     }
 
-    /// The counts in a closing line of pytest: `3 passed, 1 skipped in 0.52s`, possibly between `=` signs. An error in
-    /// setting up or collecting is a failure; a failure that was expected is a pass.
+    /// The counts in a closing line of pytest: `3 passed, 1 skipped in 0.52s`, possibly between `=`
+    /// signs. An error in setting up or collecting is a failure; a failure that was expected is a
+    /// pass.
     fn of_pytest(line: &str) -> Option<Self> {
         let (counts, took) = line.trim_matches(['=', ' ']).rsplit_once(" in ")?;
         let seconds = took.split_whitespace().next()?.strip_suffix('s')?;

@@ -1,8 +1,9 @@
 //! `cargo xtask test`: every test that a change must pass, as one list of steps.
 //!
-//! A step that fails does not stop the others, so that one run says all. Each profile is built once: the tests' for
-//! the tests, the swarm's for the swarm, the release for the demo and the live tests. To add a step (another language's
-//! bindings, another protocol), write its function and add a line to [`STEPS`].
+//! A step that fails does not stop the others, so that one run says all. Each profile is built
+//! once: the tests' for the tests, the swarm's for the swarm, the release for the demo and the live
+//! tests. To add a step (another language's bindings, another protocol), write its function and add
+//! a line to [`STEPS`].
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,7 +12,8 @@ use crate::exec::{self, Finished, cargo};
 use crate::tally::Tally;
 use crate::{Failure, fuzz, python, setup, swarm};
 
-/// How long the swarm runs unless told otherwise. With the other steps it stays below 25 minutes on two cores.
+/// How long the swarm runs unless told otherwise. With the other steps it stays below 25 minutes on
+/// two cores.
 const SWARM_BUDGET: Duration = Duration::from_secs(150);
 /// How long one command of a step may take before something hangs.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(900);
@@ -115,8 +117,8 @@ const TESTS: &[&str] = &[
 /// Doc tests are built and run by themselves.
 const DOC_TESTS: &[&str] = &["test", "--workspace", "--no-fail-fast", "--doc"];
 
-/// The live tests, by the names of their targets. Of the whole workspace: one package's tests alone would have other
-/// features of the same libraries, and build them again.
+/// The live tests, by the names of their targets. Of the whole workspace: one package's tests alone
+/// would have other features of the same libraries, and build them again.
 const LIVE: &[&str] = &["test", "--workspace", "--no-fail-fast", "--test", "live*"];
 
 /// What a step did.
@@ -319,8 +321,8 @@ fn check(args: &[&str]) -> Outcome {
     }
 }
 
-/// The outcome of a step whose tests a runner counted. A failure without a failed test (it does not compile, it
-/// crashed, it hung) counts as one.
+/// The outcome of a step whose tests a runner counted. A failure without a failed test (it does not
+/// compile, it crashed, it hung) counts as one.
 fn of_runner(finished: Finished, note: String) -> Outcome {
     let mut tally = finished.tally;
     match finished.error {

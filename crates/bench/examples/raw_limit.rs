@@ -1,6 +1,7 @@
 //! What a test bed's network carries without any protocol.
 //!
-//! `cargo run --release -p groupcast-bench --example raw_limit -- [HOSTS] [none|100mbit|1gbit]`, as root.
+//! `cargo run --release -p groupcast-bench --example raw_limit -- [HOSTS] [none|100mbit|1gbit]`, as
+//! root.
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A process on a host of a test bed: its outputs, its end, and what it costs.
 //!
-//! Outputs go to files, never to pipes, so that nothing a process prints can block it. It is killed by its own id when
-//! the value is dropped.
+//! Outputs go to files, never to pipes, so that nothing a process prints can block it. It is killed
+//! by its own id when the value is dropped.
 
 use std::fs::{self, File};
 use std::io;
@@ -83,7 +83,8 @@ impl Process {
 
     /// Sends a signal; an ended process is left alone.
     pub fn signal(&mut self, signal: Signal) -> io::Result<()> {
-        // Between `try_wait` and `kill_process` nobody else reaps the child, so the id is still its own.
+        // Between `try_wait` and `kill_process` nobody else reaps the child, so the id is still its
+        // own.
         if self.child.try_wait()?.is_some() {
             return Ok(());
         }
@@ -178,7 +179,8 @@ pub(crate) fn start_time(pid: u32) -> io::Result<u64> {
     field(&stat, 22)
 }
 
-/// Field `number` (from 1) of a line of /proc/PID/stat. The second is a name in brackets and may hold anything.
+/// Field `number` (from 1) of a line of /proc/PID/stat. The second is a name in brackets and may
+/// hold anything.
 fn field(stat: &str, number: usize) -> io::Result<u64> {
     stat.rsplit_once(')')
         .and_then(|(_, rest)| rest.split_whitespace().nth(number - 3))

@@ -1,4 +1,5 @@
-//! Test beds against the kernel: hosts reach each other, parts do not, losses and rates are as asked, nothing stays.
+//! Test beds against the kernel: hosts reach each other, parts do not, losses and rates are as
+//! asked, nothing stays.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! The judge itself: resolves each observation against the ledger, lets every rule see it, then enters it.
+//! The judge itself: resolves each observation against the ledger, lets every rule see it, then
+//! enters it.
 
 use groupcast_core::trace::{Observation, Observer};
 use groupcast_core::{Contract, MemberId};
@@ -13,9 +14,9 @@ pub(crate) const LIMIT: usize = 100;
 
 /// Judges the histories of one run.
 ///
-/// Observations of different members come in any interleaving; those of one member in the order in which it saw them.
-/// An observation costs a few look-ups; a message is kept as one record for the whole run (about 150 bytes), a delivery
-/// of an ordered message as four bytes and a bit.
+/// Observations of different members come in any interleaving; those of one member in the order in
+/// which it saw them. An observation costs a few look-ups; a message is kept as one record for the
+/// whole run (about 150 bytes), a delivery of an ordered message as four bytes and a bit.
 #[derive(Debug)]
 pub struct Checker {
     ledger: Ledger,
@@ -51,7 +52,8 @@ impl Checker {
         }
     }
 
-    /// Holds the histories against `contract` instead of [`Contract::Ordered`]. Before the first observation.
+    /// Holds the histories against `contract` instead of [`Contract::Ordered`]. Before the first
+    /// observation.
     pub fn under(mut self, contract: Contract) -> Self {
         self.contract = contract;
         self
@@ -78,7 +80,8 @@ impl Checker {
         self.found.as_slice()
     }
 
-    /// The verdict on a run that ended in `outcome`: every violation, the first ones first. The run may go on after.
+    /// The verdict on a run that ended in `outcome`: every violation, the first ones first. The run
+    /// may go on after.
     pub fn finish(&self, outcome: &Outcome) -> Vec<Violation> {
         let mut found = self.found.clone();
         for rule in rules_of(self.contract) {

@@ -1,9 +1,12 @@
-//! What the histories leave open: members without a history, and histories that end before their run did.
+//! What the histories leave open: members without a history, and histories that end before their
+//! run did.
 //!
-//! The rules judge what histories tell. Half of a run can be without a violation, so a verdict on files also says what
-//! the files do not tell. A history that just ends, with neither a leave nor a crash, is in order in two cases:
+//! The rules judge what histories tell. Half of a run can be without a violation, so a verdict on
+//! files also says what the files do not tell. A history that just ends, with neither a leave nor a
+//! crash, is in order in two cases:
 //!
-//! - The others' configurations tell that the member was gone: it was killed, and is judged as a crash.
+//! - The others' configurations tell that the member was gone: it was killed, and is judged as a
+//!   crash.
 //! - No other history tells of anything after it: the whole run ends there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,7 +136,8 @@ fn end_of(ledger: &Ledger, life: &MemberLife, last: Option<ConfigIx>, is_torn: b
     let counter = |config: ConfigIx| ledger.config(config).id.counter;
     let others = || ledger.lives().filter(|other| other.id != life.id);
     let stays = || others().flat_map(|other| other.stays.iter().map(move |stay| (other, stay)));
-    // A member that passes from one later configuration to the next with others has installed the first of them.
+    // A member that passes from one later configuration to the next with others has installed the
+    // first of them.
     let later = stays().find(|(_, stay)| {
         counter(stay.config) > life.counter && goes_on_with(ledger, stay, life.id) == Some(true)
     });
@@ -168,13 +172,15 @@ fn end_of(ledger: &Ledger, life: &MemberLife, last: Option<ConfigIx>, is_torn: b
     }
 }
 
-/// Whether `member` is in the transitional configuration that ends the stay; `None` as long as none does.
+/// Whether `member` is in the transitional configuration that ends the stay; `None` as long as none
+/// does.
 fn goes_on_with(ledger: &Ledger, stay: &Stay, member: MemberId) -> Option<bool> {
     let transitional = stay.transitional?;
     Some(ledger.set(transitional.set).contains(&member))
 }
 
-/// Of each member, the last regular configuration that names it, of those that any member installed.
+/// Of each member, the last regular configuration that names it, of those that any member
+/// installed.
 fn last_configurations(ledger: &Ledger) -> BTreeMap<MemberId, ConfigIx> {
     let mut last = BTreeMap::<MemberId, ConfigIx>::new();
     for (ix, config) in ledger.configs() {

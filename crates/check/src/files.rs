@@ -1,4 +1,5 @@
-//! The verdict on files of histories: reads them, feeds the judges, and says what the files leave open.
+//! The verdict on files of histories: reads them, feeds the judges, and says what the files leave
+//! open.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +19,10 @@ use crate::violation::Violation;
 
 /// Judges the histories in `files`, all of one run.
 ///
-/// A history that just ends, without a leave, is held only to what its member must have done by then. If the others'
-/// configurations tell that the member was gone, it was killed; otherwise the report says what could not be judged.
-/// Fails if a file cannot be read or is not a history, if two files tell the same life, or if all are empty.
+/// A history that just ends, without a leave, is held only to what its member must have done by
+/// then. If the others' configurations tell that the member was gone, it was killed; otherwise the
+/// report says what could not be judged. Fails if a file cannot be read or is not a history, if two
+/// files tell the same life, or if all are empty.
 pub fn check_files<P: AsRef<Path>>(
     files: impl IntoIterator<Item = P>,
 ) -> Result<CheckReport, HistoryError> {

@@ -1,14 +1,17 @@
 //! The judge: histories in, violations out.
 //!
-//! A history is what an observer at one member saw ([`trace::Observation`](groupcast_core::trace::Observation)):
-//! submissions, deliveries, configurations, group views, the end of its life. The judge holds the histories of a run
-//! against the promises of the services and of Extended Virtual Synchrony (Moser, Amir, Melliar-Smith and Agarwal, 1994),
-//! one rule a file under `rules`. It sees no internals of any protocol, so one judge serves the simulator and live
-//! daemons alike; live histories come as files of NDJSON ([`ndjson`], `docs/history.md`).
+//! A history is what an observer at one member saw
+//! ([`trace::Observation`](groupcast_core::trace::Observation)): submissions, deliveries,
+//! configurations, group views, the end of its life. The judge holds the histories of a run against
+//! the promises of the services and of Extended Virtual Synchrony (Moser, Amir, Melliar-Smith and
+//! Agarwal, 1994), one rule a file under `rules`. It sees no internals of any protocol, so one
+//! judge serves the simulator and live daemons alike; live histories come as files of NDJSON
+//! ([`ndjson`], `docs/history.md`).
 //!
-//! The [`Checker`] is fed one observation at a time and says at once what it can; what needs all histories it says in
-//! [`Checker::finish`]. [`check_files`] judges files, and says what they leave open. To produce
-//! histories, and to say which members were alive at the end, is left to the callers.
+//! The [`Checker`] is fed one observation at a time and says at once what it can; what needs all
+//! histories it says in [`Checker::finish`]. [`check_files`] judges files, and says what they leave
+//! open. To produce histories, and to say which members were alive at the end, is left to the
+//! callers.
 //!
 //! ```
 //! use groupcast_check::{Checker, Outcome};

@@ -1,8 +1,9 @@
 //! The shape of a delivery distribution: almost all or almost none (004 3.4).
 //!
-//! Bimodal delivery is a promise about probabilities, so a single run can only speak for or against it. [`Shape`] states
-//! how often a message may end in between, and rejects a run in which that happened so often that a protocol that keeps
-//! the promise would hardly ever look like it: with a probability below [`Shape::false_alarm`], whatever the run.
+//! Bimodal delivery is a promise about probabilities, so a single run can only speak for or against
+//! it. [`Shape`] states how often a message may end in between, and rejects a run in which that
+//! happened so often that a protocol that keeps the promise would hardly ever look like it: with a
+//! probability below [`Shape::false_alarm`], whatever the run.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use groupcast_core::trace::Observation;
 /// What is promised of how many members deliver a message.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Shape {
-    /// Up to this share of the members is almost none. The sender delivers, so it is not below one member's share.
+    /// Up to this share of the members is almost none. The sender delivers, so it is not below one
+    /// member's share.
     pub none_max: f64,
     /// From this share on it is almost all.
     pub all_min: f64,
@@ -34,8 +36,8 @@ pub struct Counts {
 }
 
 impl Shape {
-    /// Counts what became of each message submitted in `observations`, of a group of `members` that were all there all
-    /// the time.
+    /// Counts what became of each message submitted in `observations`, of a group of `members` that
+    /// were all there all the time.
     pub fn count<'a>(
         &self,
         members: usize,

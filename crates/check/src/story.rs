@@ -1,7 +1,8 @@
 //! Histories for tests, told in short sentences.
 //!
-//! `;` separates sentences; several members may do the same thing: `a,b regular 1a ab`. A member is a letter; `1a` is the
-//! configuration with counter 1 formed by a, `a3` is message 3 of a, `1a:7` the place 7 in it and `-` no place.
+//! `;` separates sentences; several members may do the same thing: `a,b regular 1a ab`. A member is
+//! a letter; `1a` is the configuration with counter 1 formed by a, `a3` is message 3 of a, `1a:7`
+//! the place 7 in it and `-` no place.
 //!
 //! ```text
 //! a start                      (implied by anything else that a does first, unless the story begins with "-")

@@ -15,8 +15,8 @@ pub struct Violation {
     pub observer: MemberId,
     /// The observer's name, where it is known.
     pub name: Option<String>,
-    /// Which of the observer's observations showed it, from 1: in a file with one life, the line. `None` if it took
-    /// the ends of all histories to see it.
+    /// Which of the observer's observations showed it, from 1: in a file with one life, the line.
+    /// `None` if it took the ends of all histories to see it.
     pub line: Option<u64>,
     /// What happened, naming the configuration, the place and the messages.
     pub text: String,

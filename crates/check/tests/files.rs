@@ -1,4 +1,5 @@
-//! Histories in files: the documented example is clean, a broken promise is found and told, errors name the file.
+//! Histories in files: the documented example is clean, a broken promise is found and told, errors
+//! name the file.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -198,7 +199,8 @@ fn a_sender_in_a_bimodal_group_without_a_history_is_missing() {
     );
 }
 
-/// A life of the daemon `name`, whose identity is its letter, in the bimodal group `ticks` beside the ring.
+/// A life of the daemon `name`, whose identity is its letter, in the bimodal group `ticks` beside
+/// the ring.
 fn bimodal_life(letter: char, lines: &str) -> String {
     let member = format!(
         "{0}{0}.{1}",

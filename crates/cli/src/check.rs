@@ -10,9 +10,10 @@ use crate::failure::Failure;
 
 /// Judge recorded histories: is every promise kept?
 ///
-/// Give the histories of all daemons of one run (`groupcast daemon --history FILE`), each once. Exit 0: all was judged,
-/// and there is no violation; 1: there are violations; 2: a file cannot be read, is not a history, or tells what another
-/// one tells; 3: no violation, but something could not be judged: a history is missing or ends early.
+/// Give the histories of all daemons of one run (`groupcast daemon --history FILE`), each once.
+/// Exit 0: all was judged, and there is no violation; 1: there are violations; 2: a file cannot be
+/// read, is not a history, or tells what another one tells; 3: no violation, but something could
+/// not be judged: a history is missing or ends early.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The histories, one a daemon

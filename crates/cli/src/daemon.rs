@@ -1,4 +1,5 @@
-//! `groupcast daemon`: options and file to a configuration, logging, and the daemon until a signal ends it.
+//! `groupcast daemon`: options and file to a configuration, logging, and the daemon until a signal
+//! ends it.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -14,13 +15,15 @@ use crate::target;
 
 /// Run the daemon of this host.
 ///
-/// All daemons of a cluster share a key (`groupcast keygen`) and a multicast address, or know each other as peers. Every
-/// option is a key of the configuration file too, called the same with `_` for `-`; the command line wins.
-/// The log goes to stderr. GROUPCAST_LOG sets what is logged: off, error, warn, info (the default), debug or trace, or a
-/// list such as warn,groupcast_net=debug. GROUPCAST_SOCKET stands for --socket.
+/// All daemons of a cluster share a key (`groupcast keygen`) and a multicast address, or know each
+/// other as peers. Every option is a key of the configuration file too, called the same with `_`
+/// for `-`; the command line wins. The log goes to stderr. GROUPCAST_LOG sets what is logged: off,
+/// error, warn, info (the default), debug or trace, or a list such as warn,groupcast_net=debug.
+/// GROUPCAST_SOCKET stands for --socket.
 ///
-/// SIGTERM and SIGINT leave the group first; a second one ends at once. SIGHUP reads the configuration again and logs what
-/// of it takes effect at the next start. SIGUSR1 writes the status into the log.
+/// SIGTERM and SIGINT leave the group first; a second one ends at once. SIGHUP reads the
+/// configuration again and logs what of it takes effect at the next start. SIGUSR1 writes the
+/// status into the log.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Read this configuration file (TOML)
@@ -134,7 +137,8 @@ impl Args {
     }
 }
 
-/// The failure for a configuration error: a usage error, with the line of the file if it came from one.
+/// The failure for a configuration error: a usage error, with the line of the file if it came from
+/// one.
 fn explain(error: &ConfigError) -> Failure {
     let Some(place) = error.place() else {
         return Failure::usage(error).help(error.help());

@@ -64,7 +64,8 @@ impl Failure {
         }
     }
 
-    /// The same, shown with the text that caused it: that of the file `name`, with `span` underlined.
+    /// The same, shown with the text that caused it: that of the file `name`, with `span`
+    /// underlined.
     pub(crate) fn shown_in(self, name: &str, text: &str, span: Range<usize>) -> Self {
         let snippet = Snippet::source(text)
             .path(name)
@@ -113,7 +114,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A line for the user on stderr. One that cannot be written, to a closed pipe or a full disk, is lost, and nothing else.
+/// A line for the user on stderr. One that cannot be written, to a closed pipe or a full disk, is
+/// lost, and nothing else.
 pub(crate) fn tell(line: impl fmt::Display) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }

@@ -7,8 +7,9 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-/// Writes `value` as one line of JSON. Characters of strings that a terminal does not show are escaped (`\u202e`), so
-/// that what others wrote cannot play with it; for programs the line means the same.
+/// Writes `value` as one line of JSON. Characters of strings that a terminal does not show are
+/// escaped (`\u202e`), so that what others wrote cannot play with it; for programs the line means
+/// the same.
 pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Visible))?;
     out.write_all(b"\n")

@@ -9,8 +9,8 @@ use crate::failure::{Failure, tell};
 
 /// Make a key that the daemons of one cluster share.
 ///
-/// The file is new, readable by its owner only, and never overwritten. Copy it to every host of the cluster and start
-/// the daemons there with `--key FILE`.
+/// The file is new, readable by its owner only, and never overwritten. Copy it to every host of the
+/// cluster and start the daemons there with `--key FILE`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Where to write the key

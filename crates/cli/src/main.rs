@@ -1,7 +1,8 @@
-//! The `groupcast` command line: one module a command. Here only the options common to all and the exit codes.
+//! The `groupcast` command line: one module a command. Here only the options common to all and the
+//! exit codes.
 //!
-//! Exit codes: 0 done, 1 failed, 2 usage, 3 some receivers failed. A command or option whose capability is not built
-//! does not exist.
+//! Exit codes: 0 done, 1 failed, 2 usage, 3 some receivers failed. A command or option whose
+//! capability is not built does not exist.
 
 mod bench;
 mod check;

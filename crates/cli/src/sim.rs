@@ -1,5 +1,5 @@
-//! `groupcast sim`: a scenario over its seeds. Here only options, progress and what is printed; the rest is
-//! `groupcast_lab::scenario`'s.
+//! `groupcast sim`: a scenario over its seeds. Here only options, progress and what is printed; the
+//! rest is `groupcast_lab::scenario`'s.
 
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
@@ -17,11 +17,13 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::table::Table;
 
-/// Run a scenario in the simulator: a network, hosts, a protocol, sources, changes, all in one TOML file.
+/// Run a scenario in the simulator: a network, hosts, a protocol, sources, changes, all in one TOML
+/// file.
 ///
-/// docs/scenarios.md describes the file and the results. A scenario that makes no sense is an error that points at the
-/// line. The same scenario and seeds give the same results, byte for byte, whatever --jobs. Exit 0: all ran; 1: a run
-/// broke a promise, or the results cannot be written; 2: the scenario is wrong.
+/// docs/scenarios.md describes the file and the results. A scenario that makes no sense is an error
+/// that points at the line. The same scenario and seeds give the same results, byte for byte,
+/// whatever --jobs. Exit 0: all ran; 1: a run broke a promise, or the results cannot be written; 2:
+/// the scenario is wrong.
 #[derive(clap::Args)]
 #[command(after_long_help = models())]
 pub(crate) struct Args {
@@ -160,7 +162,8 @@ fn print_json(report: &RunReport, jobs: usize) -> io::Result<()> {
     writeln!(stdout)
 }
 
-/// What the table says of a measure: its name in the results, what to call it, and the factor and unit.
+/// What the table says of a measure: its name in the results, what to call it, and the factor and
+/// unit.
 const ROWS: &[(&str, &str, f64, &str)] = &[
     ("throughput_mean", "deliveries a host", 1.0, "/s"),
     ("throughput_slowest", "the slowest host", 1.0, "/s"),

@@ -126,8 +126,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Connects again, when there is a daemon to connect to; false if a signal or a reader that has gone
-/// ends it before.
+/// Connects again, when there is a daemon to connect to; false if a signal or a reader that has
+/// gone ends it before.
 fn reconnect(
     client: &mut Client,
     printer: &mut Printer,
@@ -274,8 +274,9 @@ impl Printer {
         }
     }
 
-    /// The connection of the client called `own` has ended. A view of each group, with nobody else in
-    /// it, stands before what is missed from now on; the views after joining again stand behind it.
+    /// The connection of the client called `own` has ended. A view of each group, with nobody else
+    /// in it, stands before what is missed from now on; the views after joining again stand behind
+    /// it.
     fn disconnected(&mut self, own: &str, text: &str) -> Result<Option<()>, Failure> {
         let views = std::mem::take(&mut self.views);
         let mut printed = Ok(());

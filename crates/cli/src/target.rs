@@ -17,7 +17,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Which daemon to talk to.
 #[derive(clap::Args)]
 pub(crate) struct Target {
-    /// The daemon's Unix socket [default: $GROUPCAST_SOCKET, else that of this user's daemon, or of this host's]
+    /// The daemon's Unix socket [default: $GROUPCAST_SOCKET, else that of this user's daemon, or of
+    /// this host's]
     #[arg(long, value_name = "PATH", conflicts_with = "server")]
     socket: Option<PathBuf>,
     /// The daemon's TCP address for clients

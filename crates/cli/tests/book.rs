@@ -1,10 +1,11 @@
-//! README and the book: every command in them is one that the programs understand, the tour of the README works as it is
-//! written, and every file that they name is there.
+//! README and the book: every command in them is one that the programs understand, the tour of the
+//! README works as it is written, and every file that they name is there.
 //!
-//! Method: the fenced blocks without a language, or with `sh`, are read line by line. A `groupcast` command is given to the
-//! program with `--help` at its end, so that names and values are read and nothing runs. A synopsis, which has brackets
-//! or words in capitals for values, is compared with the help. Of `cargo` commands, packages, examples, tests, tasks and
-//! options must exist: to run them is what `cargo xtask test` does, or takes root, other hosts or hours.
+//! Method: the fenced blocks without a language, or with `sh`, are read line by line. A `groupcast`
+//! command is given to the program with `--help` at its end, so that names and values are read and
+//! nothing runs. A synopsis, which has brackets or words in capitals for values, is compared with
+//! the help. Of `cargo` commands, packages, examples, tests, tasks and options must exist: to run
+//! them is what `cargo xtask test` does, or takes root, other hosts or hours.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -46,7 +47,8 @@ fn pages() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(read).collect()
 }
 
-/// The lines of the blocks of commands on a page; a line that ends with a backslash goes on with the next.
+/// The lines of the blocks of commands on a page; a line that ends with a backslash goes on with
+/// the next.
 fn commands(page: &str) -> Vec<String> {
     let (mut lines, mut fence, mut going_on) = (Vec::<String>::new(), None, false);
     for line in page.lines() {
@@ -70,7 +72,8 @@ fn commands(page: &str) -> Vec<String> {
     lines
 }
 
-/// The words of the command `program` in a line of a shell, if there is one: up to a comment, a pipe, a redirection.
+/// The words of the command `program` in a line of a shell, if there is one: up to a comment, a
+/// pipe, a redirection.
 fn words_of(line: &str, program: &str) -> Option<Vec<String>> {
     let line = line.split(" #").next().unwrap_or_default();
     let mut segments = line.split('|').map(str::trim);
@@ -274,8 +277,9 @@ fn blocks(page: &str, heading: &str) -> Vec<String> {
     blocks.map(|block| block.trim().to_owned()).collect()
 }
 
-/// Goal: who types the tour of the README gets what it says. Method: its three blocks as one script, with a directory and
-/// ports of this test's own, without the build; what subscribes goes to the background.
+/// Goal: who types the tour of the README gets what it says. Method: its three blocks as one
+/// script, with a directory and ports of this test's own, without the build; what subscribes goes
+/// to the background.
 #[test]
 fn the_tour_of_the_readme_works() {
     let host = Host::new();

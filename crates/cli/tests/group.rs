@@ -1,7 +1,8 @@
 //! Three daemons on loopback, with subscribers and publishers: the binary as its users run it.
 //!
-//! Goal: one order everywhere, views that tell what happened, exit codes that scripts can rely on, and histories that the
-//! checker finds clean. Method: real processes over real multicast on the loopback interface.
+//! Goal: one order everywhere, views that tell what happened, exit codes that scripts can rely on,
+//! and histories that the checker finds clean. Method: real processes over real multicast on the
+//! loopback interface.
 
 use crate::host;
 

@@ -1,4 +1,5 @@
-//! `groupcast lab` as a script sees it: what is listed, what a run writes, what a comparison finds, what is refused.
+//! `groupcast lab` as a script sees it: what is listed, what a run writes, what a comparison finds,
+//! what is refused.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! A daemon as a service: a log that cannot be written, signals, checks before the start, the wrong key.
+//! A daemon as a service: a log that cannot be written, signals, checks before the start, the wrong
+//! key.
 
 use std::fs::OpenOptions;
 use std::process::Stdio;

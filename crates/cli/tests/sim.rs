@@ -1,4 +1,5 @@
-//! `groupcast sim` from outside: a wrong scenario is shown with its line, a right one prints what came out.
+//! `groupcast sim` from outside: a wrong scenario is shown with its line, a right one prints what
+//! came out.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! `send` and `recv` between processes on loopback, as their users run them.
 //!
-//! Goal: what arrives is what was sent, or nothing is; every receiver is accounted for by name and by exit code; a transfer
-//! that breaks off is resumed. Method: real processes, real multicast on the loopback interface, real files.
+//! Goal: what arrives is what was sent, or nothing is; every receiver is accounted for by name and
+//! by exit code; a transfer that breaks off is resumed. Method: real processes, real multicast on
+//! the loopback interface, real files.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot start its processes has failed"

@@ -1,4 +1,5 @@
-//! What the binary says to those who use it wrongly, and which exit code it gives: a contract with scripts.
+//! What the binary says to those who use it wrongly, and which exit code it gives: a contract with
+//! scripts.
 
 use crate::host;
 

@@ -533,8 +533,8 @@ fn flood(daemon: &TestDaemon, group: &'static str, stop: &Arc<AtomicBool>) -> Jo
     })
 }
 
-/// Messages that keep coming, and credit that goes back while the daemon closes, are no reason for a
-/// good-bye to fail.
+/// Messages that keep coming, and credit that goes back while the daemon closes, are no reason for
+/// a good-bye to fail.
 #[test]
 fn a_thousand_good_byes_under_load_succeed() {
     let daemon = TestDaemon::start("byes", EngineConfig::default());

@@ -1,7 +1,7 @@
 //! Identities. A process is a *member*: a node (its name) and an incarnation (its life).
 //!
-//! An incarnation is 64 random bits drawn at every start, never a clock and never stored: a repeat would reuse
-//! nonces, and a restarted process must be a new member to everybody.
+//! An incarnation is 64 random bits drawn at every start, never a clock and never stored: a repeat
+//! would reuse nonces, and a restarted process must be a new member to everybody.
 
 use core::fmt;
 
@@ -12,8 +12,9 @@ pub struct NodeId(pub u64);
 impl NodeId {
     /// The id of the daemon called `name`.
     ///
-    /// FNV-1a, finished so that names that differ in their last letter are far apart. Two names with equal ids would
-    /// be refused like equal names; among 1,000 daemons the odds of that are below one in 10^13.
+    /// FNV-1a, finished so that names that differ in their last letter are far apart. Two names
+    /// with equal ids would be refused like equal names; among 1,000 daemons the odds of that are
+    /// below one in 10^13.
     pub fn from_name(name: &str) -> Self {
         Self(finish(fnv1a(name.as_bytes())))
     }
@@ -34,7 +35,8 @@ pub struct MemberId {
 
 /// A regular configuration: the ring's (or view's) identifier, unique for ever and kept nowhere.
 ///
-/// The representative's incarnation is random, and its counter only grows, so no two configurations share an id.
+/// The representative's incarnation is random, and its counter only grows, so no two configurations
+/// share an id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConfigId {
     /// Grows from configuration to configuration at every member that installs both.

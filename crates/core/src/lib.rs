@@ -1,14 +1,18 @@
 //! Vocabulary, wire primitives and shared mechanisms of groupcast. No I/O, `no_std` + `alloc`.
 //!
-//! Everything else stands on this crate: the protocols are values that implement [`Protocol`], a [`Node`] seals, admits
-//! and demultiplexes for them, and the simulator and the network driver both host a `Node`. It names nothing of ours.
+//! Everything else stands on this crate: the protocols are values that implement [`Protocol`], a
+//! [`Node`] seals, admits and demultiplexes for them, and the simulator and the network driver both
+//! host a `Node`. It names nothing of ours.
 //!
 //! - [`id`], [`time`], [`rng`], [`service`], [`event`]: the words that every other crate uses.
-//! - [`protocol`] and [`transmit`]: the contract of an endpoint (sans-IO: bytes and times in, bytes and times out).
+//! - [`protocol`] and [`transmit`]: the contract of an endpoint (sans-IO: bytes and times in, bytes
+//!   and times out).
 //! - [`node`] and [`seal`]: authenticated datagrams, replay windows, admission of peers.
-//! - [`settings`](mod@settings): lists of settings, from which files are read and documents written.
+//! - [`settings`](mod@settings): lists of settings, from which files are read and documents
+//!   written.
 //! - [`wire`]: bounds-checked cursors and the prefix of every datagram.
-//! - [`mech`]: receive windows, send queues, packing and fragmentation, timers, round-trip estimates.
+//! - [`mech`]: receive windows, send queues, packing and fragmentation, timers, round-trip
+//!   estimates.
 //! - [`family`] and [`contract`]: protocols by name, and what their histories are judged by.
 //! - [`instrument`]: what experiments do with a protocol beyond its contract.
 //! - [`text`]: text of foreign origin, made safe to print.

@@ -1,7 +1,8 @@
 //! Randomness: one seeded generator per instance, forked per component.
 //!
-//! A fork depends on its parent's seed and its label only, not on how much the parent was used: adding a component
-//! does not shift the numbers of the others. Not for keys: those come from the operating system.
+//! A fork depends on its parent's seed and its label only, not on how much the parent was used:
+//! adding a component does not shift the numbers of the others. Not for keys: those come from the
+//! operating system.
 
 use core::ops::Range;
 use core::time::Duration;

@@ -1,10 +1,10 @@
 //! Sealing: authenticated encryption at the node's edge, and the replay rules.
 //!
-//! One AEAD record per datagram (per segment under offload), in place. The prefix is authenticated, its last eight
-//! bytes are the nonce, the key belongs to one sender in one incarnation. A datagram to one receiver authenticates that
-//! receiver too: a recording of it, sent to another whose replay window knows nothing of it, does not open. The network
-//! driver supplies AES-GCM; the simulator a fake of the same size and rules, so that swarms cover forgery, replay and
-//! restart.
+//! One AEAD record per datagram (per segment under offload), in place. The prefix is authenticated,
+//! its last eight bytes are the nonce, the key belongs to one sender in one incarnation. A datagram
+//! to one receiver authenticates that receiver too: a recording of it, sent to another whose replay
+//! window knows nothing of it, does not open. The network driver supplies AES-GCM; the simulator a
+//! fake of the same size and rules, so that swarms cover forgery, replay and restart.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -20,8 +20,9 @@ pub trait Sealer {
     /// The tag of the cluster whose key this holds.
     fn cluster(&self) -> ClusterTag;
 
-    /// Seals `body` in place under the local sender's key and fills `tag` ([`overhead`](Self::overhead) bytes). The
-    /// counter in a nonce ([`Prefix::nonce`](crate::wire::Prefix::nonce)) is never used twice, addressed or not.
+    /// Seals `body` in place under the local sender's key and fills `tag`
+    /// ([`overhead`](Self::overhead) bytes). The counter in a nonce
+    /// ([`Prefix::nonce`](crate::wire::Prefix::nonce)) is never used twice, addressed or not.
     fn seal(&mut self, nonce: u64, associated: &AssociatedData, body: &mut [u8], tag: &mut [u8]);
 
     /// Opens `sealed` (body and tag) of `sender` in place; the body is then all but the last
@@ -41,12 +42,14 @@ pub trait Sealer {
     fn forget(&mut self, sender: Incarnation);
 }
 
-/// The datagram was not sealed by the sender that it names, with this cluster's key, for this receiver.
+/// The datagram was not sealed by the sender that it names, with this cluster's key, for this
+/// receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not sealed for this member with this cluster's key by the sender that it names")]
 pub struct OpenError;
 
-/// What a seal authenticates besides the body: the prefix, and of an addressed datagram the addressee.
+/// What a seal authenticates besides the body: the prefix, and of an addressed datagram the
+/// addressee.
 ///
 /// | bytes | field | |
 /// |---|---|---|
@@ -61,8 +64,8 @@ pub struct AssociatedData {
 }
 
 impl AssociatedData {
-    /// Of a datagram with `prefix` to `addressee`, or to the group. The two must agree with the prefix: its
-    /// *addressed* is whether there is an addressee.
+    /// Of a datagram with `prefix` to `addressee`, or to the group. The two must agree with the
+    /// prefix: its *addressed* is whether there is an addressee.
     pub fn new(prefix: &[u8; PREFIX_LEN], addressee: Option<Incarnation>) -> Self {
         let mut bytes = [0; PREFIX_LEN + 8];
         bytes[..PREFIX_LEN].copy_from_slice(prefix);
@@ -84,13 +87,14 @@ impl AssociatedData {
 
 /// Which counters of one sender have been seen: each datagram is taken once.
 ///
-/// The window is wide because the token overtakes data that waits in the other socket's buffer (002 III-C): a full
-/// 4 MiB buffer of small datagrams must not fall out of it.
+/// The window is wide because the token overtakes data that waits in the other socket's buffer (002
+/// III-C): a full 4 MiB buffer of small datagrams must not fall out of it.
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     /// The highest counter taken, plus one; 0 if none.
     next: u64,
-    /// One bit a counter, for the last [`ReplayWindow::WIDTH`] of them, indexed by counter modulo the width.
+    /// One bit a counter, for the last [`ReplayWindow::WIDTH`] of them, indexed by counter modulo
+    /// the width.
     seen: Box<[u64]>,
 }
 

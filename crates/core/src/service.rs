@@ -3,7 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// What a message is promised. Each ordered service includes those before it; [`Bimodal`](Self::Bimodal) stands apart.
+/// What a message is promised. Each ordered service includes those before it;
+/// [`Bimodal`](Self::Bimodal) stands apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -20,8 +21,8 @@ pub enum Service {
     Agreed = 4,
     /// And not before every member of the configuration holds it.
     Safe = 5,
-    /// Almost all members get it or almost none, in each sender's order; who misses some is told which. A promise of a
-    /// whole group, not of one message in it: no protocol has it on its wire.
+    /// Almost all members get it or almost none, in each sender's order; who misses some is told
+    /// which. A promise of a whole group, not of one message in it: no protocol has it on its wire.
     Bimodal = 6,
 }
 

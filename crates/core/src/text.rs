@@ -1,13 +1,14 @@
 //! Text of foreign origin, made safe to print on a terminal.
 //!
-//! Names, reasons, paths and payloads come from other hosts. Printed as they are, they could move the cursor, clear the
-//! screen, or show something else than what they are. Here every character that a reader cannot see becomes an escape.
+//! Names, reasons, paths and payloads come from other hosts. Printed as they are, they could move
+//! the cursor, clear the screen, or show something else than what they are. Here every character
+//! that a reader cannot see becomes an escape.
 
 use alloc::string::String;
 use core::fmt::Write as _;
 
-/// `bytes` in one line of text. Characters that are not [visible](is_visible) are escaped as in Rust (`\n`, `\u{1b}`),
-/// bytes that are no UTF-8 as `\xff`.
+/// `bytes` in one line of text. Characters that are not [visible](is_visible) are escaped as in
+/// Rust (`\n`, `\u{1b}`), bytes that are no UTF-8 as `\xff`.
 ///
 /// A backslash stays as it is, so the text cannot be read back: it is for people.
 pub fn printable(bytes: &[u8]) -> String {
@@ -30,8 +31,9 @@ pub fn printable(bytes: &[u8]) -> String {
 
 /// Whether a terminal shows `letter` as itself, in its place, and does nothing else.
 ///
-/// It does not for control characters (C0, DEL, C1), for the characters that change the direction of text, and for those
-/// that have no width: two names that differ in one of them would look alike. Spaces are visible.
+/// It does not for control characters (C0, DEL, C1), for the characters that change the direction
+/// of text, and for those that have no width: two names that differ in one of them would look
+/// alike. Spaces are visible.
 pub fn is_visible(letter: char) -> bool {
     let is_format = matches!(
         letter,

@@ -1,10 +1,12 @@
-//! Time as the protocols see it: nanoseconds since the process (or the simulated world) started, always a parameter.
+//! Time as the protocols see it: nanoseconds since the process (or the simulated world) started,
+//! always a parameter.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// Monotonic nanoseconds since start. Never absolute, never on the wire, never compared across hosts.
+/// Monotonic nanoseconds since start. Never absolute, never on the wire, never compared across
+/// hosts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 

@@ -7,7 +7,8 @@ use crate::id::MemberId;
 /// Where a datagram goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// All of the group, whichever way reaches each: one multicast, or a unicast copy a peer where there is none.
+    /// All of the group, whichever way reaches each: one multicast, or a unicast copy a peer where
+    /// there is none.
     Group,
     /// One member.
     Member(MemberId),
@@ -31,8 +32,9 @@ pub struct Transmit {
     pub class: SocketClass,
 }
 
-/// The caller's buffer: one or more segments (datagrams) of equal size, only the last may be shorter, to one
-/// destination. Room is kept around each body for the prefix and the seal, so that nothing is copied again.
+/// The caller's buffer: one or more segments (datagrams) of equal size, only the last may be
+/// shorter, to one destination. Room is kept around each body for the prefix and the seal, so that
+/// nothing is copied again.
 #[derive(Debug)]
 pub struct TransmitBuf {
     bytes: Vec<u8>,
@@ -50,8 +52,8 @@ impl TransmitBuf {
     /// The most bytes that one send takes: the largest UDP payload over IPv4.
     pub const BYTES_MAX: usize = 65_507;
 
-    /// A buffer of at most `segments_max` segments, each with `headroom` bytes before and `tailroom` bytes after its
-    /// body.
+    /// A buffer of at most `segments_max` segments, each with `headroom` bytes before and
+    /// `tailroom` bytes after its body.
     pub fn new(segments_max: usize, headroom: usize, tailroom: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(Self::BYTES_MAX),
@@ -64,8 +66,9 @@ impl TransmitBuf {
         }
     }
 
-    /// From now on every body begins with `label`, which costs its length: for a host that carries several instances on
-    /// one channel, and puts it there in their stead. It stays until another is set; none at the beginning.
+    /// From now on every body begins with `label`, which costs its length: for a host that carries
+    /// several instances on one channel, and puts it there in their stead. It stays until another
+    /// is set; none at the beginning.
     pub fn set_label(&mut self, label: &[u8]) {
         self.label.clear();
         self.label.extend_from_slice(label);
@@ -95,7 +98,8 @@ impl TransmitBuf {
     /// Appends a segment whose body is `parts`, one after the other. One copy of each byte.
     ///
     /// # Panics
-    /// If [`accepts`](Self::accepts) says no, or the segment exceeds [`BYTES_MAX`](Self::BYTES_MAX): the caller's bug.
+    /// If [`accepts`](Self::accepts) says no, or the segment exceeds
+    /// [`BYTES_MAX`](Self::BYTES_MAX): the caller's bug.
     pub fn push(&mut self, parts: &[&[u8]]) {
         let len = parts.iter().map(|part| part.len()).sum();
         assert!(

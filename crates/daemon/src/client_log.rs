@@ -1,4 +1,5 @@
-//! How many lines of the log clients may cause: one that connects and breaks the protocol again and again would fill a disk.
+//! How many lines of the log clients may cause: one that connects and breaks the protocol again and
+//! again would fill a disk.
 
 use std::time::Duration;
 

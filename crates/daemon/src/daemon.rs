@@ -345,7 +345,8 @@ impl Daemon {
     }
 
     fn answer_questions(&mut self) {
-        // An answer takes as long as there are clients and groups: the others wait for the next turn.
+        // An answer takes as long as there are clients and groups: the others wait for the next
+        // turn.
         for _ in 0..ANSWERS_A_TURN {
             let Some((client, question)) = self.engine.poll_question() else {
                 break;

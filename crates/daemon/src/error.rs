@@ -8,7 +8,8 @@ use groupcast_net::{KeyError, NetError};
 
 use crate::config::ConfigError;
 
-/// Why a daemon does not start, or ends before it was asked to. Its sockets are closed and its files removed.
+/// Why a daemon does not start, or ends before it was asked to. Its sockets are closed and its
+/// files removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {

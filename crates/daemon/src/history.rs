@@ -32,7 +32,8 @@ struct HistoryFile {
 }
 
 impl History {
-    /// Lines are in the file this long after what they report; the start and configurations at once.
+    /// Lines are in the file this long after what they report; the start and configurations at
+    /// once.
     pub(crate) const DELAY: Duration = Duration::from_millis(100);
 
     /// Goes on at the end of the file at `path`, or begins it.

@@ -1,8 +1,9 @@
-//! The groupcast daemon as a library: configuration, listeners, signals, logging around one protocol thread.
+//! The groupcast daemon as a library: configuration, listeners, signals, logging around one
+//! protocol thread.
 //!
-//! Thin on purpose: the ring and gossip are in `protocols`, process groups and the client protocol in `session`, sockets between
-//! daemons in `net`. What is here reads configurations, owns the client sockets, and carries bytes and events from one
-//! of those to the other.
+//! Thin on purpose: the ring and gossip are in `protocols`, process groups and the client protocol
+//! in `session`, sockets between daemons in `net`. What is here reads configurations, owns the
+//! client sockets, and carries bytes and events from one of those to the other.
 //!
 //! ```no_run
 //! use groupcast_daemon::config::{Config, Options};

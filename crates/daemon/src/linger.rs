@@ -1,8 +1,9 @@
 //! Connections that this side has ended, until the other side has too.
 //!
-//! Closing a TCP socket from which not everything was read resets the connection, and what the client has not received yet
-//! is lost: the reason why it was disconnected. So the daemon says that it sends nothing more, and goes on reading for a
-//! while what nobody wants. A Unix socket keeps what was written for the other side, so closing it is enough.
+//! Closing a TCP socket from which not everything was read resets the connection, and what the
+//! client has not received yet is lost: the reason why it was disconnected. So the daemon says that
+//! it sends nothing more, and goes on reading for a while what nobody wants. A Unix socket keeps
+//! what was written for the other side, so closing it is enough.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
@@ -61,7 +62,8 @@ impl Lingering {
         self.streams.len()
     }
 
-    /// Drops what the other side has sent. A client that goes on sending is reset: it does not read.
+    /// Drops what the other side has sent. A client that goes on sending is reset: it does not
+    /// read.
     fn read(&mut self, id: ClientId) {
         let Some((_, stream)) = self.streams.get_mut(&id) else {
             return;

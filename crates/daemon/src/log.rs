@@ -1,4 +1,5 @@
-//! Where log lines go: stderr, filtered by `GROUPCAST_LOG`. A line that cannot be written is lost, and nothing else.
+//! Where log lines go: stderr, filtered by `GROUPCAST_LOG`. A line that cannot be written is lost,
+//! and nothing else.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd;
@@ -9,7 +10,8 @@ use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// The environment variable that says what is logged, for example `debug` or `warn,groupcast_net=debug`.
+/// The environment variable that says what is logged, for example `debug` or
+/// `warn,groupcast_net=debug`.
 pub const LOG_VARIABLE: &str = "GROUPCAST_LOG";
 
 /// The words for how much is logged.
@@ -25,8 +27,8 @@ pub struct LogError {
     reason: String,
 }
 
-/// From now on logs to stderr; `info` and above unless `GROUPCAST_LOG` says otherwise. A logger that is set up already
-/// stays.
+/// From now on logs to stderr; `info` and above unless `GROUPCAST_LOG` says otherwise. A logger
+/// that is set up already stays.
 pub fn log_to_stderr() -> Result<(), LogError> {
     let directives = std::env::var(LOG_VARIABLE).unwrap_or_default();
     let filter = filter(&directives)?;
@@ -47,7 +49,8 @@ fn filter(directives: &str) -> Result<Targets, LogError> {
         "" => "info",
         directives => directives,
     };
-    // A word alone would be taken for a part of the program of which all is logged, and nothing of all others.
+    // A word alone would be taken for a part of the program of which all is logged, and nothing of
+    // all others.
     let words = directives.split(',').map(str::trim);
     let unknown = words.filter(|word| !word.contains('=') && !word.starts_with("groupcast"));
     for word in unknown {
@@ -68,8 +71,9 @@ const AT_ONCE: usize = 4096;
 /// Lines that were lost since the last one that was written.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// A writer of lines that loses those which cannot be written at once: to a closed pipe, to one that is not read, to a
-/// full disk. What it is asked to write it calls written, so that no caller has an error to handle.
+/// A writer of lines that loses those which cannot be written at once: to a closed pipe, to one
+/// that is not read, to a full disk. What it is asked to write it calls written, so that no caller
+/// has an error to handle.
 struct Lossy<W> {
     to: W,
 }

@@ -1,7 +1,8 @@
-//! The log of a daemon's life: who is in its group, what its ring goes through, what its clients do wrong.
+//! The log of a daemon's life: who is in its group, what its ring goes through, what its clients do
+//! wrong.
 //!
-//! Members are numbers on the network; the engine learns their names when daemons exchange state. The names of the last
-//! configuration are kept, so that those who are gone can be named.
+//! Members are numbers on the network; the engine learns their names when daemons exchange state.
+//! The names of the last configuration are kept, so that those who are gone can be named.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -139,8 +140,8 @@ impl Narrator {
         }
     }
 
-    /// A configuration was installed on the ring: says so if its packets are smaller than they could be here, and if the
-    /// time-outs have not fitted its rotations since the one before.
+    /// A configuration was installed on the ring: says so if its packets are smaller than they
+    /// could be here, and if the time-outs have not fitted its rotations since the one before.
     pub(crate) fn ring(&mut self, kind: ConfigurationKind, ring: &RingStatus) {
         if kind != ConfigurationKind::Regular {
             return;
@@ -170,7 +171,8 @@ impl Narrator {
         tracing::info!("ring: {from} to {to} ({cause})");
     }
 
-    /// The engine has something for the log. A daemon that is `leaving` takes no part in what the others agree on.
+    /// The engine has something for the log. A daemon that is `leaving` takes no part in what the
+    /// others agree on.
     pub(crate) fn fact(&mut self, fact: &Fact, engine: &Engine, leaving: bool) {
         match fact {
             Fact::StateRefused { .. } if leaving => tracing::debug!("{fact}"),
@@ -178,7 +180,8 @@ impl Narrator {
                 self.names = engine.status().daemons.into_iter().collect();
                 tracing::info!("{fact}: {}", self.list(&self.members));
             }
-            // Nothing is wrong with these: publishers that are faster than subscribers, and the end of this daemon.
+            // Nothing is wrong with these: publishers that are faster than subscribers, and the end
+            // of this daemon.
             Fact::Interrupted { .. }
             | Fact::HeldBack { .. }
             | Fact::Disconnected {

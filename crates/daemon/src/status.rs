@@ -1,4 +1,5 @@
-//! What the daemon answers to `groupcast status` and `groupcast groups`: JSON, described in `docs/status.md`.
+//! What the daemon answers to `groupcast status` and `groupcast groups`: JSON, described in
+//! `docs/status.md`.
 
 use bytes::Bytes;
 use groupcast_core::node::NodeCounters;
@@ -98,7 +99,8 @@ fn configuration(ring: &RingStatus, session: &Status) -> Value {
     })
 }
 
-/// Who sends datagrams here that do not belong to the cluster: with another key, by another release, of another program.
+/// Who sends datagrams here that do not belong to the cluster: with another key, by another
+/// release, of another program.
 fn strangers(endpoint: &Endpoint<Instance>) -> Value {
     let counters = endpoint.node().counters();
     endpoint

@@ -1,7 +1,7 @@
 //! Asking a daemon to stop, by a handle or by a signal, and what other signals ask of it.
 //!
-//! Each request is a byte in a pair of sockets that the loop waits for, so it wakes the loop wherever it sleeps. The
-//! first lets the daemon leave its group; a second one ends it at once.
+//! Each request is a byte in a pair of sockets that the loop waits for, so it wakes the loop
+//! wherever it sleeps. The first lets the daemon leave its group; a second one ends it at once.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -17,7 +17,8 @@ pub struct StopHandle {
 }
 
 impl StopHandle {
-    /// Asks the daemon to leave its group and return from its loop. The second request makes it return at once.
+    /// Asks the daemon to leave its group and return from its loop. The second request makes it
+    /// return at once.
     pub fn stop(&self) {
         // A full pipe holds requests enough; a closed one is a daemon that has ended.
         let _ = (&*self.requests).write(&[0]);
@@ -65,7 +66,8 @@ impl StopRequests {
         self.handle.clone()
     }
 
-    /// From now on SIGTERM and SIGINT are requests too. The second one ends the process even if the loop hangs.
+    /// From now on SIGTERM and SIGINT are requests too. The second one ends the process even if the
+    /// loop hangs.
     pub(crate) fn catch_signals(&self) -> io::Result<()> {
         let seen = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT] {

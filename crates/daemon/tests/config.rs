@@ -1,4 +1,5 @@
-//! What a configuration may say: precedence, contradictions, ranges, and errors that point at the line.
+//! What a configuration may say: precedence, contradictions, ranges, and errors that point at the
+//! line.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! Daemons as values in one process: they start, find each other, leave when asked, and leave nothing behind.
+//! Daemons as values in one process: they start, find each other, leave when asked, and leave
+//! nothing behind.
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};

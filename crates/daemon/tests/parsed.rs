@@ -1,7 +1,8 @@
 //! What the daemon makes of configuration files, in full, against a record of it.
 //!
-//! Each block of `parsed/files.txt` is a file; below the line stands what came out: where it differs from the first
-//! block's configuration, or the error with its line and its help. `BLESS=1` rewrites the record.
+//! Each block of `parsed/files.txt` is a file; below the line stands what came out: where it
+//! differs from the first block's configuration, or the error with its line and its help. `BLESS=1`
+//! rewrites the record.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,8 +1,9 @@
-//! `groupcast-draw`: reads an SVG from its standard input and writes it as PNG to its standard output.
+//! `groupcast-draw`: reads an SVG from its standard input and writes it as PNG to its standard
+//! output.
 //!
-//! `groupcast lab run` calls it, and finds it beside itself. It is a program of its own because a renderer of pictures
-//! is a third of all libraries: whoever builds the daemon need not build it, and the daemon does not carry it. It
-//! takes no arguments and knows nothing of the laboratory.
+//! `groupcast lab run` calls it, and finds it beside itself. It is a program of its own because a
+//! renderer of pictures is a third of all libraries: whoever builds the daemon need not build it,
+//! and the daemon does not carry it. It takes no arguments and knows nothing of the laboratory.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Read as _, Write as _};
@@ -36,7 +37,8 @@ fn convert() -> Result<(), String> {
         .map_err(|error| format!("cannot write the PNG: {error}"))
 }
 
-/// Draws `svg` as a PNG with a font of this machine: an SVG carries none. The error says what was wrong.
+/// Draws `svg` as a PNG with a font of this machine: an SVG carries none. The error says what was
+/// wrong.
 fn png(svg: &str) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     let fonts = options.fontdb_mut();

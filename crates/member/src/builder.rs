@@ -52,15 +52,15 @@ impl MemberBuilder {
         }
     }
 
-    /// The address of the interface by which the others are reached. Default: where multicasts leave this host. On
-    /// 127.0.0.1 everything stays on this host.
+    /// The address of the interface by which the others are reached. Default: where multicasts
+    /// leave this host. On 127.0.0.1 everything stays on this host.
     pub fn interface(mut self, interface: Ipv4Addr) -> Self {
         self.network.listen = SocketAddrV4::new(interface, self.network.listen.port());
         self
     }
 
-    /// The whole configuration of the network: a fixed port to listen on, a mesh of peers instead of multicast, buffers.
-    /// Default: multicast to the group, from a free port.
+    /// The whole configuration of the network: a fixed port to listen on, a mesh of peers instead
+    /// of multicast, buffers. Default: multicast to the group, from a free port.
     pub fn network(mut self, network: EndpointConfig) -> Self {
         self.network = network;
         self.free_port = false;
@@ -73,14 +73,15 @@ impl MemberBuilder {
         self
     }
 
-    /// Sees what the member submits, delivers and installs, as a history does. Default: nobody does.
+    /// Sees what the member submits, delivers and installs, as a history does. Default: nobody
+    /// does.
     pub fn observer(mut self, observer: Box<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Opens the sockets and begins to look for the others: the first events are the configuration of this member
-    /// alone, then those with the others that it finds.
+    /// Opens the sockets and begins to look for the others: the first events are the configuration
+    /// of this member alone, then those with the others that it finds.
     ///
     /// A packet is cut to what the interface takes in one piece.
     ///

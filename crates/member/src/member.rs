@@ -20,9 +20,10 @@ const WAKE: Token = Token(0);
 
 /// A member of a group. See the [crate's example](crate).
 ///
-/// Nothing happens between the calls of [`next_event`](Self::next_event): a member that does not call it for longer than
-/// the ring waits for a token (a tenth of a second on a LAN) holds the others up, and is then taken for crashed. A
-/// member that is dropped falls silent in the same way; [`leave`](Self::leave) first.
+/// Nothing happens between the calls of [`next_event`](Self::next_event): a member that does not
+/// call it for longer than the ring waits for a token (a tenth of a second on a LAN) holds the
+/// others up, and is then taken for crashed. A member that is dropped falls silent in the same way;
+/// [`leave`](Self::leave) first.
 pub struct Member {
     endpoint: Endpoint<Ring>,
     waker: Arc<Waker>,
@@ -31,8 +32,8 @@ pub struct Member {
 }
 
 impl Member {
-    /// A member called `name`, which no other member may be called, of the group that meets at the multicast address
-    /// and port `group`.
+    /// A member called `name`, which no other member may be called, of the group that meets at the
+    /// multicast address and port `group`.
     pub fn builder(name: &str, group: SocketAddrV4, sealing: Sealing) -> MemberBuilder {
         MemberBuilder::new(name, group, sealing)
     }
@@ -50,12 +51,14 @@ impl Member {
         })
     }
 
-    /// Submits a message; it comes back as an [`Event::Deliver`] once it is ordered, here and at every other member of
-    /// the configuration. A message submitted while this member is alone is delivered here alone.
+    /// Submits a message; it comes back as an [`Event::Deliver`] once it is ordered, here and at
+    /// every other member of the configuration. A message submitted while this member is alone is
+    /// delivered here alone.
     ///
     /// # Errors
-    /// [`SubmitError::Full`] if too much waits for the token: [`Event::Writable`] says when there is room again. Others
-    /// if the message is too long, or the member is leaving. Nothing is submitted then.
+    /// [`SubmitError::Full`] if too much waits for the token: [`Event::Writable`] says when there
+    /// is room again. Others if the message is too long, or the member is leaving. Nothing is
+    /// submitted then.
     pub fn submit(
         &mut self,
         service: Service,
@@ -75,14 +78,15 @@ impl Member {
         Ok(id)
     }
 
-    /// Asks to leave: the others go on at once, without waiting for a time-out. [`Event::Left`] is the last event.
+    /// Asks to leave: the others go on at once, without waiting for a time-out. [`Event::Left`] is
+    /// the last event.
     pub fn leave(&mut self) {
         let now = self.endpoint.now();
         self.ring().leave(now);
     }
 
-    /// The next event: waits for it for at most `patience`, during which the ring goes on. `None` after `patience`, when
-    /// the [`waker`](Self::waker) was used, and once the member has left.
+    /// The next event: waits for it for at most `patience`, during which the ring goes on. `None`
+    /// after `patience`, when the [`waker`](Self::waker) was used, and once the member has left.
     ///
     /// # Errors
     /// Only what the network cannot cause: the system takes a socket for unusable.
@@ -118,7 +122,8 @@ impl Member {
         self.endpoint.node().local()
     }
 
-    /// The endpoint under it: addresses of peers, counters, whether the kernel granted the receive buffer.
+    /// The endpoint under it: addresses of peers, counters, whether the kernel granted the receive
+    /// buffer.
     pub fn endpoint(&mut self) -> &mut Endpoint<Ring> {
         &mut self.endpoint
     }

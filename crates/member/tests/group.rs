@@ -20,7 +20,8 @@ fn group() -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::new(239, 78, a, b), 20_000 + (id % 12_000) as u16)
 }
 
-/// Joins, waits for the others, sends, and leaves once it has heard all messages; what it heard, in its order.
+/// Joins, waits for the others, sends, and leaves once it has heard all messages; what it heard, in
+/// its order.
 fn take_part(name: &str, group: SocketAddrV4) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let key = Key::from_bytes([7; 32]);
     let mut member = Member::builder(name, group, Sealing::Key(key))

@@ -1,9 +1,11 @@
-//! What an endpoint costs per datagram on loopback, beside a bare pair of sockets: with and without offload and seal.
+//! What an endpoint costs per datagram on loopback, beside a bare pair of sockets: with and without
+//! offload and seal.
 //!
-//! `cargo run --release -p groupcast-net --example blast [-- SECONDS]`. Sender and receiver take turns in one thread
-//! (so nothing is lost and no wake-up is measured): the figures are the cost of sending *and* receiving one datagram of
-//! 1350 bytes. On loopback the sender hears (and drops) its own multicasts, so an endpoint's figures contain two copies,
-//! the bare ones one. Decide by the ratios: machines and days differ.
+//! `cargo run --release -p groupcast-net --example blast [-- SECONDS]`. Sender and receiver take
+//! turns in one thread (so nothing is lost and no wake-up is measured): the figures are the cost of
+//! sending *and* receiving one datagram of 1350 bytes. On loopback the sender hears (and drops) its
+//! own multicasts, so an endpoint's figures contain two copies, the bare ones one. Decide by the
+//! ratios: machines and days differ.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};

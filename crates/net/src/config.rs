@@ -12,52 +12,59 @@ use crate::error::NetError;
 pub enum Group {
     /// By IP multicast to this address and port, the same at every member.
     Multicast(SocketAddrV4),
-    /// By a unicast copy to each of these peers (their listen addresses), and to every peer that makes itself known.
-    /// The own address may be among them: one list can serve all.
+    /// By a unicast copy to each of these peers (their listen addresses), and to every peer that
+    /// makes itself known. The own address may be among them: one list can serve all.
     Mesh(Vec<SocketAddrV4>),
 }
 
-/// How long to poll the sockets before the thread goes to sleep. Waking it costs some 40 µs; polling costs a core.
+/// How long to poll the sockets before the thread goes to sleep. Waking it costs some 40 µs;
+/// polling costs a core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Spin {
     /// Never.
     Off,
-    /// While traffic was seen in the last 100 µs, if this process may use more than four cores. The default.
+    /// While traffic was seen in the last 100 µs, if this process may use more than four cores. The
+    /// default.
     #[default]
     Auto,
     /// For up to this long at every wait. Longer than the idle wait: a core is always busy.
     For(Duration),
 }
 
-/// Configuration of an endpoint. Start from [`EndpointConfig::multicast`] or [`EndpointConfig::mesh`].
+/// Configuration of an endpoint. Start from [`EndpointConfig::multicast`] or
+/// [`EndpointConfig::mesh`].
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
-    /// The address of the control socket. Its IP is one of this host's and chooses the interface; the address is what
-    /// peers answer to, and every datagram leaves from it. A mesh member receives data at the next port.
+    /// The address of the control socket. Its IP is one of this host's and chooses the interface;
+    /// the address is what peers answer to, and every datagram leaves from it. A mesh member
+    /// receives data at the next port.
     pub listen: SocketAddrV4,
     /// How the group is reached.
     pub group: Group,
-    /// How many routers a multicast may pass, plus one. Default 1: it stays on the link. At least 1.
+    /// How many routers a multicast may pass, plus one. Default 1: it stays on the link. At least
+    /// 1.
     pub multicast_ttl: u8,
-    /// Whether multicasts also reach other members on this host. Default `None`: if the listen address is a loopback
-    /// one. Set it where several members share a host's real address; each then also hears itself.
+    /// Whether multicasts also reach other members on this host. Default `None`: if the listen
+    /// address is a loopback one. Set it where several members share a host's real address; each
+    /// then also hears itself.
     pub multicast_loop: Option<bool>,
-    /// Bytes of receive buffer to ask the kernel for, for data. Default 8 MiB. Too small: datagrams are lost whenever
-    /// the process is not scheduled for a while; see [`BufferReport`](crate::BufferReport).
+    /// Bytes of receive buffer to ask the kernel for, for data. Default 8 MiB. Too small: datagrams
+    /// are lost whenever the process is not scheduled for a while; see
+    /// [`BufferReport`](crate::BufferReport).
     pub receive_buffer: usize,
-    /// Bytes of send buffer to ask for. Default 512 KiB: below a common device queue (1,000 packets), so that a busy
-    /// link slows this member down instead of dropping its datagrams.
+    /// Bytes of send buffer to ask for. Default 512 KiB: below a common device queue (1,000
+    /// packets), so that a busy link slows this member down instead of dropping its datagrams.
     pub send_buffer: usize,
-    /// Whether to use segmentation offload on sending and coalescing on receipt. Default true; it falls back by
-    /// itself where the kernel or the device refuses.
+    /// Whether to use segmentation offload on sending and coalescing on receipt. Default true; it
+    /// falls back by itself where the kernel or the device refuses.
     pub offload: bool,
     /// The most datagrams in one send, 1 to 64. Default 48; 16 give most of the gain.
     pub segments_max: usize,
-    /// About how many datagrams to take in one turn before the caller gets its turn. Default 512. Too large: clients
-    /// wait while the network is busy.
+    /// About how many datagrams to take in one turn before the caller gets its turn. Default 512.
+    /// Too large: clients wait while the network is busy.
     pub receive_max: usize,
-    /// How long a batch waits for room in the send buffer before it is dropped (and recovered by the protocol like any
-    /// other loss). Default 50 ms.
+    /// How long a batch waits for room in the send buffer before it is dropped (and recovered by
+    /// the protocol like any other loss). Default 50 ms.
     pub send_patience: Duration,
     /// When to poll instead of sleeping.
     pub spin: Spin,

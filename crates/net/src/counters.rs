@@ -15,7 +15,8 @@ pub struct ReceiveCounters {
     pub filtered: u64,
     /// Errors of the socket, other than "nothing there".
     pub errors: u64,
-    /// What the kernel dropped at a full receive buffer (or for a bad checksum). A coalesced burst counts as one.
+    /// What the kernel dropped at a full receive buffer (or for a bad checksum). A coalesced burst
+    /// counts as one.
     pub kernel_drops: u64,
 }
 
@@ -30,17 +31,21 @@ pub struct SendCounters {
     pub calls: u64,
     /// Batches of several datagrams that went out in one segmented send.
     pub segmented: u64,
-    /// Batches that the kernel refused to segment, so that they were sent again datagram by datagram.
+    /// Batches that the kernel refused to segment, so that they were sent again datagram by
+    /// datagram.
     pub offload_refused: u64,
     /// Times that the send buffer was full and a batch had to wait.
     pub blocked: u64,
-    /// Datagrams dropped because the send buffer stayed full for longer than the configured patience.
+    /// Datagrams dropped because the send buffer stayed full for longer than the configured
+    /// patience.
     pub dropped_blocked: u64,
     /// Datagrams dropped because the kernel had no memory for them (ENOBUFS, ENOMEM).
     pub no_buffers: u64,
-    /// Datagrams dropped because the network or host cannot be reached just now: interface down, no route.
+    /// Datagrams dropped because the network or host cannot be reached just now: interface down, no
+    /// route.
     pub unreachable: u64,
-    /// Datagrams dropped by a local rule (EPERM, EACCES) or refused by the peer's host (ECONNREFUSED).
+    /// Datagrams dropped by a local rule (EPERM, EACCES) or refused by the peer's host
+    /// (ECONNREFUSED).
     pub refused: u64,
     /// Datagrams dropped because they are larger than the path takes, fragments and all.
     pub too_large: u64,

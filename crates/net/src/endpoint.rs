@@ -1,8 +1,8 @@
 //! The endpoint: a node, its sockets, its clock and its loop, one turn at a time.
 //!
-//! One thread owns it all. A turn waits (for the network, for the node's timers, for the caller's own sources), reads
-//! the sockets in the order that the protocol asks for, runs the timers and sends. Between turns the caller serves its
-//! clients and takes the node's events.
+//! One thread owns it all. A turn waits (for the network, for the node's timers, for the caller's
+//! own sources), reads the sockets in the order that the protocol asks for, runs the timers and
+//! sends. Between turns the caller serves its clients and takes the node's events.
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -29,8 +29,8 @@ pub type Filter = Box<dyn Fn(SocketAddr) -> bool>;
 
 /// A [`Node`] on the network. See the [crate's example](crate).
 ///
-/// Drain order: commands (through [`node_mut`](Self::node_mut)), then [`turn`](Self::turn), then the node's
-/// `poll_event` and `poll_transition` until both are empty.
+/// Drain order: commands (through [`node_mut`](Self::node_mut)), then [`turn`](Self::turn), then
+/// the node's `poll_event` and `poll_transition` until both are empty.
 pub struct Endpoint<P> {
     config: EndpointConfig,
     node: Node<P>,
@@ -59,7 +59,8 @@ pub struct Endpoint<P> {
 impl<P: Protocol> Endpoint<P> {
     /// The caller's tokens are below this one; this and all above are the endpoint's.
     pub const RESERVED_FROM: Token = Token(usize::MAX - 7);
-    /// A longer time between two looks at the clock than was asked for is logged and counted as a scheduling gap.
+    /// A longer time between two looks at the clock than was asked for is logged and counted as a
+    /// scheduling gap.
     pub const GAP: Duration = Duration::from_millis(250);
 
     const CONTROL: Token = Self::RESERVED_FROM;
@@ -70,7 +71,8 @@ impl<P: Protocol> Endpoint<P> {
     const BACKLOG_MAX: Duration = Duration::from_millis(50);
     /// Batches that one flush sends at most.
     const BATCHES_MAX: usize = 1024;
-    /// After so many receives of nothing but junk, the other socket has its turn: a flood must not starve it.
+    /// After so many receives of nothing but junk, the other socket has its turn: a flood must not
+    /// starve it.
     const JUNK_MAX: usize = 8;
 
     /// Opens the endpoint of the member `local`, whose datagrams are sealed as `sealing` says.
@@ -82,7 +84,8 @@ impl<P: Protocol> Endpoint<P> {
         EndpointBuilder::new(config, local, sealing)
     }
 
-    /// Opens the sockets of `config` for `node`, whose own configuration says [`EndpointConfig::reach`].
+    /// Opens the sockets of `config` for `node`, whose own configuration says
+    /// [`EndpointConfig::reach`].
     pub(crate) fn open(config: EndpointConfig, node: Node<P>) -> Result<Self, NetError> {
         config.check()?;
         let sockets = Sockets::open(&config)?;
@@ -119,10 +122,10 @@ impl<P: Protocol> Endpoint<P> {
 
     /// One turn: sends what is waiting, waits, reads, runs the timers, sends again.
     ///
-    /// It waits until there is a datagram, a timer is due, a source of the caller's is ready or `max_wait` has passed
-    /// (and not at all if there is work already), at most 250 ms. `ready` is cleared, then filled with the caller's
-    /// ready sources; a token may appear more than once. The work is bounded by
-    /// [`receive_max`](EndpointConfig::receive_max).
+    /// It waits until there is a datagram, a timer is due, a source of the caller's is ready or
+    /// `max_wait` has passed (and not at all if there is work already), at most 250 ms. `ready` is
+    /// cleared, then filled with the caller's ready sources; a token may appear more than once. The
+    /// work is bounded by [`receive_max`](EndpointConfig::receive_max).
     ///
     /// # Errors
     /// Only what the network cannot cause: the system takes the epoll or a socket for unusable.
@@ -147,7 +150,8 @@ impl<P: Protocol> Endpoint<P> {
         Ok(())
     }
 
-    /// Sends what the node has to send, without waiting: after commands that should not wait for the next turn.
+    /// Sends what the node has to send, without waiting: after commands that should not wait for
+    /// the next turn.
     pub fn flush(&mut self, now: Time) {
         if self.sender.is_blocked() && !self.sender.drive(now, self.control.socket.as_fd()) {
             return;
@@ -166,13 +170,15 @@ impl<P: Protocol> Endpoint<P> {
         self.unsent = true;
     }
 
-    /// From now on drops the datagrams of all senders but those that `filter` keeps; `None` keeps all. Senders are
-    /// known by their control addresses. For demonstrations and tests: a partition inside one process.
+    /// From now on drops the datagrams of all senders but those that `filter` keeps; `None` keeps
+    /// all. Senders are known by their control addresses. For demonstrations and tests: a partition
+    /// inside one process.
     pub fn set_filter(&mut self, filter: Option<Filter>) {
         self.filter = filter;
     }
 
-    /// Where the caller registers its own sources, with tokens below [`RESERVED_FROM`](Self::RESERVED_FROM).
+    /// Where the caller registers its own sources, with tokens below
+    /// [`RESERVED_FROM`](Self::RESERVED_FROM).
     pub fn registry(&self) -> &mio::Registry {
         self.waiter.registry()
     }
@@ -202,14 +208,15 @@ impl<P: Protocol> Endpoint<P> {
         &self.config
     }
 
-    /// Whether the kernel granted the receive buffer: its [`warning`](BufferReport::warning) is for the log.
+    /// Whether the kernel granted the receive buffer: its [`warning`](BufferReport::warning) is for
+    /// the log.
     pub fn receive_buffer(&self) -> BufferReport {
         self.buffer
     }
 
-    /// The largest datagram that reaches the group (in a mesh, the first peer) unfragmented: its UDP payload in bytes,
-    /// seal and prefix included, by the interface's MTU of now; `None` if the system cannot tell. On loopback 65,507,
-    /// the most that UDP carries.
+    /// The largest datagram that reaches the group (in a mesh, the first peer) unfragmented: its
+    /// UDP payload in bytes, seal and prefix included, by the interface's MTU of now; `None` if the
+    /// system cannot tell. On loopback 65,507, the most that UDP carries.
     pub fn datagram_max(&self) -> Option<usize> {
         let to = match &self.config.group {
             Group::Multicast(group) => Some(*group),
@@ -221,15 +228,16 @@ impl<P: Protocol> Endpoint<P> {
         datagram_max(*self.config.listen.ip(), to)
     }
 
-    /// The largest body of a protocol that reaches the group unfragmented: [`datagram_max`](Self::datagram_max) less
-    /// the prefix, the channel and the seal.
+    /// The largest body of a protocol that reaches the group unfragmented:
+    /// [`datagram_max`](Self::datagram_max) less the prefix, the channel and the seal.
     pub fn body_max(&self) -> Option<usize> {
         let buf = self.node.transmit_buf(1);
         let framing = buf.headroom() + buf.tailroom();
         self.datagram_max().map(|max| max.saturating_sub(framing))
     }
 
-    /// Who sends datagrams here that do not belong to the group, the last of each kind; the node counts them.
+    /// Who sends datagrams here that do not belong to the group, the last of each kind; the node
+    /// counts them.
     pub fn strangers(&self) -> impl Iterator<Item = Stranger> {
         self.log.strangers()
     }
@@ -286,7 +294,8 @@ impl<P: Protocol> Endpoint<P> {
         })
     }
 
-    /// Reads the sockets and sends what comes of it, until both are empty or the turn is long enough.
+    /// Reads the sockets and sends what comes of it, until both are empty or the turn is long
+    /// enough.
     fn receive(&mut self) -> io::Result<()> {
         let mut taken = 0;
         while taken < self.config.receive_max {
@@ -331,7 +340,8 @@ impl<P: Protocol> Endpoint<P> {
             self.junk = 0;
             return Ok(1);
         };
-        // Either may have got something meanwhile. To try is as cheap as to ask, and brings it at once.
+        // Either may have got something meanwhile. To try is as cheap as to ask, and brings it at
+        // once.
         self.control.readable = true;
         self.data.readable = true;
         let now = self.tick(Duration::ZERO);
@@ -363,9 +373,10 @@ impl<P: Protocol> Endpoint<P> {
         Ok(taken)
     }
 
-    /// Runs the timers, unless what they wait for may lie unread in a socket: a process that was not scheduled for a
-    /// while would otherwise take a token that has long arrived for lost. A socket that never empties does not hold
-    /// them up for longer than [`BACKLOG_MAX`](Self::BACKLOG_MAX).
+    /// Runs the timers, unless what they wait for may lie unread in a socket: a process that was
+    /// not scheduled for a while would otherwise take a token that has long arrived for lost. A
+    /// socket that never empties does not hold them up for longer than
+    /// [`BACKLOG_MAX`](Self::BACKLOG_MAX).
     fn run_timers(&mut self) {
         let now = self.tick(Duration::ZERO);
         if self.control.readable || self.data.readable {

@@ -30,8 +30,8 @@ pub fn default_interface() -> Ipv4Addr {
     choose_interface().address
 }
 
-/// Chooses the interface that multicasts leave by if the host has a route for them, else the one LAN that is up. Of
-/// several it takes the first, without any 127.0.0.1, and says so.
+/// Chooses the interface that multicasts leave by if the host has a route for them, else the one
+/// LAN that is up. Of several it takes the first, without any 127.0.0.1, and says so.
 pub fn choose_interface() -> InterfaceChoice {
     let routed = routed();
     let up = match routed {
@@ -85,7 +85,8 @@ fn named(interface: &Interface) -> String {
     format!("{} ({})", interface.address, interface.name)
 }
 
-/// The address from which multicasts leave this host, if it has a route for them that is no loopback.
+/// The address from which multicasts leave this host, if it has a route for them that is no
+/// loopback.
 fn routed() -> Option<Ipv4Addr> {
     // Connecting a UDP socket sends nothing; it only asks the routing table.
     let routed = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {

@@ -1,7 +1,8 @@
-//! The cluster's pre-shared key and its file: what `groupcast keygen` writes and every daemon reads.
+//! The cluster's pre-shared key and its file: what `groupcast keygen` writes and every daemon
+//! reads.
 //!
-//! The file is one line of 64 hexadecimal digits (256 random bits); lines that begin with `#` are comments. What is
-//! derived from the key is the business of [`seal`](crate::seal).
+//! The file is one line of 64 hexadecimal digits (256 random bits); lines that begin with `#` are
+//! comments. What is derived from the key is the business of [`seal`](crate::seal).
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -74,9 +75,9 @@ impl Key {
     /// Reads the key of the file `path`.
     ///
     /// # Errors
-    /// [`KeyError::Exposed`] if others than its owner may read or change the file (a group may read one that root owns,
-    /// as secrets are mounted into containers: modes 0440 and 0640), [`KeyError::Malformed`] if it holds
-    /// no key, [`KeyError::Read`] if it cannot be read.
+    /// [`KeyError::Exposed`] if others than its owner may read or change the file (a group may read
+    /// one that root owns, as secrets are mounted into containers: modes 0440 and 0640),
+    /// [`KeyError::Malformed`] if it holds no key, [`KeyError::Read`] if it cannot be read.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let failed = |source| KeyError::Read {
             path: path.into(),
@@ -138,8 +139,9 @@ impl Key {
     }
 }
 
-/// Whether a key file of this mode and owner is open to users whom nobody has chosen. The group of a file that root owns
-/// was chosen by root; that of a user's own file is often one that all users share.
+/// Whether a key file of this mode and owner is open to users whom nobody has chosen. The group of
+/// a file that root owns was chosen by root; that of a user's own file is often one that all users
+/// share.
 fn is_exposed(mode: u32, owner: u32) -> bool {
     let allowed = if owner == 0 { 0o740 } else { 0o700 };
     mode & 0o777 & !allowed != 0
@@ -151,7 +153,8 @@ fn is_exposed(mode: u32, owner: u32) -> bool {
 /// [`KeyError::Entropy`] if the system has none to give.
 pub fn random_u64() -> Result<u64, KeyError> {
     let mut bytes = [0; 8];
-    // Not the cryptographic library's generator, which measures jitter for 20 ms when a process first asks it.
+    // Not the cryptographic library's generator, which measures jitter for 20 ms when a process
+    // first asks it.
     sys::random(&mut bytes).map_err(|_| KeyError::Entropy)?;
     Ok(u64::from_ne_bytes(bytes))
 }
@@ -172,7 +175,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Why there is no key. No file was changed, except that [`KeyError::Write`] may leave a part of a new one.
+/// Why there is no key. No file was changed, except that [`KeyError::Write`] may leave a part of a
+/// new one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {

@@ -1,15 +1,18 @@
 //! UDP multicast on Linux, hosting a [`Node`](groupcast_core::Node).
 //!
-//! The [`Endpoint`] owns the sockets, the clock and the loop, and drives any [`Protocol`](groupcast_core::Protocol) by
-//! times and bytes; it names none. Datagrams are sealed by an [`AesGcmSealer`] at the node's edge. IPv4; one interface.
-//! What it deliberately leaves to others: clients, signals and configuration files (the daemon), and everything that a
-//! protocol decides. `docs/network.md` describes ports, buffers, offload and keys for operators.
+//! The [`Endpoint`] owns the sockets, the clock and the loop, and drives any
+//! [`Protocol`](groupcast_core::Protocol) by times and bytes; it names none. Datagrams are sealed
+//! by an [`AesGcmSealer`] at the node's edge. IPv4; one interface. What it deliberately leaves to
+//! others: clients, signals and configuration files (the daemon), and everything that a protocol
+//! decides. `docs/network.md` describes ports, buffers, offload and keys for operators.
 //!
 //! - [`endpoint`]: the loop: wait, read by priority, timers, send.
 //! - [`Endpoint::builder`]: the one way to open an endpoint, with its sockets, seal and node.
-//! - [`config`]: how the group is reached, buffers, offload; [`choose_interface`]: where multicasts leave the host.
+//! - [`config`]: how the group is reached, buffers, offload; [`choose_interface`]: where multicasts
+//!   leave the host.
 //! - [`key`] and [`seal`]: the cluster's key, and AES-GCM with what is derived from it.
-//! - [`clock`], [`counters`], [`error`]: the time of the protocols, what is counted, why opening fails.
+//! - [`clock`], [`counters`], [`error`]: the time of the protocols, what is counted, why opening
+//!   fails.
 //! - [`raw`]: the bare multicast path, for measurements.
 //!
 //! ```no_run

@@ -1,9 +1,9 @@
 //! Opening an endpoint: the one way in which a member gets its sockets, its seal and its node.
 //!
-//! What every host of a protocol needs is required ([`Endpoint::builder`]): the network, who the member is, and how its
-//! datagrams are sealed. What few hosts choose has a default: the bounds of admission, the source of randomness, an
-//! observer, the port. The protocols are the caller's: it opens their channels once the endpoint says what a datagram
-//! may hold ([`Endpoint::body_max`]).
+//! What every host of a protocol needs is required ([`Endpoint::builder`]): the network, who the
+//! member is, and how its datagrams are sealed. What few hosts choose has a default: the bounds of
+//! admission, the source of randomness, an observer, the port. The protocols are the caller's: it
+//! opens their channels once the endpoint says what a datagram may hold ([`Endpoint::body_max`]).
 
 use std::marker::PhantomData;
 use std::net::{SocketAddrV4, UdpSocket};
@@ -78,27 +78,29 @@ impl<P: Protocol> EndpointBuilder<P> {
         }
     }
 
-    /// The bounds of admission. Default: those of [`AdmissionConfig::default`], enough for 256 peers.
+    /// The bounds of admission. Default: those of [`AdmissionConfig::default`], enough for 256
+    /// peers.
     pub fn admission(mut self, admission: AdmissionConfig) -> Self {
         self.admission = admission;
         self
     }
 
-    /// What the challenges to unknown peers are drawn from. Default: a generator seeded by the operating system. Others
-    /// must not be able to guess it.
+    /// What the challenges to unknown peers are drawn from. Default: a generator seeded by the
+    /// operating system. Others must not be able to guess it.
     pub fn rng(mut self, rng: Rng) -> Self {
         self.rng = Some(rng);
         self
     }
 
-    /// Sees what happens at the member, beginning with its start. Default: nobody does, and nothing is digested.
+    /// Sees what happens at the member, beginning with its start. Default: nobody does, and nothing
+    /// is digested.
     pub fn observer(mut self, observer: Box<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Listens on a port that is free, whatever the configuration names. For members that others need not find by
-    /// their port: peers learn it from the member's datagrams.
+    /// Listens on a port that is free, whatever the configuration names. For members that others
+    /// need not find by their port: peers learn it from the member's datagrams.
     pub fn free_port(mut self) -> Self {
         self.free_port = true;
         self
@@ -107,7 +109,8 @@ impl<P: Protocol> EndpointBuilder<P> {
     /// Opens the sockets. Nothing is sent, and no channel is open yet.
     ///
     /// # Errors
-    /// What was wrong with the configuration or the network, and what to do; nothing is left open then.
+    /// What was wrong with the configuration or the network, and what to do; nothing is left open
+    /// then.
     pub fn open(mut self) -> Result<Endpoint<P>, NetError> {
         let rng = match self.rng.take() {
             Some(rng) => rng,

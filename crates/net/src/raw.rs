@@ -1,5 +1,6 @@
-//! The bare multicast path: no protocol, no sealing, no event loop. What the network itself can carry is measured with
-//! it, and everything else is compared to that. Nothing but measurements uses it.
+//! The bare multicast path: no protocol, no sealing, no event loop. What the network itself can
+//! carry is measured with it, and everything else is compared to that. Nothing but measurements
+//! uses it.
 
 use std::io;
 use std::mem;
@@ -25,8 +26,8 @@ pub struct RawSocket {
 }
 
 impl RawSocket {
-    /// A socket bound to `address`, for sending multicasts on that interface and for unicast both ways. Port 0 leaves the
-    /// choice to the kernel.
+    /// A socket bound to `address`, for sending multicasts on that interface and for unicast both
+    /// ways. Port 0 leaves the choice to the kernel.
     pub fn sender(address: SocketAddrV4) -> io::Result<Self> {
         let socket = create()?;
         socket.bind(&address.into())?;
@@ -35,7 +36,8 @@ impl RawSocket {
         Ok(Self { socket })
     }
 
-    /// A socket that receives what is sent to `group` on `interface`; with `coalesce`, several datagrams at a time.
+    /// A socket that receives what is sent to `group` on `interface`; with `coalesce`, several
+    /// datagrams at a time.
     pub fn receiver(interface: Ipv4Addr, group: SocketAddrV4, coalesce: bool) -> io::Result<Self> {
         let socket = create()?;
         socket.bind(&group.into())?;
@@ -54,8 +56,8 @@ impl RawSocket {
             .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// Sends `bytes` to `to` as datagrams of `size` bytes, in one call: with `offload` the kernel cuts them. How many
-    /// were sent; [`io::ErrorKind::WouldBlock`] if the send buffer is full.
+    /// Sends `bytes` to `to` as datagrams of `size` bytes, in one call: with `offload` the kernel
+    /// cuts them. How many were sent; [`io::ErrorKind::WouldBlock`] if the send buffer is full.
     pub fn send(
         &self,
         to: SocketAddrV4,
@@ -71,7 +73,8 @@ impl RawSocket {
         Ok(bytes.len().div_ceil(size))
     }
 
-    /// Receives what is there into `batch`, which is overwritten; [`io::ErrorKind::WouldBlock`] if nothing is.
+    /// Receives what is there into `batch`, which is overwritten; [`io::ErrorKind::WouldBlock`] if
+    /// nothing is.
     pub fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<()> {
         batch.count = 0;
         let mut vectors = [libc::iovec {
@@ -82,14 +85,16 @@ impl RawSocket {
             vector.iov_base = room.as_mut_ptr().cast();
             vector.iov_len = room.len();
         }
-        // SAFETY: `mmsghdr` is plain old data, to which zero is valid: no name, no vectors, no control messages.
+        // SAFETY: `mmsghdr` is plain old data, to which zero is valid: no name, no vectors, no
+        // control messages.
         let mut headers: [libc::mmsghdr; RECEIVE_MAX] = unsafe { mem::zeroed() };
         for (header, vector) in headers.iter_mut().zip(&mut vectors) {
             header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: each header points to one vector, each vector describes its own part of `batch.bytes`, which is
-        // exclusively borrowed; all are alive during the call. A null time-out is allowed.
+        // SAFETY: each header points to one vector, each vector describes its own part of
+        // `batch.bytes`, which is exclusively borrowed; all are alive during the call. A null
+        // time-out is allowed.
         let received = unsafe {
             libc::recvmmsg(
                 self.socket.as_raw_fd(),
@@ -123,7 +128,8 @@ pub struct ReceiveBatch {
 }
 
 impl ReceiveBatch {
-    /// Room for datagrams of up to `size` bytes, or with `coalesce` for as many as the kernel puts together.
+    /// Room for datagrams of up to `size` bytes, or with `coalesce` for as many as the kernel puts
+    /// together.
     pub fn new(size: usize, coalesce: bool) -> Self {
         let room = if coalesce { DATAGRAM_MAX } else { size.max(1) };
         Self {

@@ -1,9 +1,10 @@
 //! Receiving into slabs: many datagrams share one allocation, and none is copied.
 //!
-//! The kernel writes up to 64 KiB at a time into the slab in use; each datagram becomes a slice of it. Small datagrams
-//! follow one another, so a slab holds hundreds of them. A slab's memory lives as long as any slice of it: protocols
-//! discard in about the order of arrival, so slabs come free one after the other and are used again (warm in the cache,
-//! no allocation). Whoever keeps a small payload for long keeps 256 KiB alive with it, and should copy it instead.
+//! The kernel writes up to 64 KiB at a time into the slab in use; each datagram becomes a slice of
+//! it. Small datagrams follow one another, so a slab holds hundreds of them. A slab's memory lives
+//! as long as any slice of it: protocols discard in about the order of arrival, so slabs come free
+//! one after the other and are used again (warm in the cache, no allocation). Whoever keeps a small
+//! payload for long keeps 256 KiB alive with it, and should copy it instead.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,7 +30,8 @@ impl Slabs {
     const SIZE: usize = 4 * Self::ROOM;
     /// The most bytes that one call receives.
     const ROOM: usize = 64 << 10;
-    /// Slabs kept for use again; with more in use, their memory goes back to the allocator. At most 4 MiB lie idle.
+    /// Slabs kept for use again; with more in use, their memory goes back to the allocator. At most
+    /// 4 MiB lie idle.
     const RETIRED_MAX: usize = 16;
 
     pub(crate) fn new() -> Self {
@@ -86,7 +88,8 @@ impl Iterator for Batch {
 pub(crate) struct Receiver {
     pub(crate) socket: Socket,
     pub(crate) token: Token,
-    /// Whether there may be something: set by the poll (edge-triggered), cleared when the socket says there is not.
+    /// Whether there may be something: set by the poll (edge-triggered), cleared when the socket
+    /// says there is not.
     pub(crate) readable: bool,
     pub(crate) counters: ReceiveCounters,
     /// The kernel's count of drops when it was last asked, modulo 2^32.
@@ -194,7 +197,8 @@ mod tests {
             }
         }
         assert!(slabs.retired.len() <= Slabs::RETIRED_MAX);
-        // 500 slices of 1,400 bytes span at most five slabs; each touches at most two aligned ranges.
+        // 500 slices of 1,400 bytes span at most five slabs; each touches at most two aligned
+        // ranges.
         assert!(addresses.len() <= 16, "{} ranges", addresses.len());
     }
 

@@ -60,7 +60,8 @@ impl Kind {
     }
 }
 
-/// Somebody whose datagrams do not belong to the group: another key, another release, another program.
+/// Somebody whose datagrams do not belong to the group: another key, another release, another
+/// program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stranger {
     /// What is wrong with them, by the name of the counter that counts them.
@@ -81,7 +82,8 @@ pub(crate) struct RejectionLog {
 impl RejectionLog {
     const INTERVAL: Duration = Duration::from_secs(60);
 
-    /// Logs that a datagram from `from` was rejected, unless its kind was logged less than a minute ago.
+    /// Logs that a datagram from `from` was rejected, unless its kind was logged less than a minute
+    /// ago.
     pub(crate) fn note(&mut self, now: Time, from: SocketAddr, rejected: &Rejected) {
         if *rejected == Rejected::Own {
             return;

@@ -1,17 +1,18 @@
 //! Sealing of datagrams: AES-256-GCM by aws-lc-rs, and the sealer of a cluster without a key.
 //!
-//! Every sender has a key of its own in each of its lives, derived from the pre-shared key and its incarnation, so a
-//! 63-bit counter is nonce enough and no two lives share a nonce. When a datagram is a replay, and who is admitted, is
-//! decided by the node; this module only opens, seals and keeps the derived keys.
+//! Every sender has a key of its own in each of its lives, derived from the pre-shared key and its
+//! incarnation, so a 63-bit counter is nonce enough and no two lives share a nonce. When a datagram
+//! is a replay, and who is admitted, is decided by the node; this module only opens, seals and
+//! keeps the derived keys.
 //!
 //! | derived | from (HKDF-SHA256, salt empty) |
 //! |---|---|
 //! | sender key, 32 bytes | info = `groupcast datagram v1` ‖ incarnation (8 bytes, big-endian) |
 //! | cluster tag, 4 bytes | info = `groupcast cluster tag v1` |
 //!
-//! Nonce: four zero bytes ‖ the last eight bytes of the prefix, which are *addressed* (1 bit) ‖ the counter (63 bits).
-//! Additional data: [`AssociatedData`], that is the 24 bytes of the prefix and, if it says *addressed*, the addressee's
-//! incarnation (8 bytes, big-endian, not transmitted).
+//! Nonce: four zero bytes ‖ the last eight bytes of the prefix, which are *addressed* (1 bit) ‖ the
+//! counter (63 bits). Additional data: [`AssociatedData`], that is the 24 bytes of the prefix and,
+//! if it says *addressed*, the addressee's incarnation (8 bytes, big-endian, not transmitted).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -36,14 +37,16 @@ pub struct AesGcmSealer {
     local: LessSafeKey,
     /// Keys of admitted senders: the node bounds them.
     admitted: BTreeMap<Incarnation, LessSafeKey>,
-    /// Keys of senders that hold the cluster's key (they sealed a datagram) but are not admitted yet, oldest first.
+    /// Keys of senders that hold the cluster's key (they sealed a datagram) but are not admitted
+    /// yet, oldest first.
     candidates: VecDeque<(Incarnation, LessSafeKey)>,
 }
 
 impl AesGcmSealer {
     /// Bytes of a tag.
     pub const OVERHEAD: usize = 16;
-    /// Only somebody with the cluster's key gets in, and an admission takes three datagrams: a few will do.
+    /// Only somebody with the cluster's key gets in, and an admission takes three datagrams: a few
+    /// will do.
     const CANDIDATES_MAX: usize = 8;
 
     /// The sealer of the sender `local` in the cluster of `key`.
@@ -176,10 +179,11 @@ fn derive(root: &Prk, info: &[&[u8]], out: &mut [u8]) {
         .expect("the length is that of the output, and far less than the most that HKDF gives");
 }
 
-/// The sealer of a cluster that was told to run without a key: everything is in clear, nothing is authenticated.
+/// The sealer of a cluster that was told to run without a key: everything is in clear, nothing is
+/// authenticated.
 ///
-/// Overhead 0; the cluster tag is that of the word `insecure`, so a daemon with a key and one without tell each other
-/// apart. It opens whatever carries that tag, whomever it was meant for.
+/// Overhead 0; the cluster tag is that of the word `insecure`, so a daemon with a key and one
+/// without tell each other apart. It opens whatever carries that tag, whomever it was meant for.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct InsecureSealer;
 
@@ -316,8 +320,9 @@ mod tests {
 
     #[test]
     fn derivation_is_pinned() {
-        // Daemons of different releases share a cluster: none of this may change within major version 1.
-        // The values are those of another implementation (Python's hmac and cryptography).
+        // Daemons of different releases share a cluster: none of this may change within major
+        // version 1. The values are those of another implementation (Python's hmac and
+        // cryptography).
         let mut alice = sealer(1, ALICE);
         assert_eq!(alice.cluster(), ClusterTag(0x3613_0ba8));
         let expected: [u8; 20] = [
@@ -331,7 +336,8 @@ mod tests {
 
     #[test]
     fn an_addressed_datagram_is_pinned() {
-        // As above: within major version 1 nothing of this changes, and the bytes are those of the other implementation.
+        // As above: within major version 1 nothing of this changes, and the bytes are those of the
+        // other implementation.
         let mut alice = sealer(1, ALICE);
         let prefix = Prefix {
             version: VERSION,

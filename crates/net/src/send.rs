@@ -1,9 +1,11 @@
-//! Sending: one batch of equal segments at a time, segmented by the kernel or the device where that works.
+//! Sending: one batch of equal segments at a time, segmented by the kernel or the device where that
+//! works.
 //!
-//! A batch goes out in one system call with segmentation offload, else in one `sendmmsg`. Where the kernel refuses to
-//! segment, the batch is sent again without, and the socket remembers. A full send buffer keeps the batch, and with it
-//! everything behind it, until there is room: the protocols feel a slow link, and nothing queues here. Every other error
-//! drops the batch for that receiver and counts: interfaces come and go, and the protocols recover losses anyway.
+//! A batch goes out in one system call with segmentation offload, else in one `sendmmsg`. Where the
+//! kernel refuses to segment, the batch is sent again without, and the socket remembers. A full
+//! send buffer keeps the batch, and with it everything behind it, until there is room: the
+//! protocols feel a slow link, and nothing queues here. Every other error drops the batch for that
+//! receiver and counts: interfaces come and go, and the protocols recover losses anyway.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -46,8 +48,8 @@ enum Refusal {
 }
 
 impl Sender {
-    /// The payload of a full Ethernet frame: a kernel that refuses to segment into datagrams of at most this size with
-    /// the ambiguous EINVAL refuses segmentation as such.
+    /// The payload of a full Ethernet frame: a kernel that refuses to segment into datagrams of at
+    /// most this size with the ambiguous EINVAL refuses segmentation as such.
     const ETHERNET_PAYLOAD: usize = 1472;
 
     pub(crate) fn new(buf: TransmitBuf, offload: bool, patience: Duration) -> Self {
@@ -98,7 +100,8 @@ impl Sender {
         true
     }
 
-    /// The send buffer is full: whether the batch shall wait. If not, what is left of it is counted as dropped.
+    /// The send buffer is full: whether the batch shall wait. If not, what is left of it is counted
+    /// as dropped.
     fn stall(&mut self, now: Time) -> bool {
         if self.blocked.is_none() {
             self.counters.blocked += 1;
@@ -112,7 +115,8 @@ impl Sender {
         false
     }
 
-    /// Sends what is left of the batch to one target, or drops it there; false if the send buffer is full.
+    /// Sends what is left of the batch to one target, or drops it there; false if the send buffer
+    /// is full.
     fn serve(&mut self, socket: BorrowedFd<'_>, target: SocketAddrV4) -> bool {
         while self.sent < self.buf.segments() {
             let size = self.buf.segment_size();
@@ -191,7 +195,8 @@ impl Sender {
     }
 }
 
-/// What it says about offload that a segmented send of segments of `size` bytes failed with `code`; `None` if nothing.
+/// What it says about offload that a segmented send of segments of `size` bytes failed with `code`;
+/// `None` if nothing.
 fn refusal(code: i32, size: usize) -> Option<Refusal> {
     match code {
         libc::EIO | libc::EOPNOTSUPP | libc::ENOPROTOOPT => Some(Refusal::Offload),

@@ -1,12 +1,13 @@
 //! The sockets of an endpoint: which there are, and how each is set up.
 //!
-//! - *Control*: bound to the listen address. Tokens and all other unicast arrive here, and every datagram, multicast
-//!   too, is sent from here, so that its source is the address to answer to.
-//! - *Data*: with multicast, bound to the group's address and joined on the listen address's interface; all multicasts
-//!   arrive here, whatever their class. In a mesh, bound to the port after the listen port: a datagram's class chooses
-//!   between the two ports of a peer.
+//! - *Control*: bound to the listen address. Tokens and all other unicast arrive here, and every
+//!   datagram, multicast too, is sent from here, so that its source is the address to answer to.
+//! - *Data*: with multicast, bound to the group's address and joined on the listen address's
+//!   interface; all multicasts arrive here, whatever their class. In a mesh, bound to the port
+//!   after the listen port: a datagram's class chooses between the two ports of a peer.
 //!
-//! Datagrams may be fragmented by IP (tokens and joins of large groups), so "don't fragment" is off everywhere.
+//! Datagrams may be fragmented by IP (tokens and joins of large groups), so "don't fragment" is off
+//! everywhere.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -125,8 +126,8 @@ fn bind(socket: &Socket, address: SocketAddrV4) -> Result<(), NetError> {
         })
 }
 
-/// A socket that receives what is sent to `group`, on the interface of `listen` only. Several processes of a host may
-/// have one each, and each gets a copy.
+/// A socket that receives what is sent to `group`, on the interface of `listen` only. Several
+/// processes of a host may have one each, and each gets a copy.
 fn joined(group: SocketAddrV4, listen: Ipv4Addr) -> Result<Socket, NetError> {
     let socket = create()?;
     socket
@@ -193,7 +194,8 @@ fn ask_buffer(
         .or_else(|_| sys::set_option(socket, libc::SOL_SOCKET, plain, asked))
 }
 
-/// The largest datagram that reaches `to` from `listen` in one piece (its UDP payload), if the kernel can tell.
+/// The largest datagram that reaches `to` from `listen` in one piece (its UDP payload), if the
+/// kernel can tell.
 pub(crate) fn datagram_max(listen: Ipv4Addr, to: SocketAddrV4) -> Option<usize> {
     const IP_AND_UDP_HEADER: usize = 28;
     let socket = bound(SocketAddrV4::new(listen, 0)).ok()?;
@@ -203,8 +205,9 @@ pub(crate) fn datagram_max(listen: Ipv4Addr, to: SocketAddrV4) -> Option<usize> 
     usize::try_from(mtu).ok()?.checked_sub(IP_AND_UDP_HEADER)
 }
 
-/// Whether a multicast to `group`, sent from the interface of `listen` with the loop on, comes back to this host
-/// within 200 ms. False says that this machine (or container) has no working multicast there.
+/// Whether a multicast to `group`, sent from the interface of `listen` with the loop on, comes back
+/// to this host within 200 ms. False says that this machine (or container) has no working multicast
+/// there.
 pub fn probe_multicast(listen: Ipv4Addr, group: Ipv4Addr) -> bool {
     match try_probe(listen, group) {
         Ok(heard) => heard,

@@ -1,7 +1,8 @@
-//! The system calls that the safe crates do not offer: segmented sends, coalesced receives, a nanosecond wait.
+//! The system calls that the safe crates do not offer: segmented sends, coalesced receives, a
+//! nanosecond wait.
 //!
-//! All unsafe code of the endpoint is here (the bare path for measurements, `raw`, has its own). IPv4 only. Every call
-//! is non-blocking but [`wait_readable`].
+//! All unsafe code of the endpoint is here (the bare path for measurements, `raw`, has its own).
+//! IPv4 only. Every call is non-blocking but [`wait_readable`].
 
 use std::ffi::CStr;
 use std::io;
@@ -19,7 +20,8 @@ use crate::interface::Interface;
 /// The most datagrams in one system call, segmented or not.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// Room for the one control message that we send or receive (16 bytes of header, up to 8 of data), and to spare.
+/// Room for the one control message that we send or receive (16 bytes of header, up to 8 of data),
+/// and to spare.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
@@ -34,8 +36,8 @@ pub(crate) struct Received {
     pub(crate) from: SocketAddrV4,
 }
 
-/// Receives a datagram, or several of one sender that the kernel coalesced, and appends them to `buffer` within its
-/// capacity. What does not fit is lost.
+/// Receives a datagram, or several of one sender that the kernel coalesced, and appends them to
+/// `buffer` within its capacity. What does not fit is lost.
 pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut BytesMut) -> io::Result<Received> {
     let room = buffer.spare_capacity_mut();
     let mut from = address_of(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
@@ -47,13 +49,13 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut BytesMut) -> io::Resu
     let mut header = header(&raw mut from, &raw mut vector);
     header.msg_control = control.0.as_mut_ptr().cast();
     header.msg_controllen = size_of::<Control>() as _;
-    // SAFETY: `header` points to `from`, `vector` (which describes `room`) and `control`, all alive and exclusively
-    // borrowed during the call, each with its true length.
+    // SAFETY: `header` points to `from`, `vector` (which describes `room`) and `control`, all alive
+    // and exclusively borrowed during the call, each with its true length.
     let len =
         check(unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) })?;
     let len = len.min(room.len());
-    // SAFETY: the kernel has written the first `len` bytes of the spare capacity, which directly follow the buffer's
-    // own, and `len` does not exceed it.
+    // SAFETY: the kernel has written the first `len` bytes of the spare capacity, which directly
+    // follow the buffer's own, and `len` does not exceed it.
     unsafe { buffer.set_len(buffer.len() + len) };
     Ok(Received {
         len,
@@ -66,8 +68,9 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut BytesMut) -> io::Resu
 }
 
 fn stride_of(header: &libc::msghdr) -> Option<usize> {
-    // SAFETY: `header` was filled by a successful `recvmsg` and its control buffer is still alive, so the macros walk
-    // over well-formed messages within it; a UDP_GRO message carries one `c_int`, read unaligned.
+    // SAFETY: `header` was filled by a successful `recvmsg` and its control buffer is still alive,
+    // so the macros walk over well-formed messages within it; a UDP_GRO message carries one
+    // `c_int`, read unaligned.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(header);
         while !message.is_null() {
@@ -81,7 +84,8 @@ fn stride_of(header: &libc::msghdr) -> Option<usize> {
     None
 }
 
-/// Sends `bytes` to `to`: one datagram, or with `segment` several of that many bytes (the last may be shorter).
+/// Sends `bytes` to `to`: one datagram, or with `segment` several of that many bytes (the last may
+/// be shorter).
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
     to: SocketAddrV4,
@@ -94,8 +98,8 @@ pub(crate) fn send(
     let mut header = header(&raw mut address, &raw mut vector);
     if let Some(size) = segment {
         header.msg_control = control.0.as_mut_ptr().cast();
-        // SAFETY: plain arithmetic on a length; the room of one `u16` message is below that of `Control`, and the
-        // first message of a buffer large enough for it is never null.
+        // SAFETY: plain arithmetic on a length; the room of one `u16` message is below that of
+        // `Control`, and the first message of a buffer large enough for it is never null.
         unsafe {
             header.msg_controllen = libc::CMSG_SPACE(size_of::<u16>() as u32) as _;
             let message = libc::CMSG_FIRSTHDR(&raw const header);
@@ -106,13 +110,14 @@ pub(crate) fn send(
         }
     }
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: `header` points to `address`, `vector` (which describes `bytes`; the kernel only reads it) and `control`,
-    // all alive during the call, each with its true length.
+    // SAFETY: `header` points to `address`, `vector` (which describes `bytes`; the kernel only
+    // reads it) and `control`, all alive during the call, each with its true length.
     check(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) }).map(|_| ())
 }
 
-/// Sends `bytes` to `to` as separate datagrams of `size` bytes (the last may be shorter), at most [`BATCH_MAX`] of
-/// them; how many were sent. An error after the first is reported by the next call.
+/// Sends `bytes` to `to` as separate datagrams of `size` bytes (the last may be shorter), at most
+/// [`BATCH_MAX`] of them; how many were sent. An error after the first is reported by the next
+/// call.
 pub(crate) fn send_each(
     socket: BorrowedFd<'_>,
     to: SocketAddrV4,
@@ -134,8 +139,9 @@ pub(crate) fn send_each(
         });
     }
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: the first `count` headers are initialised just above and point to `address` and to one vector each,
-    // which describes a part of `bytes` (only read); all of them are alive during the call.
+    // SAFETY: the first `count` headers are initialised just above and point to `address` and to
+    // one vector each, which describes a part of `bytes` (only read); all of them are alive during
+    // the call.
     check(unsafe {
         libc::sendmmsg(
             socket.as_raw_fd(),
@@ -146,8 +152,8 @@ pub(crate) fn send_each(
     } as isize)
 }
 
-/// Waits until `descriptor` is readable or `timeout` has passed, to the kernel's timer slack (50 µs by default).
-/// A signal ends the wait early.
+/// Waits until `descriptor` is readable or `timeout` has passed, to the kernel's timer slack (50 µs
+/// by default). A signal ends the wait early.
 pub(crate) fn wait_readable(descriptor: &impl AsRawFd, timeout: Duration) -> io::Result<()> {
     let mut poll = libc::pollfd {
         fd: descriptor.as_raw_fd(),
@@ -170,7 +176,8 @@ pub(crate) fn wait_readable(descriptor: &impl AsRawFd, timeout: Duration) -> io:
 pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut info = [0u32; 9];
     let mut len = size_of_val(&info) as socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, the true size of `info`, to which every bit pattern is valid.
+    // SAFETY: the kernel writes at most `len` bytes, the true size of `info`, to which every bit
+    // pattern is valid.
     check(unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -207,7 +214,8 @@ pub(crate) fn set_option(
 pub(crate) fn option(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c_int> {
     let mut value: c_int = 0;
     let mut len = size_of::<c_int>() as socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, the true size of `value`, to which every bit pattern is valid.
+    // SAFETY: the kernel writes at most `len` bytes, the true size of `value`, to which every bit
+    // pattern is valid.
     check(unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -220,7 +228,8 @@ pub(crate) fn option(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::R
     Ok(value)
 }
 
-/// Fills `bytes`, at most 256, with the kernel's randomness. Waits only where the system has none yet, early at boot.
+/// Fills `bytes`, at most 256, with the kernel's randomness. Waits only where the system has none
+/// yet, early at boot.
 pub(crate) fn random(bytes: &mut [u8]) -> io::Result<()> {
     // SAFETY: `bytes` is exclusively borrowed during the call, and given with its true length.
     let filled = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
@@ -254,9 +263,11 @@ const fn vector_of(bytes: &[u8]) -> libc::iovec {
     }
 }
 
-/// A header without control messages. It only holds both pointers; whoever passes it on keeps what they point to alive.
+/// A header without control messages. It only holds both pointers; whoever passes it on keeps what
+/// they point to alive.
 fn header(address: *mut libc::sockaddr_in, vector: *mut libc::iovec) -> libc::msghdr {
-    // SAFETY: `msghdr` is plain old data (it has private padding on some targets, hence no literal): zero is valid.
+    // SAFETY: `msghdr` is plain old data (it has private padding on some targets, hence no
+    // literal): zero is valid.
     let mut header: libc::msghdr = unsafe { mem::zeroed() };
     header.msg_name = address.cast();
     header.msg_namelen = size_of::<libc::sockaddr_in>() as socklen_t;
@@ -283,8 +294,8 @@ pub(crate) fn interfaces() -> io::Result<Vec<Interface>> {
         if entry.ifa_addr.is_null() || flags & running != running {
             continue;
         }
-        // SAFETY: an address that is not null is at least a `sockaddr`, and one of this family a `sockaddr_in`; it may
-        // not be aligned as one.
+        // SAFETY: an address that is not null is at least a `sockaddr`, and one of this family a
+        // `sockaddr_in`; it may not be aligned as one.
         let (address, name) = unsafe {
             if c_int::from((*entry.ifa_addr).sa_family) != libc::AF_INET {
                 continue;
@@ -304,8 +315,8 @@ pub(crate) fn interfaces() -> io::Result<Vec<Interface>> {
     Ok(found)
 }
 
-/// Lets this process, or the thread that calls, run before all that has no real-time priority (SCHED_FIFO); its threads
-/// begun later as well.
+/// Lets this process, or the thread that calls, run before all that has no real-time priority
+/// (SCHED_FIFO); its threads begun later as well.
 pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
     // SAFETY: all-zero is a valid `sched_param`.
     let mut parameters: libc::sched_param = unsafe { mem::zeroed() };

@@ -1,8 +1,8 @@
 //! Waiting: readiness of the endpoint's sockets and of the caller's sources, and when to sleep.
 //!
-//! Whole milliseconds are waited in `epoll_wait` itself; the rest, which it would round up, in a `ppoll` on its
-//! descriptor (nanoseconds: the token's timers are as short), followed by a collection that does not wait. Before it, the
-//! thread polls for a while where [`Spin`] says so.
+//! Whole milliseconds are waited in `epoll_wait` itself; the rest, which it would round up, in a
+//! `ppoll` on its descriptor (nanoseconds: the token's timers are as short), followed by a
+//! collection that does not wait. Before it, the thread polls for a while where [`Spin`] says so.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -80,8 +80,8 @@ impl Waiter {
             .register(&mut source, token, Interest::READABLE)
     }
 
-    /// Also tells when there is room in the send buffer of `socket`, or no longer. Not always on: the kernel would
-    /// wake the thread for every datagram that leaves.
+    /// Also tells when there is room in the send buffer of `socket`, or no longer. Not always on:
+    /// the kernel would wake the thread for every datagram that leaves.
     pub(crate) fn watch_room(&self, socket: &Socket, token: Token, watch: bool) -> io::Result<()> {
         let interest = if watch {
             Interest::READABLE | Interest::WRITABLE

@@ -7,14 +7,16 @@
 //! | 2 | bimodal groups |
 //! | 3 | bulk transfers |
 //!
-//! A number that was given is not given again: a node drops what comes on a channel that is not open at it, and says so
-//! in its log, so that releases that give a number to different protocols do not take each other's bodies for their own.
+//! A number that was given is not given again: a node drops what comes on a channel that is not
+//! open at it, and says so in its log, so that releases that give a number to different protocols
+//! do not take each other's bodies for their own.
 
 use groupcast_core::node::Channel;
 
 /// The ring.
 pub const RING: Channel = Channel(Number::Ring as u8);
-/// The bimodal groups of a daemon, all on one channel: every body begins with eight bytes that name its group.
+/// The bimodal groups of a daemon, all on one channel: every body begins with eight bytes that name
+/// its group.
 pub const BIMODAL: Channel = Channel(Number::Bimodal as u8);
 /// Bulk transfers.
 pub const BULK: Channel = Channel(Number::Bulk as u8);

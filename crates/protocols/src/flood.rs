@@ -1,7 +1,7 @@
 //! Bare multicast: every message is one datagram, sent once, delivered where and when it arrives.
 //!
-//! No promise, no state, no control traffic. It is what the other protocols are compared with, and what shows what a
-//! simulated network itself costs. Service: unreliable, and nothing else.
+//! No promise, no state, no control traffic. It is what the other protocols are compared with, and
+//! what shows what a simulated network itself costs. Service: unreliable, and nothing else.
 //!
 //! | byte | meaning |
 //! |---|---|

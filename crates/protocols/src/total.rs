@@ -1,21 +1,25 @@
 //! Total order on top of a protocol that promises FIFO with gaps: the inverted stack of 004 3.3.
 //!
-//! Ordinary stacks put reliability and order at the bottom and pay for it everywhere; here gossip is at the bottom, and
-//! order is made close to the application, as Hayden and Birman, *Probabilistic broadcast* (1996), do. Every message
-//! carries a logical time (Lamport), higher than any that its sender had seen. Members deliver in the order of
-//! ⟨time, sender, number⟩, and hold each message back for [`TotalConfig::hold`], in which others before it may come.
+//! Ordinary stacks put reliability and order at the bottom and pay for it everywhere; here gossip
+//! is at the bottom, and order is made close to the application, as Hayden and Birman,
+//! *Probabilistic broadcast* (1996), do. Every message carries a logical time (Lamport), higher
+//! than any that its sender had seen. Members deliver in the order of ⟨time, sender, number⟩, and
+//! hold each message back for [`TotalConfig::hold`], in which others before it may come.
 //!
 //! # What it promises
-//! - *Order: always.* Any two members deliver the messages that both deliver in the same order: a message that comes
-//!   after one of a later place was delivered is not delivered, but reported as a gap.
-//! - *Completeness: as likely as below.* Say that the protocol below brings a message to a member within D of its
-//!   sending, or not at all, but with probability ε. A message with a lower time than m can be sent only until its sender
-//!   has m: D after m was. It is everywhere 2·D after m was sent. So with a hold of 2·D a member reports a message that
-//!   the protocol below would have delivered only if one of two messages took longer than D: with a probability below 2·ε a
-//!   pair. Of gossip, D is `stable_threshold` + 2 rounds, after which a message that did not come is reported anyway.
+//! - *Order: always.* Any two members deliver the messages that both deliver in the same order: a
+//!   message that comes after one of a later place was delivered is not delivered, but reported as
+//!   a gap.
+//! - *Completeness: as likely as below.* Say that the protocol below brings a message to a member
+//!   within D of its sending, or not at all, but with probability ε. A message with a lower time
+//!   than m can be sent only until its sender has m: D after m was. It is everywhere 2·D after m
+//!   was sent. So with a hold of 2·D a member reports a message that the protocol below would have
+//!   delivered only if one of two messages took longer than D: with a probability below 2·ε a pair.
+//!   Of gossip, D is `stable_threshold` + 2 rounds, after which a message that did not come is
+//!   reported anyway.
 //!
-//! Before a message's payload: its logical time (8 bytes, big-endian). Service: `agreed`, outside of configurations, so
-//! without a [place](groupcast_core::OrderPlace).
+//! Before a message's payload: its logical time (8 bytes, big-endian). Service: `agreed`, outside
+//! of configurations, so without a [place](groupcast_core::OrderPlace).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::time::Duration;
@@ -35,10 +39,11 @@ const STAMP: usize = 8;
 /// Settings of the layer. All members should have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TotalConfig {
-    /// For how long a message is held back. Too short: messages come too late and are reported. Too long: latency.
+    /// For how long a message is held back. Too short: messages come too late and are reported. Too
+    /// long: latency.
     pub hold: Duration,
-    /// Payload bytes that may be held back. Beyond it the first is delivered early: the order holds, others may come
-    /// too late. Default 16 MiB.
+    /// Payload bytes that may be held back. Beyond it the first is delivered early: the order
+    /// holds, others may come too late. Default 16 MiB.
     pub held_max: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Groups, agreed and bimodal, over several daemons in one test: stories by hand, and random schedules.
+//! Groups, agreed and bimodal, over several daemons in one test: stories by hand, and random
+//! schedules.
 
 mod bimodal;
 mod groups;

@@ -1,4 +1,5 @@
-//! An adversary on the wire: it records datagrams and sends old ones again, whole, damaged or cut, from any address.
+//! An adversary on the wire: it records datagrams and sends old ones again, whole, damaged or cut,
+//! from any address.
 //!
 //! It holds no key, so whatever it does must change counters only.
 

@@ -1,7 +1,8 @@
-//! The agenda: what happens next, in virtual time, in an order that never depends on anything but the pushes.
+//! The agenda: what happens next, in virtual time, in an order that never depends on anything but
+//! the pushes.
 //!
-//! A binary heap of small keys over a slab of payloads: sifting moves 24 bytes, whatever an event carries. Two events of
-//! one instant happen in the order in which they were pushed.
+//! A binary heap of small keys over a slab of payloads: sifting moves 24 bytes, whatever an event
+//! carries. Two events of one instant happen in the order in which they were pushed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,6 +1,7 @@
 //! Exponential random numbers, the same bits on every machine.
 //!
-//! A standard library's logarithm may differ in its last digit from one platform to the next, and a world must not.
+//! A standard library's logarithm may differ in its last digit from one platform to the next, and a
+//! world must not.
 
 use groupcast_core::Rng;
 
@@ -11,7 +12,8 @@ pub(crate) fn exponential(rng: &mut Rng) -> f64 {
     -ln(bits / (1u64 << 53) as f64)
 }
 
-/// The natural logarithm of a positive, normal number: 2 artanh((m−1)/(m+1)) + e ln 2 for m·2^e, with m near 1.
+/// The natural logarithm of a positive, normal number: 2 artanh((m−1)/(m+1)) + e ln 2 for m·2^e,
+/// with m near 1.
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i32 - 1_023;

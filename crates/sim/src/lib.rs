@@ -1,8 +1,8 @@
 //! A deterministic discrete-event network in which the very same protocol code runs.
 //!
-//! The simulator hosts a [`Node`](groupcast_core::Node) a host, as the network driver does, and names no protocol: it
-//! takes any [`Ordered`](groupcast_core::Ordered). A world follows from its seed alone; the same seed twice gives the
-//! same [trace hash](Cluster::trace_hash).
+//! The simulator hosts a [`Node`](groupcast_core::Node) a host, as the network driver does, and
+//! names no protocol: it takes any [`Ordered`](groupcast_core::Ordered). A world follows from its
+//! seed alone; the same seed twice gives the same [trace hash](Cluster::trace_hash).
 //!
 //! - [`Cluster`]: a group of hosts for tests: submit, crash, pause, partition, look, judge.
 //! - [`swarm`]: seeds by the thousand, with random faults, judged for safety and for liveness.

@@ -1,8 +1,9 @@
-//! A fake [`Sealer`]: the size and the rules of AES-GCM, a keyed checksum instead of its arithmetic.
+//! A fake [`Sealer`]: the size and the rules of AES-GCM, a keyed checksum instead of its
+//! arithmetic.
 //!
-//! Every sender has a key of its own, a counter is used once, and any change of the associated data (the prefix, the
-//! addressee), the body or the tag is found. Bodies stay in clear, so that traces and filters can read them; nothing
-//! here is secret.
+//! Every sender has a key of its own, a counter is used once, and any change of the associated data
+//! (the prefix, the addressee), the body or the tag is found. Bodies stay in clear, so that traces
+//! and filters can read them; nothing here is secret.
 
 use groupcast_core::Incarnation;
 use groupcast_core::seal::{AssociatedData, OpenError, Sealer};
@@ -98,7 +99,8 @@ pub(crate) fn fold(a: u64, b: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// A keyed checksum of `bytes`: long ones in four lanes of sixteen, which a processor mixes at the same time.
+/// A keyed checksum of `bytes`: long ones in four lanes of sixteen, which a processor mixes at the
+/// same time.
 fn checksum(key: u64, bytes: &[u8]) -> u64 {
     let mut hash = key ^ fold(bytes.len() as u64 ^ K0, K1);
     let (wide, rest) = bytes.as_chunks::<64>();

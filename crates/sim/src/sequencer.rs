@@ -1,7 +1,9 @@
-//! A protocol to test the simulator with: a fixed sequencer, which survives lost datagrams but no lost member.
+//! A protocol to test the simulator with: a fixed sequencer, which survives lost datagrams but no
+//! lost member.
 //!
-//! Member 1 orders. Everybody says hello until member 1 has heard all and announced the one configuration; a message
-//! goes to member 1 until it comes back with its place; who misses a place asks for it.
+//! Member 1 orders. Everybody says hello until member 1 has heard all and announced the one
+//! configuration; a message goes to member 1 until it comes back with its place; who misses a place
+//! asks for it.
 //!
 //! | first byte | rest |
 //! |---|---|

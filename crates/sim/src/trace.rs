@@ -39,7 +39,8 @@ impl Trace {
         Self::new(level, |line| eprintln!("{line}"))
     }
 
-    /// Describes the protocol's bytes of every datagram with `describe`; without, their length is all that is told.
+    /// Describes the protocol's bytes of every datagram with `describe`; without, their length is
+    /// all that is told.
     #[must_use]
     pub fn describing(mut self, describe: impl Fn(SocketClass, &[u8]) -> String + 'static) -> Self {
         self.describe = Some(Box::new(describe));

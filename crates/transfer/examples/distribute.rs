@@ -1,7 +1,8 @@
 //! Distributes a directory to two receivers, all in this process and on the loopback interface.
 //!
-//! `cargo run -p groupcast-transfer --example distribute -- PATH DIR`: what is at PATH arrives in DIR/one and DIR/two. A
-//! real program has one of the three parts on each host; all it needs besides is the same group and the same key.
+//! `cargo run -p groupcast-transfer --example distribute -- PATH DIR`: what is at PATH arrives in
+//! DIR/one and DIR/two. A real program has one of the three parts on each host; all it needs
+//! besides is the same group and the same key.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -1,4 +1,5 @@
-//! What the announcement of a transfer says of its content, and how the content is laid out in the stream.
+//! What the announcement of a transfer says of its content, and how the content is laid out in the
+//! stream.
 //!
 //! Announcement ([`About`], at most 1 KiB, in the bulk protocol's `about`):
 //!
@@ -11,9 +12,10 @@
 //! | *files:* content id | 32 | hash of the manifest |
 //! | manifest, content, chunk, entries | 4, 8, 4, 4 | lengths in bytes; number of entries |
 //!
-//! A stream of files is the manifest, then the content of all files one after the other, cut into chunks of equal size;
-//! each chunk is followed by its BLAKE3 hash (32 bytes). Chunks do not end where files end, so that many small files
-//! have few hashes. The stream of a pipe is laid out by `frames.rs`.
+//! A stream of files is the manifest, then the content of all files one after the other, cut into
+//! chunks of equal size; each chunk is followed by its BLAKE3 hash (32 bytes). Chunks do not end
+//! where files end, so that many small files have few hashes. The stream of a pipe is laid out by
+//! `frames.rs`.
 
 use std::ops::Range;
 
@@ -185,8 +187,8 @@ pub(crate) enum Piece {
 impl Layout {
     /// What chunk sizes a receiver takes, in bytes.
     pub(crate) const CHUNKS: std::ops::RangeInclusive<u32> = 4 << 10..=4 << 20;
-    /// What a sender cuts: large enough that hashing runs at full speed and a write is worth its call, small enough that
-    /// little is lost when a transfer breaks.
+    /// What a sender cuts: large enough that hashing runs at full speed and a write is worth its
+    /// call, small enough that little is lost when a transfer breaks.
     pub(crate) const CHUNK: u32 = 256 << 10;
 
     /// How many chunks there are.

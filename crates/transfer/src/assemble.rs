@@ -1,22 +1,24 @@
 //! From bytes in any order to whole pieces of a stream of files.
 //!
-//! Memory is taken for bytes that have come, never for those that are announced: a sender that sends one byte of each of a
-//! million chunks gets a million bytes kept, not a million chunks.
+//! Memory is taken for bytes that have come, never for those that are announced: a sender that
+//! sends one byte of each of a million chunks gets a million bytes kept, not a million chunks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::about::{Layout, Piece};
 
-/// The pieces of which a part has arrived. Their bytes are bounded by the credit of the protocol, which gives each byte
-/// once and takes no more packets when too much is not consumed; the manifest's are bounded by its own limit.
+/// The pieces of which a part has arrived. Their bytes are bounded by the credit of the protocol,
+/// which gives each byte once and takes no more packets when too much is not consumed; the
+/// manifest's are bounded by its own limit.
 #[derive(Debug)]
 pub(crate) struct Assembler {
     layout: Layout,
     /// Parts of the stream that were here before, in order.
     held: Vec<Range<u64>>,
     open: BTreeMap<Piece, OpenPiece>,
-    /// Memory of pieces that were written, to be filled again: fresh memory costs a page fault every 4 KiB.
+    /// Memory of pieces that were written, to be filled again: fresh memory costs a page fault
+    /// every 4 KiB.
     spare: Vec<Vec<u8>>,
 }
 
@@ -71,8 +73,8 @@ impl Assembler {
         }
     }
 
-    /// These parts of the stream were here before: bytes of theirs that come because they share a packet with others are of
-    /// no use.
+    /// These parts of the stream were here before: bytes of theirs that come because they share a
+    /// packet with others are of no use.
     pub(crate) fn hold(&mut self, held: &[Range<u64>]) {
         self.held = held.to_vec();
         self.held.sort_by_key(|range| range.start);
@@ -91,9 +93,10 @@ impl Assembler {
         }
     }
 
-    /// Bytes of the stream from `offset` on arrived; pieces that are whole now are given to `each`. How many of the bytes
-    /// count as consumed already: those that were here before, and those of the manifest, which is longer than the
-    /// protocol's credit if the files are many, and has a limit of its own.
+    /// Bytes of the stream from `offset` on arrived; pieces that are whole now are given to `each`.
+    /// How many of the bytes count as consumed already: those that were here before, and those of
+    /// the manifest, which is longer than the protocol's credit if the files are many, and has a
+    /// limit of its own.
     pub(crate) fn add(
         &mut self,
         mut offset: u64,

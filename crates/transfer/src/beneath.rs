@@ -1,7 +1,9 @@
-//! Paths below a directory, and never outside of it: no link is followed, no `..`, whatever others put there meanwhile.
+//! Paths below a directory, and never outside of it: no link is followed, no `..`, whatever others
+//! put there meanwhile.
 //!
-//! Every call goes through a descriptor of the directory; the kernel resolves the rest beneath it (openat2). What is
-//! changed is opened first and changed by its descriptor, so that nothing else can take its place in between.
+//! Every call goes through a descriptor of the directory; the kernel resolves the rest beneath it
+//! (openat2). What is changed is opened first and changed by its descriptor, so that nothing else
+//! can take its place in between.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -81,8 +83,8 @@ impl Root {
         own_file(self.open_at(path, flags)?)
     }
 
-    /// Opens the file at `path` to write, and makes it if it is not there, for the owner only. One that is there must be a
-    /// file of this user alone.
+    /// Opens the file at `path` to write, and makes it if it is not there, for the owner only. One
+    /// that is there must be a file of this user alone.
     pub(crate) fn write(&self, path: &[u8]) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::from_raw_mode(0o600);
@@ -90,8 +92,8 @@ impl Root {
         own_file(file)
     }
 
-    /// Makes a new file at `path` with permissions `mode`, less the process's mask; what is there, but no directory, is
-    /// removed before.
+    /// Makes a new file at `path` with permissions `mode`, less the process's mask; what is there,
+    /// but no directory, is removed before.
     pub(crate) fn create(&mut self, path: &[u8], mode: u16) -> io::Result<File> {
         let removed = self.in_parent(path, |parent, last| {
             rustix::fs::unlinkat(parent, last, AtFlags::empty())
@@ -165,7 +167,8 @@ impl Root {
         Ok(names)
     }
 
-    /// Removes what is called `last` in this directory, and all below it; that nothing is there is no error.
+    /// Removes what is called `last` in this directory, and all below it; that nothing is there is
+    /// no error.
     pub(crate) fn remove(&self, last: &[u8]) -> io::Result<()> {
         let removed = rustix::fs::unlinkat(&self.directory, name(last), AtFlags::empty());
         match removed {
@@ -182,7 +185,8 @@ impl Root {
         Ok(())
     }
 
-    /// Moves the file `last` of this directory to the directory `to`, where it is called `there`. What is there is replaced.
+    /// Moves the file `last` of this directory to the directory `to`, where it is called `there`.
+    /// What is there is replaced.
     pub(crate) fn rename_to(&self, last: &[u8], to: &Self, there: &[u8]) -> io::Result<()> {
         let (last, there) = (name(last), name(there));
         Ok(rustix::fs::renameat(
@@ -193,7 +197,8 @@ impl Root {
         )?)
     }
 
-    /// Moves `path` of this directory to the same path of `to`, in one step. What is there is replaced, unless `fresh`.
+    /// Moves `path` of this directory to the same path of `to`, in one step. What is there is
+    /// replaced, unless `fresh`.
     pub(crate) fn move_to(&mut self, to: &mut Self, path: &[u8], fresh: bool) -> io::Result<()> {
         let flags = match fresh {
             true => RenameFlags::NOREPLACE,
@@ -211,7 +216,8 @@ impl Root {
         })
     }
 
-    /// Sets permissions and modification time of the file or directory at `path`, which must be the one of `identity`.
+    /// Sets permissions and modification time of the file or directory at `path`, which must be the
+    /// one of `identity`.
     pub(crate) fn set_metadata(
         &mut self,
         path: &[u8],
@@ -272,8 +278,8 @@ impl Root {
     }
 }
 
-/// `opened` as a file, if it is one that nobody but this user can have put there: a regular file of this user with one
-/// name.
+/// `opened` as a file, if it is one that nobody but this user can have put there: a regular file of
+/// this user with one name.
 fn own_file(opened: OwnedFd) -> io::Result<File> {
     let stat = rustix::fs::fstat(&opened)?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;

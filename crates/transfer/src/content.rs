@@ -1,7 +1,8 @@
 //! Reading what is sent: the stream of files by ranges, cut into chunks with their hashes.
 //!
-//! Files are opened as they come, one at a time. After a file's bytes are read, its fingerprint is compared with that of
-//! the manifest: a file that changed since ends the transfer instead of arriving in two halves.
+//! Files are opened as they come, one at a time. After a file's bytes are read, its fingerprint is
+//! compared with that of the manifest: a file that changed since ends the transfer instead of
+//! arriving in two halves.
 
 use std::fs::{File, Metadata};
 use std::io;

@@ -1,8 +1,8 @@
-//! The receiver's side of a transfer on a thread of its own: it verifies, writes and puts in place, so that a slow disk
-//! holds up no time-out.
+//! The receiver's side of a transfer on a thread of its own: it verifies, writes and puts in place,
+//! so that a slow disk holds up no time-out.
 //!
-//! A thread a transfer; it ends when it is dropped, after what it was given is written. [`Job`]s go in, [`Done`]s come
-//! out in the same order, and the waker says that there are some.
+//! A thread a transfer; it ends when it is dropped, after what it was given is written. [`Job`]s go
+//! in, [`Done`]s come out in the same order, and the waker says that there are some.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -63,8 +63,8 @@ pub(crate) enum Target {
         /// The manifest of the same content, if this process has put it in place before.
         placed: Option<Bytes>,
     },
-    /// A pipe into a file of this name in a directory; its bytes are kept in the spool under the name `temporary` until
-    /// then.
+    /// A pipe into a file of this name in a directory; its bytes are kept in the spool under the
+    /// name `temporary` until then.
     PipeToFile {
         spool: Arc<Spool>,
         temporary: String,
@@ -106,7 +106,8 @@ impl Disk {
         })
     }
 
-    /// Asks for something. What is under way is bounded by the protocol: it stops when bytes are not consumed.
+    /// Asks for something. What is under way is bounded by the protocol: it stops when bytes are
+    /// not consumed.
     pub(crate) fn ask(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
             // A thread that has ended has said that it failed.
@@ -206,7 +207,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Receives a pipe into `temporary` of the spool, and has it take its place when it is complete.
+    /// Receives a pipe into `temporary` of the spool, and has it take its place when it is
+    /// complete.
     fn pipe_to_file(&self, spool: &Spool, temporary: &str, name: &str) -> Result<(), String> {
         let path = spool.path().join(name);
         let path = printable(path.as_os_str().as_encoded_bytes());

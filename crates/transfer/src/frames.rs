@@ -1,7 +1,8 @@
-//! The stream of a pipe: frames of a length (4 bytes), so many bytes, and a hash (32 bytes); a frame of length 0 ends it.
+//! The stream of a pipe: frames of a length (4 bytes), so many bytes, and a hash (32 bytes); a
+//! frame of length 0 ends it.
 //!
-//! Each hash is BLAKE3 of the hash before it (32 zeros at first) and the frame's bytes, so that the last one stands for
-//! the whole stream: what reaches the reader is verified, and so is its end.
+//! Each hash is BLAKE3 of the hash before it (32 zeros at first) and the frame's bytes, so that the
+//! last one stands for the whole stream: what reaches the reader is verified, and so is its end.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 

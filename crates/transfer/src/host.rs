@@ -179,7 +179,8 @@ fn open_endpoint(
     Ok(endpoint)
 }
 
-/// Cuts packets so that a datagram fits the interface's frames, if they are smaller than the settings assume.
+/// Cuts packets so that a datagram fits the interface's frames, if they are smaller than the
+/// settings assume.
 fn fit(bulk: &mut BulkConfig, endpoint: &Endpoint<Bulk>) {
     let header = bulk.body_max().saturating_sub(bulk.packet);
     if let Some(max) = endpoint.body_max() {

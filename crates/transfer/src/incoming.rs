@@ -1,4 +1,5 @@
-//! One transfer at a receiver: how far it is, and its bytes on their way from the network to its disk.
+//! One transfer at a receiver: how far it is, and its bytes on their way from the network to its
+//! disk.
 //!
 //! It leaves to `receive.rs` what the protocol and the user are told.
 

@@ -1,20 +1,27 @@
-//! Files and directory trees to many receivers at once: the distributor above the bulk protocols (001).
+//! Files and directory trees to many receivers at once: the distributor above the bulk protocols
+//! (001).
 //!
-//! [`send`] and [`receive`] are the two ends; both run their loop on the calling thread until they are done, with one
-//! more thread for the disk. What goes over the network, and how it is made reliable, is the business of
-//! `groupcast_protocols::bulk`; here is what is in the stream and what becomes of it:
+//! [`send`] and [`receive`] are the two ends; both run their loop on the calling thread until they
+//! are done, with one more thread for the disk. What goes over the network, and how it is made
+//! reliable, is the business of `groupcast_protocols::bulk`; here is what is in the stream and what
+//! becomes of it:
 //!
-//! - [`manifest`]: the list of files, which is the identity of a transfer and what makes it safe to place.
-//! - `about.rs`: the announcement, and the layout of the stream: manifest, chunks, hashes. `frames.rs`: that of a pipe.
+//! - [`manifest`]: the list of files, which is the identity of a transfer and what makes it safe to
+//!   place.
+//! - `about.rs`: the announcement, and the layout of the stream: manifest, chunks, hashes.
+//!   `frames.rs`: that of a pipe.
 //! - `content.rs`, `read_ahead.rs`: reading; a file that changes meanwhile ends the transfer.
-//! - `incoming.rs`, `assemble.rs`, `disk.rs`, `received.rs`: from bytes in any order to verified chunks.
-//! - `spool.rs`, `stage.rs`, `beneath.rs`: what is kept for resuming, the staging tree, the moves into place.
+//! - `incoming.rs`, `assemble.rs`, `disk.rs`, `received.rs`: from bytes in any order to verified
+//!   chunks.
+//! - `spool.rs`, `stage.rs`, `beneath.rs`: what is kept for resuming, the staging tree, the moves
+//!   into place.
 //! - `host.rs`: the endpoint on real sockets.
 //!
-//! A program that distributes files needs nothing else: the settings of the protocol ([`bulk::BulkConfig`]), outcomes and
-//! keys are re-exported. `examples/distribute.rs` is one.
+//! A program that distributes files needs nothing else: the settings of the protocol
+//! ([`bulk::BulkConfig`]), outcomes and keys are re-exported. `examples/distribute.rs` is one.
 //!
-//! It deliberately leaves to others: options, key files, terminals (the command line). `docs/files.md` is for users.
+//! It deliberately leaves to others: options, key files, terminals (the command line).
+//! `docs/files.md` is for users.
 
 mod about;
 mod assemble;

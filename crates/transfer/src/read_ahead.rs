@@ -1,4 +1,5 @@
-//! Reading on a thread of its own, ahead of the protocol: a slow disk or a silent pipe holds up no time-out.
+//! Reading on a thread of its own, ahead of the protocol: a slow disk or a silent pipe holds up no
+//! time-out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};

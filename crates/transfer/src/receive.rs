@@ -1,4 +1,5 @@
-//! Receiving: a service that takes any number of transfers into a directory, or pipes to the standard output.
+//! Receiving: a service that takes any number of transfers into a directory, or pipes to the
+//! standard output.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -116,7 +117,8 @@ pub struct Received {
     pub failed: usize,
 }
 
-/// Receives until `stop` is set, or the first transfer has ended if only one is wanted. `tell` hears what happens.
+/// Receives until `stop` is set, or the first transfer has ended if only one is wanted. `tell`
+/// hears what happens.
 ///
 /// # Errors
 /// If the target or the network cannot be used.
@@ -447,7 +449,8 @@ impl Service {
         if incoming.state == State::Concluded {
             return;
         }
-        // What a sender that was stopped has brought can be resumed; otherwise its content is not there any more.
+        // What a sender that was stopped has brought can be resumed; otherwise its content is not
+        // there any more.
         let is_gone = matches!(failure, Failure::Cancelled(reason) if reason != STOPPED);
         if is_gone {
             incoming.disk.ask(Job::Discard);

@@ -1,4 +1,5 @@
-//! Files on their way in: what an earlier transfer left, what arrives, and the moment when all of it is put in place.
+//! Files on their way in: what an earlier transfer left, what arrives, and the moment when all of
+//! it is put in place.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -59,7 +60,8 @@ impl ReceivedFiles {
         vec![whole]
     }
 
-    /// Whether the files of `manifest`, put in place before, are still as they were then, by size and time.
+    /// Whether the files of `manifest`, put in place before, are still as they were then, by size
+    /// and time.
     pub(crate) fn are_in_place(&self, manifest: &[u8]) -> bool {
         let manifest = Manifest::decode(manifest, &self.limits);
         let (Ok(manifest), Ok(mut target)) = (manifest, self.spool.target()) else {
@@ -70,7 +72,8 @@ impl ReceivedFiles {
             && self.spool.is_in_place().unwrap_or(false)
     }
 
-    /// Takes up what an earlier transfer of this content left: the ranges of the stream that are here.
+    /// Takes up what an earlier transfer of this content left: the ranges of the stream that are
+    /// here.
     pub(crate) fn resume(&mut self, stop: &AtomicBool) -> Result<Vec<Range<u64>>, String> {
         if self.layout.chunks() > Journal::CHUNKS_MAX {
             return Err("the content has more chunks than can be kept account of".into());
@@ -126,7 +129,8 @@ impl ReceivedFiles {
         Ok(written)
     }
 
-    /// A chunk arrived, its hash included. It is given back when it is done with; before the manifest is here, it is kept.
+    /// A chunk arrived, its hash included. It is given back when it is done with; before the
+    /// manifest is here, it is kept.
     pub(crate) fn write(&mut self, index: u64, chunk: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
         let Some(writing) = &mut self.writing else {
             self.early.push((index, chunk));

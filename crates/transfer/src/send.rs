@@ -1,4 +1,5 @@
-//! Sending: paths or a pipe, to the receivers that register or are required, until each of them is settled.
+//! Sending: paths or a pipe, to the receivers that register or are required, until each of them is
+//! settled.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -82,7 +83,8 @@ pub enum SendEvent<'a> {
         progress: &'a Progress,
         /// The name of each receiver in it, in its order.
         names: &'a [&'a str],
-        /// Bytes of the stream that were given to the protocol so far: what no receiver needs is not among them.
+        /// Bytes of the stream that were given to the protocol so far: what no receiver needs is
+        /// not among them.
         sent: u64,
     },
     /// What became of a receiver.
@@ -103,8 +105,8 @@ pub struct SendReport {
     pub receivers: Vec<(String, Outcome)>,
     /// Bytes of the stream, hashes and manifest included.
     pub bytes: u64,
-    /// Bytes of it that were sent, without repeated packets. Less than all if the receivers held the rest; more if a later
-    /// pass sent some again.
+    /// Bytes of it that were sent, without repeated packets. Less than all if the receivers held
+    /// the rest; more if a later pass sent some again.
     pub sent: u64,
     /// Packets sent, repeated ones included.
     pub packets: u64,
@@ -119,7 +121,8 @@ pub struct SendReport {
 /// Sends until every receiver is settled, or `stop` is set. `tell` hears what happens.
 ///
 /// # Errors
-/// If the network cannot be used, or what is sent cannot be read; the receivers are told then, and put nothing in place.
+/// If the network cannot be used, or what is sent cannot be read; the receivers are told then, and
+/// put nothing in place.
 pub fn send(
     sending: Sending,
     stop: &AtomicBool,
@@ -390,8 +393,8 @@ impl Sender {
     }
 }
 
-/// What became of each receiver. One that was restarted and is complete since counts as complete, though its former
-/// incarnation is not heard any more.
+/// What became of each receiver. One that was restarted and is complete since counts as complete,
+/// though its former incarnation is not heard any more.
 fn by_name(settled: Vec<(MemberId, String, Outcome)>) -> Vec<(String, Outcome)> {
     let complete: Vec<NodeId> = settled
         .iter()

@@ -1,4 +1,5 @@
-//! The receiver's own folder in its target directory: what has arrived of transfers that are not complete.
+//! The receiver's own folder in its target directory: what has arrived of transfers that are not
+//! complete.
 //!
 //! ```text
 //! DIR/.groupcast/                 locked by the receiver that uses it
@@ -8,12 +9,14 @@
 //!         tree/                   the staging tree
 //! ```
 //!
-//! A transfer that breaks off leaves its folder; the next one of the same content begins with what the journal says and
-//! the tree confirms, byte for byte. The journal is not synchronised with the disk: what a crash of the machine loses
-//! fails its hash and is sent again. A complete transfer leaves nothing.
+//! A transfer that breaks off leaves its folder; the next one of the same content begins with what
+//! the journal says and the tree confirms, byte for byte. The journal is not synchronised with the
+//! disk: what a crash of the machine loses fails its hash and is sent again. A complete transfer
+//! leaves nothing.
 //!
-//! The target may be a directory that other users write to. So the folder is this user's alone (0700, checked), it and
-//! all in it are reached by descriptors, no link is followed, and files are new or verified to be this user's.
+//! The target may be a directory that other users write to. So the folder is this user's alone
+//! (0700, checked), it and all in it are reached by descriptors, no link is followed, and files are
+//! new or verified to be this user's.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -133,7 +136,8 @@ impl Spool {
         self.folder.directory(id.short().as_bytes()).is_ok()
     }
 
-    /// A new file for a stream called `name` until it is complete. One that breaks off is of no use.
+    /// A new file for a stream called `name` until it is complete. One that breaks off is of no
+    /// use.
     pub(crate) fn create_stream(&self, name: &str) -> io::Result<File> {
         // With the permissions that it will have in place; the folder keeps others out until then.
         self.folder.directory(b".")?.create(name.as_bytes(), 0o666)
@@ -150,7 +154,8 @@ impl Spool {
         self.folder.remove(name.as_bytes())
     }
 
-    /// Removes the folders of the transfers that broke off longest ago, all but `keep` of those not `in_use`.
+    /// Removes the folders of the transfers that broke off longest ago, all but `keep` of those not
+    /// `in_use`.
     pub(crate) fn trim(&self, keep: usize, in_use: &[ContentId]) -> io::Result<()> {
         let in_use: Vec<Vec<u8>> = in_use.iter().map(|id| id.short().into_bytes()).collect();
         let mut folders = Vec::new();
@@ -268,7 +273,8 @@ impl TransferFolder {
         folder.directory(b"tree")
     }
 
-    /// What the journal says: the hashes of the chunks that were written. A torn last record is none.
+    /// What the journal says: the hashes of the chunks that were written. A torn last record is
+    /// none.
     pub(crate) fn journal(&self, layout: &Layout) -> io::Result<BTreeMap<u64, blake3::Hash>> {
         let mut bytes = Vec::new();
         match self.open().and_then(|folder| folder.read(b"journal")) {

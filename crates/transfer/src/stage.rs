@@ -1,9 +1,11 @@
-//! Placing what is received: chunks into files of a staging tree, and the whole tree into the target when it is complete.
+//! Placing what is received: chunks into files of a staging tree, and the whole tree into the
+//! target when it is complete.
 //!
-//! The staging tree lies in the receiver's folder (`spool.rs`) on the same file system as the target, with the names that
-//! its entries will have. Nothing is visible in the target before everything is verified. Then whatever is not there yet
-//! is moved in one step, a whole tree if it is new; files that are there are replaced, each in one step; directories
-//! that are there stay and get what is new.
+//! The staging tree lies in the receiver's folder (`spool.rs`) on the same file system as the
+//! target, with the names that its entries will have. Nothing is visible in the target before
+//! everything is verified. Then whatever is not there yet is moved in one step, a whole tree if it
+//! is new; files that are there are replaced, each in one step; directories that are there stay and
+//! get what is new.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -58,7 +60,8 @@ pub(crate) struct StagingTree {
 }
 
 impl StagingTree {
-    /// A stage in the empty or half-filled directory `tree`; makes the transfer's directories in it.
+    /// A stage in the empty or half-filled directory `tree`; makes the transfer's directories in
+    /// it.
     pub(crate) fn new(
         manifest: Manifest,
         layout: Layout,
@@ -138,8 +141,9 @@ impl StagingTree {
                 .move_to(target, &entry.path, fresh)
                 .map_err(failed("put in place", entry))?;
         }
-        // Last and deepest first: a directory that cannot be written, or whose time changes with every move. Each must be
-        // the one that was moved, or was there before: where another has taken its place, not all is in place.
+        // Last and deepest first: a directory that cannot be written, or whose time changes with
+        // every move. Each must be the one that was moved, or was there before: where another has
+        // taken its place, not all is in place.
         target.forget();
         for (entry, identity) in directories.into_iter().rev() {
             let entry = &self.manifest.entries()[entry];
@@ -246,7 +250,8 @@ impl StagingTree {
         let (_, file) = self.open.as_ref().expect("it was just opened");
         file.write_all_at(bytes, place.offset)
             .map_err(failed("write", entry))?;
-        // A file of one piece is finished while it is open. One that its owner could not read again after a restart waits.
+        // A file of one piece is finished while it is open. One that its owner could not read again
+        // after a restart waits.
         let whole = place.offset == 0 && place.left == bytes.len() as u64;
         if whole && entry.mode & 0o600 == 0o600 {
             let mode = Mode::from_raw_mode(entry.mode.into());

@@ -1,7 +1,8 @@
 //! A list of files that is longer than a receiver's credit arrives.
 //!
-//! Goal: the list is as long as its own limit lets it be, not as the protocol's buffer. Method: 45,000 empty files with long
-//! names, whose list is 10 MB, over real sockets on loopback; the protocol's buffer is 8 MiB.
+//! Goal: the list is as long as its own limit lets it be, not as the protocol's buffer. Method:
+//! 45,000 empty files with long names, whose list is 10 MB, over real sockets on loopback; the
+//! protocol's buffer is 8 MiB.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot make its files has failed"

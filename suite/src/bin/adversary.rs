@@ -1,10 +1,11 @@
 //! An adversary on a host of a test bed: sends what no daemon would, as fast as it is told to.
 //!
-//! `adversary KIND COUNT RATE SEED CAPTURE TARGET...` sends COUNT datagrams, RATE a second, to the targets in turn.
-//! CAPTURE (a file of `tcpdump -w`) is what it has overheard; `-` if nothing. Kinds:
-//! `random` (any bytes of any length), `version` (well formed, of a version to come), `replayed`, `flipped` (one bit), `truncated`, `forged` (a prefix overheard, with
-//! a counter ahead of its sender's, before random bytes), `mixed` (all in turn). With a capture, datagrams go to the
-//! port that they were overheard at, if a target has it.
+//! `adversary KIND COUNT RATE SEED CAPTURE TARGET...` sends COUNT datagrams, RATE a second, to the
+//! targets in turn. CAPTURE (a file of `tcpdump -w`) is what it has overheard; `-` if nothing.
+//! Kinds: `random` (any bytes of any length), `version` (well formed, of a version to come),
+//! `replayed`, `flipped` (one bit), `truncated`, `forged` (a prefix overheard, with a counter ahead
+//! of its sender's, before random bytes), `mixed` (all in turn). With a capture, datagrams go to
+//! the port that they were overheard at, if a target has it.
 //!
 //! The last line is how many were sent.
 

@@ -1,7 +1,7 @@
 //! The long live runs: what takes minutes, beside the live tests that take seconds.
 //!
-//! `cargo xtask soak [failover|exclusion|forged|transfer|files|small-files|shares|all] [options]`, as root. Prints a table,
-//! and last one line of JSON; exit 1 if anything is not as promised.
+//! `cargo xtask soak [failover|exclusion|forged|transfer|files|small-files|shares|all] [options]`,
+//! as root. Prints a table, and last one line of JSON; exit 1 if anything is not as promised.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,7 +22,8 @@ const FAILOVER_MEDIAN: Duration = Duration::from_millis(400);
 const FAILOVER_WORST: Duration = Duration::from_secs(1);
 /// Small files may take so many times as long as one file of the same size.
 const SMALL_FILES_MAX: f64 = 2.0;
-/// No flow may get more than this many times its fair share of a link, nor less than the share divided by it.
+/// No flow may get more than this many times its fair share of a link, nor less than the share
+/// divided by it.
 const UNFAIRNESS_MAX: f64 = 2.0;
 
 /// Long live runs of groupcast in network namespaces.
@@ -47,7 +48,8 @@ struct Options {
     /// Transfers of files to interrupt
     #[arg(long, default_value_t = 200)]
     rounds: u64,
-    /// What is sent, and what happens to it: the first round's seed; each further round's is one more
+    /// What is sent, and what happens to it: the first round's seed; each further round's is one
+    /// more
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Small files to send
@@ -56,7 +58,8 @@ struct Options {
     /// How long the shares of a link are counted, in seconds
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
-    /// With which `--rate` the transfers are sent that share a link: fair, auto, or megabits a second
+    /// With which `--rate` the transfers are sent that share a link: fair, auto, or megabits a
+    /// second
     #[arg(long, default_value = "fair")]
     transfer_rate: String,
 }

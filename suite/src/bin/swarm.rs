@@ -1,8 +1,8 @@
-//! The swarm: thousands of seeds, each a random group with random faults, judged by the checker. It runs the ring,
-//! unless another family of the registry is named.
+//! The swarm: thousands of seeds, each a random group with random faults, judged by the checker. It
+//! runs the ring, unless another family of the registry is named.
 //!
-//! A seed that fails prints the line that runs it again. `--plant` breaks a rule of the protocol on purpose, to show
-//! that the swarm finds it.
+//! A seed that fails prints the line that runs it again. `--plant` breaks a rule of the protocol on
+//! purpose, to show that the swarm finds it.
 
 use std::io::Write as _;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! The client protocol, both directions: any stream, cut anywhere.
 //!
-//! Whatever comes: no panic, no more memory than has arrived; and a frame that was understood is written and understood
-//! again as the same.
+//! Whatever comes: no panic, no more memory than has arrived; and a frame that was understood is
+//! written and understood again as the same.
 
 use groupcast_session::frame::{
     ClientFrame, DaemonFrame, FrameDecoder, FrameError, MAGIC, RawFrame,
@@ -10,8 +10,8 @@ use groupcast_session::frame::{
 /// Larger than most inputs: the limit itself is met by length fields.
 const FRAME_MAX: usize = 4096;
 
-/// Reads `data` as a stream: the first byte chooses the direction, whether the stream begins as it should, and how many
-/// bytes arrive at a time.
+/// Reads `data` as a stream: the first byte chooses the direction, whether the stream begins as it
+/// should, and how many bytes arrive at a time.
 pub fn frames(data: &[u8]) {
     let Some((how, rest)) = data.split_first() else {
         return;

@@ -1,7 +1,9 @@
-//! The group engines of two daemons between their clients and a ring that the script controls: clients that say what
-//! they may and what they may not, payloads of the ring damaged or invented, splits and merges, time, full queues.
+//! The group engines of two daemons between their clients and a ring that the script controls:
+//! clients that say what they may and what they may not, payloads of the ring damaged or invented,
+//! splits and merges, time, full queues.
 //!
-//! Whatever happens: no panic, bounded answers, and every byte that a client is sent can be understood.
+//! Whatever happens: no panic, bounded answers, and every byte that a client is sent can be
+//! understood.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
@@ -51,7 +53,8 @@ struct Ordered {
 struct Stage {
     daemons: Vec<Daemon>,
     now: Time,
-    /// Messages of each component that are ordered and not delivered yet; one component if the ring is whole.
+    /// Messages of each component that are ordered and not delivered yet; one component if the ring
+    /// is whole.
     orders: Vec<VecDeque<Ordered>>,
     configs: u64,
     seq: u64,
@@ -176,7 +179,8 @@ impl Stage {
     fn receive(&mut self, at: usize, client: ClientId, mut bytes: &[u8]) {
         let engine = &mut self.daemons[at].engine;
         while !bytes.is_empty() {
-            // The daemon reads no more of this client now; a real socket would keep it, this one loses it.
+            // The daemon reads no more of this client now; a real socket would keep it, this one
+            // loses it.
             let Some(space) = engine.space(client) else {
                 return;
             };

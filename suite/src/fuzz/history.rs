@@ -1,7 +1,7 @@
 //! The reader of histories, and the judge behind it: any file.
 //!
-//! Whatever is in it: no panic, a bounded list of violations; and what was understood is written and understood again
-//! as the same.
+//! Whatever is in it: no panic, a bounded list of violations; and what was understood is written
+//! and understood again as the same.
 
 use groupcast_check::ndjson::{read_history, write_line, write_start};
 use groupcast_check::{Checker, Outcome};

@@ -1,7 +1,9 @@
-//! Daemons on the hosts of a test bed, with subscribers and publishers: all of them the real binary.
+//! Daemons on the hosts of a test bed, with subscribers and publishers: all of them the real
+//! binary.
 //!
-//! Host `h` runs the daemon `host-h`. Outputs, sockets and histories are files in the bed's directory, kept if a test
-//! fails. Who waits for what is the tests' business; this file only knows how to start, ask and stop.
+//! Host `h` runs the daemon `host-h`. Outputs, sockets and histories are files in the bed's
+//! directory, kept if a test fails. Who waits for what is the tests' business; this file only knows
+//! how to start, ask and stop.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -163,7 +165,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Names of the daemons in a host's configuration, sorted; none while it does not answer or has none.
+    /// Names of the daemons in a host's configuration, sorted; none while it does not answer or has
+    /// none.
     pub fn members(&self, host: usize) -> Outcome<Vec<String>> {
         let Some(status) = self.status(host)? else {
             return Ok(Vec::new());
@@ -193,7 +196,8 @@ impl Cluster {
             .map_err(|error| format!("`status --json` printed {line:?}: {error}").into())
     }
 
-    /// Starts `groupcast sub` on a host and waits until it is a member of `group`. It is called `name`.
+    /// Starts `groupcast sub` on a host and waits until it is a member of `group`. It is called
+    /// `name`.
     pub fn subscribe(&mut self, host: usize, name: &str, group: &str) -> Outcome<Subscription> {
         let label = self.label(name, host);
         let socket = self.socket(host);
@@ -298,7 +302,8 @@ impl Cluster {
         self.bed.keep_outputs(false);
     }
 
-    /// The last step of a run: ends all daemons gracefully and lets `groupcast check` judge their histories together.
+    /// The last step of a run: ends all daemons gracefully and lets `groupcast check` judge their
+    /// histories together.
     pub fn check_histories(&mut self) -> Outcome {
         for host in &mut self.hosts {
             if let Some(daemon) = &mut host.daemon {
@@ -401,7 +406,8 @@ impl Subscription {
     }
 }
 
-/// Judges the subscribers: those named in `stayed` have all of `published` (by `pub`), and all agree.
+/// Judges the subscribers: those named in `stayed` have all of `published` (by `pub`), and all
+/// agree.
 pub fn judge_streams(
     subscriptions: &[Subscription],
     stayed: &[&str],
@@ -427,7 +433,8 @@ pub fn judge_streams(
     verdict(&faults)
 }
 
-/// The binary under test: `GROUPCAST_BIN`, or the release build beside this executable, built if it is missing.
+/// The binary under test: `GROUPCAST_BIN`, or the release build beside this executable, built if it
+/// is missing.
 fn binary() -> Outcome<PathBuf> {
     if let Some(path) = std::env::var_os("GROUPCAST_BIN") {
         return Ok(path.into());

@@ -31,8 +31,9 @@ impl Eavesdropper {
     pub fn start(cluster: &Cluster) -> Outcome<Self> {
         let path = cluster.path("capture.pcap");
         let mut command = cluster.bed.switch_command("tcpdump");
-        // Promiscuous on the bridge, it sees multicasts and unicasts between all ports; -Z root: the directory is ours.
-        // Immediately: what waits in its buffer when it is told to end is lost.
+        // Promiscuous on the bridge, it sees multicasts and unicasts between all ports; -Z root:
+        // the directory is ours. Immediately: what waits in its buffer when it is told to end is
+        // lost.
         command.args([
             "--immediate-mode",
             "-i",

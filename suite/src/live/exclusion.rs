@@ -1,4 +1,5 @@
-//! All members flood the ring on a machine that has fewer processors than daemons: nobody may be excluded for being slow.
+//! All members flood the ring on a machine that has fewer processors than daemons: nobody may be
+//! excluded for being slow.
 
 use std::fmt;
 use std::thread::sleep;
@@ -9,8 +10,8 @@ use groupcast_bench::{Link, Process};
 use super::Outcome;
 use super::cluster::{Cluster, GROUP, MULTICAST, Subscription};
 
-/// How often the daemons are asked. A scheduling gap excuses the exclusions of the look that it is seen in, and of the
-/// next one.
+/// How often the daemons are asked. A scheduling gap excuses the exclusions of the look that it is
+/// seen in, and of the next one.
 const LOOK: Duration = Duration::from_secs(2);
 /// What every host publishes, as fast as it is taken.
 const FLOOD: [&str; 4] = ["--size", "1350", "--count", "1000000000"];
@@ -43,8 +44,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// Floods from all of `hosts` hosts for `length`. An error if anybody was excluded although no daemon had
-/// logged a scheduling gap.
+/// Floods from all of `hosts` hosts for `length`. An error if anybody was excluded although no
+/// daemon had logged a scheduling gap.
 pub fn flood(hosts: usize, length: Duration) -> Outcome<Report> {
     let mut cluster = Cluster::new(hosts, Link::Unlimited)?;
     for host in 1..=hosts {

@@ -1,7 +1,8 @@
 //! How long the others are held up when a member of a loaded group dies or falls silent.
 //!
-//! What a user notices is measured: how long the subscribers of the other hosts print nothing. The longest pause that
-//! ends within the time watched counts, from the fault to the pause's end, at the host where it is worst.
+//! What a user notices is measured: how long the subscribers of the other hosts print nothing. The
+//! longest pause that ends within the time watched counts, from the fault to the pause's end, at
+//! the host where it is worst.
 
 use std::fmt;
 use std::thread::sleep;
@@ -30,7 +31,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How long the others are watched after a fault. A fail-over that takes longer is reported as this long.
+/// How long the others are watched after a fault. A fail-over that takes longer is reported as this
+/// long.
 const WATCH: Duration = Duration::from_secs(4);
 /// How often their outputs are looked at.
 const LOOK: Duration = Duration::from_millis(1);
@@ -38,7 +40,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const LOAD: [&str; 6] = ["--rate", "400", "--size", "500", "--count", "10000000"];
 const SETTLE: Duration = Duration::from_millis(700);
 
-/// Inflicts `fault` on one of `hosts` hosts under load, `times` times over; how long each fail-over took.
+/// Inflicts `fault` on one of `hosts` hosts under load, `times` times over; how long each fail-over
+/// took.
 pub fn measure(hosts: usize, fault: Fault, times: usize) -> Outcome<Vec<Duration>> {
     let mut cluster = Cluster::running(hosts, Link::Unlimited)?;
     let others: Vec<usize> = (1..hosts).collect();

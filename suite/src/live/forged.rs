@@ -55,12 +55,14 @@ impl fmt::Display for Report {
     }
 }
 
-/// Overhears three daemons while a text goes through, then sends what was overheard, altered, while another text goes
-/// through. An error if that text is not complete everywhere, if anybody was excluded, or if nothing was counted.
+/// Overhears three daemons while a text goes through, then sends what was overheard, altered, while
+/// another text goes through. An error if that text is not complete everywhere, if anybody was
+/// excluded, or if nothing was counted.
 pub fn attack(attack: Attack) -> Outcome<Report> {
     let published = text(1_000_000, 98);
     let lines = messages(&published);
-    // On wires of a limited rate segments travel as separate datagrams, as an eavesdropper should have them.
+    // On wires of a limited rate segments travel as separate datagrams, as an eavesdropper should
+    // have them.
     let mut cluster = Cluster::new(4, Link::Gbit1)?;
     cluster.write_text("text", &published)?;
     for host in 1..=3 {

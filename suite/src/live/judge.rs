@@ -1,8 +1,9 @@
 //! The judgements on live runs: subscribers' streams in, faults out.
 //!
-//! They are what a user is promised, in the words of the issue that the suite carries out: a subscriber that stayed has
-//! every byte, any two agree wherever both were, and every gap is bracketed by views. The judgement on the daemons'
-//! histories is `groupcast check`'s, not this file's.
+//! They are what a user is promised, in the words of the issue that the suite carries out: a
+//! subscriber that stayed has every byte, any two agree wherever both were, and every gap is
+//! bracketed by views. The judgement on the daemons' histories is `groupcast check`'s, not this
+//! file's.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,8 +26,9 @@ pub type Subscriber<'a> = (&'a str, &'a Stream);
 /// No more faults than these are listed of one kind: the first ones tell the story.
 const FAULTS_MAX: usize = 5;
 
-/// A subscriber that stayed in the publisher's component has all that was published, once, in order, byte for byte.
-/// `publisher` is the sender's name up to the `@`; messages of others are not looked at.
+/// A subscriber that stayed in the publisher's component has all that was published, once, in
+/// order, byte for byte. `publisher` is the sender's name up to the `@`; messages of others are not
+/// looked at.
 pub fn complete(subscriber: Subscriber<'_>, publisher: &str, published: &[&[u8]]) -> Vec<Fault> {
     let received = payloads_of(subscriber.1, publisher);
     let mut faults = in_order(subscriber, publisher, published);
@@ -41,8 +43,8 @@ pub fn complete(subscriber: Subscriber<'_>, publisher: &str, published: &[&[u8]]
     faults
 }
 
-/// What a subscriber has of a publisher is a beginning of what was published, without a hole, at least `accepted`
-/// messages long: the judgement if the publisher's own daemon died.
+/// What a subscriber has of a publisher is a beginning of what was published, without a hole, at
+/// least `accepted` messages long: the judgement if the publisher's own daemon died.
 pub fn beginning(
     subscriber: Subscriber<'_>,
     publisher: &str,
@@ -96,8 +98,8 @@ fn in_order(subscriber: Subscriber<'_>, publisher: &str, published: &[&[u8]]) ->
         .collect()
 }
 
-/// At each subscriber places strictly increase, and wherever two subscribers both were they agree: equal places hold
-/// equal messages, and what one misses of the other's is bracketed by views.
+/// At each subscriber places strictly increase, and wherever two subscribers both were they agree:
+/// equal places hold equal messages, and what one misses of the other's is bracketed by views.
 pub fn agree(subscribers: &[Subscriber<'_>]) -> Vec<Fault> {
     let mut faults: Vec<Fault> = subscribers.iter().copied().flat_map(increasing).collect();
     let indexed: Vec<Index<'_>> = subscribers.iter().copied().map(Index::new).collect();
@@ -199,8 +201,9 @@ impl<'a> Index<'a> {
         })
     }
 
-    /// Messages of `other` that this one misses although it was there: it has an earlier one of the same configuration
-    /// and goes on afterwards, without a view in between that says that it moved.
+    /// Messages of `other` that this one misses although it was there: it has an earlier one of the
+    /// same configuration and goes on afterwards, without a view in between that says that it
+    /// moved.
     fn gaps_against(&self, other: &Self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (config, theirs) in &other.places {
@@ -225,8 +228,8 @@ impl<'a> Index<'a> {
         faults
     }
 
-    /// Whether the message at `index` is the last of the stream, or followed by a change of the network before the next
-    /// message. Somebody's join does not excuse a gap.
+    /// Whether the message at `index` is the last of the stream, or followed by a change of the
+    /// network before the next message. Somebody's join does not excuse a gap.
     fn is_bracketed(&self, index: usize) -> bool {
         let mut rest = self.stream.lines[index + 1..].iter();
         let moved = rest

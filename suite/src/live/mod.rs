@@ -3,14 +3,14 @@
 //! - [`cluster`]: daemons, subscribers and publishers on the hosts of a bed.
 //! - [`stream`]: what a subscriber printed; [`judge`]: what is wrong with that.
 //! - [`text`]: something to publish.
-//! - [`eavesdrop`], [`pcap`]: what an eavesdropper has; [`forged`]: what becomes of it in an adversary's hands
-//!   (`src/bin/adversary.rs`).
+//! - [`eavesdrop`], [`pcap`]: what an eavesdropper has; [`forged`]: what becomes of it in an
+//!   adversary's hands (`src/bin/adversary.rs`).
 //! - [`transfer`]: a text through a lossy network; [`exclusion`]: all members flood.
 //! - [`files`]: files to many hosts, interrupted, many and small, beside other flows.
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
 //!
-//! The tests are in `tests/live/`, one behaviour a file. They are ignored unless asked for (`cargo xtask test` asks
-//! for them, one at a time: they measure times).
+//! The tests are in `tests/live/`, one behaviour a file. They are ignored unless asked for (`cargo
+//! xtask test` asks for them, one at a time: they measure times).
 
 pub mod cluster;
 pub mod eavesdrop;
@@ -51,9 +51,9 @@ static STARVED: AtomicBool = AtomicBool::new(false);
 
 /// Runs a live test, or says why it cannot run here.
 ///
-/// On a machine that keeps a daemon from running for long (it logs such gaps), the others may rightly exclude it, and a
-/// test that expects all members to stay says nothing: it is run again, at most twice. A failure without such a gap
-/// stands, and so does a [`BrokenPromise`].
+/// On a machine that keeps a daemon from running for long (it logs such gaps), the others may
+/// rightly exclude it, and a test that expects all members to stay says nothing: it is run again,
+/// at most twice. A failure without such a gap stands, and so does a [`BrokenPromise`].
 pub fn live(test: impl Fn() -> Outcome) -> Outcome {
     const ATTEMPTS: usize = 3;
     if skipped() {
@@ -90,7 +90,8 @@ pub fn until<T>(
     }
 }
 
-/// What no fault of the network and no lack of processors excuses: order, agreement, what histories are judged by.
+/// What no fault of the network and no lack of processors excuses: order, agreement, what histories
+/// are judged by.
 #[derive(Debug)]
 pub struct BrokenPromise(String);
 

@@ -1,7 +1,7 @@
 //! Reads what `tcpdump -w` wrote: the UDP datagrams of a capture, as an eavesdropper has them.
 //!
-//! The classic format, of Ethernet frames. Those that hold no whole IPv4 UDP datagram are passed over; a capture that is
-//! cut off ends where it is cut off.
+//! The classic format, of Ethernet frames. Those that hold no whole IPv4 UDP datagram are passed
+//! over; a capture that is cut off ends where it is cut off.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

@@ -1,7 +1,8 @@
 //! What a subscriber printed (`groupcast sub --json`), line by line.
 //!
-//! It is read strictly: a line that is not what the command line promises is an error, for that is a defect too. Only a
-//! last line without its newline is passed over, since a subscriber may be killed while it prints.
+//! It is read strictly: a line that is not what the command line promises is an error, for that is
+//! a defect too. Only a last line without its newline is passed over, since a subscriber may be
+//! killed while it prints.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -29,8 +29,8 @@ const WORDS: [&str; 24] = [
     "\"quoted\"",
 ];
 
-/// At least `bytes` bytes of text in lines of many lengths: empty ones, short ones, some longer than a datagram. Every
-/// line but the empty ones is unlike any other. Ends with a newline.
+/// At least `bytes` bytes of text in lines of many lengths: empty ones, short ones, some longer
+/// than a datagram. Every line but the empty ones is unlike any other. Ends with a newline.
 pub fn text(bytes: usize, seed: u64) -> String {
     let mut rng = Rng::new(seed);
     let mut text = String::with_capacity(bytes + 8192);

@@ -11,12 +11,14 @@ use super::text::{messages, text};
 /// How long the text is, in bytes.
 const TEXT: usize = 5 * 1024 * 1024;
 
-/// Sends the text from host 1 to subscribers on all of `hosts` hosts, each of which loses `permille` of 1,000 frames.
-/// How long it took from the first message to the last acknowledgement; an error if anything is missing anywhere.
+/// Sends the text from host 1 to subscribers on all of `hosts` hosts, each of which loses
+/// `permille` of 1,000 frames. How long it took from the first message to the last acknowledgement;
+/// an error if anything is missing anywhere.
 pub fn run(hosts: usize, permille: u16) -> Outcome<Duration> {
     let text = text(TEXT, u64::from(permille) + hosts as u64);
     let published = messages(&text);
-    // On wires of a limited rate every datagram is lost or not by itself; without, a burst of them would be.
+    // On wires of a limited rate every datagram is lost or not by itself; without, a burst of them
+    // would be.
     let mut cluster = Cluster::running(hosts, Link::Gbit1)?;
     cluster.write_text("text", &text)?;
     let all: Vec<usize> = (1..=hosts).collect();

@@ -1,4 +1,5 @@
-//! The fuzz corpora, replayed: every committed input of every target, seeds and past findings alike.
+//! The fuzz corpora, replayed: every committed input of every target, seeds and past findings
+//! alike.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,8 @@ fn every_committed_input_is_survived() {
     }
 }
 
-/// A script means something to every family, so a family without a corpus of its own is played those of all others.
+/// A script means something to every family, so a family without a corpus of its own is played
+/// those of all others.
 #[test]
 fn every_family_survives_its_corpus_or_that_of_all_others() {
     let corpora: Vec<PathBuf> = FAMILIES

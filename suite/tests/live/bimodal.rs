@@ -1,5 +1,6 @@
-//! A bimodal group of three daemons on a network that loses 5 % of all frames: subscribers get every message or its gap, in
-//! order; one daemon is killed in the middle, and the others go on at once. The histories are judged with the ring's.
+//! A bimodal group of three daemons on a network that loses 5 % of all frames: subscribers get
+//! every message or its gap, in order; one daemon is killed in the middle, and the others go on at
+//! once. The histories are judged with the ring's.
 
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(20);
 const MESSAGES: u64 = 600;
-/// Until a death is noticed, half of all rounds go to the dead daemon, and a round that does not needs three datagrams in a
-/// row: 0.57 of them repair nothing. All 20 in a row fail once in 76,000 times; the 10 of the default once in 280. A gap at
-/// the end is told after 1.05 s.
+/// Until a death is noticed, half of all rounds go to the dead daemon, and a round that does not
+/// needs three datagrams in a row: 0.57 of them repair nothing. All 20 in a row fail once in 76,000
+/// times; the 10 of the default once in 280. A gap at the end is told after 1.05 s.
 const CONFIGURATION: &str =
     "[bimodal]\ngroups = [\"ticks\"]\nstable_threshold = 20\nstep_interval = \"50 ms\"\n";
 
@@ -33,8 +34,8 @@ fn number(line: &Value, field: &str) -> Outcome<u64> {
         .ok_or_else(|| format!("no number {field} in {line}").into())
 }
 
-/// Numbers of the daemon `host` that a subscriber was told of: how many came and how many are lost. An error if they are
-/// not in order, or one is missing between two.
+/// Numbers of the daemon `host` that a subscriber was told of: how many came and how many are lost.
+/// An error if they are not in order, or one is missing between two.
 fn accounted(lines: &[Value], host: &str) -> Outcome<(u64, u64)> {
     let (mut last, mut came, mut lost) = (None, 0, 0);
     for line in lines {

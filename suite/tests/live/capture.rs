@@ -1,5 +1,6 @@
-//! What an eavesdropper between the daemons captures holds no plaintext of a message or a group name. To be sure that
-//! the capture would show it, the same is captured of daemons that run without a key.
+//! What an eavesdropper between the daemons captures holds no plaintext of a message or a group
+//! name. To be sure that the capture would show it, the same is captured of daemons that run
+//! without a key.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A host is cut off in the middle of a stream and healed before its end: both sides go on, the cut one misses what it
-//! missed between two views, and afterwards all are one again.
+//! A host is cut off in the middle of a stream and healed before its end: both sides go on, the cut
+//! one misses what it missed between two views, and afterwards all are one again.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Five members under load, one dies or falls silent: the others deliver again within a second. Twice each here; twenty
-//! times each, with the median, in the soak (`cargo xtask soak failover`).
+//! Five members under load, one dies or falls silent: the others deliver again within a second.
+//! Twice each here; twenty times each, with the median, in the soak (`cargo xtask soak failover`).
 
 use std::time::Duration;
 

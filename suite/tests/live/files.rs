@@ -1,7 +1,9 @@
-//! A tree of files goes to three hosts that lose frames; one of them is cut off for a while in the middle of it.
+//! A tree of files goes to three hosts that lose frames; one of them is cut off for a while in the
+//! middle of it.
 //!
-//! Every receiver must have every byte and nothing else, the sender must account for each by name, and a second transfer
-//! to the same receivers must find everything there. Method: the real binary on a test bed with wires of 1 Gb/s.
+//! Every receiver must have every byte and nothing else, the sender must account for each by name,
+//! and a second transfer to the same receivers must find everything there. Method: the real binary
+//! on a test bed with wires of 1 Gb/s.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Datagrams forged, replayed, bit-flipped and truncated from what was overheard change nothing but counters. The
-//! million of them is the soak's (`cargo xtask soak forged`).
+//! Datagrams forged, replayed, bit-flipped and truncated from what was overheard change nothing but
+//! counters. The million of them is the soak's (`cargo xtask soak forged`).
 
 use groupcast_suite::live::eavesdrop::skipped_without_tcpdump;
 use groupcast_suite::live::forged::{Attack, attack};

@@ -1,5 +1,6 @@
-//! Foes and accidents: another cluster, a name twice, another version, noise on every port, a client that lies about
-//! lengths. All of it is counted and logged, and survived with flat memory while a text goes through.
+//! Foes and accidents: another cluster, a name twice, another version, noise on every port, a
+//! client that lies about lengths. All of it is counted and logged, and survived with flat memory
+//! while a text goes through.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -12,7 +13,8 @@ use groupcast_suite::live::text::{messages, text};
 use groupcast_suite::live::{Outcome, live, until};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// How much a daemon's resident memory may grow under attack: buffers of connections, none that add up.
+/// How much a daemon's resident memory may grow under attack: buffers of connections, none that add
+/// up.
 const GROWTH_MAX: u64 = 8 << 20;
 const ADVERSARY: &str = env!("CARGO_BIN_EXE_adversary");
 

@@ -1,7 +1,8 @@
 //! Live tests: the program as its users run it, on hosts of a test bed. One behaviour a file.
 //!
-//! They are ignored unless asked for, and run one at a time, because they measure times: `cargo xtask test --only live`, or
-//! `cargo test -p groupcast-suite --test live -- --ignored --test-threads=1 cut` for those of one file.
+//! They are ignored unless asked for, and run one at a time, because they measure times: `cargo
+//! xtask test --only live`, or `cargo test -p groupcast-suite --test live -- --ignored
+//! --test-threads=1 cut` for those of one file.
 
 mod bench;
 mod bimodal;

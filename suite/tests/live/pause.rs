@@ -1,5 +1,5 @@
-//! A daemon is stopped (SIGSTOP) for 10 s in the middle of a stream and continued: the others go on without it, and it
-//! joins them again with its gap between views.
+//! A daemon is stopped (SIGSTOP) for 10 s in the middle of a stream and continued: the others go on
+//! without it, and it joins them again with its gap between views.
 
 use std::time::Duration;
 

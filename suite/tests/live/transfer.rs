@@ -1,5 +1,5 @@
-//! A text goes from one host to all, byte for byte and in one order, through three and five daemons whose hosts lose
-//! none, 1, 5 and 20 % of what reaches them.
+//! A text goes from one host to all, byte for byte and in one order, through three and five daemons
+//! whose hosts lose none, 1, 5 and 20 % of what reaches them.
 //!
 //! One JSON subscriber a host is judged line by line; a plain one's output must be the text itself.
 

@@ -1,4 +1,5 @@
-//! The codecs that every message passes: frames between client and daemon, records in packets, prefixes of datagrams.
+//! The codecs that every message passes: frames between client and daemon, records in packets,
+//! prefixes of datagrams.
 
 use std::hint::black_box;
 

@@ -1,7 +1,8 @@
-//! Three nodes with a ring on each, joined by memory: what one sends, the others have at once, in the order of sending.
+//! Three nodes with a ring on each, joined by memory: what one sends, the others have at once, in
+//! the order of sending.
 //!
-//! Time passes by a microsecond a datagram, and by leaps where nothing moves. Tokens and data wait in queues of their
-//! own, read by the ring's priority, as sockets are.
+//! Time passes by a microsecond a datagram, and by leaps where nothing moves. Tokens and data wait
+//! in queues of their own, read by the ring's priority, as sockets are.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -106,7 +107,8 @@ impl Network {
         }
     }
 
-    /// One host takes a datagram, its timers and what it may submit, and sends; whether there was anything.
+    /// One host takes a datagram, its timers and what it may submit, and sends; whether there was
+    /// anything.
     fn turn(&mut self, index: usize) -> bool {
         let host = &mut self.hosts[index];
         let mut moved = host.submit(self.now);

@@ -1,7 +1,8 @@
 //! Corosync with a client of its closed process groups (`flood_cpg.c`).
 //!
-//! Settings are Corosync's own; `totem.transport` is knet, what it comes with (unicast), or udp (multicast). No
-//! encryption. A daemon sees a `/run` of its own, since all would use the same files there.
+//! Settings are Corosync's own; `totem.transport` is knet, what it comes with (unicast), or udp
+//! (multicast). No encryption. A daemon sees a `/run` of its own, since all would use the same
+//! files there.
 
 use std::fmt::Write as _;
 use std::fs;

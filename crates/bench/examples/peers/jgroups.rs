@@ -1,5 +1,6 @@
-//! JGroups with the stack `sequencer.xml` that it comes with: UDP multicast, a sequencer for the total order. No
-//! encryption, a heap of at most 1 GiB. It is a library: one process a host is member, sender and receiver (`Flood.java`).
+//! JGroups with the stack `sequencer.xml` that it comes with: UDP multicast, a sequencer for the
+//! total order. No encryption, a heap of at most 1 GiB. It is a library: one process a host is
+//! member, sender and receiver (`Flood.java`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
-//! Other systems that order messages, beside the ring: same hosts, same wires, same load, one run after the other on one
-//! bed. Called by `cargo xtask bench --peers`, which installs them and makes the table.
+//! Other systems that order messages, beside the ring: same hosts, same wires, same load, one run
+//! after the other on one bed. Called by `cargo xtask bench --peers`, which installs them and makes
+//! the table.
 //!
-//! - [`corosync`]: a daemon a host, with a client in C; [`jgroups`]: a member a host, in Java. Each is run with the
-//!   settings that it comes with, and without encryption, while the ring encrypts.
+//! - [`corosync`]: a daemon a host, with a client in C; [`jgroups`]: a member a host, in Java. Each
+//!   is run with the settings that it comes with, and without encryption, while the ring encrypts.
 //! - [`system`]: what is the same for both: clients that count what they get, a window, one order.
 //!
 //! One JSON object a line goes to standard output for each row.

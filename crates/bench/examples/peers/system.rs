@@ -1,7 +1,8 @@
-//! One run of another system: its daemons if it has any, a client on every host that sends and receives, a window.
+//! One run of another system: its daemons if it has any, a client on every host that sends and
+//! receives, a window.
 //!
-//! The clients speak to this program as the ring's do: "ready" on their output once all are there, the window on their
-//! input, what they counted on their output, in the form of [`Tally`].
+//! The clients speak to this program as the ring's do: "ready" on their output once all are there,
+//! the window on their input, what they counted on their output, in the form of [`Tally`].
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -18,7 +19,8 @@ use super::Failure;
 
 /// How long all members may take to be there.
 const JOINING: Duration = Duration::from_secs(60);
-/// Sending begins this long before it counts: what is compiled while it runs is not measured. The ring has a second.
+/// Sending begins this long before it counts: what is compiled while it runs is not measured. The
+/// ring has a second.
 const WARM_UP: Duration = Duration::from_secs(5);
 /// How long daemons may take to end before they are killed.
 const ENDING: Duration = Duration::from_secs(5);

@@ -1,6 +1,8 @@
-//! Prices out of measured times: deciles, and least squares of relative errors without negative prices.
+//! Prices out of measured times: deciles, and least squares of relative errors without negative
+//! prices.
 
-/// The first decile, the median and the last decile of `values` (which it sorts); 0 if there are none.
+/// The first decile, the median and the last decile of `values` (which it sorts); 0 if there are
+/// none.
 pub(super) fn deciles(values: &mut [u64]) -> [u64; 3] {
     values.sort_unstable();
     [1, 5, 9].map(|tenths| {
@@ -25,8 +27,8 @@ pub(super) struct Fit<const N: usize> {
     pub(super) error: f64,
 }
 
-/// The prices that explain `observations` best, by the squares of their relative errors; a price that would be
-/// negative is nothing.
+/// The prices that explain `observations` best, by the squares of their relative errors; a price
+/// that would be negative is nothing.
 pub(super) fn fit<const N: usize>(observations: &[Observation<N>]) -> Fit<N> {
     let mut free = [true; N];
     loop {

@@ -1,19 +1,21 @@
-//! Calibration: what this machine charges for a system call, a packet and a kibibyte, measured on real sockets through
-//! the network driver itself; and the [`validation`] of the simulator with these prices against a real ring.
+//! Calibration: what this machine charges for a system call, a packet and a kibibyte, measured on
+//! real sockets through the network driver itself; and the [`validation`] of the simulator with
+//! these prices against a real ring.
 //!
 //! Three measurements on test beds of 1 Gb/s, where every frame travels by itself:
-//! 1. *Sending.* Bursts of 1, 8 and 32 datagrams of three lengths, with 2 and with 3 hosts: the difference is the price
-//!    of the copies that the emulated network makes on the sender's processor. Their receivers sleep: that a copy wakes
-//!    one up is part of its price.
-//! 2. *Receiving.* What has gathered while the receiver did nothing, in one turn: the part that does not depend on the
-//!    number is the price of a turn.
-//! 3. *Passing on.* A datagram is relayed through three processes that sleep in between: a hop, less what its calls cost, is how
-//!    long a process takes to wake up. That is never twice the same: a constant and an exponentially distributed rest,
-//!    whose mean follows from the deciles of the rounds. A token is waited for the longer, the less even its rounds are.
+//! 1. *Sending.* Bursts of 1, 8 and 32 datagrams of three lengths, with 2 and with 3 hosts: the
+//!    difference is the price of the copies that the emulated network makes on the sender's
+//!    processor. Their receivers sleep: that a copy wakes one up is part of its price.
+//! 2. *Receiving.* What has gathered while the receiver did nothing, in one turn: the part that
+//!    does not depend on the number is the price of a turn.
+//! 3. *Passing on.* A datagram is relayed through three processes that sleep in between: a hop,
+//!    less what its calls cost, is how long a process takes to wake up. That is never twice the
+//!    same: a constant and an exponentially distributed rest, whose mean follows from the deciles
+//!    of the rounds. A token is waited for the longer, the less even its rounds are.
 //!
 //! Medians, because what is predicted with them is a median; then least squares of relative errors:
-//! [`Calibration::host`] is the result as the simulator takes it. A machine that does other work meanwhile shows in the
-//! errors.
+//! [`Calibration::host`] is the result as the simulator takes it. A machine that does other work
+//! meanwhile shows in the errors.
 
 mod fit;
 pub mod probe;
@@ -54,12 +56,14 @@ const BURSTS_LENGTH: Duration = Duration::from_millis(3_600);
 const RELAY_LENGTH: Duration = Duration::from_millis(1_500);
 /// How many hosts the relayed datagram goes through.
 const RELAY_HOSTS: usize = 3;
-/// The median of the sum of [`RELAY_HOSTS`] exponentially distributed numbers of mean 1 (an Erlang distribution),
+/// The median of the sum of [`RELAY_HOSTS`] exponentially distributed numbers of mean 1 (an Erlang
+/// distribution),
 const ROUND_MEDIAN: f64 = 2.674;
 /// and how far its last decile is from its first: 5.322 − 1.102.
 const ROUND_SPREAD: f64 = 4.220;
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Bytes that the kernel keeps for a datagram in a socket's buffer beyond its own, about (its `truesize` less it).
+/// Bytes that the kernel keeps for a datagram in a socket's buffer beyond its own, about (its
+/// `truesize` less it).
 const SOCKET_OVERHEAD: usize = 832;
 
 /// What something costs, in nanoseconds.
@@ -100,11 +104,13 @@ pub struct Calibration {
     pub wake_up_jitter_ns: f64,
     /// A hop of the relayed datagram: the median round by its hops.
     pub hop_ns: f64,
-    /// How well the prices explain the times of sending: the root of the mean square of the relative errors.
+    /// How well the prices explain the times of sending: the root of the mean square of the
+    /// relative errors.
     pub send_error: f64,
     /// The same of receiving.
     pub receive_error: f64,
-    /// How busy the machine was with other things before: the load average of the last minute by cores.
+    /// How busy the machine was with other things before: the load average of the last minute by
+    /// cores.
     pub other_load: f64,
     /// Processors of this machine.
     pub cores: usize,
@@ -205,7 +211,8 @@ impl Calibration {
     }
 }
 
-/// A socket's buffer of so many bytes: the kernel doubles what is asked for, for its own book-keeping.
+/// A socket's buffer of so many bytes: the kernel doubles what is asked for, for its own
+/// book-keeping.
 fn socket(asked: usize) -> BufferLimit {
     BufferLimit {
         overhead: SOCKET_OVERHEAD,
@@ -392,7 +399,8 @@ mod tests {
             close(found.receive.call, 1_100.0) && close(found.turn_ns, 1_500.0),
             "{found}"
         );
-        // 50 µs, less 8.6 to send and copy with 105 bytes, 1.5 for the turn, 1.1 to receive, 2.7 of jitter.
+        // 50 µs, less 8.6 to send and copy with 105 bytes, 1.5 for the turn, 1.1 to receive, 2.7 of
+        // jitter.
         assert!(close(found.wake_up_ns, 38_740.0 - 2_674.0), "{found}");
         assert!(close(found.wake_up_jitter_ns, 3_000.0), "{found}");
         assert!(close(found.copy.call, 5_000.0), "{found}");

@@ -1,4 +1,5 @@
-//! The measuring processes of a calibration: the network driver itself with the least protocol on it.
+//! The measuring processes of a calibration: the network driver itself with the least protocol on
+//! it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -24,8 +25,8 @@ const HELLO: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(2);
 /// So long bursts stay of one kind: what a receiver finds in its buffer is then of one size.
 const KIND: Duration = Duration::from_millis(200);
-/// A receiver lets so much time pass before it looks: awake, because a processor that slept is slow at first, and what
-/// that costs belongs to waking up.
+/// A receiver lets so much time pass before it looks: awake, because a processor that slept is slow
+/// at first, and what that costs belongs to waking up.
 const GATHERING: Duration = Duration::from_micros(2_500);
 /// How long a process that only follows waits at a time.
 const PATIENCE: Duration = Duration::from_millis(5);
@@ -55,7 +56,8 @@ pub struct Probe {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Sends bursts of each of these counts and lengths of bodies to the group, and times the sends.
+    /// Sends bursts of each of these counts and lengths of bodies to the group, and times the
+    /// sends.
     Send(Vec<(u32, usize)>),
     /// Lets datagrams gather, and times their receipt.
     Receive,
@@ -124,7 +126,8 @@ impl Probe {
         Ok(endpoint)
     }
 
-    /// Announces itself until it has received from all others, and for a while longer, so that all others receive too.
+    /// Announces itself until it has received from all others, and for a while longer, so that all
+    /// others receive too.
     fn await_others(&self, endpoint: &mut Endpoint<Traffic>) -> Result<(), BenchError> {
         let deadline = clock::now() + clock::nanos(JOINING);
         let mut complete_since = None;
@@ -228,7 +231,8 @@ fn receive(endpoint: &mut Endpoint<Traffic>, times: &mut Times) -> Result<(), Be
     Ok(())
 }
 
-/// One round of a relayed datagram through all members; its body has 64 bytes, as a small token has.
+/// One round of a relayed datagram through all members; its body has 64 bytes, as a small token
+/// has.
 fn relay(endpoint: &mut Endpoint<Traffic>, times: &mut Times) -> Result<(), BenchError> {
     const LEN: usize = 64;
     const AWAY_MAX: Duration = Duration::from_millis(20);

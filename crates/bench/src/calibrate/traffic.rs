@@ -1,5 +1,5 @@
-//! The least protocol that makes the network driver work: it sends bursts when it is told to, counts what arrives, and
-//! relays a datagram from member to member.
+//! The least protocol that makes the network driver work: it sends bursts when it is told to,
+//! counts what arrives, and relays a datagram from member to member.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -8,7 +8,8 @@ use groupcast_core::{
     Destination, Event, MemberId, Protocol, SocketClass, Time, Transmit, TransmitBuf,
 };
 
-/// The first byte of a relayed datagram. The second says how many members still relay it; the last one sends it plain.
+/// The first byte of a relayed datagram. The second says how many members still relay it; the last
+/// one sends it plain.
 pub(super) const RELAYED: u8 = 1;
 /// The first byte of all other datagrams.
 pub(super) const PLAIN: u8 = 0;
@@ -41,7 +42,8 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// More bursts than this do not wait to be sent: a peer cannot fill the memory with datagrams to relay.
+    /// More bursts than this do not wait to be sent: a peer cannot fill the memory with datagrams
+    /// to relay.
     const BURSTS_MAX: usize = 64;
 
     pub(super) fn new(local: MemberId) -> Self {

@@ -1,9 +1,10 @@
-//! The validation of the simulator: a real ring between network namespaces beside its simulation, at three loads.
+//! The validation of the simulator: a real ring between network namespaces beside its simulation,
+//! at three loads.
 //!
-//! The prices are fixed beforehand, by a [`Calibration`] that knows nothing of rings. The wires are token buckets of
-//! 100 Mb/s, in the kernel and in the simulator: there the machine's processors, which all hosts and the emulated
-//! network share, are not what limits. One process a host with the ring in it sends and receives; all hosts share the
-//! machine's cores in the simulation too.
+//! The prices are fixed beforehand, by a [`Calibration`] that knows nothing of rings. The wires are
+//! token buckets of 100 Mb/s, in the kernel and in the simulator: there the machine's processors,
+//! which all hosts and the emulated network share, are not what limits. One process a host with the
+//! ring in it sends and receives; all hosts share the machine's cores in the simulation too.
 
 use std::fmt;
 use std::path::Path;
@@ -346,10 +347,12 @@ mod tests {
         let host = HostConfig::vm_2026();
         let light = simulate(&options, &host, Rate::Mbps(30.0), 1).unwrap();
         assert!((light.mbps / 30.0 - 1.0).abs() < 0.05, "{light:?}");
-        // Half a rotation until the token is there, a hop until the message is: each hop wakes a process up.
+        // Half a rotation until the token is there, a hop until the message is: each hop wakes a
+        // process up.
         let hop = host.wake_up.as_secs_f64() * 1e6;
         assert!((2.0 * hop..5.0 * hop).contains(&light.p50_us), "{light:?}");
-        // A host's own messages do not cross its inbound link: more than 3/2 of 100 Mb/s is impossible.
+        // A host's own messages do not cross its inbound link: more than 3/2 of 100 Mb/s is
+        // impossible.
         let full = simulate(&options, &host, Rate::Max, 1).unwrap();
         assert!((70.0..150.0).contains(&full.mbps), "{full:?}");
         assert!(

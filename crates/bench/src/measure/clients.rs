@@ -1,4 +1,5 @@
-//! The clients of a measurement: one that publishes stamped messages, one that receives and tallies them.
+//! The clients of a measurement: one that publishes stamped messages, one that receives and tallies
+//! them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use super::{BenchError, Said, await_window, say};
 
 /// How long daemons may take to start, and all receivers to be in the group.
 pub(super) const JOINING: Duration = Duration::from_secs(20);
-/// A sender this far behind its schedule is held up by the ring, and the wait counts as latency; anything less is its
-/// own timer's.
+/// A sender this far behind its schedule is held up by the ring, and the wait counts as latency;
+/// anything less is its own timer's.
 const BEHIND: Duration = Duration::from_millis(1);
 
 /// A sending client's part.
@@ -96,8 +97,8 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// As [`Schedule::starting`], but somewhere in the first interval: senders that began together would go on sending
-    /// at the same instants, as those of a network never do.
+    /// As [`Schedule::starting`], but somewhere in the first interval: senders that began together
+    /// would go on sending at the same instants, as those of a network never do.
     pub(super) fn staggered(now: Instant, interval: Option<u64>) -> Result<Self, BenchError> {
         let interval = interval.unwrap_or(0);
         let random = random_u64().map_err(|error| BenchError::client("draw a start", error))?;
@@ -166,8 +167,8 @@ impl Subscribe {
         }
     }
 
-    /// Takes what comes first within `patience`, and says when that was: the clock is read once for a message, and not
-    /// again to see whether time is up.
+    /// Takes what comes first within `patience`, and says when that was: the clock is read once for
+    /// a message, and not again to see whether time is up.
     fn receive(
         &self,
         client: &mut Client,

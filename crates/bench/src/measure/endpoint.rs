@@ -1,7 +1,8 @@
-//! The endpoint of a measuring process that uses a protocol itself: how it is opened, and one turn of it.
+//! The endpoint of a measuring process that uses a protocol itself: how it is opened, and one turn
+//! of it.
 //!
-//! Which protocol it is and what its events mean is left to [`library`](super::library), [`gossip`](super::gossip) and
-//! other measurements without a daemon.
+//! Which protocol it is and what its events mean is left to [`library`](super::library),
+//! [`gossip`](super::gossip) and other measurements without a daemon.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -35,7 +36,8 @@ pub(super) fn failed(error: impl std::fmt::Display) -> BenchError {
     BenchError::client(START, error)
 }
 
-/// The window, once it is known. A process that waits for it must go on driving its endpoint meanwhile.
+/// The window, once it is known. A process that waits for it must go on driving its endpoint
+/// meanwhile.
 pub(super) fn window_in_time() -> Receiver<Result<Window, BenchError>> {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {

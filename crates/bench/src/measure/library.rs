@@ -1,7 +1,8 @@
-//! A member of the ring without a daemon: one process on a host that sends and receives (002 IV-A, "library-based").
+//! A member of the ring without a daemon: one process on a host that sends and receives (002 IV-A,
+//! "library-based").
 //!
-//! One thread drives the endpoint, submits what is due and tallies what is delivered. What it costs to go through a
-//! daemon is the difference to [`clients`](super::clients).
+//! One thread drives the endpoint, submits what is due and tallies what is delivered. What it costs
+//! to go through a daemon is the difference to [`clients`](super::clients).
 
 use std::net::SocketAddrV4;
 use std::num::NonZeroU64;
@@ -61,8 +62,8 @@ pub struct Member {
 impl Member {
     /// Sends and receives until the window's end; the result is a [`Tally`].
     pub(super) fn run(&self) -> Result<(), BenchError> {
-        // One thread drives the ring and is the sender's clock. The kernel lets timers be late by 50 µs: a token would wake
-        // it first, and every message would just have missed that token.
+        // One thread drives the ring and is the sender's clock. The kernel lets timers be late by
+        // 50 µs: a token would wake it first, and every message would just have missed that token.
         set_current_timer_slack(NonZeroU64::new(1))
             .map_err(|error| BenchError::client("ask for exact timers", error))?;
         let service: Service = self
@@ -109,8 +110,8 @@ impl Member {
         Ok(endpoint)
     }
 
-    /// What waits for the token: what a visit may send, where that is pinned (the load of 002's library prototypes is set
-    /// by the window), so that latency is the ring's and not the queue's.
+    /// What waits for the token: what a visit may send, where that is pinned (the load of 002's
+    /// library prototypes is set by the window), so that latency is the ring's and not the queue's.
     fn queue_max(&self) -> usize {
         let visit = |messages: u32| messages as usize * self.size;
         self.windows.personal.map_or(QUEUE_MAX, visit)

@@ -1,13 +1,17 @@
-//! Measurements on a test bed: what the ring carries, beside what the same network carries without any protocol.
+//! Measurements on a test bed: what the ring carries, beside what the same network carries without
+//! any protocol.
 //!
-//! The measuring processes are this very executable, started again on every host with an [`Assignment`]: a program
-//! that offers a measurement must hand the argument of [`WORKER`] on to [`work`]. All of them share one monotonic clock, so a
-//! measurement is a [`Window`] of absolute times: what happens before is warm-up, what happens after is not counted.
+//! The measuring processes are this very executable, started again on every host with an
+//! [`Assignment`]: a program that offers a measurement must hand the argument of [`WORKER`] on to
+//! [`work`]. All of them share one monotonic clock, so a measurement is a [`Window`] of absolute
+//! times: what happens before is warm-up, what happens after is not counted.
 //!
 //! - [`raw`]: the raw multicast limit; [`ping`]: a round trip without any protocol.
-//! - [`gossip`]: `groupcast bench gossip`, the one that needs no test bed: all members are in one process.
-//! - [`ring`]: `groupcast bench ring`; `parts` starts its processes, [`clients`] and [`library`] are what they do,
-//!   [`tally`] and [`order`] what they note, [`report`] the result. `endpoint` is what members without a daemon drive.
+//! - [`gossip`]: `groupcast bench gossip`, the one that needs no test bed: all members are in one
+//!   process.
+//! - [`ring`]: `groupcast bench ring`; `parts` starts its processes, [`clients`] and [`library`]
+//!   are what they do, [`tally`] and [`order`] what they note, [`report`] the result. `endpoint` is
+//!   what members without a daemon drive.
 //! - [`bulk`]: `groupcast bench bulk`, files to many receivers beside others who carry them.
 //! - [`lan`]: messages to many receivers as 001 measures them, for the lab.
 

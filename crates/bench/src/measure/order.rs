@@ -37,7 +37,8 @@ impl OrderDigest {
     }
 }
 
-/// `hash` with one more word: each step is a bijection of either, so two rows that differ in one word never meet.
+/// `hash` with one more word: each step is a bijection of either, so two rows that differ in one
+/// word never meet.
 fn mixed(hash: u64, word: u64) -> u64 {
     let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)

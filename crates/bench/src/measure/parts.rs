@@ -49,7 +49,8 @@ impl Parts {
             })
     }
 
-    /// The most memory that any daemon had resident at a time, in bytes; of any member, where there are no daemons.
+    /// The most memory that any daemon had resident at a time, in bytes; of any member, where there
+    /// are no daemons.
     pub(super) fn memory_peak(&self) -> Result<u64, BenchError> {
         let processes = if self.daemons.is_empty() {
             &self.receivers

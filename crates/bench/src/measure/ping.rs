@@ -1,7 +1,9 @@
-//! What a round trip costs here: a blocking UDP ping-pong between two hosts of the bed, without any protocol.
+//! What a round trip costs here: a blocking UDP ping-pong between two hosts of the bed, without any
+//! protocol.
 //!
-//! It holds what every datagram pays on this machine: two system calls, the network, and the waking of a sleeping
-//! thread, which makes most of it. Latencies of the ring are compared to it, because that carries over to other machines.
+//! It holds what every datagram pays on this machine: two system calls, the network, and the waking
+//! of a sleeping thread, which makes most of it. Latencies of the ring are compared to it, because
+//! that carries over to other machines.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};

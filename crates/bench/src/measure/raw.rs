@@ -1,9 +1,10 @@
-//! The raw multicast limit: what one sender gets through to the slowest receiver, without any protocol.
+//! The raw multicast limit: what one sender gets through to the slowest receiver, without any
+//! protocol.
 //!
-//! The sender keeps a window of datagrams open and the receivers say how far they are, eight times a window; it never
-//! runs ahead, so nothing is lost but what the network itself cannot carry, and what is measured is the receivers'
-//! goodput, not how fast a sender can overrun them. A window whose datagrams or acknowledgements were lost is given up
-//! after a while.
+//! The sender keeps a window of datagrams open and the receivers say how far they are, eight times
+//! a window; it never runs ahead, so nothing is lost but what the network itself cannot carry, and
+//! what is measured is the receivers' goodput, not how fast a sender can overrun them. A window
+//! whose datagrams or acknowledgements were lost is given up after a while.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -54,8 +55,8 @@ pub struct Receive {
     offload: bool,
 }
 
-/// Payload that the slowest receiver gets, in Mb/s: host 1 sends to all others for `length`. With `offload`, the kernel
-/// cuts and coalesces segments; without, every datagram travels alone.
+/// Payload that the slowest receiver gets, in Mb/s: host 1 sends to all others for `length`. With
+/// `offload`, the kernel cuts and coalesces segments; without, every datagram travels alone.
 pub fn limit(
     bed: &Testbed,
     executable: &Path,

@@ -1,4 +1,5 @@
-//! The result of `groupcast bench ring`: for programs one object, for people a table; the conditions in both.
+//! The result of `groupcast bench ring`: for programs one object, for people a table; the
+//! conditions in both.
 
 use std::fmt;
 
@@ -38,7 +39,8 @@ pub struct Figures {
     pub cpu_percent: f64,
     /// The most memory that any daemon, or member, had resident at a time since its start, in MiB.
     pub memory_peak_mib: f64,
-    /// The raw multicast limit of the same network in the same run: datagrams of 1350 bytes, without offload.
+    /// The raw multicast limit of the same network in the same run: datagrams of 1350 bytes,
+    /// without offload.
     pub raw_mbps: f64,
     /// The same with segmentation offload.
     pub raw_offload_mbps: f64,
@@ -47,7 +49,8 @@ pub struct Figures {
     /// `mbps_slowest` by the ceiling of wires with a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of_ceiling: Option<f64>,
-    /// Median round trip of a blocking UDP ping-pong just before, in microseconds; at a stated rate.
+    /// Median round trip of a blocking UDP ping-pong just before, in microseconds; at a stated
+    /// rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_pong_us: Option<f64>,
     /// Mean latency by `ping_pong_us`.
@@ -57,8 +60,8 @@ pub struct Figures {
     pub order_checked: bool,
     /// How many messages of every receiver were compared; of several runs, in all.
     pub messages_compared: u64,
-    /// How often the ring lost its token and formed anew, all members staying: 0 unless some did not get to run; of
-    /// several runs, in all.
+    /// How often the ring lost its token and formed anew, all members staying: 0 unless some did
+    /// not get to run; of several runs, in all.
     pub reformations: u64,
 }
 
@@ -141,13 +144,15 @@ impl From<&Latencies> for LatencySummary {
 /// Under which conditions a run was made.
 #[derive(Clone, Debug, Serialize)]
 pub struct Conditions {
-    /// Hosts; each has a daemon, a sending and a receiving client, or one process that is all three.
+    /// Hosts; each has a daemon, a sending and a receiving client, or one process that is all
+    /// three.
     pub hosts: usize,
     /// Payload of a message in bytes.
     pub size: usize,
     /// The service of every message.
     pub service: &'static str,
-    /// How messages reach the ring: through a "daemon", or in a process that uses it as a "library".
+    /// How messages reach the ring: through a "daemon", or in a process that uses it as a
+    /// "library".
     pub mode: &'static str,
     /// Offered by all senders together, in Mb/s; "max" if as fast as the ring takes it.
     pub rate: Rate,

@@ -1,9 +1,10 @@
-//! `groupcast bench ring`: the ring on N hosts, in daemons with clients or as a library, beside the raw limit.
+//! `groupcast bench ring`: the ring on N hosts, in daemons with clients or as a library, beside the
+//! raw limit.
 //!
-//! In daemon mode every host has a daemon, a sending and a receiving client; in library mode one process with the ring
-//! in it. All hosts send. The figure is what the slowest receiver gets: a total order is as fast as its slowest member. The
-//! raw limit, and at a stated rate a bare round trip, are measured on the same bed just before each run, so that the
-//! ratios hold on any machine.
+//! In daemon mode every host has a daemon, a sending and a receiving client; in library mode one
+//! process with the ring in it. All hosts send. The figure is what the slowest receiver gets: a
+//! total order is as fast as its slowest member. The raw limit, and at a stated rate a bare round
+//! trip, are measured on the same bed just before each run, so that the ratios hold on any machine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -34,8 +35,8 @@ const BEFORE_END: Duration = Duration::from_millis(20);
 
 /// Bytes on the wire beside a datagram: preamble 8, Ethernet 14 and 4, gap 12, IP 20, UDP 8.
 const HEADERS: f64 = 66.0;
-/// Bytes in a datagram beside its payload that the ceiling allows for: what the ring takes as a library
-/// (`docs/performance.md`).
+/// Bytes in a datagram beside its payload that the ceiling allows for: what the ring takes as a
+/// library (`docs/performance.md`).
 const OURS: f64 = 64.0;
 
 /// The shortest payload: what a message is measured by.
@@ -62,7 +63,8 @@ impl Mode {
     }
 }
 
-/// Windows of the ring that do not tune themselves, and when the token gets its priority back (002 III-A.1, III-C).
+/// Windows of the ring that do not tune themselves, and when the token gets its priority back (002
+/// III-A.1, III-C).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Windows {
     /// Most new packets a visit; tuned without.
@@ -154,13 +156,13 @@ pub struct RingOptions {
     pub windows: Windows,
     /// Whether members poll before they sleep.
     pub spin: Spinning,
-    /// Of 1,000 frames that reach a host so many are lost, at random, from when the ring stands. The raw limit is that of
-    /// the whole network.
+    /// Of 1,000 frames that reach a host so many are lost, at random, from when the ring stands.
+    /// The raw limit is that of the whole network.
     pub loss_permille: u16,
 }
 
-/// Measures `runs` times (at least once) on one bed, with `executable` as daemon, client and worker; every run begins
-/// with new processes.
+/// Measures `runs` times (at least once) on one bed, with `executable` as daemon, client and
+/// worker; every run begins with new processes.
 pub fn run(
     options: &RingOptions,
     runs: usize,
@@ -211,8 +213,9 @@ fn measure(bed: &Testbed, options: &RingOptions, executable: &Path) -> Result<Fi
     })
 }
 
-/// What a receiver can get on wires with a limit: its own messages do not cross its inbound wire, and a datagram of 1350
-/// bytes of payload takes 66 of headers and framing and 64 of ours. `None` without a limit.
+/// What a receiver can get on wires with a limit: its own messages do not cross its inbound wire,
+/// and a datagram of 1350 bytes of payload takes 66 of headers and framing and 64 of ours. `None`
+/// without a limit.
 pub fn ceiling_mbps(link: Link, hosts: usize) -> Option<f64> {
     const PAYLOAD: f64 = raw::PAYLOAD as f64;
     let rate = link.bits_per_second()? as f64 / 1e6;
@@ -339,8 +342,8 @@ fn interval(size: usize, mbps: f64) -> u64 {
     (size as f64 * 8.0 * 1000.0 / mbps) as u64
 }
 
-/// How long a message takes from a client of host 1 to clients of all hosts, if the ring has been idle for `pause`
-/// before each. The daemons run already; `socket` says where.
+/// How long a message takes from a client of host 1 to clients of all hosts, if the ring has been
+/// idle for `pause` before each. The daemons run already; `socket` says where.
 pub fn first_messages(
     bed: &Testbed,
     executable: &Path,

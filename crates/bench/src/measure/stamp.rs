@@ -9,8 +9,8 @@ pub(super) struct Stamp {
     pub(super) sender: u32,
     /// Which of its messages, from 0.
     pub(super) index: u64,
-    /// When it was handed to the client, or should have been if it is sent at a rate: a sender that is held up does not
-    /// hide the wait.
+    /// When it was handed to the client, or should have been if it is sent at a rate: a sender that
+    /// is held up does not hide the wait.
     pub(super) sent: Instant,
 }
 

@@ -1,4 +1,5 @@
-//! What one receiver counts: bytes and messages within the window, latencies, the order, holes in a sender's row.
+//! What one receiver counts: bytes and messages within the window, latencies, the order, holes in a
+//! sender's row.
 
 use std::collections::BTreeMap;
 

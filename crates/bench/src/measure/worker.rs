@@ -10,7 +10,8 @@ use super::library::Member;
 use super::{BenchError, ping, raw};
 use crate::calibrate::probe::Probe;
 
-/// Hidden arguments with which an executable is started again as a worker; the assignment follows as one more.
+/// Hidden arguments with which an executable is started again as a worker; the assignment follows
+/// as one more.
 pub const WORKER: [&str; 2] = ["bench", "worker"];
 
 /// One worker's part of a measurement.

@@ -1,7 +1,7 @@
 //! Runs the system's network tools (`ip`, `tc`, `nft`), each within a time limit.
 //!
-//! Scripts go in by standard input, so that a whole namespace costs one process. What the commands mean is the business
-//! of the files beside this one.
+//! Scripts go in by standard input, so that a whole namespace costs one process. What the commands
+//! mean is the business of the files beside this one.
 
 use std::io::{self, Read, Write as _};
 use std::process::{Child, Command, Stdio};

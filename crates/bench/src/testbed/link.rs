@@ -1,12 +1,14 @@
 //! How fast the wires of a test bed are, and the token buckets that make them so.
 //!
-//! "1 Gb/s" means what a real wire carries: every frame is charged for preamble, checksum and gap, and segmentation
-//! offload is held to one frame at a time, because a token bucket passes a burst of segments whole.
+//! "1 Gb/s" means what a real wire carries: every frame is charged for preamble, checksum and gap,
+//! and segmentation offload is held to one frame at a time, because a token bucket passes a burst
+//! of segments whole.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes that a frame costs on the wire beyond what the kernel counts: preamble 8, checksum 4, gap 12.
+/// Bytes that a frame costs on the wire beyond what the kernel counts: preamble 8, checksum 4, gap
+/// 12.
 const FRAME_OVERHEAD: u32 = 24;
 /// Bytes that wait at a port of the switch before it drops.
 const SWITCH_QUEUE: u32 = 512 * 1024;

@@ -1,4 +1,5 @@
-//! A network on one machine: hosts are network namespaces, joined by a switch that can be slow, lossy or cut in parts.
+//! A network on one machine: hosts are network namespaces, joined by a switch that can be slow,
+//! lossy or cut in parts.
 //!
 //! ```text
 //!   gc-ID-1         gc-ID-2              gc-ID-N
@@ -10,9 +11,10 @@
 //!   └───────────────────────────────────────────┘
 //! ```
 //!
-//! The root namespace stays untouched. A bed takes itself down when dropped; one whose creator was killed is removed by
-//! the next that is built. Needs root, `ip`, `tc`, `nft`, and a kernel with veth, bridge, tbf and netdev filters; no
-//! netem, so there is no delay and no reordering here: those are the simulator's.
+//! The root namespace stays untouched. A bed takes itself down when dropped; one whose creator was
+//! killed is removed by the next that is built. Needs root, `ip`, `tc`, `nft`, and a kernel with
+//! veth, bridge, tbf and netdev filters; no netem, so there is no delay and no reordering here:
+//! those are the simulator's.
 //!
 //! What runs on the hosts, and what is measured, is left to the callers.
 
@@ -92,7 +94,8 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Whether beds can be built here, or in words why not. Builds a small one the first time it is asked.
+    /// Whether beds can be built here, or in words why not. Builds a small one the first time it is
+    /// asked.
     pub fn available() -> Result<(), String> {
         static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
         ANSWER
@@ -159,7 +162,8 @@ impl Testbed {
         &self.directory
     }
 
-    /// Whether the outputs outlive the bed, as they do when it is dropped by a panic. Not unless told.
+    /// Whether the outputs outlive the bed, as they do when it is dropped by a panic. Not unless
+    /// told.
     pub fn keep_outputs(&mut self, keep: bool) {
         self.keeps_outputs = keep;
     }
@@ -184,7 +188,8 @@ impl Testbed {
         command
     }
 
-    /// Starts a [`command`](Self::command). Its outputs go to `LABEL.out` and `LABEL.err` in the bed's directory.
+    /// Starts a [`command`](Self::command). Its outputs go to `LABEL.out` and `LABEL.err` in the
+    /// bed's directory.
     pub fn launch(&self, label: &str, command: Command) -> Result<Process, TestbedError> {
         Process::spawn(label, &self.directory, command).map_err(|source| TestbedError::Output {
             path: self.directory.join(label),
@@ -192,7 +197,8 @@ impl Testbed {
         })
     }
 
-    /// From now on, `host` loses `permille` of 1,000 frames that reach it, at random; 0 for none, 1,000 for all.
+    /// From now on, `host` loses `permille` of 1,000 frames that reach it, at random; 0 for none,
+    /// 1,000 for all.
     pub fn lose(&self, host: usize, permille: u16) -> Result<(), TestbedError> {
         let mut script = "add table netdev gc\ndelete table netdev gc\n".to_owned();
         if permille > 0 {
@@ -214,7 +220,8 @@ impl Testbed {
         .map(|_| ())
     }
 
-    /// Cuts `host` off: no frame reaches it and none of its own leaves, while its interface looks healthy. At once.
+    /// Cuts `host` off: no frame reaches it and none of its own leaves, while its interface looks
+    /// healthy. At once.
     pub fn cut(&self, host: usize) -> Result<(), TestbedError> {
         self.switch(&self.move_to_part(host, host))
     }
@@ -227,7 +234,8 @@ impl Testbed {
         self.switch(&script)
     }
 
-    /// Splits the network: hosts of one part reach each other only. Hosts in no part stay together as one more.
+    /// Splits the network: hosts of one part reach each other only. Hosts in no part stay together
+    /// as one more.
     pub fn partition(&self, parts: &[&[usize]]) -> Result<(), TestbedError> {
         let mut script = String::new();
         for host in 1..=self.hosts {
@@ -320,8 +328,8 @@ fn quieten(namespace: &str) -> Result<(), TestbedError> {
     run("ip", &["netns", "exec", namespace, "sh", "-c", script], "").map(|_| ())
 }
 
-/// A switch has no firewall: where the kernel's bridges ask `iptables` for leave to forward, this one does not, which
-/// would cost a sixth of the processors at 1 Gb/s.
+/// A switch has no firewall: where the kernel's bridges ask `iptables` for leave to forward, this
+/// one does not, which would cost a sixth of the processors at 1 Gb/s.
 fn forward_only(namespace: &str) -> Result<(), TestbedError> {
     let script = "for table in arp ip ip6; do f=/proc/sys/net/bridge/bridge-nf-call-${table}tables; \
                   [ ! -e $f ] || echo 0 > $f; done";

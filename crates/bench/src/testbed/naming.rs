@@ -1,7 +1,8 @@
 //! Names of test beds, and the removal of beds whose creator died without a chance to clean up.
 //!
-//! A bed's identity tells who made it: process id, the time at which that process started (process ids come back), and
-//! a count. Its namespaces are `gc-IDENTITY-sw` for the switch and `gc-IDENTITY-1`, `-2`, … for the hosts.
+//! A bed's identity tells who made it: process id, the time at which that process started (process
+//! ids come back), and a count. Its namespaces are `gc-IDENTITY-sw` for the switch and
+//! `gc-IDENTITY-1`, `-2`, … for the hosts.
 
 use std::fmt;
 use std::fs;
@@ -80,7 +81,8 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Removes all namespaces of beds whose creator is gone, with the processes in them and their outputs.
+/// Removes all namespaces of beds whose creator is gone, with the processes in them and their
+/// outputs.
 pub(super) fn remove_stale() -> Result<(), TestbedError> {
     for namespace in existing()? {
         if Identity::parse(&namespace).is_some_and(|identity| !identity.creator_is_alive()) {
@@ -94,7 +96,8 @@ pub(super) fn remove_stale() -> Result<(), TestbedError> {
             .to_str()
             .and_then(Identity::parse)
             .is_some_and(|identity| !identity.creator_is_alive());
-        // Outputs of a failed run are kept for the person who looks into it; only empty directories are in the way.
+        // Outputs of a failed run are kept for the person who looks into it; only empty directories
+        // are in the way.
         if stale {
             let _ = fs::remove_dir(entry.path());
         }

@@ -1,4 +1,5 @@
-//! How a violation's text calls things: by the identities that stand in the histories, so that a search finds them.
+//! How a violation's text calls things: by the identities that stand in the histories, so that a
+//! search finds them.
 
 use groupcast_core::{ConfigurationKind, MemberId};
 

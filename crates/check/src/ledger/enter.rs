@@ -1,4 +1,5 @@
-//! How an observation becomes facts: the one place where the ledger changes after names have their indices.
+//! How an observation becomes facts: the one place where the ledger changes after names have their
+//! indices.
 
 use groupcast_core::{ConfigurationKind, Service};
 

@@ -1,4 +1,5 @@
-//! One member's life as its history tells it: where it stayed and what it delivered there, in order.
+//! One member's life as its history tells it: where it stayed and what it delivered there, in
+//! order.
 
 use std::collections::BTreeMap;
 
@@ -27,13 +28,15 @@ pub(crate) struct MemberLife {
     pub(crate) stays: Vec<Stay>,
     /// The highest counter of a regular configuration that it installed.
     pub(crate) counter: u64,
-    /// Of each sender, the highest number of a message that it delivered; unreliable ones do not count.
+    /// Of each sender, the highest number of a message that it delivered; unreliable ones do not
+    /// count.
     heard: Vec<u64>,
     /// Where the last ordered message that it delivered stands.
     pub(crate) last: Option<Spot>,
     /// The ordered messages that it delivered, in order.
     log: Vec<MessageIx>,
-    /// The same as a set, with those that have no place though they are promised: bit `i` for message `i`.
+    /// The same as a set, with those that have no place though they are promised: bit `i` for
+    /// message `i`.
     delivered: Vec<u64>,
     /// Of each sender, what it accounted for outside of any total order.
     streams: BTreeMap<MemberIx, Stream>,
@@ -92,7 +95,8 @@ impl MemberLife {
         true
     }
 
-    /// Enters the delivery of a message that has no place, though it is promised; false if it was delivered before.
+    /// Enters the delivery of a message that has no place, though it is promised; false if it was
+    /// delivered before.
     pub(super) fn receive(&mut self, message: MessageIx, sender: MemberIx, number: u64) -> bool {
         let (word, bit) = (message.get() / 64, 1 << (message.get() % 64));
         if word >= self.delivered.len() {
@@ -197,7 +201,8 @@ impl MemberLife {
         })
     }
 
-    /// What it delivered in its stay number `index`: in the regular configuration, and in the transitional one.
+    /// What it delivered in its stay number `index`: in the regular configuration, and in the
+    /// transitional one.
     pub(crate) fn delivered_in(&self, index: usize) -> (&[MessageIx], &[MessageIx]) {
         let stay = &self.stays[index];
         let end = self

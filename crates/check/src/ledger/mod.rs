@@ -1,8 +1,10 @@
-//! The facts of a run: what all histories together have said so far, with small indices in place of long identities.
+//! The facts of a run: what all histories together have said so far, with small indices in place of
+//! long identities.
 //!
-//! The rules read it and hold no facts of their own. Per message it keeps one record, per delivery of an ordered
-//! message four bytes and a bit, so that a run can be compared across all its histories at any time. It judges
-//! nothing: of contradicting facts it keeps the first, and the rule that forbids the contradiction has seen both.
+//! The rules read it and hold no facts of their own. Per message it keeps one record, per delivery
+//! of an ordered message four bytes and a bit, so that a run can be compared across all its
+//! histories at any time. It judges nothing: of contradicting facts it keeps the first, and the
+//! rule that forbids the contradiction has seen both.
 
 mod describe;
 mod enter;
@@ -43,7 +45,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Says what `observation` is in terms of the ledger. Gives new identities an index; enters nothing else.
+    /// Says what `observation` is in terms of the ledger. Gives new identities an index; enters
+    /// nothing else.
     pub(crate) fn resolve<'a>(&mut self, observation: &'a Observation) -> Step<'a> {
         match observation {
             Observation::Start => Step::Start,
@@ -245,8 +248,8 @@ impl Ledger {
         self.deliveries
     }
 
-    /// What anybody delivered with a place in the configuration of `member`'s stay number `index`, at `last` or before,
-    /// and `member` did not.
+    /// What anybody delivered with a place in the configuration of `member`'s stay number `index`,
+    /// at `last` or before, and `member` did not.
     pub(crate) fn missed(
         &self,
         member: MemberIx,

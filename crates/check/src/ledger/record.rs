@@ -1,4 +1,5 @@
-//! The ledger's records and the indices by which they refer to each other, and an observation in their terms ([`Step`]).
+//! The ledger's records and the indices by which they refer to each other, and an observation in
+//! their terms ([`Step`]).
 
 use std::collections::BTreeMap;
 
@@ -67,9 +68,11 @@ pub(crate) struct Message {
 pub(crate) struct Submission {
     pub(crate) service: Service,
     pub(crate) digest: u64,
-    /// The last ordered message that its sender had delivered: all that it had seen stands there or before.
+    /// The last ordered message that its sender had delivered: all that it had seen stands there or
+    /// before.
     pub(crate) after: Option<Spot>,
-    /// The last regular configuration that its sender had closed, by installing its transitional one.
+    /// The last regular configuration that its sender had closed, by installing its transitional
+    /// one.
     pub(crate) closed: Option<ConfigIx>,
 }
 

@@ -25,7 +25,8 @@ impl Stream {
         firsts.into_iter().flatten().min()
     }
 
-    /// The lowest number above the first and below `end` that was neither accounted for nor is `exempt`.
+    /// The lowest number above the first and below `end` that was neither accounted for nor is
+    /// `exempt`.
     pub(crate) fn hole(&self, end: u64, exempt: impl Fn(u64) -> bool) -> Option<u64> {
         let mut next = self.first()?;
         while next < end {

@@ -25,8 +25,8 @@ pub(crate) struct Moment {
 }
 
 impl PartialEq for Moment {
-    /// Whether it is the same place in the total order: where one member is in the regular configuration still, another
-    /// may already be in a transitional one.
+    /// Whether it is the same place in the total order: where one member is in the regular
+    /// configuration still, another may already be in a transitional one.
     fn eq(&self, other: &Self) -> bool {
         (self.config, self.seq) == (other.config, other.seq)
     }

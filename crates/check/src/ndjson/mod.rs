@@ -1,8 +1,9 @@
-//! Histories as files: one JSON object a line, for live daemons and for people. `docs/history.md` is the schema.
+//! Histories as files: one JSON object a line, for live daemons and for people. `docs/history.md`
+//! is the schema.
 //!
-//! A file tells one or more lives of one daemon. Each begins with a `start` line; a daemon that starts again with the
-//! same file goes on at its end ([`HistoryWriter::append`]). A daemon that is killed may leave a torn line at the end
-//! of a life: that is legal, and the line does not count.
+//! A file tells one or more lives of one daemon. Each begins with a `start` line; a daemon that
+//! starts again with the same file goes on at its end ([`HistoryWriter::append`]). A daemon that is
+//! killed may leave a torn line at the end of a life: that is legal, and the line does not count.
 
 mod line;
 mod read;

@@ -106,7 +106,8 @@ impl<R: BufRead> History<R> {
         self.group.as_deref()
     }
 
-    /// Whether the file ended within a line, which did not count; known once the last observation is read.
+    /// Whether the file ended within a line, which did not count; known once the last observation
+    /// is read.
     pub fn ends_torn(&self) -> bool {
         self.is_torn
     }
@@ -166,7 +167,8 @@ impl<R: BufRead> History<R> {
         }
     }
 
-    /// A line that is cut off is legal at the end of a life: the file ends there, or another life begins.
+    /// A line that is cut off is legal at the end of a life: the file ends there, or another life
+    /// begins.
     fn pass_torn_line(&mut self) -> Result<(), HistoryError> {
         let torn = self.line;
         if !self.read_line()? {

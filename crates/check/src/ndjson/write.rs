@@ -13,8 +13,9 @@ use super::SCHEMA;
 
 /// Writes the history of one member.
 ///
-/// It buffers nothing itself: a `write` is one call of the writer below, and [`flush`](Self::flush) is passed down. A
-/// process that may be killed flushes at least before it waits for input, so that only the last moments are lost.
+/// It buffers nothing itself: a `write` is one call of the writer below, and [`flush`](Self::flush)
+/// is passed down. A process that may be killed flushes at least before it waits for input, so that
+/// only the last moments are lost.
 #[derive(Debug)]
 pub struct HistoryWriter<W: Write> {
     writer: W,
@@ -22,10 +23,11 @@ pub struct HistoryWriter<W: Write> {
 }
 
 impl HistoryWriter<BufWriter<File>> {
-    /// Goes on at the end of the file at `path`, or begins it: writes the `start` line of `member`, called `name`.
+    /// Goes on at the end of the file at `path`, or begins it: writes the `start` line of `member`,
+    /// called `name`.
     ///
-    /// Ends a line that an earlier life left torn. A new file can be read by its owner alone: digests of payloads tell
-    /// those who guess a payload whether they are right.
+    /// Ends a line that an earlier life left torn. A new file can be read by its owner alone:
+    /// digests of payloads tell those who guess a payload whether they are right.
     pub fn append(path: &Path, member: MemberId, name: &str) -> io::Result<Self> {
         let mut file = OpenOptions::new()
             .read(true)
@@ -56,7 +58,8 @@ impl<W: Write> HistoryWriter<W> {
         self.writer.write_all(self.line.as_bytes())
     }
 
-    /// Writes one line of what the member saw in the bimodal group called `group`: a submission, a delivery, a gap.
+    /// Writes one line of what the member saw in the bimodal group called `group`: a submission, a
+    /// delivery, a gap.
     pub fn write_in(&mut self, group: &str, observation: &Observation) -> io::Result<()> {
         self.line.clear();
         write_line_in(&mut self.line, group, observation);
@@ -74,7 +77,8 @@ impl<W: Write> HistoryWriter<W> {
     }
 }
 
-/// Whether the file is empty or ends in a line feed. Leaves the position anywhere: the file is in append mode.
+/// Whether the file is empty or ends in a line feed. Leaves the position anywhere: the file is in
+/// append mode.
 fn ends_in_line_feed(file: &mut File) -> io::Result<bool> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(true);
@@ -95,7 +99,8 @@ pub fn write_start(line: &mut String, member: MemberId, name: &str) {
     line.push_str("}\n");
 }
 
-/// Appends the line of `observation`, with its line feed; nothing for `Start`, which [`write_start`] writes.
+/// Appends the line of `observation`, with its line feed; nothing for `Start`, which
+/// [`write_start`] writes.
 pub fn write_line(line: &mut String, observation: &Observation) {
     match observation {
         Observation::Start => return,

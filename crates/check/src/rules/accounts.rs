@@ -1,12 +1,15 @@
 //! Accounts: a sender that tells what became of a message at its receivers tells the truth, once.
 //!
-//! - A member accounts for messages of its own that it submitted, each once, in the order of their numbers and without a
-//!   gap. Nobody is in an account twice, nor its sender.
-//! - A member that is complete in an account has delivered the message (that the bytes are those that were submitted is integrity).
-//! - Nobody is left out: a member that learned (`enrolled`) that the sender counts it as a receiver is in the account.
+//! - A member accounts for messages of its own that it submitted, each once, in the order of their
+//!   numbers and without a gap. Nobody is in an account twice, nor its sender.
+//! - A member that is complete in an account has delivered the message (that the bytes are those
+//!   that were submitted is integrity).
+//! - Nobody is left out: a member that learned (`enrolled`) that the sender counts it as a receiver
+//!   is in the account.
 //!
-//! Who delivered a message may be in its account as failed, where its last word was lost; or not at all, where it was
-//! never told that the sender heard of it: what is multicast can be had by listening.
+//! Who delivered a message may be in its account as failed, where its last word was lost; or not at
+//! all, where it was never told that the sender heard of it: what is multicast can be had by
+//! listening.
 
 use std::collections::BTreeSet;
 

@@ -1,15 +1,19 @@
 //! Agreed order: one total order of all messages, for all members, across partitions and merges.
 //!
-//! - An ordered message has one place in the order, the same wherever it is delivered; a place has one message.
-//! - Every member delivers in strictly ascending order of place, over its whole life. Together: any two members that
-//!   deliver the same two messages deliver them in the same order, whatever happens in between.
-//! - In a regular configuration no message is skipped: a member that delivers a message there has delivered everything
-//!   that any member delivers at an earlier place in that configuration.
-//! - In a transitional configuration no message of its own members is skipped: a member that delivers a message there
-//!   has delivered every earlier one whose sender is a member of that transitional configuration. Messages of other
-//!   senders may be missing, because none of its members may have them.
-//! - An unreliable message has no place. Every other message has one, at a member that has installed a configuration.
-//!   Protocols without configurations (bulk) carry `reliable` and `fifo`, without a place.
+//! - An ordered message has one place in the order, the same wherever it is delivered; a place has
+//!   one message.
+//! - Every member delivers in strictly ascending order of place, over its whole life. Together: any
+//!   two members that deliver the same two messages deliver them in the same order, whatever
+//!   happens in between.
+//! - In a regular configuration no message is skipped: a member that delivers a message there has
+//!   delivered everything that any member delivers at an earlier place in that configuration.
+//! - In a transitional configuration no message of its own members is skipped: a member that
+//!   delivers a message there has delivered every earlier one whose sender is a member of that
+//!   transitional configuration. Messages of other senders may be missing, because none of its
+//!   members may have them.
+//! - An unreliable message has no place. Every other message has one, at a member that has
+//!   installed a configuration. Protocols without configurations (bulk) carry `reliable` and
+//!   `fifo`, without a place.
 //!
 //! EVS 6.1 to 6.3 (totally ordered delivery).
 
@@ -82,7 +86,8 @@ fn check_regular(end: &End<'_>, observer: MemberIx, index: usize, found: &mut Vi
     }
 }
 
-/// EVS 6.3 in a transitional configuration: before the last delivery there no message of one of its members is missing.
+/// EVS 6.3 in a transitional configuration: before the last delivery there no message of one of its
+/// members is missing.
 fn check_transitional(end: &End<'_>, observer: MemberIx, index: usize, found: &mut Violations) {
     let ledger = end.ledger;
     let life = ledger.life(observer);

@@ -1,10 +1,13 @@
-//! Causality: what a member had seen when it submitted a message comes before that message, everywhere.
+//! Causality: what a member had seen when it submitted a message comes before that message,
+//! everywhere.
 //!
-//! - The place of an ordered message is after that of every message its sender had delivered before submitting it, and
-//!   not in a configuration that its sender had closed by then. As every member delivers in ascending order of place
-//!   (rule `agreed`), nobody sees effect before cause, and chains over several members are covered link by link.
-//! - In one configuration nobody delivers the effect without the cause: who delivers a message delivered all that its
-//!   sender had delivered in that configuration before submitting it. Across configurations the cause may be missing.
+//! - The place of an ordered message is after that of every message its sender had delivered before
+//!   submitting it, and not in a configuration that its sender had closed by then. As every member
+//!   delivers in ascending order of place (rule `agreed`), nobody sees effect before cause, and
+//!   chains over several members are covered link by link.
+//! - In one configuration nobody delivers the effect without the cause: who delivers a message
+//!   delivered all that its sender had delivered in that configuration before submitting it. Across
+//!   configurations the cause may be missing.
 //!
 //! EVS 5 (causal delivery), over all ordered messages: on a ring they all stand in the total order.
 

@@ -1,13 +1,17 @@
 //! Configurations: the shape of a life under Extended Virtual Synchrony.
 //!
-//! - Regular, transitional, regular, …: between two regular configurations stands the transitional one that closes the
-//!   first. Only the very first regular one has none before it.
-//! - A list of members ascends and contains the observer. All that install a regular configuration report the same list.
-//! - A transitional configuration bears the id of the regular one that it closes. Its members are of that one and of
-//!   the next one, and everybody who makes the same step from one regular configuration to the next reports the same.
-//!   A member that is listed and installs the next one comes from the same old one.
-//! - A member never installs a regular configuration twice; the counters of its regular configurations grow.
-//! - A message is delivered in the configuration in which it is ordered, or in the transitional one that closes it.
+//! - Regular, transitional, regular, …: between two regular configurations stands the transitional
+//!   one that closes the first. Only the very first regular one has none before it.
+//! - A list of members ascends and contains the observer. All that install a regular configuration
+//!   report the same list.
+//! - A transitional configuration bears the id of the regular one that it closes. Its members are
+//!   of that one and of the next one, and everybody who makes the same step from one regular
+//!   configuration to the next reports the same. A member that is listed and installs the next one
+//!   comes from the same old one.
+//! - A member never installs a regular configuration twice; the counters of its regular
+//!   configurations grow.
+//! - A message is delivered in the configuration in which it is ordered, or in the transitional one
+//!   that closes it.
 //!
 //! EVS 2 (configuration changes) and 1.1.
 
@@ -52,7 +56,8 @@ impl super::Rule for Rule {
         }
     }
 
-    /// A member that is listed in a transition and installs its new configuration made that transition.
+    /// A member that is listed in a transition and installs its new configuration made that
+    /// transition.
     fn finish(&self, end: &End<'_>, found: &mut Violations) {
         let ledger = end.ledger;
         for ((from, to), transition) in ledger.transitions() {

@@ -1,12 +1,15 @@
-//! FIFO: each sender's ordered messages come in the order in which it submitted them, and without holes.
+//! FIFO: each sender's ordered messages come in the order in which it submitted them, and without
+//! holes.
 //!
 //! - Everywhere a message with a higher number stands later in the total order.
-//! - In one configuration (with the transitional one that closes it), what a member delivers of a sender is the
-//!   beginning of what anybody delivers of that sender there: it may miss the end, never the middle.
+//! - In one configuration (with the transitional one that closes it), what a member delivers of a
+//!   sender is the beginning of what anybody delivers of that sender there: it may miss the end,
+//!   never the middle.
 //!
-//! Across configurations gaps are legal: what a component missed is never replayed. Without configurations they are
-//! legal everywhere: a receiver that fails for one message gets the next. Unreliable messages stand outside.
-//! In EVS it follows from causal delivery (5), as a sender precedes itself.
+//! Across configurations gaps are legal: what a component missed is never replayed. Without
+//! configurations they are legal everywhere: a receiver that fails for one message gets the next.
+//! Unreliable messages stand outside. In EVS it follows from causal delivery (5), as a sender
+//! precedes itself.
 
 use groupcast_core::Service;
 

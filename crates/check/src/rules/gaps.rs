@@ -1,16 +1,18 @@
 //! Gaps: a member delivers a message or says that it will not, never both, never either twice.
 //!
-//! - A message is delivered once at most, and not after it was reported; it is reported once at most, and not after it
-//!   was delivered.
-//! - FIFO: each sender's messages come in the order of their numbers, and what is missing between two was reported
-//!   before the second. Where a member's share of a sender's messages begins is its own affair, for it may have come
-//!   late: but not if it is known to have heard of the sender before.
-//! - Nobody reports its own messages. Who leaves, or is alive when the run ends in quiescence, has delivered all of them.
-//! - Who is alive when the run ends in quiescence has no hole between the messages that it accounted for, and has
-//!   accounted for every message that it was expected to.
+//! - A message is delivered once at most, and not after it was reported; it is reported once at
+//!   most, and not after it was delivered.
+//! - FIFO: each sender's messages come in the order of their numbers, and what is missing between
+//!   two was reported before the second. Where a member's share of a sender's messages begins is
+//!   its own affair, for it may have come late: but not if it is known to have heard of the sender
+//!   before.
+//! - Nobody reports its own messages. Who leaves, or is alive when the run ends in quiescence, has
+//!   delivered all of them.
+//! - Who is alive when the run ends in quiescence has no hole between the messages that it
+//!   accounted for, and has accounted for every message that it was expected to.
 //!
-//! Unreliable messages stand outside, and so do messages with a place in a total order. 004 3.6 (FIFO delivery, gap
-//! up-calls).
+//! Unreliable messages stand outside, and so do messages with a place in a total order. 004 3.6
+//! (FIFO delivery, gap up-calls).
 
 use groupcast_core::Service;
 

@@ -1,10 +1,13 @@
-//! Group views: members that see the same view of a process group see it with the same members, at the same place in
-//! the total order, and all views in the same order.
+//! Group views: members that see the same view of a process group see it with the same members, at
+//! the same place in the total order, and all views in the same order.
 //!
-//! - A view (its group and its id) has one list of members, equal in names and order wherever it is seen.
-//! - It is seen at one place: in the same configuration, after the same ordered message of it. One member may be in the
-//!   regular configuration still and another in a transitional one that closes it.
-//! - A member sees a view once, and there is one order of a group's views that no member contradicts.
+//! - A view (its group and its id) has one list of members, equal in names and order wherever it is
+//!   seen.
+//! - It is seen at one place: in the same configuration, after the same ordered message of it. One
+//!   member may be in the regular configuration still and another in a transitional one that closes
+//!   it.
+//! - A member sees a view once, and there is one order of a group's views that no member
+//!   contradicts.
 
 use super::{At, End};
 use crate::ledger::{GroupIx, MemberIx, Step, ViewIx};
@@ -58,7 +61,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// Looks for an order of the group's views that nobody contradicts; reports one contradiction if there is none.
+/// Looks for an order of the group's views that nobody contradicts; reports one contradiction if
+/// there is none.
 fn check_order(end: &End<'_>, group: GroupIx, found: &mut Violations) {
     let (ledger, views) = (end.ledger, end.ledger.views());
     let pairs = || {
@@ -95,12 +99,14 @@ fn check_order(end: &End<'_>, group: GroupIx, found: &mut Violations) {
     });
 }
 
-/// A step from one view to the next, seen by somebody, that lies on a cycle of such steps; `None` if there is no cycle.
+/// A step from one view to the next, seen by somebody, that lies on a cycle of such steps; `None`
+/// if there is no cycle.
 fn find_contradiction(
     mut steps: Vec<(ViewIx, ViewIx, MemberIx)>,
     count: usize,
 ) -> Option<(ViewIx, ViewIx, MemberIx)> {
-    // A view that nothing precedes, or that nothing follows, is on no cycle: take its steps away until none is left.
+    // A view that nothing precedes, or that nothing follows, is on no cycle: take its steps away
+    // until none is left.
     loop {
         let (mut precedes, mut follows) = (vec![false; count], vec![false; count]);
         for (earlier, later, _) in &steps {

@@ -1,8 +1,9 @@
 //! Integrity: what is delivered was submitted, once, and unchanged.
 //!
 //! - A member submits messages of its own only, numbered from 1 without a gap.
-//! - A delivered message was submitted by its sender, with the same digest and service, wherever the sender's history
-//!   tells; the sender submits before it delivers. Of a history whose end is unknown, the last submissions may be lost.
+//! - A delivered message was submitted by its sender, with the same digest and service, wherever
+//!   the sender's history tells; the sender submits before it delivers. Of a history whose end is
+//!   unknown, the last submissions may be lost.
 //! - A message has one digest and one service wherever it is delivered.
 //! - Nobody delivers a message twice, except an unreliable one, of which that is not promised.
 //! - An ordered message comes from a member of the configuration in which it is ordered.
@@ -84,7 +85,8 @@ fn check_number(at: &At<'_>, id: MessageId, found: &mut Violations) {
     }
 }
 
-/// Compares a submission or delivery with the submission, or else with the first delivery, if they are known.
+/// Compares a submission or delivery with the submission, or else with the first delivery, if they
+/// are known.
 fn check_likeness(
     at: &At<'_>,
     ix: MessageIx,

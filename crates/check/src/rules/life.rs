@@ -1,7 +1,8 @@
 //! A history tells one life: it begins with the start, and nothing follows the end.
 //!
-//! Every process that starts is a new member (an incarnation is never used twice), so a second start of the same
-//! member is as wrong as a delivery after its crash. This is what makes the other rules meaningful.
+//! Every process that starts is a new member (an incarnation is never used twice), so a second
+//! start of the same member is as wrong as a delivery after its crash. This is what makes the other
+//! rules meaningful.
 
 use super::At;
 use crate::ledger::Step;

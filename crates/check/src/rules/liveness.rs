@@ -1,10 +1,10 @@
 //! Liveness: what must be true at the end of a run, as its outcome states it.
 //!
-//! - Members expected to be together are in one regular configuration, of exactly these members, and each has
-//!   delivered the messages that it was expected to.
+//! - Members expected to be together are in one regular configuration, of exactly these members,
+//!   and each has delivered the messages that it was expected to.
 //! - Without configurations: the members expected to be together have delivered those messages.
-//! - In a run that ended in quiescence, every member that is alive is in a regular configuration, and has delivered
-//!   all that anybody delivered in that one.
+//! - In a run that ended in quiescence, every member that is alive is in a regular configuration,
+//!   and has delivered all that anybody delivered in that one.
 //!
 //! EVS 2.3 and 4 for a configuration that lasts.
 
@@ -37,7 +37,8 @@ fn check_together(end: &End<'_>, expected: &Together, found: &mut Violations) {
     let mut shared = None;
     for id in &expected.members {
         let Some(member) = ledger.find(*id) else {
-            // It has no history at all, so no violation can name it as the observer: report at the first one that has.
+            // It has no history at all, so no violation can name it as the observer: report at the
+            // first one that has.
             let witness = ledger.observers().next().map(|(witness, _)| witness);
             if let Some(witness) = witness {
                 end.report(found, witness, || {

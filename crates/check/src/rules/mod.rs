@@ -1,8 +1,10 @@
-//! The rules: one promise a file, with the promise in words, its source, and histories that break it.
+//! The rules: one promise a file, with the promise in words, its source, and histories that break
+//! it.
 //!
-//! A rule holds no facts. At each [`Step`] it sees the ledger as it was before the step; at the end, the whole ledger
-//! and how the run ended. It reports what it finds and never stops another rule from looking. "EVS n.m" cites the
-//! specifications of Moser, Amir, Melliar-Smith and Agarwal, "Extended Virtual Synchrony" (1994), section 2.
+//! A rule holds no facts. At each [`Step`] it sees the ledger as it was before the step; at the
+//! end, the whole ledger and how the run ended. It reports what it finds and never stops another
+//! rule from looking. "EVS n.m" cites the specifications of Moser, Amir, Melliar-Smith and Agarwal,
+//! "Extended Virtual Synchrony" (1994), section 2.
 
 mod accounts;
 mod agreed;
@@ -122,7 +124,8 @@ impl<'a> End<'a> {
         life.ended.or(told).unwrap_or(Ending::Unknown)
     }
 
-    /// Whether the member must have delivered all that it ever will: it is alive and the run ended in quiescence.
+    /// Whether the member must have delivered all that it ever will: it is alive and the run ended
+    /// in quiescence.
     pub(crate) fn is_settled(&self, life: &MemberLife) -> bool {
         self.outcome.complete && self.ending(life) == Ending::Alive
     }

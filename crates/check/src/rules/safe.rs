@@ -1,12 +1,14 @@
 //! Safe delivery: a safe message that one member delivers is delivered by all that could have to.
 //!
-//! - Delivered by anybody in a regular configuration: every member of that configuration delivers it, there or in the
-//!   transitional configuration that closes it, unless it crashes.
-//! - Delivered by anybody in a transitional configuration: every member of that transitional configuration does.
+//! - Delivered by anybody in a regular configuration: every member of that configuration delivers
+//!   it, there or in the transitional configuration that closes it, unless it crashes.
+//! - Delivered by anybody in a transitional configuration: every member of that transitional
+//!   configuration does.
 //!
-//! "Crashes" takes in every member whose history ends, in whatever way, before it goes on to a later configuration: it
-//! is held to the promise once it has gone on, or is alive when the run ends in quiescence. A member that leaves is
-//! likewise free of what the others deliver after it stopped.
+//! "Crashes" takes in every member whose history ends, in whatever way, before it goes on to a
+//! later configuration: it is held to the promise once it has gone on, or is alive when the run
+//! ends in quiescence. A member that leaves is likewise free of what the others deliver after it
+//! stopped.
 //!
 //! EVS 7.1 and 7.2 (safe delivery).
 

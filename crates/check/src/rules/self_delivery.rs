@@ -2,8 +2,8 @@
 //!
 //! - A member that leaves has delivered every ordered message of its own before.
 //! - A member that is alive when the run ends in quiescence has delivered every one.
-//! - In any run: what somebody delivers of it in a configuration, it has delivered itself before it goes on to a
-//!   later configuration.
+//! - In any run: what somebody delivers of it in a configuration, it has delivered itself before it
+//!   goes on to a later configuration.
 //!
 //! EVS 3 (self-delivery).
 
@@ -59,7 +59,8 @@ impl super::Rule for Rule {
     }
 }
 
-/// The ordered messages that the member submitted, or that others deliver of it, and did not deliver.
+/// The ordered messages that the member submitted, or that others deliver of it, and did not
+/// deliver.
 fn owed(ledger: &Ledger, life: &MemberLife) -> impl Iterator<Item = MessageIx> {
     life.numbers.values().copied().filter(|message| {
         let record = ledger.message(*message);

@@ -1,8 +1,9 @@
 //! Virtual synchrony: members that move together delivered the same.
 //!
-//! Members that install the same two consecutive regular configurations, through the same transitional one, delivered
-//! the same ordered messages in the first, split the same way into those of the regular and those of the transitional
-//! configuration. It is judged as soon as the second of them arrives.
+//! Members that install the same two consecutive regular configurations, through the same
+//! transitional one, delivered the same ordered messages in the first, split the same way into
+//! those of the regular and those of the transitional configuration. It is judged as soon as the
+//! second of them arrives.
 //!
 //! EVS 4 (failure atomicity), with the split that safe delivery (7) needs.
 

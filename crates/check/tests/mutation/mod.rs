@@ -1,7 +1,9 @@
-//! What proves the judge: it accepts random runs that keep every promise, and rejects the same runs with one thing wrong.
+//! What proves the judge: it accepts random runs that keep every promise, and rejects the same runs
+//! with one thing wrong.
 //!
-//! `model` makes the runs, `survey` finds the places where a change matters, `mutate` makes the change. Every kind of
-//! change must be found by the rule that it breaks, each time; how often each was tried is counted.
+//! `model` makes the runs, `survey` finds the places where a change matters, `mutate` makes the
+//! change. Every kind of change must be found by the rule that it breaks, each time; how often each
+//! was tried is counted.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,8 +1,9 @@
 //! An abstract model of Extended Virtual Synchrony: random runs that keep every promise.
 //!
-//! It has no packets, tokens or times. A ring is a log; each member holds some of it and has delivered some of what it
-//! holds. Rings split and merge at random, members crash at any point, start anew and leave. What a set of members that
-//! moves together has between them it delivers, by the rules of EVS.
+//! It has no packets, tokens or times. A ring is a log; each member holds some of it and has
+//! delivered some of what it holds. Rings split and merge at random, members crash at any point,
+//! start anew and leave. What a set of members that moves together has between them it delivers, by
+//! the rules of EVS.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -231,7 +231,8 @@ fn lose_in_the_middle(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
     })
 }
 
-/// A message of a member of the transitional configuration, before another message that is delivered there.
+/// A message of a member of the transitional configuration, before another message that is
+/// delivered there.
 fn lose_in_transition(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
     lose(run, survey, rng, |site| {
         let is_later =

@@ -126,7 +126,8 @@ impl Survey {
         self.delivered[&site.id].len() > 1
     }
 
-    /// Whether the member delivers another ordered message after this one in the same regular configuration.
+    /// Whether the member delivers another ordered message after this one in the same regular
+    /// configuration.
     pub(crate) fn is_followed(&self, site: &Site) -> bool {
         site.kind == ConfigurationKind::Regular
             && self

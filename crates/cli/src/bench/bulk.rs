@@ -46,7 +46,8 @@ pub(super) struct Bulk {
     /// Megabits a second, auto, fair, or window (no limit but the window)
     #[arg(long, value_name = "MBPS|auto|fair|window")]
     rate: Option<String>,
-    /// Beside whom, or none. tcp is built in; the others are Debian packages, which are named if they are missing
+    /// Beside whom, or none. tcp is built in; the others are Debian packages, which are named if
+    /// they are missing
     #[arg(
         long,
         value_name = "PEER,...",

@@ -1,5 +1,5 @@
-//! `groupcast bench`: measurements on a test bed of this machine. Here only the options, one file for each measurement;
-//! the measuring is `lab`'s.
+//! `groupcast bench`: measurements on a test bed of this machine. Here only the options, one file
+//! for each measurement; the measuring is `lab`'s.
 
 mod bulk;
 mod gossip;
@@ -21,8 +21,8 @@ use crate::failure::Failure;
 
 /// Measure throughput and latency between hosts of a test bed on this machine.
 ///
-/// Hosts are network namespaces behind a switch; it needs root, `ip`, `tc` and `nft`, and cleans up after itself. Only
-/// `gossip` needs none of that.
+/// Hosts are network namespaces behind a switch; it needs root, `ip`, `tc` and `nft`, and cleans up
+/// after itself. Only `gossip` needs none of that.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -33,9 +33,11 @@ pub(crate) struct Args {
 enum What {
     /// The ring: every host sends and receives, beside the raw multicast limit of the same network
     Ring(Ring),
-    /// Gossip beside perturbed members: one sender, all members in this process with sockets of their own on loopback
+    /// Gossip beside perturbed members: one sender, all members in this process with sockets of
+    /// their own on loopback
     Gossip(Gossip),
-    /// A file to many receivers, beside the raw multicast limit of the same network, TCP and other distributors
+    /// A file to many receivers, beside the raw multicast limit of the same network, TCP and other
+    /// distributors
     Bulk(Bulk),
     /// What this machine charges for system calls, packets and bytes, as the simulator takes it
     Calibrate {

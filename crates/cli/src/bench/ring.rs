@@ -38,7 +38,8 @@ pub(super) struct Ring {
     /// Whether the members have a key
     #[arg(long, value_enum, default_value_t = Switch::On)]
     encrypt: Switch,
-    /// Whether members poll their sockets before they sleep; without, as the driver decides by the number of cores
+    /// Whether members poll their sockets before they sleep; without, as the driver decides by the
+    /// number of cores
     #[arg(long, value_enum)]
     spin: Option<Switch>,
     /// Which ring: accelerated sends on after it has passed the token, original only before

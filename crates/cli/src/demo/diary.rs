@@ -35,8 +35,8 @@ impl Installed {
 pub(crate) struct Tally {
     /// Messages.
     pub(crate) messages: u64,
-    /// Digest of the messages, their bytes and their places, in the order of delivery: equal only where the same was
-    /// delivered in the same order.
+    /// Digest of the messages, their bytes and their places, in the order of delivery: equal only
+    /// where the same was delivered in the same order.
     pub(crate) order: u64,
 }
 
@@ -71,7 +71,8 @@ impl Tally {
 #[derive(Clone, Debug)]
 pub(crate) struct Diary {
     owner: MemberId,
-    /// What was installed since the mark, the oldest first; before that, the configuration at the mark.
+    /// What was installed since the mark, the oldest first; before that, the configuration at the
+    /// mark.
     path: Vec<Installed>,
     /// How many of `path` are from before the mark: 0 or 1.
     before: usize,

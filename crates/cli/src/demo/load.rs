@@ -1,4 +1,5 @@
-//! What the members of the demo say: messages of random sizes and services, from the seed of the run.
+//! What the members of the demo say: messages of random sizes and services, from the seed of the
+//! run.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use groupcast_core::{Rng, Service};

@@ -1,8 +1,9 @@
-//! A member of the demo: a thread with an endpoint of the network and a ring on it, steered by commands.
+//! A member of the demo: a thread with an endpoint of the network and a ring on it, steered by
+//! commands.
 //!
-//! Commands come through a channel, and a waker of the endpoint's poll ends its wait, so nothing is polled for. What
-//! an observer at the member sees goes the other way, in batches, through a channel that all members share. What the
-//! observations mean is left to the [stage](super::stage).
+//! Commands come through a channel, and a waker of the endpoint's poll ends its wait, so nothing is
+//! polled for. What an observer at the member sees goes the other way, in batches, through a
+//! channel that all members share. What the observations mean is left to the [stage](super::stage).
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -94,7 +95,8 @@ impl Member {
     /// How long opening the sockets may take.
     const OPENING_MAX: Duration = Duration::from_secs(5);
 
-    /// Starts the thread; returns once its sockets are open. What happens there comes through `notices`.
+    /// Starts the thread; returns once its sockets are open. What happens there comes through
+    /// `notices`.
     pub(crate) fn start(birth: Birth, notices: SyncSender<Notice>) -> Result<Self, String> {
         let (commands, orders) = mpsc::channel();
         let (opened, opening) = mpsc::sync_channel(1);

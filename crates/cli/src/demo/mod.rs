@@ -1,12 +1,13 @@
 //! `groupcast demo`: the whole life of a group on this machine, without any set-up.
 //!
-//! The members are threads of this process: real sockets on loopback, real encryption under a key made for the run,
-//! the ring with the settings of a LAN. The story starts them, loads them, kills one and lets it come back, cuts the
-//! network in two and heals it, lets all leave; then the checker of histories, which has read along at every member,
-//! gives its verdict.
+//! The members are threads of this process: real sockets on loopback, real encryption under a key
+//! made for the run, the ring with the settings of a LAN. The story starts them, loads them, kills
+//! one and lets it come back, cuts the network in two and heals it, lets all leave; then the
+//! checker of histories, which has read along at every member, gives its verdict.
 //!
 //! - [`story`]: the steps; [`stage`]: the members as the story sees them, and waiting.
-//! - [`member`]: one member's thread; [`load`]: what it says; [`diary`]: what it saw; [`network`]: where it lives.
+//! - [`member`]: one member's thread; [`load`]: what it says; [`diary`]: what it saw; [`network`]:
+//!   where it lives.
 //! - [`report`]: the output, with the fields of its JSON.
 //!
 //! Exit 0 only if every step came about in time and the checker found nothing.
@@ -32,9 +33,9 @@ use crate::failure::Failure;
 
 /// Watch the whole life of a group on this machine: order, crash, view change, partition, merge.
 ///
-/// Needs no set-up. The members are threads that talk over loopback multicast (or unicast copies, where there is no
-/// multicast), encrypted with a key made for the run. Exit 0: the checker found every promise kept; 1: it did not, or
-/// something did not come about in time.
+/// Needs no set-up. The members are threads that talk over loopback multicast (or unicast copies,
+/// where there is no multicast), encrypted with a key made for the run. Exit 0: the checker found
+/// every promise kept; 1: it did not, or something did not come about in time.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// How many members, 2 to 16
@@ -43,10 +44,11 @@ pub(crate) struct Args {
     /// How many messages they send in all when everybody talks at once, 1 to 1000000
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     messages: u64,
-    /// Decides sizes and services of messages, the order of starting, who is killed and how the network is cut
+    /// Decides sizes and services of messages, the order of starting, who is killed and how the
+    /// network is cut
     ///
-    /// Without it a new one is drawn, and shown. The same seed tells the same story, but not to the microsecond: the
-    /// network and the clock are real.
+    /// Without it a new one is drawn, and shown. The same seed tells the same story, but not to the
+    /// microsecond: the network and the clock are real.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Print one JSON object per event instead of the story

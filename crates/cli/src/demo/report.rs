@@ -1,8 +1,10 @@
-//! What the demo prints on stdout: the same events as a story for people or as JSON, one object a line.
+//! What the demo prints on stdout: the same events as a story for people or as JSON, one object a
+//! line.
 //!
-//! The fields of the JSON objects are those of [`Event`], with the variant's name in lower case as `event`. Members
-//! are named by life (`ben`, then `ben#2`), configurations by their full id as everywhere in groupcast's JSON, and
-//! durations are milliseconds. The last line is the verdict unless the demo failed before; then stderr says why.
+//! The fields of the JSON objects are those of [`Event`], with the variant's name in lower case as
+//! `event`. Members are named by life (`ben`, then `ben#2`), configurations by their full id as
+//! everywhere in groupcast's JSON, and durations are milliseconds. The last line is the verdict
+//! unless the demo failed before; then stderr says why.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -16,7 +18,8 @@ use serde::Serialize;
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(crate) enum Event {
-    /// The demo begins. `network` is `multicast` or, where loopback has none, `mesh` (a unicast copy to each).
+    /// The demo begins. `network` is `multicast` or, where loopback has none, `mesh` (a unicast
+    /// copy to each).
     Demo {
         members: Vec<String>,
         messages: u64,
@@ -24,7 +27,8 @@ pub(crate) enum Event {
         network: &'static str,
         group: Option<String>,
     },
-    /// A step of the story begins: `start`, `load`, `kill`, `restart`, `partition`, `merge`, `leave`, `verdict`.
+    /// A step of the story begins: `start`, `load`, `kill`, `restart`, `partition`, `merge`,
+    /// `leave`, `verdict`.
     Step {
         number: usize,
         name: &'static str,
@@ -41,8 +45,9 @@ pub(crate) enum Event {
     Cut { sides: Vec<Vec<String>> },
     /// The cut is over.
     Healed,
-    /// A configuration was installed at the members `at`, the last of them `after_ms` after what caused it (the start,
-    /// the kill, the cut, …). A transitional one has the id of the regular one that it closes.
+    /// A configuration was installed at the members `at`, the last of them `after_ms` after what
+    /// caused it (the start, the kill, the cut, …). A transitional one has the id of the regular
+    /// one that it closes.
     Configuration {
         kind: &'static str,
         config: String,
@@ -53,8 +58,8 @@ pub(crate) enum Event {
         at: Vec<String>,
         after_ms: f64,
     },
-    /// All of `at` delivered the same messages in the same order: those of the load, or all of the configuration that
-    /// they are in.
+    /// All of `at` delivered the same messages in the same order: those of the load, or all of the
+    /// configuration that they are in.
     Delivered {
         at: Vec<String>,
         messages: u64,
@@ -64,10 +69,11 @@ pub(crate) enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         load: Option<Load>,
     },
-    /// The group changed during the load, as it does where the machine does not schedule members for long; the load is
-    /// repeated.
+    /// The group changed during the load, as it does where the machine does not schedule members
+    /// for long; the load is repeated.
     Disturbed { configurations: usize },
-    /// All of `at` deliver again in a regular configuration, the last of them `after_ms` after what broke the old one.
+    /// All of `at` deliver again in a regular configuration, the last of them `after_ms` after what
+    /// broke the old one.
     Resumed { at: Vec<String>, after_ms: f64 },
     /// Members left gracefully, the last of them `after_ms` after they were told to.
     Left { members: Vec<String>, after_ms: f64 },
@@ -85,7 +91,8 @@ pub(crate) enum Event {
     },
 }
 
-/// How fast the load went: from the first order to submit to the last delivery at the slowest member.
+/// How fast the load went: from the first order to submit to the last delivery at the slowest
+/// member.
 #[derive(Serialize, Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) bytes: u64,

@@ -1,6 +1,8 @@
-//! The stage of the demo: all members with their diaries, the judge who reads along, and waiting for what must come.
+//! The stage of the demo: all members with their diaries, the judge who reads along, and waiting
+//! for what must come.
 //!
-//! The story thread alone owns it. Members report through one bounded channel: if the stage falls behind, they wait.
+//! The story thread alone owns it. Members report through one bounded channel: if the stage falls
+//! behind, they wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -257,8 +259,8 @@ impl Stage {
         })
     }
 
-    /// Whether each of `sides` is a configuration of its own, where nothing is submitted any more and all that was is
-    /// delivered everywhere.
+    /// Whether each of `sides` is a configuration of its own, where nothing is submitted any more
+    /// and all that was is delivered everywhere.
     pub(crate) fn is_quiet(&self, sides: &[Vec<usize>]) -> bool {
         let place = |index: &usize| self.diary(*index).last_place();
         sides.iter().all(|side| {
@@ -284,7 +286,8 @@ impl Stage {
                 }
             }
         }
-        // A member reports what it sees in one turn with one time: the transitional one comes first.
+        // A member reports what it sees in one turn with one time: the transitional one comes
+        // first.
         all.sort_by_key(|(one, _)| (one.at, one.kind == ConfigurationKind::Regular));
         all
     }

@@ -1,4 +1,5 @@
-//! The story that the demo tells, step by step: each waits for what must come, then tells what came.
+//! The story that the demo tells, step by step: each waits for what must come, then tells what
+//! came.
 
 use std::time::{Duration, Instant};
 

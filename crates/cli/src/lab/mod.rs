@@ -1,5 +1,5 @@
-//! `groupcast lab`: the papers' tables and figures, run, judged and drawn. Here only options and what is printed; what a
-//! row is and does is `groupcast_lab::papers`'.
+//! `groupcast lab`: the papers' tables and figures, run, judged and drawn. Here only options and
+//! what is printed; what a row is and does is `groupcast_lab::papers`'.
 
 mod list;
 mod run;
@@ -36,7 +36,8 @@ enum What {
         #[command(flatten)]
         options: run::Args,
     },
-    /// Judge and draw the kept results again without running them: after a change of a judge or of a figure
+    /// Judge and draw the kept results again without running them: after a change of a judge or of
+    /// a figure
     Judge {
         #[command(flatten)]
         kept: Kept,

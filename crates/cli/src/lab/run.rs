@@ -1,4 +1,5 @@
-//! `groupcast lab run` and `lab all`: run rows, judge them, write data and figures, or compare with what is kept.
+//! `groupcast lab run` and `lab all`: run rows, judge them, write data and figures, or compare with
+//! what is kept.
 
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
@@ -21,7 +22,8 @@ pub(super) struct Args {
     /// Where the data, the figures and the verdicts go
     #[arg(long, value_name = "DIR", default_value = "lab-results")]
     out: PathBuf,
-    /// What stands in for the paper's hosts: calc, sim, or net (namespaces of this machine, as root) [default: the row's first]
+    /// What stands in for the paper's hosts: calc, sim, or net (namespaces of this machine, as
+    /// root) [default: the row's first]
     #[arg(long, value_name = "HOST")]
     host: Option<LabHost>,
     /// The seeds to run, A to B−1 [default: the row's]

@@ -1,4 +1,5 @@
-//! The lines of `send --json` and `recv --json`: field names are a contract with scripts (docs/files.md).
+//! The lines of `send --json` and `recv --json`: field names are a contract with scripts
+//! (docs/files.md).
 
 use groupcast_protocols::bulk::{Outcome, PhaseKind};
 use groupcast_transfer::{Described, ReceiveEvent, SendEvent, SendReport, Stranger};

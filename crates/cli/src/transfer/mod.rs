@@ -1,4 +1,5 @@
-//! `groupcast send` and `groupcast recv`: what the two have in common. The work is `groupcast-transfer`'s.
+//! `groupcast send` and `groupcast recv`: what the two have in common. The work is
+//! `groupcast-transfer`'s.
 
 mod bars;
 mod lines;

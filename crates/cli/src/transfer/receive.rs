@@ -12,9 +12,9 @@ use crate::failure::Failure;
 
 /// Receive what is sent to a group.
 ///
-/// Takes any number of transfers until it is stopped. Files appear in DIR when all of a transfer are complete and
-/// verified; what has arrived of one that broke off is kept in DIR/.groupcast until it is resumed. Whoever has the key can
-/// write into DIR, and nowhere else.
+/// Takes any number of transfers until it is stopped. Files appear in DIR when all of a transfer
+/// are complete and verified; what has arrived of one that broke off is kept in DIR/.groupcast
+/// until it is resumed. Whoever has the key can write into DIR, and nowhere else.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! `groupcast send`: options to a transfer, its events to lines or bars, its report to an exit code.
+//! `groupcast send`: options to a transfer, its events to lines or bars, its report to an exit
+//! code.
 
 use std::fs::File;
 use std::io;
@@ -17,10 +18,10 @@ use crate::failure::{Failure, tell};
 
 /// Send files, directories or a pipe to many receivers at once.
 ///
-/// Each receiver runs `groupcast recv` with the same group and key. Every byte is verified there, and files appear in
-/// their place when all of them are complete. A transfer that breaks off is resumed when it is started again. The shared
-/// key proves that a sender belongs to the group, not which of its hosts it is. Exit code 3: some receivers failed, and
-/// are named.
+/// Each receiver runs `groupcast recv` with the same group and key. Every byte is verified there,
+/// and files appear in their place when all of them are complete. A transfer that breaks off is
+/// resumed when it is started again. The shared key proves that a sender belongs to the group, not
+/// which of its hosts it is. Exit code 3: some receivers failed, and are named.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Files and directories, or - for the standard input
@@ -46,14 +47,15 @@ pub(crate) struct Args {
     /// Bytes of a packet [default: what fits a frame]; above that, datagrams are sent in fragments
     #[arg(long, value_name = "BYTES")]
     packet: Option<usize>,
-    /// With nak: packets from one that everybody acknowledges to the next [default: an eighth of the window]
+    /// With nak: packets from one that everybody acknowledges to the next [default: an eighth of
+    /// the window]
     #[arg(long, value_name = "PACKETS")]
     poll: Option<u32>,
     /// With tree: receivers in a chain
     #[arg(long, value_name = "N", default_value_t = 4)]
     height: u32,
-    /// Megabits a second, auto (as much as the network and the slowest receiver take), fair (the same, and TCP on the same
-    /// link gets its share), or window (no limit but the window)
+    /// Megabits a second, auto (as much as the network and the slowest receiver take), fair (the
+    /// same, and TCP on the same link gets its share), or window (no limit but the window)
     #[arg(long, value_name = "MBPS|auto|fair|window", default_value = "auto", value_parser = rate)]
     rate: RateControl,
     /// What happens to a receiver that holds back all others
@@ -277,7 +279,8 @@ fn judge(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was sent, how fast, and how much of it again. What the receivers held already does not count.
+/// What was sent, how fast, and how much of it again. What the receivers held already does not
+/// count.
 fn summary(report: &SendReport, receivers: usize) -> String {
     let seconds = report.took.as_secs_f64();
     let sent = report.sent.min(report.bytes);

@@ -1,4 +1,5 @@
-//! How fast a transfer moves, and how long it will take: from what was moved in the last seconds and nothing else.
+//! How fast a transfer moves, and how long it will take: from what was moved in the last seconds
+//! and nothing else.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,6 +1,8 @@
-//! One host for the tests of the binary: a directory, ports of its own, daemons on loopback, and commands.
+//! One host for the tests of the binary: a directory, ports of its own, daemons on loopback, and
+//! commands.
 //!
-//! Everything that it starts it ends: processes are killed and the directory is removed when it is dropped.
+//! Everything that it starts it ends: processes are killed and the directory is removed when it is
+//! dropped.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot start its processes has failed"

@@ -1,9 +1,10 @@
 //! Where streams of numbered messages go on that a member no longer follows.
 //!
-//! A table of streams is bounded, so the stream of a sender that is silent gives way to another's. Messages of the
-//! silent one may still come, and those that it delivered may come again: a bookmark says how far it had come. Bookmarks
-//! are bounded too. Once one was dropped, a sender that looks new may be one that was forgotten altogether; the table says
-//! so, and a protocol then believes nobody's word but the sender's own about where its messages begin.
+//! A table of streams is bounded, so the stream of a sender that is silent gives way to another's.
+//! Messages of the silent one may still come, and those that it delivered may come again: a
+//! bookmark says how far it had come. Bookmarks are bounded too. Once one was dropped, a sender
+//! that looks new may be one that was forgotten altogether; the table says so, and a protocol then
+//! believes nobody's word but the sender's own about where its messages begin.
 
 use alloc::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use crate::id::MemberId;
 /// How far the streams had come that are not followed any more; the oldest bookmark gives way.
 #[derive(Clone, Debug)]
 pub struct Bookmarks {
-    /// By sender: when it was set, as a count, and the number of its last message that was accounted for.
+    /// By sender: when it was set, as a count, and the number of its last message that was
+    /// accounted for.
     marks: BTreeMap<MemberId, (u64, u64)>,
     /// The same by age.
     ages: BTreeMap<u64, MemberId>,
@@ -33,7 +35,8 @@ impl Bookmarks {
         }
     }
 
-    /// The stream of `sender` is followed no more; all its messages up to `number` are accounted for.
+    /// The stream of `sender` is followed no more; all its messages up to `number` are accounted
+    /// for.
     pub fn set(&mut self, sender: MemberId, number: u64) {
         self.take(sender);
         self.marks.insert(sender, (self.set, number));

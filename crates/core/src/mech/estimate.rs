@@ -1,5 +1,5 @@
-//! Durations that are sampled again and again, for time-outs that adapt: a smoothed mean with its deviation (Jacobson
-//! 1988; RFC 6298 weights), and the shortest of the last few.
+//! Durations that are sampled again and again, for time-outs that adapt: a smoothed mean with its
+//! deviation (Jacobson 1988; RFC 6298 weights), and the shortest of the last few.
 
 use core::time::Duration;
 
@@ -46,8 +46,9 @@ impl Estimate {
     }
 }
 
-/// The shortest of the last 32 samples: what a duration is when nothing goes wrong, as long as nothing does once in a
-/// while. Unlike a mean it does not grow with the time-outs that are derived from it.
+/// The shortest of the last 32 samples: what a duration is when nothing goes wrong, as long as
+/// nothing does once in a while. Unlike a mean it does not grow with the time-outs that are derived
+/// from it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Shortest {
     samples: [Duration; Self::KEPT],

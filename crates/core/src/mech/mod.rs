@@ -1,8 +1,10 @@
 //! Mechanisms that several protocols share. They know no protocol and no datagram format.
 //!
-//! - [`window`]: what was received of a numbered sequence: gaps, the all-received-up-to mark, the retransmission store.
+//! - [`window`]: what was received of a numbered sequence: gaps, the all-received-up-to mark, the
+//!   retransmission store.
 //! - [`bookmarks`]: where streams go on that a member no longer follows.
-//! - [`participation`]: a member, leaving, left; and the transitions of a state machine, kept for who asks.
+//! - [`participation`]: a member, leaving, left; and the transitions of a state machine, kept for
+//!   who asks.
 //! - [`send_queue`]: what a user may submit, and when it is refused: numbering and back-pressure.
 //! - [`timers`]: a table of timers keyed by an enum.
 //! - [`estimate`]: a smoothed duration and its deviation.

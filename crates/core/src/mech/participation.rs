@@ -1,4 +1,5 @@
-//! Whether a member takes part in its group: the state machine of joining and leaving without agreement.
+//! Whether a member takes part in its group: the state machine of joining and leaving without
+//! agreement.
 //!
 //! ```text
 //!   Member --leave--> Leaving(..) --all is said--> Left
@@ -6,7 +7,8 @@
 //!     +--leave, with nothing left to do-------------+
 //! ```
 //!
-//! What a protocol still has to do while it leaves, and what it keeps for that, is its own: the value of `Leaving`.
+//! What a protocol still has to do while it leaves, and what it keeps for that, is its own: the
+//! value of `Leaving`.
 
 use alloc::collections::VecDeque;
 
@@ -59,7 +61,8 @@ impl<L> Participation<L> {
     }
 }
 
-/// The last transitions of a state machine, until [`poll_transition`](crate::Protocol::poll_transition) asks for them.
+/// The last transitions of a state machine, until
+/// [`poll_transition`](crate::Protocol::poll_transition) asks for them.
 #[derive(Clone, Debug, Default)]
 pub struct Transitions {
     recorded: VecDeque<Transition>,

@@ -1,11 +1,14 @@
-//! The send queue of a member: which messages its user may submit, and when a refused user may try again.
+//! The send queue of a member: which messages its user may submit, and when a refused user may try
+//! again.
 //!
-//! A message is refused while the member leaves, if its service is not carried, if it is too long, or if the queue is
-//! full. A single message is never too long for an empty queue: `message_max` alone bounds it. After a refusal for want
-//! of room the user is told once, when no more than half of the limit is in use: earlier, it would be refused again.
+//! A message is refused while the member leaves, if its service is not carried, if it is too long,
+//! or if the queue is full. A single message is never too long for an empty queue: `message_max`
+//! alone bounds it. After a refusal for want of room the user is told once, when no more than half
+//! of the limit is in use: earlier, it would be refused again.
 //!
-//! What the queue consists of is the protocol's own, see [`Backlog`]; [`Fifo`] is the plain one. Sending is left to the
-//! protocol: it takes what it sends out of the backlog, to which the queue dereferences.
+//! What the queue consists of is the protocol's own, see [`Backlog`]; [`Fifo`] is the plain one.
+//! Sending is left to the protocol: it takes what it sends out of the backlog, to which the queue
+//! dereferences.
 
 use core::ops::{Deref, DerefMut};
 
@@ -75,7 +78,8 @@ impl<Q: Backlog> SendQueue<Q> {
         }
     }
 
-    /// Accepts a message of `len` payload bytes and returns its number, which the caller then puts into the backlog.
+    /// Accepts a message of `len` payload bytes and returns its number, which the caller then puts
+    /// into the backlog.
     ///
     /// # Errors
     /// Why it is not accepted. No number is used up.

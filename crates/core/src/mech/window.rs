@@ -1,10 +1,12 @@
-//! A window over a numbered sequence: what was received, what is missing, what can still be retransmitted.
+//! A window over a numbered sequence: what was received, what is missing, what can still be
+//! retransmitted.
 
 use alloc::collections::VecDeque;
 
 /// Items by sequence number, from the lowest kept to the highest seen, at most `capacity` of them.
 ///
-/// Insertion, look-up and discarding are O(1) an item. Memory grows with the span in use, never past the capacity.
+/// Insertion, look-up and discarding are O(1) an item. Memory grows with the span in use, never
+/// past the capacity.
 #[derive(Clone, Debug)]
 pub struct SeqWindow<T> {
     /// Slot `i` holds sequence number `base + i`.

@@ -1,13 +1,15 @@
 //! Admission: a sender is believed only after it echoed a fresh nonce of ours.
 //!
-//! The seal proves that a datagram was made with the cluster's key, not when: a recording of an earlier life would
-//! pass. So the first datagram of an unknown sender instance is dropped and answered with a challenge; the echo,
-//! sealed by that instance, proves that it lives, binds its node to its incarnation, and starts its replay window.
-//! Two peers admit each other in three datagrams. State for the unadmitted is bounded, and a challenge is never
-//! larger than the datagram that caused it. A hello is addressed to the instance that it challenges or answers, so
+//! The seal proves that a datagram was made with the cluster's key, not when: a recording of an
+//! earlier life would pass. So the first datagram of an unknown sender instance is dropped and
+//! answered with a challenge; the echo, sealed by that instance, proves that it lives, binds its
+//! node to its incarnation, and starts its replay window. Two peers admit each other in three
+//! datagrams. State for the unadmitted is bounded, and a challenge is never larger than the
+//! datagram that caused it. A hello is addressed to the instance that it challenges or answers, so
 //! that a recording of it says nothing to any other.
 //!
-//! Body of a hello (25 bytes): node (8), challenge (8; 0 = none), echo (8; 0 = none), one byte reserved (0).
+//! Body of a hello (25 bytes): node (8), challenge (8; 0 = none), echo (8; 0 = none), one byte
+//! reserved (0).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::SocketAddr;
@@ -22,10 +24,11 @@ use crate::wire::{DecodeError, Prefix, Reader};
 /// Bounds of admission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdmissionConfig {
-    /// The most admitted peers; the one heard longest ago makes room. Default 256. Too small for the group: peers
-    /// challenge each other for ever.
+    /// The most admitted peers; the one heard longest ago makes room. Default 256. Too small for
+    /// the group: peers challenge each other for ever.
     pub peers_max: usize,
-    /// The most senders under challenge at once. Default 128. A flood of unknown instances beyond it is dropped.
+    /// The most senders under challenge at once. Default 128. A flood of unknown instances beyond
+    /// it is dropped.
     pub pending_max: usize,
     /// A sender under challenge is challenged again no sooner than this. Default 5 ms.
     pub challenge_interval: Duration,
@@ -164,7 +167,8 @@ impl Admission {
             incarnation: prefix.sender,
         };
         if peer.address != from {
-            // It may have moved, or somebody replays from elsewhere: the answer to a challenge tells.
+            // It may have moved, or somebody replays from elsewhere: the answer to a challenge
+            // tells.
             self.challenge(now, from, prefix.sender, None);
         }
         Standing::Member(member)
@@ -225,13 +229,15 @@ impl Admission {
         Admitted { evicted }
     }
 
-    /// Admits a peer on the host's word: no proof, and whatever it sends first is the first that counts.
+    /// Admits a peer on the host's word: no proof, and whatever it sends first is the first that
+    /// counts.
     pub(super) fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) -> Admitted {
         self.pending.remove(&member.incarnation);
         self.admit(now, address, member, 0)
     }
 
-    /// Answers a challenge (`echo`) and challenges in turn, where the sender is not admitted from this address.
+    /// Answers a challenge (`echo`) and challenges in turn, where the sender is not admitted from
+    /// this address.
     fn challenge(&mut self, now: Time, to: SocketAddr, sender: Incarnation, echo: Option<u64>) {
         let known = self
             .peers
@@ -255,7 +261,8 @@ impl Admission {
         }
     }
 
-    /// The nonce to challenge `sender` with now; `None` if it was challenged just now or there is no room.
+    /// The nonce to challenge `sender` with now; `None` if it was challenged just now or there is
+    /// no room.
     fn nonce_for(&mut self, now: Time, sender: Incarnation, answering: bool) -> Option<u64> {
         if let Some(pending) = self.pending.get_mut(&sender) {
             if !answering && now.since(pending.challenged) < self.config.challenge_interval {

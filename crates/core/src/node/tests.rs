@@ -1,4 +1,5 @@
-//! Nodes that carry datagrams between one another: who takes what, and what a redirected or altered one changes.
+//! Nodes that carry datagrams between one another: who takes what, and what a redirected or altered
+//! one changes.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -267,7 +268,8 @@ fn what_was_for_a_former_life_is_forged_to_the_next() {
 fn a_hello_says_nothing_to_any_but_its_addressee() {
     let mut nodes = Nodes::introduced(2);
     nodes.0.push(node(2, 1));
-    // Node 2 has met nobody: what it says makes node 0 challenge it, and its answer is a challenge too.
+    // Node 2 has met nobody: what it says makes node 0 challenge it, and its answer is a challenge
+    // too.
     let first = nodes.seal(2, Destination::Group, "here I am");
     assert_eq!(nodes.deliver(0, &first), Err(Rejected::Unadmitted));
     let challenge = nodes.sent(0).expect("a challenge");

@@ -3,7 +3,8 @@
 use alloc::format;
 use alloc::string::String;
 
-/// A setting that cannot work: out of its range, or in contradiction to another. Nothing was built or changed.
+/// A setting that cannot work: out of its range, or in contradiction to another. Nothing was built
+/// or changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{field}: {}; {remedy}", self.problem())]
 #[non_exhaustive]

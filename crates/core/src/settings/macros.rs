@@ -2,10 +2,10 @@
 
 /// Declares a configuration and the list of its settings, each in one place.
 ///
-/// A field is `pub name: Type = default`, and, where files can set it, `=> spec, "what goes wrong"`. The field's own
-/// documentation is the setting's meaning; default and what goes wrong are added to it. A field that files set by
-/// other keys than its own ends in `, keys [...]` with constants of type [`Setting`](crate::settings::Setting). A field
-/// ends in `;`.
+/// A field is `pub name: Type = default`, and, where files can set it, `=> spec, "what goes
+/// wrong"`. The field's own documentation is the setting's meaning; default and what goes wrong are
+/// added to it. A field that files set by other keys than its own ends in `, keys [...]` with
+/// constants of type [`Setting`](crate::settings::Setting). A field ends in `;`.
 ///
 /// ```
 /// use core::time::Duration;
@@ -101,7 +101,8 @@ macro_rules! settings {
     };
 }
 
-/// Gives the variants of an enum without data the words by which files name them, so that a field of it can be a setting.
+/// Gives the variants of an enum without data the words by which files name them, so that a field
+/// of it can be a setting.
 ///
 /// ```
 /// #[derive(Clone, Copy, PartialEq, Debug)]

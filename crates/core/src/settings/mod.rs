@@ -1,9 +1,11 @@
-//! Settings as data: one list for each configuration, which says all that there is to know of each setting.
+//! Settings as data: one list for each configuration, which says all that there is to know of each
+//! setting.
 //!
-//! The macro [`settings!`](crate::settings!) declares a configuration: a plain struct whose every field states its
-//! meaning, default, range and what goes wrong. From that one text come the struct with its documentation, its
-//! [`Default`], and the list [`Settings::settings`]. Whatever reads settings from a file, checks them or documents them
-//! goes through the list: the daemon's configuration, the simulator's scenarios and the reference in the documents.
+//! The macro [`settings!`](crate::settings!) declares a configuration: a plain struct whose every
+//! field states its meaning, default, range and what goes wrong. From that one text come the struct
+//! with its documentation, its [`Default`], and the list [`Settings::settings`]. Whatever reads
+//! settings from a file, checks them or documents them goes through the list: the daemon's
+//! configuration, the simulator's scenarios and the reference in the documents.
 //!
 //! - [`Setting`], [`Spec`], [`Kind`], [`Value`]: a setting, what it may be, what it is.
 //! - [`Settings`]: a configuration that has such a list.
@@ -120,7 +122,8 @@ pub trait Settings: Sized + 'static {
         Ok(())
     }
 
-    /// The error that says that the setting `field` must be what `allowed` says: "at least 2", "1 to 7".
+    /// The error that says that the setting `field` must be what `allowed` says: "at least 2", "1
+    /// to 7".
     fn refuse(&self, field: &'static str, allowed: impl Into<String>) -> ConfigError {
         let setting = Self::setting(field);
         let value = setting.and_then(|setting| {

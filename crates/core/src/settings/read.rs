@@ -1,4 +1,5 @@
-//! From what a file has to the value of a setting: kinds, units and words are checked, and the range.
+//! From what a file has to the value of a setting: kinds, units and words are checked, and the
+//! range.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};

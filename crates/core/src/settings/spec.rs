@@ -65,7 +65,8 @@ pub enum Kind {
 pub struct Spec {
     /// What values it takes.
     pub kind: Kind,
-    /// What must hold beside the range, in words: "at most a quarter of token_loss_min"; empty: nothing.
+    /// What must hold beside the range, in words: "at most a quarter of token_loss_min"; empty:
+    /// nothing.
     pub rule: &'static str,
     /// What holds where it is left open, in words; empty: it never is.
     pub unset: &'static str,

@@ -36,7 +36,8 @@ pub fn alternatives(words: &[&str]) -> String {
     }
 }
 
-/// How many letters must be changed, added, dropped or swapped with their neighbour to make `a` into `b`.
+/// How many letters must be changed, added, dropped or swapped with their neighbour to make `a`
+/// into `b`.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];

@@ -69,7 +69,8 @@ const STEEP_MINUTES: Setting<KettleConfig> = Setting {
     }),
 };
 
-/// Reads `written` as the setting `name` of a configuration; what is wrong and what to do, or the value shown.
+/// Reads `written` as the setting `name` of a configuration; what is wrong and what to do, or the
+/// value shown.
 fn read(name: &str, written: Written<'_>) -> String {
     let setting = KettleConfig::setting(name).unwrap();
     match setting.spec.kind.read(written) {

@@ -1,6 +1,7 @@
 //! Numbers with units: `"10 ms"`, `"1.5 Mb/s"`, `"64 KiB"`, `"100/s"`, `"0.1 %"`.
 //!
-//! Decimal points are read exactly: what a text says is a whole number of nanoseconds, bits or bytes, or it is refused.
+//! Decimal points are read exactly: what a text says is a whole number of nanoseconds, bits or
+//! bytes, or it is refused.
 
 use alloc::format;
 use alloc::vec::Vec;

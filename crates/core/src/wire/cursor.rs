@@ -102,7 +102,8 @@ impl<'a> Reader<'a> {
         self.array(field).map(u64::from_be_bytes)
     }
 
-    /// A variable-length integer: seven bits a byte, lowest first, at most ten bytes, in its shortest form.
+    /// A variable-length integer: seven bits a byte, lowest first, at most ten bytes, in its
+    /// shortest form.
     pub fn varint(&mut self, field: &'static str) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for index in 0..10 {
@@ -137,8 +138,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A count of items of at least `item_len` bytes each: refused if they cannot be there, before anything is
-    /// allocated for them.
+    /// A count of items of at least `item_len` bytes each: refused if they cannot be there, before
+    /// anything is allocated for them.
     pub fn count(&mut self, field: &'static str, item_len: usize) -> Result<usize, DecodeError> {
         let count = usize::from(self.u16(field)?);
         let (need, have) = (count * item_len, self.remaining());

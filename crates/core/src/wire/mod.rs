@@ -1,6 +1,7 @@
 //! Wire primitives: bounds-checked cursors, and the prefix that every datagram begins with.
 //!
-//! All integers are big-endian. Decoding any bytes never panics and never allocates more than the bytes present.
+//! All integers are big-endian. Decoding any bytes never panics and never allocates more than the
+//! bytes present.
 
 mod cursor;
 mod prefix;

@@ -9,8 +9,9 @@
 //! | 8..16 | sender instance | the sender's incarnation; selects its key and replay window |
 //! | 16..24 | nonce | top bit: *addressed*; the other 63: the counter, which grows with every datagram |
 //!
-//! An addressed datagram is for one receiver, whose incarnation is authenticated with the prefix but not transmitted
-//! ([`AssociatedData`](crate::seal::AssociatedData)). One that is not addressed is for the group.
+//! An addressed datagram is for one receiver, whose incarnation is authenticated with the prefix
+//! but not transmitted ([`AssociatedData`](crate::seal::AssociatedData)). One that is not addressed
+//! is for the group.
 
 use super::cursor::{DecodeError, Reader};
 use crate::id::Incarnation;

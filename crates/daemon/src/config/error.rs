@@ -1,4 +1,5 @@
-//! What can be wrong with a configuration, each with the place in the file where it is, if it came from one.
+//! What can be wrong with a configuration, each with the place in the file where it is, if it came
+//! from one.
 //!
 //! Rendering (colours, the line with a marker under it) is the command line's.
 

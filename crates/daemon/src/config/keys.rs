@@ -1,8 +1,10 @@
-//! All keys of a configuration file, in the order of the document, with what there is to know of each.
+//! All keys of a configuration file, in the order of the document, with what there is to know of
+//! each.
 //!
-//! The keys of the tables come from the lists of the parts that they configure: `[clients]` and a part of `[bimodal]`
-//! from the group engine's, `[net]` from the driver's, `[ring]` and the rest of `[bimodal]` from the protocols', `[process]` from the daemon's own. Only
-//! the keys at the top, `ring.preset` and `bimodal.groups` are written down here.
+//! The keys of the tables come from the lists of the parts that they configure: `[clients]` and a
+//! part of `[bimodal]` from the group engine's, `[net]` from the driver's, `[ring]` and the rest of
+//! `[bimodal]` from the protocols', `[process]` from the daemon's own. Only the keys at the top,
+//! `ring.preset` and `bimodal.groups` are written down here.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

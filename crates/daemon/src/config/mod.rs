@@ -1,9 +1,9 @@
 //! The configuration of a daemon: checked, complete, with every default in place.
 //!
-//! [`File`] and [`Options`] are what was written; [`Config::build`] lays one over the other, checks each value and
-//! values against each other, and fills in the defaults. Nothing is corrected. Which keys there are, and what they may
-//! be, stands in [`keys()`], most of it in the lists of settings of the parts that they configure;
-//! `docs/configuration.md` is written from it.
+//! [`File`] and [`Options`] are what was written; [`Config::build`] lays one over the other, checks
+//! each value and values against each other, and fills in the defaults. Nothing is corrected. Which
+//! keys there are, and what they may be, stands in [`keys()`], most of it in the lists of settings
+//! of the parts that they configure; `docs/configuration.md` is written from it.
 
 mod check;
 mod difference;
@@ -44,9 +44,9 @@ pub const NAME_MAX: usize = 64;
 pub struct Config {
     /// The daemon's name, unique in the cluster: 1 to [`NAME_MAX`] bytes. Default: the host's name.
     pub name: String,
-    /// How the other daemons are reached. Default: by multicast to [`MULTICAST`], from the address from which
-    /// multicasts would leave this host (127.0.0.1 if none would), port [`LISTEN_PORT`]; other daemons on this host
-    /// hear them too.
+    /// How the other daemons are reached. Default: by multicast to [`MULTICAST`], from the address
+    /// from which multicasts would leave this host (127.0.0.1 if none would), port [`LISTEN_PORT`];
+    /// other daemons on this host hear them too.
     pub endpoint: EndpointConfig,
     /// The Unix socket for clients. Default: [`default_socket`].
     pub socket: PathBuf,
@@ -66,7 +66,8 @@ pub struct Config {
     pub process: ProcessConfig,
     /// What the operator should know of the interface that was chosen, if nothing names one.
     pub interface_warning: Option<String>,
-    /// Whether the ring's `body_max` is lowered to what the interface takes in one piece: unless it was configured.
+    /// Whether the ring's `body_max` is lowered to what the interface takes in one piece: unless it
+    /// was configured.
     pub fit_body: bool,
 }
 

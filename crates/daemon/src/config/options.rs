@@ -1,7 +1,9 @@
-//! What a configuration file or a command line says: every key optional, not yet checked against the others.
+//! What a configuration file or a command line says: every key optional, not yet checked against
+//! the others.
 //!
-//! The same type carries both: the command line is laid over the file with [`Options::overlaid_with`], and what is
-//! then still missing gets its default in [`Config::build`](super::Config::build).
+//! The same type carries both: the command line is laid over the file with
+//! [`Options::overlaid_with`], and what is then still missing gets its default in
+//! [`Config::build`](super::Config::build).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
@@ -97,8 +99,8 @@ impl Options {
         }
     }
 
-    /// These options with `over` laid over them. Of options that exclude each other (`key` and `insecure`, `multicast`
-    /// and `peer`), one that is laid over displaces both.
+    /// These options with `over` laid over them. Of options that exclude each other (`key` and
+    /// `insecure`, `multicast` and `peer`), one that is laid over displaces both.
     pub fn overlaid_with(self, over: Self) -> Self {
         let secured = over.key.is_some() || over.insecure.is_some();
         let reached = over.multicast.is_some() || over.peer.is_some();

@@ -1,6 +1,7 @@
 //! The reference of all keys, from which `docs/configuration.md` is written.
 //!
-//! A test holds it against the keys that are read and the defaults that are used; `BLESS=1` rewrites the document.
+//! A test holds it against the keys that are read and the defaults that are used; `BLESS=1`
+//! rewrites the document.
 
 use std::fmt::Write as _;
 

@@ -94,9 +94,11 @@ impl<'a> Context<'a> {
         if self.options.quick { quick } else { full }
     }
 
-    /// Does `work` on every item on up to [`Options::jobs`] threads; the results stand in the items' order.
+    /// Does `work` on every item on up to [`Options::jobs`] threads; the results stand in the
+    /// items' order.
     ///
-    /// The first error in that order is returned; parts that were begun are finished, no others begun.
+    /// The first error in that order is returned; parts that were begun are finished, no others
+    /// begun.
     pub fn each<T: Sync, R: Send>(
         &self,
         items: &[T],

@@ -1,7 +1,8 @@
-//! What a run brings home: tables of numbers with units, and the conditions that they were taken under.
+//! What a run brings home: tables of numbers with units, and the conditions that they were taken
+//! under.
 //!
-//! Numbers are kept to ten significant digits, which is what the mathematics of different platforms agree on: equal
-//! runs write equal files.
+//! Numbers are kept to ten significant digits, which is what the mathematics of different platforms
+//! agree on: equal runs write equal files.
 
 use std::io::{self, Write};
 
@@ -166,7 +167,8 @@ impl<'a> RecordRef<'a> {
             .get(columns.position(|column| column.name == name)?)
     }
 
-    /// The number of column `name`; not a number if there is none, so that every comparison with it fails.
+    /// The number of column `name`; not a number if there is none, so that every comparison with it
+    /// fails.
     pub fn number(&self, name: &str) -> f64 {
         match self.cell(name) {
             Some(Cell::Number(Some(number))) => *number,

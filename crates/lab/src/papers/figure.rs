@@ -1,7 +1,7 @@
 //! The skeleton of a figure: points, how one is measured, a judge, plots.
 //!
-//! A paper gives its [`Point`]; a [`Figure`] is data and functions of it. [The parent](super) says which file of a
-//! paper's folder holds which part.
+//! A paper gives its [`Point`]; a [`Figure`] is data and functions of it. [The parent](super) says
+//! which file of a paper's folder holds which part.
 
 use std::ops::Range;
 
@@ -23,7 +23,8 @@ pub trait Point: Send + Sync + Sized + 'static {
     /// Measures it on the simulator.
     fn simulate(&self, context: &Context<'_>, seed: u64) -> Result<Self::Measured, RunError>;
 
-    /// Measures on sockets those points of `plan` that exist there, each once for every seed, which is only its number.
+    /// Measures on sockets those points of `plan` that exist there, each once for every seed, which
+    /// is only its number.
     fn on_sockets(
         context: &Context<'_>,
         plan: &[Self],
@@ -50,7 +51,8 @@ pub struct Figure<P> {
     pub hosts: &'static [LabHost],
     /// The seeds of a full run.
     pub seeds: Range<u64>,
-    /// What is measured with every seed. On sockets the plan is the quick one: every point takes seconds.
+    /// What is measured with every seed. On sockets the plan is the quick one: every point takes
+    /// seconds.
     pub plan: fn(quick: bool) -> Vec<P>,
     /// What is simulated besides with the first seed, over what the paper leaves open.
     pub sweep: Option<fn(quick: bool) -> Vec<P>>,

@@ -1,7 +1,8 @@
-//! The results that the project keeps: the last full run of every row, as JSON and SVG in docs/lab, and their index.
+//! The results that the project keeps: the last full run of every row, as JSON and SVG in docs/lab,
+//! and their index.
 //!
-//! The index is written twice: `README.md` for readers of the book, `index.json` for this program, which carries it so
-//! that `lab list` knows the state of things outside a checkout too.
+//! The index is written twice: `README.md` for readers of the book, `index.json` for this program,
+//! which carries it so that `lab list` knows the state of things outside a checkout too.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -43,7 +44,8 @@ impl From<&Record> for Entry {
     }
 }
 
-/// The results kept in `folder`, in the rows' order; a row that was run on two hosts is there twice.
+/// The results kept in `folder`, in the rows' order; a row that was run on two hosts is there
+/// twice.
 pub fn load(folder: &Path) -> io::Result<Vec<Record>> {
     let mut records = Vec::new();
     for row in rows() {
@@ -89,7 +91,8 @@ fn index_json(records: &[Record]) -> io::Result<String> {
     Ok(format!("[\n{}\n]\n", entries?.join(",\n")))
 }
 
-/// The chapter of the book: every row with its state, then every figure with what the verdict rests on.
+/// The chapter of the book: every row with its state, then every figure with what the verdict rests
+/// on.
 fn index_page(records: &[Record]) -> String {
     let mut page = String::from(HEAD);
     for row in rows() {

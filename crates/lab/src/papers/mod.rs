@@ -1,15 +1,18 @@
-//! The papers' tables and figures, each as one command: data, plots and a verdict on what the paper concluded.
+//! The papers' tables and figures, each as one command: data, plots and a verdict on what the paper
+//! concluded.
 //!
-//! A [`Row`] is data: where a figure stands, what it was measured on, and its *finding* in words. A [`Reproduction`]
-//! is code: it produces [`Data`], judges it, and draws it. The two meet only in [`registry`] and on paper: `judge`
-//! is handed the data and nothing else, so that a [`Verdict`] cannot know what it is expected to say. What the paper
-//! concluded is written a second time there, as arithmetic.
+//! A [`Row`] is data: where a figure stands, what it was measured on, and its *finding* in words. A
+//! [`Reproduction`] is code: it produces [`Data`], judges it, and draws it. The two meet only in
+//! [`registry`] and on paper: `judge` is handed the data and nothing else, so that a [`Verdict`]
+//! cannot know what it is expected to say. What the paper concluded is written a second time there,
+//! as arithmetic.
 //!
 //! - [`data`]: tables of numbers with units, as JSON and CSV; what judges and plots read.
 //! - [`verdict`]: claims, what was measured, and whether they held.
 //! - [`context`]: where and with which seeds to run; many runs on many threads, results in order.
 //! - [`plot`]: what to draw, and SVG and PNG of it.
-//! - [`record`]: a run as it is kept: data, verdict, and the commit, host and seeds that they came from.
+//! - [`record`]: a run as it is kept: data, verdict, and the commit, host and seeds that they came
+//!   from.
 //! - [`kept`]: the runs kept in docs/lab, and their index.
 //! - [`calc`]: rows in closed form. [`ring`]: 002's figures. [`gossip`]: 004's.
 //!
@@ -19,13 +22,15 @@
 //!
 //! - `mod`: the figures as [`figure::Figure`]s, and what does not come out, with the reason.
 //! - `plan`: which points each figure has.
-//! - `point`: what a point is (its [`figure::Point`]), and what is measured of it, as rows of a table.
+//! - `point`: what a point is (its [`figure::Point`]), and what is measured of it, as rows of a
+//!   table.
 //! - `sim`: a point on the simulator, with the hosts and the network that stand in for the paper's.
 //! - `net`: a point on sockets of this machine, as far as `groupcast_bench` measures it.
 //! - `judge`: what each figure concluded, as arithmetic on the data.
 //! - `draw`: what to draw of the data.
 //!
-//! Files beside these are the paper's own, such as `curve`, which reads points as curves for `judge` and `draw`.
+//! Files beside these are the paper's own, such as `curve`, which reads points as curves for
+//! `judge` and `draw`.
 //!
 //! Adding a row: write it in the folder of its paper, name it in [`registry`].
 
@@ -137,7 +142,8 @@ pub trait Reproduction: Sync {
     /// Settings that the paper leaves open belong into the data's [conditions](Data::condition).
     fn run(&self, context: &Context<'_>) -> Result<Data, RunError>;
 
-    /// Judges what came out. It sees the data and nothing else: not the row, not its finding, not an earlier verdict.
+    /// Judges what came out. It sees the data and nothing else: not the row, not its finding, not
+    /// an earlier verdict.
     fn judge(&self, data: &Data) -> Verdict;
 
     /// What to draw, in reading order; they become the panels of one figure.

@@ -1,7 +1,8 @@
 //! A run as it is kept: its data and verdict, and the commit, host and seeds that they came from.
 //!
-//! `ID.json`, `ID.svg`, `ID.png` and one CSV a table in a folder of the user's; JSON and SVG of the last full runs in
-//! docs/lab. A run on another host than the row's first is kept beside it, as `ID-net.json`.
+//! `ID.json`, `ID.svg`, `ID.png` and one CSV a table in a folder of the user's; JSON and SVG of the
+//! last full runs in docs/lab. A run on another host than the row's first is kept beside it, as
+//! `ID-net.json`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -32,7 +33,8 @@ pub struct Record {
     pub finding: String,
     /// `pass` or `fail`: the verdict's word.
     pub status: String,
-    /// The commit of the code that ran, with `+` if it had been changed since; empty outside a checkout.
+    /// The commit of the code that ran, with `+` if it had been changed since; empty outside a
+    /// checkout.
     pub commit: String,
     /// Where it ran.
     pub host: LabHost,
@@ -119,8 +121,8 @@ impl Record {
         Ok(vec![json, svg])
     }
 
-    /// Writes everything into `folder`: JSON, SVG, a CSV file a table, and a PNG where `groupcast-draw` is there to draw
-    /// it.
+    /// Writes everything into `folder`: JSON, SVG, a CSV file a table, and a PNG where
+    /// `groupcast-draw` is there to draw it.
     pub fn write(
         &self,
         reproduction: &dyn Reproduction,
@@ -144,7 +146,8 @@ impl Record {
         Ok(written)
     }
 
-    /// As JSON: one line a field, and one a row of the tables, so that two runs can be compared line by line.
+    /// As JSON: one line a field, and one a row of the tables, so that two runs can be compared
+    /// line by line.
     pub fn to_json(&self) -> io::Result<String> {
         let fields: [(&str, &dyn Json); 12] = [
             ("id", &self.id),
@@ -262,7 +265,8 @@ fn stem(id: &str, host: LabHost) -> String {
     }
 }
 
-/// The commit of the checkout around the current folder, with `+` if its code differs; empty if there is none.
+/// The commit of the checkout around the current folder, with `+` if its code differs; empty if
+/// there is none.
 pub fn commit() -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok()?;

@@ -10,7 +10,8 @@ use super::settings;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
-/// Reads the settings; what is left unsaid is as in 001 with the preset `paper`, else as for files on a LAN.
+/// Reads the settings; what is left unsaid is as in 001 with the preset `paper`, else as for files
+/// on a LAN.
 pub(super) fn read(section: &Section<'_>) -> Result<Settings> {
     let config = config(section)?;
     Ok(Settings::new(move |local, rng, _| {

@@ -21,8 +21,8 @@ pub(super) struct ChangeKeys {
     pub(super) spot: Spot,
 }
 
-/// What changes: the simulator's [`Change`](groupcast_sim::experiment::Change) of hosts, links and sources as the file
-/// names them.
+/// What changes: the simulator's [`Change`](groupcast_sim::experiment::Change) of hosts, links and
+/// sources as the file names them.
 #[derive(Clone, Debug)]
 pub(super) enum NamedChange {
     Process(Hosts, ProcessChange),
@@ -160,8 +160,8 @@ pub(super) enum ProcessState {
     Absent,
 }
 
-/// The state of a host's process after a change; an error if the change makes no sense before it: what is wrong and
-/// what to do.
+/// The state of a host's process after a change; an error if the change makes no sense before it:
+/// what is wrong and what to do.
 pub(super) fn state_after(
     change: ProcessChange,
     before: ProcessState,

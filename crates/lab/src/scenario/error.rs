@@ -1,4 +1,5 @@
-//! What can be wrong with a scenario, each with the place where it is written and what to do about it.
+//! What can be wrong with a scenario, each with the place where it is written and what to do about
+//! it.
 //!
 //! Rendering (colours, the line with a marker under it) is the command line's.
 

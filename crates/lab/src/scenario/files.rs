@@ -73,8 +73,8 @@ impl Files {
         self.captures.push(name);
     }
 
-    /// All is there: puts it in its place. The summary goes first and comes last, so that it never stands beside what
-    /// it does not sum up.
+    /// All is there: puts it in its place. The summary goes first and comes last, so that it never
+    /// stands beside what it does not sum up.
     pub(super) fn finish(mut self, summary: &str) -> Result<(), WriteError> {
         let place = self.directory.join(SUMMARY);
         for capture in captures_of(&place) {

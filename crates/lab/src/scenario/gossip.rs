@@ -24,7 +24,8 @@ pub(super) struct GossipTable {
 #[derive(Clone, Copy, Debug)]
 struct Zones {
     count: u32,
-    /// Hosts of a zone, its first ones, that gossip with other zones; `None`: everybody gossips with everybody.
+    /// Hosts of a zone, its first ones, that gossip with other zones; `None`: everybody gossips
+    /// with everybody.
     links: Option<u32>,
     remote_every: u32,
 }

@@ -1,13 +1,17 @@
 //! Scenarios: worlds described in TOML, run over seeds, and what came out in files.
 //!
-//! [`Scenario::read`] takes a file and checks all that can be checked without a run: unknown keys, units, impossible
-//! networks, hosts and links that are not there. Whatever is wrong is a [`ScenarioError`] that points at its place and
-//! says what to do. `docs/scenarios.md` describes the keys and the files that come out.
+//! [`Scenario::read`] takes a file and checks all that can be checked without a run: unknown keys,
+//! units, impossible networks, hosts and links that are not there. Whatever is wrong is a
+//! [`ScenarioError`] that points at its place and says what to do. `docs/scenarios.md` describes
+//! the keys and the files that come out.
 //!
-//! - `tree`, `section`, `units`, `suggest`: TOML with places, typed keys, numbers with units, "did you mean".
-//! - `network`, `link`, `hosts`, `protocol` (`bulk`), `source`, `change`, `measure`: one file a table.
+//! - `tree`, `section`, `units`, `suggest`: TOML with places, typed keys, numbers with units, "did
+//!   you mean".
+//! - `network`, `link`, `hosts`, `protocol` (`bulk`), `source`, `change`, `measure`: one file a
+//!   table.
 //! - `select`: names of hosts, vertices and links.
-//! - `plan`: what a seed makes of a scenario. `world`: a plan as an experiment. `run`: all seeds, some at a time.
+//! - `plan`: what a seed makes of a scenario. `world`: a plan as an experiment. `run`: all seeds,
+//!   some at a time.
 //! - `measured`, `record`, `summary`, `files`: what comes out.
 
 mod bulk;

@@ -1,7 +1,8 @@
 //! What `[protocol]` means, for every key of every protocol, against a record of it.
 //!
-//! Each block of `parsed.txt` is a `[protocol]`; below the line stands what came out: where it differs from the block
-//! before that names the same protocol alone, or the error with its place and its help. `BLESS=1` rewrites the record.
+//! Each block of `parsed.txt` is a `[protocol]`; below the line stands what came out: where it
+//! differs from the block before that names the same protocol alone, or the error with its place
+//! and its help. `BLESS=1` rewrites the record.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};

@@ -1,4 +1,5 @@
-//! What a seed makes of a scenario: a network with hosts on it, sources with numbers, changes in the order of time.
+//! What a seed makes of a scenario: a network with hosts on it, sources with numbers, changes in
+//! the order of time.
 
 use std::collections::BTreeMap;
 
@@ -130,7 +131,8 @@ impl Scenario {
     }
 }
 
-/// Refuses a source that answers its own host alone: it would wait for its own first message for ever.
+/// Refuses a source that answers its own host alone: it would wait for its own first message for
+/// ever.
 fn check_reply(source: &SourceKeys, host: usize, answers: &[usize]) -> Result<()> {
     match &source.when {
         When::Reply { to, advance: 0 } if answers == [host] => Err(to.spot().wrong(

@@ -1,5 +1,5 @@
-//! `[protocol]`: which family of the registry, and its settings. Those of bulk are read in `bulk`, those of gossip and
-//! SRM in `gossip`.
+//! `[protocol]`: which family of the registry, and its settings. Those of bulk are read in `bulk`,
+//! those of gossip and SRM in `gossip`.
 
 use std::fmt;
 use std::sync::Arc;

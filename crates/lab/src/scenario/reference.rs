@@ -1,4 +1,5 @@
-//! The tables of `docs/scenarios.md` that say what the settings of the protocols are, written from their lists.
+//! The tables of `docs/scenarios.md` that say what the settings of the protocols are, written from
+//! their lists.
 //!
 //! A test holds the document against them; `BLESS=1` rewrites it.
 

@@ -1,7 +1,8 @@
 //! A scenario over its seeds: so many at a time, the results in the order of the seeds.
 //!
-//! A run is one thread and knows nothing of the others, so how many there are changes nothing but how long it takes.
-//! A thread that is far ahead waits, so that results do not pile up behind a slow seed.
+//! A run is one thread and knows nothing of the others, so how many there are changes nothing but
+//! how long it takes. A thread that is far ahead waits, so that results do not pile up behind a
+//! slow seed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -71,7 +72,8 @@ pub enum RunError {
 /// Runs `scenario` with every seed.
 ///
 /// # Errors
-/// That of the lowest seed that has one. What was written until then stays as `*.partial`; earlier results stay.
+/// That of the lowest seed that has one. What was written until then stays as `*.partial`; earlier
+/// results stay.
 pub fn run(
     scenario: &Scenario,
     options: &RunOptions,

@@ -1,6 +1,8 @@
-//! A table being read: typed keys, required ones, and at the end an error for keys that no table has.
+//! A table being read: typed keys, required ones, and at the end an error for keys that no table
+//! has.
 //!
-//! What a table may hold is what its reader asks for; the suggestions for a misspelt key come from there.
+//! What a table may hold is what its reader asks for; the suggestions for a misspelt key come from
+//! there.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Which hosts, which vertices, which links: what a scenario names, and what that is in a network.
 //!
-//! Names are read when the file is, and looked up when the network of a seed is there; a name that is not found is an
-//! error at the place where it stands.
+//! Names are read when the file is, and looked up when the network of a seed is there; a name that
+//! is not found is an error at the place where it stands.
 
 use std::collections::BTreeSet;
 

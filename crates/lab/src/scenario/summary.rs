@@ -1,4 +1,5 @@
-//! What all seeds say together: every measure with its mean, its interval, its least and its greatest.
+//! What all seeds say together: every measure with its mean, its interval, its least and its
+//! greatest.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! Scenarios: what is wrong is shown where it is written, with what to do; what is right runs the same every time.
+//! Scenarios: what is wrong is shown where it is written, with what to do; what is right runs the
+//! same every time.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! Runs: the same bytes every time, whatever the number of jobs and whatever was interrupted before; changes change
-//! what they say; documents say what is written.
+//! Runs: the same bytes every time, whatever the number of jobs and whatever was interrupted
+//! before; changes change what they say; documents say what is written.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -280,7 +280,8 @@ fn latency_is_that_of_the_path() {
 
 #[test]
 fn changes_change_what_they_say() {
-    // The windows begin at 2, 3, … 7 s. A message takes 10 ms, so the second in which something changes is not exact.
+    // The windows begin at 2, 3, … 7 s. A message takes 10 ms, so the second in which something
+    // changes is not exact.
     let cases = [
         ("down = \"0-3\"", "up = \"0-3\"", 3, 2),
         ("silence = 0", "sound = 0", 3, 3),
@@ -404,8 +405,8 @@ fn a_setting_of_gossip_that_cannot_work_is_named_at_its_place() {
     assert!(error.place().is_some());
 }
 
-/// Bytes between the two clusters of the example, where half of everything between them is lost, and messages that some
-/// host did not deliver, of 126,400.
+/// Bytes between the two clusters of the example, where half of everything between them is lost,
+/// and messages that some host did not deliver, of 126,400.
 fn between_clusters(settings: &[&str]) -> (u64, u64) {
     let example = "../../examples/scenarios/gossip-zones.toml";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(example);

@@ -226,7 +226,8 @@ impl Bed {
         }
     }
 
-    /// Lets every member take turns until all is quiet: nothing is under way on loopback once all have read.
+    /// Lets every member take turns until all is quiet: nothing is under way on loopback once all
+    /// have read.
     pub(crate) fn settle(&mut self) {
         let received = |bed: &mut Self| -> u64 {
             bed.endpoints
@@ -253,7 +254,8 @@ impl Bed {
     }
 }
 
-/// `count` datagrams of `len` bytes that differ in every byte position from one another, the last one shorter.
+/// `count` datagrams of `len` bytes that differ in every byte position from one another, the last
+/// one shorter.
 pub(crate) fn batch(seed: u64, count: usize, len: usize) -> Vec<Vec<u8>> {
     let mut rng = Rng::new(seed);
     (0..count)

@@ -1,11 +1,13 @@
-//! Everybody gets every datagram once, bit by bit, by multicast and in a mesh, with and without offload.
+//! Everybody gets every datagram once, bit by bit, by multicast and in a mesh, with and without
+//! offload.
 
 use groupcast_core::{Destination, SocketClass};
 use groupcast_net::EndpointConfig;
 
 use crate::bed::{Bed, batch};
 
-/// Every member sends `rounds` batches of `count` datagrams of `len` bytes to the group; all must arrive, in order.
+/// Every member sends `rounds` batches of `count` datagrams of `len` bytes to the group; all must
+/// arrive, in order.
 fn everybody_to_everybody(bed: &mut Bed, rounds: u64, count: usize, len: usize) {
     let members = bed.members.clone();
     let sent: Vec<Vec<Vec<u8>>> = (0..members.len() as u64)

@@ -49,7 +49,8 @@ fn stranger() -> UdpSocket {
     socket.into()
 }
 
-/// What member 0 multicasts (20 datagrams of text), as heard on the wire; member 1 has received them.
+/// What member 0 multicasts (20 datagrams of text), as heard on the wire; member 1 has received
+/// them.
 fn overheard(bed: &mut Bed) -> Vec<Vec<u8>> {
     let tap = Tap::on(bed.group());
     let text = |index| format!("the quick brown fox number {index:04}").into_bytes();

@@ -7,8 +7,8 @@ use groupcast_core::{Destination, SocketClass};
 
 use crate::bed::{Bed, batch};
 
-/// Member 0 has ten batches of data and, behind them, a token for member 1, all sent before member 1 reads anything.
-/// Where the token comes in member 1's inbox, if it reads `first` first.
+/// Member 0 has ten batches of data and, behind them, a token for member 1, all sent before member
+/// 1 reads anything. Where the token comes in member 1's inbox, if it reads `first` first.
 fn place_of_the_token(first: SocketClass) -> usize {
     let mut bed = Bed::multicast(2, |_, config| config.receive_max = 100_000).introduced();
     let token = Destination::Member(bed.members[1]);

@@ -1,7 +1,8 @@
-//! What loopback cannot show: a link with an MTU of 1500, a slow one, one that goes down, and the multicast loop.
+//! What loopback cannot show: a link with an MTU of 1500, a slow one, one that goes down, and the
+//! multicast loop.
 //!
-//! Two network namespaces joined by a virtual link. A socket belongs to the namespace in which its thread opened it, so
-//! all members still live in one thread.
+//! Two network namespaces joined by a virtual link. A socket belongs to the namespace in which its
+//! thread opened it, so all members still live in one thread.
 
 use std::fs::File;
 use std::net::SocketAddrV4;
@@ -35,7 +36,8 @@ fn run(program: &str, arguments: &str) {
     assert!(output.status.success(), "{program} {arguments}: {stderr}");
 }
 
-/// The kernel notices a new link's carrier up to a second later, and drops silently what is sent before.
+/// The kernel notices a new link's carrier up to a second later, and drops silently what is sent
+/// before.
 fn await_carrier(name: &str) {
     let is_up = || {
         let shown = Command::new("ip")

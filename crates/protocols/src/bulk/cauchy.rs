@@ -1,17 +1,20 @@
-//! Reed–Solomon over GF(2^8) with a Cauchy matrix: sums of packets with coefficients, and the inverse.
+//! Reed–Solomon over GF(2^8) with a Cauchy matrix: sums of packets with coefficients, and the
+//! inverse.
 //!
-//! A code for few losses: what it costs to restore grows with the packets that are missing, from microseconds on, where
-//! transforms over larger fields pay for all that could be missing (reed-solomon-simd: 300 µs for a block of 64 packets,
-//! and here 16 for three of them). A sum is made bit by bit of the coefficients,
-//! highest first (Horner): the packets whose coefficient has the bit are added, and the sum is doubled. So all the
-//! work is exclusive-or over whole packets, which compilers turn into vector instructions by themselves.
+//! A code for few losses: what it costs to restore grows with the packets that are missing, from
+//! microseconds on, where transforms over larger fields pay for all that could be missing
+//! (reed-solomon-simd: 300 µs for a block of 64 packets, and here 16 for three of them). A sum is
+//! made bit by bit of the coefficients, highest first (Horner): the packets whose coefficient has
+//! the bit are added, and the sum is doubled. So all the work is exclusive-or over whole packets,
+//! which compilers turn into vector instructions by themselves.
 //!
 //! [`parity`](super::parity) knows what blocks and packets are.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The most data packets of a block, and the most parity packets: their numbers are different elements of the field.
+/// The most data packets of a block, and the most parity packets: their numbers are different
+/// elements of the field.
 pub(super) const SIDE: usize = 128;
 
 /// x^8 = x^4 + x^3 + x^2 + 1.
@@ -54,7 +57,8 @@ pub(super) fn coefficient(parity: usize, data: usize) -> u8 {
     inverse((SIDE + parity) as u8 ^ data as u8)
 }
 
-/// The sum of packets of at most `len` bytes, each with its coefficient. Shorter ones count as if zeros followed.
+/// The sum of packets of at most `len` bytes, each with its coefficient. Shorter ones count as if
+/// zeros followed.
 pub(super) fn sum(terms: &[(u8, &[u8])], len: usize) -> Vec<u8> {
     let mut sum = vec![0; len];
     let mut chosen: Vec<&[u8]> = Vec::with_capacity(terms.len());
@@ -70,7 +74,8 @@ pub(super) fn sum(terms: &[(u8, &[u8])], len: usize) -> Vec<u8> {
     sum
 }
 
-/// Adds all of `packets` to `sum`: four at a time, so that the sum is loaded and stored a quarter as often.
+/// Adds all of `packets` to `sum`: four at a time, so that the sum is loaded and stored a quarter
+/// as often.
 pub(super) fn add_all(sum: &mut [u8], packets: &[&[u8]]) {
     let len = sum.len();
     for group in packets.chunks(4) {
@@ -92,8 +97,8 @@ pub(super) fn add_all(sum: &mut [u8], packets: &[&[u8]]) {
     }
 }
 
-/// The inverse of a square matrix, by Gauss and Jordan. Any square part of a Cauchy matrix has one; `None` if this is
-/// none.
+/// The inverse of a square matrix, by Gauss and Jordan. Any square part of a Cauchy matrix has one;
+/// `None` if this is none.
 pub(super) fn inverted(mut matrix: Vec<Vec<u8>>) -> Option<Vec<Vec<u8>>> {
     let size = matrix.len();
     for (index, row) in matrix.iter_mut().enumerate() {

@@ -1,5 +1,5 @@
-//! Settings of a bulk endpoint. A sender's settings rule a transfer: receivers learn from the announcement what they
-//! need to know.
+//! Settings of a bulk endpoint. A sender's settings rule a transfer: receivers learn from the
+//! announcement what they need to know.
 
 mod keys;
 
@@ -17,15 +17,19 @@ use super::wire::DATA_HEADER;
 pub enum Policy {
     /// Every receiver acknowledges every packet.
     Ack,
-    /// Receivers ask for what they miss; every `poll`th packet, and the last, is flagged and acknowledged by all.
+    /// Receivers ask for what they miss; every `poll`th packet, and the last, is flagged and
+    /// acknowledged by all.
     Nak {
-        /// Packets from one flagged packet to the next. At most the window; 80–90 % of it is best on a LAN (001 fig. 12).
+        /// Packets from one flagged packet to the next. At most the window; 80–90 % of it is best
+        /// on a LAN (001 fig. 12).
         poll: u32,
     },
-    /// Receiver k mod N acknowledges packet k once it has all up to k; all acknowledge the last packet.
+    /// Receiver k mod N acknowledges packet k once it has all up to k; all acknowledge the last
+    /// packet.
     Ring,
-    /// Chains of at most `height` receivers: each acknowledges to the one before it what it and all behind it have; the
-    /// first of a chain acknowledges to the sender. A height of 1 is [`Ack`](Self::Ack).
+    /// Chains of at most `height` receivers: each acknowledges to the one before it what it and all
+    /// behind it have; the first of a chain acknowledges to the sender. A height of 1 is
+    /// [`Ack`](Self::Ack).
     Tree {
         /// Receivers in a chain.
         height: u32,
@@ -55,9 +59,10 @@ pub enum RateControl {
     Adaptive {
         /// Never faster than so many bytes a second, if given.
         max: Option<u64>,
-        /// Whether it falls for a queue that loses nothing, too: then TCP on the same link gets its share, and a transfer
-        /// that is alone takes longer where processors are what one queues for. Else it falls for loss alone, and what
-        /// fills queues instead of losing packets, like TCP, is left with little. Default no.
+        /// Whether it falls for a queue that loses nothing, too: then TCP on the same link gets its
+        /// share, and a transfer that is alone takes longer where processors are what one queues
+        /// for. Else it falls for loss alone, and what fills queues instead of losing packets, like
+        /// TCP, is left with little. Default no.
         yields: bool,
     },
 }
@@ -78,7 +83,8 @@ pub enum SlowPolicy {
 pub enum NakRule {
     /// At once, to the sender, which suppresses repeated repairs (001 section 3).
     Unicast,
-    /// To all, after a random delay, unless another receiver has asked for the same by then ("NAK suppression").
+    /// To all, after a random delay, unless another receiver has asked for the same by then ("NAK
+    /// suppression").
     Multicast {
         /// The longest delay.
         delay_max: Duration,
@@ -100,24 +106,25 @@ groupcast_core::settings! {
         /// Bytes of the stream in a packet. 1400 make one Ethernet frame with the headers.
         pub packet: usize = 1400 => Spec::size(1, BulkConfig::PACKET_MAX as u64),
             "Above one frame: the loss of a fragment loses all of it. Too small: more packets for the same bytes.";
-        /// Packets that the sender may be ahead of the slowest receiver that it waits for, and keeps for repairs. With
-        /// the policy `ring`, more than there are receivers.
+        /// Packets that the sender may be ahead of the slowest receiver that it waits for, and
+        /// keeps for repairs. With the policy `ring`, more than there are receivers.
         pub window: u32 = 1024, keys [keys::WINDOW];
         /// Who acknowledges what. With NAK the default is to poll eight times a window.
         pub policy: Policy = Policy::Nak { poll: 128 }, keys [keys::POLICY, keys::POLL, keys::HEIGHT];
         /// What is sent again.
         pub repair: Repair = Repair::Selective, keys [keys::REPAIR];
-        /// Packets of a block for forward error correction: where several receivers lose different packets, parity is
-        /// sent that repairs one at each; where they lose much, before they ask. `None`: lost packets are repeated. With
-        /// selective repeat only. No parity is sent where the window is smaller than two blocks.
+        /// Packets of a block for forward error correction: where several receivers lose different
+        /// packets, parity is sent that repairs one at each; where they lose much, before they ask.
+        /// `None`: lost packets are repeated. With selective repeat only. No parity is sent where
+        /// the window is smaller than two blocks.
         pub block: Option<u16> = Some(64), keys [keys::BLOCK];
         /// Whether receivers confirm that they have room before the first data (001 section 4).
         pub reserve: bool = false => Spec::flag(),
             "False: the first packets are lost at a receiver without room. True: a round trip more for each transfer.";
         /// What bounds the speed besides the window.
         pub rate: RateControl = RateControl::Adaptive { max: None, yields: false }, keys [keys::RATE];
-        /// What happens to a receiver that holds back all others: they `wait` for it, it is served what it misses after
-        /// them (`demote`), or it is given up (`drop`).
+        /// What happens to a receiver that holds back all others: they `wait` for it, it is served
+        /// what it misses after them (`demote`), or it is given up (`drop`).
         pub slow: SlowPolicy = SlowPolicy::Demote => Spec::word(SlowPolicy::WORDS),
             "`wait`: one slow receiver makes all slow. `drop`: it gets nothing more.";
         /// How long one receiver, or a few, may hold back all others before it is slow.
@@ -128,13 +135,15 @@ groupcast_core::settings! {
         /// A receiver does not ask again sooner than this.
         pub nak_interval: Duration = Duration::from_millis(2) => Spec::interval(),
             "Too small: the same is asked for twice. Too large: repairs come late.";
-        /// A packet is not repeated sooner than this after it was last sent (001 section 3, retransmission suppression).
+        /// A packet is not repeated sooner than this after it was last sent (001 section 3,
+        /// retransmission suppression).
         pub suppression: Option<Duration> = None
             => Spec::time().unset(
                 "repeated exactly when a receiver has seen later transmissions and still misses it"
             ),
             "Too small: packets are repeated that are on their way. Too large: repairs come late.";
-        /// At a receiver, bytes of a transfer that were handed over and are not consumed, or wait for their place.
+        /// At a receiver, bytes of a transfer that were handed over and are not consumed, or wait
+        /// for their place.
         pub buffer_max: usize = 8 << 20 => Spec::size(0, u64::MAX).rule("at least two packets"),
             "Too small: the sender waits for this receiver. Too large: memory for each transfer.";
         /// Transfers in either direction at once; more are refused or not heard.
@@ -202,8 +211,9 @@ impl BulkConfig {
         Self::default()
     }
 
-    /// Settings of 001: go-back-N, a reservation before the data, a window and nothing else, repeated packets
-    /// suppressed for 20 ms, every receiver waited for; `packet` bytes a packet and `window` packets.
+    /// Settings of 001: go-back-N, a reservation before the data, a window and nothing else,
+    /// repeated packets suppressed for 20 ms, every receiver waited for; `packet` bytes a packet
+    /// and `window` packets.
     pub fn paper(policy: Policy, packet: usize, window: u32) -> Self {
         Self {
             policy,

@@ -1,4 +1,5 @@
-//! What every transfer of an endpoint works with: settings, known members, randomness, and where results go.
+//! What every transfer of an endpoint works with: settings, known members, randomness, and where
+//! results go.
 
 use alloc::collections::VecDeque;
 
@@ -70,7 +71,8 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Transitions that wait for [`poll_transition`](groupcast_core::Protocol::poll_transition); older ones are dropped.
+    /// Transitions that wait for [`poll_transition`](groupcast_core::Protocol::poll_transition);
+    /// older ones are dropped.
     const TRANSITIONS_MAX: usize = 64;
 
     /// Has the user learn `notice`.
@@ -100,8 +102,8 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Messages that wait at most. Each input adds few, and every driver drains between inputs; what a flood of inputs
-    /// adds beyond is dropped, and asked for again.
+    /// Messages that wait at most. Each input adds few, and every driver drains between inputs;
+    /// what a flood of inputs adds beyond is dropped, and asked for again.
     const QUEUE_MAX: usize = 16_384;
 
     /// To one member: it arrives on the socket for control messages.

@@ -12,7 +12,8 @@ use super::{
     BulkConfig, Messages, MessagesConfig, NakRule, Policy, RateControl, Repair, SlowPolicy, inspect,
 };
 
-/// Bulk transfers, a message a transfer: what one sender sends comes in its order, and is accounted for.
+/// Bulk transfers, a message a transfer: what one sender sends comes in its order, and is accounted
+/// for.
 pub const FAMILY: Family = Family {
     name: "bulk",
     services: Messages::SERVICES,
@@ -37,8 +38,8 @@ pub const FAMILY: Family = Family {
         },
     ],
     inspect,
-    // A transfer takes a census and a few round trips, so there are fewer messages than the ring gets, and progress
-    // after healing has to wait until those who are gone are given up.
+    // A transfer takes a census and a few round trips, so there are fewer messages than the ring
+    // gets, and progress after healing has to wait until those who are gone are given up.
     trial: Trial {
         messages: 100,
         services: Some(&[Service::Fifo]),

@@ -6,8 +6,8 @@ use groupcast_core::trace::{Inspected, Role};
 
 use super::wire::{Message, Purpose};
 
-/// An [`Inspect`](groupcast_core::trace::Inspect) for bulk transfers. A stream has no messages in single packets: none
-/// are told.
+/// An [`Inspect`](groupcast_core::trace::Inspect) for bulk transfers. A stream has no messages in
+/// single packets: none are told.
 pub fn inspect(_class: SocketClass, body: &[u8], _payload: &mut dyn FnMut(&[u8])) -> Inspected {
     let (kind, role) = match Message::decode(&Bytes::copy_from_slice(body)) {
         Ok((_, Message::Data(data))) if data.header.parity.is_some() => ("parity", Role::Repair),

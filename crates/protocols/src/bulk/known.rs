@@ -1,5 +1,5 @@
-//! The members that an endpoint knows because it has heard them, whatever they said: a sender that waits for all that are
-//! there need not guess them from the answers to a single announcement.
+//! The members that an endpoint knows because it has heard them, whatever they said: a sender that
+//! waits for all that are there need not guess them from the answers to a single announcement.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -45,8 +45,8 @@ impl KnownMembers {
         self.known.retain(|_, (_, heard)| *heard >= since);
     }
 
-    /// Until when to wait for the first member to be heard: for `register_within` since there was something to send.
-    /// `None` if one was heard before.
+    /// Until when to wait for the first member to be heard: for `register_within` since there was
+    /// something to send. `None` if one was heard before.
     pub(super) fn wait_for_first(&self, register_within: Duration) -> Option<Time> {
         let began = self.began.filter(|_| !self.any_heard)?;
         Some(began + register_within)

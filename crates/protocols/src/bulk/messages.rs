@@ -1,8 +1,10 @@
-//! Bulk transfers of messages: each submitted message is a transfer, held in memory, one after the other.
+//! Bulk transfers of messages: each submitted message is a transfer, held in memory, one after the
+//! other.
 //!
-//! What makes the policies comparable with the protocols that order messages: the simulator, the swarm and the checker
-//! run it as they run those. Services: reliable and fifo. A message is delivered at its sender when it is settled what
-//! became of it at every receiver, right after the account of that.
+//! What makes the policies comparable with the protocols that order messages: the simulator, the
+//! swarm and the checker run it as they run those. Services: reliable and fifo. A message is
+//! delivered at its sender when it is settled what became of it at every receiver, right after the
+//! account of that.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -36,11 +38,12 @@ groupcast_core::settings! {
         /// The most bytes of a message.
         pub message_max: usize = 64 << 20 => Spec::size(0, u64::MAX),
             "Too small: messages are refused. Too large: memory.";
-        /// Bytes of messages that may wait for their turn; a single longer one is taken when nothing waits.
+        /// Bytes of messages that may wait for their turn; a single longer one is taken when
+        /// nothing waits.
         pub queue_max: usize = 64 << 20 => Spec::size(0, u64::MAX),
             "Too small: senders wait. Too large: memory.";
-        /// A leave waits this long for messages that were submitted before; then they are given up: delivered here, and
-        /// accounted for with the members that have them by then.
+        /// A leave waits this long for messages that were submitted before; then they are given up:
+        /// delivered here, and accounted for with the members that have them by then.
         pub leave_within: Duration = Duration::from_secs(10) => Spec::time(),
             "Too small: messages are given up that others miss. Too large: a member ends late.";
     }

@@ -1,8 +1,8 @@
 //! Bulk multicast: one sender, many receivers, a stream of bytes (001).
 //!
-//! Paper: 001, "An Empirical Study of Reliable Multicast Protocols over Ethernet-Connected Networks". Its four protocols
-//! are four policies of acknowledgement ([`Policy`]) over one sender and one receiver: handshake, window, timers,
-//! repairs and rate are shared.
+//! Paper: 001, "An Empirical Study of Reliable Multicast Protocols over Ethernet-Connected
+//! Networks". Its four protocols are four policies of acknowledgement ([`Policy`]) over one sender
+//! and one receiver: handshake, window, timers, repairs and rate are shared.
 //!
 //! # A transfer
 //!
@@ -17,58 +17,66 @@
 //!    │  finish (multicast)              ──────▶  forgotten
 //! ```
 //!
-//! - **Stamps.** The sender counts its transmissions, and every data packet carries that count (its *stamp*). A report says
-//!   the highest stamp that the receiver has seen, and how many transmissions have arrived. So the sender repeats a packet
-//!   when a receiver has seen a later transmission and still misses it, and not before, whatever the round trip; loss and
-//!   round trips are measured without guessing which copy arrived.
-//! - **Passes.** The receivers of a pass move the window. A receiver that comes late or is demoted listens, and the next
-//!   pass goes over what it misses then; a pass for one receiver is unicast.
-//! - **Parity.** Where several receivers lose different packets, a block gets as many parity packets (Reed–Solomon) as the
-//!   receiver that misses most of it needs; where much is lost, before any receiver has asked. Elsewhere packets are
-//!   repeated.
-//! - **Memory** is bounded at both ends. A sender keeps two windows of packets and a block, and parity for as many; a
-//!   receiver `buffer_max` bytes, and besides the packets of incomplete blocks, from which it restores others.
+//! - **Stamps.** The sender counts its transmissions, and every data packet carries that count (its
+//!   *stamp*). A report says the highest stamp that the receiver has seen, and how many
+//!   transmissions have arrived. So the sender repeats a packet when a receiver has seen a later
+//!   transmission and still misses it, and not before, whatever the round trip; loss and round
+//!   trips are measured without guessing which copy arrived.
+//! - **Passes.** The receivers of a pass move the window. A receiver that comes late or is demoted
+//!   listens, and the next pass goes over what it misses then; a pass for one receiver is unicast.
+//! - **Parity.** Where several receivers lose different packets, a block gets as many parity
+//!   packets (Reed–Solomon) as the receiver that misses most of it needs; where much is lost,
+//!   before any receiver has asked. Elsewhere packets are repeated.
+//! - **Memory** is bounded at both ends. A sender keeps two windows of packets and a block, and
+//!   parity for as many; a receiver `buffer_max` bytes, and besides the packets of incomplete
+//!   blocks, from which it restores others.
 //!
-//! Files: `transfer.rs` has the types that the user sees, `sender` and `receiver` the two ends, `wire` the format, `rate`
-//! the rate control, `parity.rs` and `cauchy.rs` the code for parity, `known.rs` which other members are there;
-//! `messages.rs` runs messages over transfers, for the simulator and the checker.
+//! Files: `transfer.rs` has the types that the user sees, `sender` and `receiver` the two ends,
+//! `wire` the format, `rate` the rate control, `parity.rs` and `cauchy.rs` the code for parity,
+//! `known.rs` which other members are there; `messages.rs` runs messages over transfers, for the
+//! simulator and the checker.
 //!
 //! # Guarantees
 //!
-//! A receiver is [`Outcome::Complete`] only when it has every byte. Every receiver that registered or was required is
-//! settled, once. The bytes are those that the sender offered: datagrams are authenticated by the node, under a key that
-//! the group shares. Service: fifo, within each transfer; transfers are independent of each other.
+//! A receiver is [`Outcome::Complete`] only when it has every byte. Every receiver that registered
+//! or was required is settled, once. The bytes are those that the sender offered: datagrams are
+//! authenticated by the node, under a key that the group shares. Service: fifo, within each
+//! transfer; transfers are independent of each other.
 //!
 //! # Timers
 //!
-//! The sender: when to announce again, when to begin with the receivers that are there, when to ask for reports again
-//! (mean round trip and four deviations, doubled each time, `rto_min` to `rto_max`), when the rate allows more. A receiver:
-//! when to register again, when to ask for what is missing, when to look whether the sender is still there.
+//! The sender: when to announce again, when to begin with the receivers that are there, when to ask
+//! for reports again (mean round trip and four deviations, doubled each time, `rto_min` to
+//! `rto_max`), when the rate allows more. A receiver: when to register again, when to ask for what
+//! is missing, when to look whether the sender is still there.
 //!
 //! # Deviations from 001
 //!
 //! What the settings choose; [`BulkConfig::paper`] has the paper's choices:
 //! - Selective repeat and parity beside go-back-N; multicast NAKs that receivers suppress.
-//! - A packet is repeated by its stamp, or not sooner than `suppression` after its last transmission. The paper suppresses
-//!   repeated repairs too, but names no period: the preset's 20 ms are ours.
+//! - A packet is repeated by its stamp, or not sooner than `suppression` after its last
+//!   transmission. The paper suppresses repeated repairs too, but names no period: the preset's 20
+//!   ms are ours.
 //!
 //! What no setting changes:
-//! - Ring: the paper's sender releases packet X - N when X is acknowledged. Here each receiver's own cumulative
-//!   acknowledgement is kept, and the minimum of all of them is released: it makes no assumption about which receiver was
-//!   next in turn.
-//! - A duplicate is never acknowledged again. An acknowledgement that is lost is made good by the next one, or by the answer
-//!   to the sender's poll.
-//! - The sender's time-out adapts to the round trip and doubles each time that nothing moves; the paper's is fixed. There is
-//!   one timer for the window, set while the sender can do nothing but wait, instead of one for each packet.
-//! - A sender whose time-out has passed asks all receivers, under the ring and the tree too: chains with a dead member do
-//!   not stall.
-//! - A receiver sends a NAK only if a transmission has arrived since its last one; otherwise the sender's poll asks.
-//! - Receivers report a limit (credit) that stops the sender, besides its window: a receiver whose user is slow loses
-//!   nothing. In the paper a receiver always has room.
-//! - NAK with polling: a receiver that a repair completes acknowledges without being asked, so that the end of a transfer
-//!   does not wait for a time-out.
-//! - The reservation (a Start that every receiver answers) is answered to the sender directly under every policy. The paper
-//!   sends it by the policy at hand: through the chains, under the tree.
+//! - Ring: the paper's sender releases packet X - N when X is acknowledged. Here each receiver's
+//!   own cumulative acknowledgement is kept, and the minimum of all of them is released: it makes
+//!   no assumption about which receiver was next in turn.
+//! - A duplicate is never acknowledged again. An acknowledgement that is lost is made good by the
+//!   next one, or by the answer to the sender's poll.
+//! - The sender's time-out adapts to the round trip and doubles each time that nothing moves; the
+//!   paper's is fixed. There is one timer for the window, set while the sender can do nothing but
+//!   wait, instead of one for each packet.
+//! - A sender whose time-out has passed asks all receivers, under the ring and the tree too: chains
+//!   with a dead member do not stall.
+//! - A receiver sends a NAK only if a transmission has arrived since its last one; otherwise the
+//!   sender's poll asks.
+//! - Receivers report a limit (credit) that stops the sender, besides its window: a receiver whose
+//!   user is slow loses nothing. In the paper a receiver always has room.
+//! - NAK with polling: a receiver that a repair completes acknowledges without being asked, so that
+//!   the end of a transfer does not wait for a time-out.
+//! - The reservation (a Start that every receiver answers) is answered to the sender directly under
+//!   every policy. The paper sends it by the policy at hand: through the chains, under the tree.
 
 mod cauchy;
 mod config;
@@ -124,7 +132,8 @@ pub struct Bulk {
     past: VecDeque<TransferId>,
     /// Which transfer sends next, when several do.
     turn: u32,
-    /// The most bytes that senders kept at once, and how many of them were sent and not acknowledged by all.
+    /// The most bytes that senders kept at once, and how many of them were sent and not
+    /// acknowledged by all.
     buffered_max: u64,
     unacknowledged_max: u64,
 }
@@ -151,7 +160,8 @@ impl Bulk {
         })
     }
 
-    /// Begins to announce a transfer. Data is asked for ([`wanted`](Self::wanted)) once its receivers are there.
+    /// Begins to announce a transfer. Data is asked for ([`wanted`](Self::wanted)) once its
+    /// receivers are there.
     ///
     /// # Errors
     /// Nothing is begun then.
@@ -198,8 +208,8 @@ impl Bulk {
         Ok(())
     }
 
-    /// The bytes of the stream that should be offered next; `None` if none are wanted now. Within a pass this range only
-    /// moves on; a new pass may begin anywhere before it.
+    /// The bytes of the stream that should be offered next; `None` if none are wanted now. Within a
+    /// pass this range only moves on; a new pass may begin anywhere before it.
     pub fn wanted(&self, id: TransferId) -> Option<Range<u64>> {
         self.sender(id)?.wanted()
     }
@@ -255,8 +265,8 @@ impl Bulk {
         Ok(())
     }
 
-    /// Takes no part in a transfer that was announced; its sender learns `reason`, and what this receiver is called (at
-    /// most 255 bytes; more are cut; none, if it is not called anything).
+    /// Takes no part in a transfer that was announced; its sender learns `reason`, and what this
+    /// receiver is called (at most 255 bytes; more are cut; none, if it is not called anything).
     pub fn refuse(&mut self, now: Time, id: TransferId, reason: &str, name: &[u8]) {
         let receiver = self.receivers.get_mut(&id);
         if let Some(receiver) = receiver.filter(|receiver| !receiver.is_answered()) {
@@ -272,8 +282,9 @@ impl Bulk {
         }
     }
 
-    /// The user's last word on a transfer: that all is well (once it has been [received](Notice::Received)), or why it
-    /// gives up. What is handed over after it gave up is of no use.
+    /// The user's last word on a transfer: that all is well (once it has been
+    /// [received](Notice::Received)), or why it gives up. What is handed over after it gave up is
+    /// of no use.
     pub fn conclude(&mut self, now: Time, id: TransferId, result: Result<(), &str>) {
         if let Some(receiver) = self.receivers.get_mut(&id) {
             receiver.conclude(&mut self.shared.at(now), result);
@@ -360,7 +371,8 @@ impl Bulk {
         }
     }
 
-    /// A message that only receivers send: to this member as a sender or as part of a chain, or to all.
+    /// A message that only receivers send: to this member as a sender or as part of a chain, or to
+    /// all.
     fn handle_from_receiver(&mut self, now: Time, from: MemberId, number: u32, message: Message) {
         if let Message::Report(report) = &message
             && report.sender != self.shared.local.incarnation

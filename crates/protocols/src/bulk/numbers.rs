@@ -1,9 +1,10 @@
 //! Counts of a transfer that must not be mistaken for each other.
 //!
-//! Packet numbers are plain `u64`: sets and ranges of them are what most of the code works on, and whatever counts
-//! bytes says so in its name.
+//! Packet numbers are plain `u64`: sets and ranges of them are what most of the code works on, and
+//! whatever counts bytes says so in its name.
 
-/// A sender's count of its transmissions: data, parity and polls alike. Each carries its own; 0 before the first.
+/// A sender's count of its transmissions: data, parity and polls alike. Each carries its own; 0
+/// before the first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(super) struct Stamp(pub(super) u64);
 
@@ -32,7 +33,8 @@ impl PassNumber {
     /// The pass that serves the receivers that registered in time.
     pub(super) const FIRST: Self = Self(1);
 
-    /// The pass after this one. The last possible number is used again: it stands for all that follow.
+    /// The pass after this one. The last possible number is used again: it stands for all that
+    /// follow.
     pub(super) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }

@@ -1,10 +1,12 @@
 //! Parity: packets from which any lost packets of a block can be restored.
 //!
-//! A block of k packets has up to k parity packets (Reed–Solomon), each made when it is needed; any k of the 2 k restore
-//! the block. So one parity packet repairs a different loss at each receiver. Shorter packets count as if zeros followed.
+//! A block of k packets has up to k parity packets (Reed–Solomon), each made when it is needed; any
+//! k of the 2 k restore the block. So one parity packet repairs a different loss at each receiver.
+//! Shorter packets count as if zeros followed.
 //!
-//! Where no receiver misses more than one packet of a block, their sum ([`XOR`]) does as well, and costs each end a fifth of
-//! the work. It belongs to no other code: a receiver that misses two packets of the block cannot use it.
+//! Where no receiver misses more than one packet of a block, their sum ([`XOR`]) does as well, and
+//! costs each end a fifth of the work. It belongs to no other code: a receiver that misses two
+//! packets of the block cannot use it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,7 +19,8 @@ use super::cauchy::{add_all, coefficient, inverted, sum};
 /// The index of the parity packet that is the sum of all packets of its block.
 pub(super) const XOR: u16 = u16::MAX;
 
-/// The sum of some packets: of a whole block, its parity packet [`XOR`]; of that and all packets but one, the one.
+/// The sum of some packets: of a whole block, its parity packet [`XOR`]; of that and all packets
+/// but one, the one.
 pub(super) fn xor<'a>(packets: impl Iterator<Item = &'a [u8]>, packet: usize) -> Bytes {
     let mut sum = vec![0; packet];
     let packets: Vec<&[u8]> = packets.collect();
@@ -25,7 +28,8 @@ pub(super) fn xor<'a>(packets: impl Iterator<Item = &'a [u8]>, packet: usize) ->
     sum.into()
 }
 
-/// The Reed–Solomon parity packets `indices` of a block, whose packets are of at most `packet` bytes.
+/// The Reed–Solomon parity packets `indices` of a block, whose packets are of at most `packet`
+/// bytes.
 pub(super) fn encode(block: &[&[u8]], indices: Range<usize>, packet: usize) -> Vec<Bytes> {
     let parity = |index| {
         let terms = block.iter().enumerate();
@@ -37,8 +41,8 @@ pub(super) fn encode(block: &[&[u8]], indices: Range<usize>, packet: usize) -> V
     indices.map(parity).collect()
 }
 
-/// The packets of a block of `count` that are missing among `data`, by their index, padded to `packet` bytes; `None` if
-/// there is not enough, or it does not fit together.
+/// The packets of a block of `count` that are missing among `data`, by their index, padded to
+/// `packet` bytes; `None` if there is not enough, or it does not fit together.
 pub(super) fn restore<'a>(
     count: usize,
     packet: usize,

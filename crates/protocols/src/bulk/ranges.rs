@@ -1,6 +1,7 @@
 //! Sets of numbers kept as ranges: which packets of a stream a receiver holds or misses.
 //!
-//! Memory grows with the number of gaps, not of packets. A caller that puts foreign input into a set bounds its ranges.
+//! Memory grows with the number of gaps, not of packets. A caller that puts foreign input into a
+//! set bounds its ranges.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
@@ -117,7 +118,8 @@ impl RangeSet {
         self.ranges.len()
     }
 
-    /// Whether `number`, added, would make one of its ranges longer instead of being a range of its own.
+    /// Whether `number`, added, would make one of its ranges longer instead of being a range of its
+    /// own.
     pub(super) fn touches(&self, number: u64) -> bool {
         let below = number.checked_sub(1);
         below.is_some_and(|below| self.contains(below)) || self.contains(number + 1)

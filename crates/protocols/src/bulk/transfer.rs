@@ -26,8 +26,8 @@ pub struct Transfer {
     pub about: Bytes,
     /// Bytes of the stream; `None`: it ends where [`finish`](super::Bulk::finish) says.
     pub length: Option<u64>,
-    /// Whether the user can offer bytes again that it has offered before, as a file can. Without, no receiver is served after
-    /// the others: who is late or slow is given up.
+    /// Whether the user can offer bytes again that it has offered before, as a file can. Without,
+    /// no receiver is served after the others: who is late or slow is given up.
     pub rewindable: bool,
     /// Whom to wait for before the first byte.
     pub receivers: Wanted,
@@ -42,13 +42,14 @@ pub enum Wanted {
     Count(usize),
     /// These nodes; who is absent after `register_within` is [`Outcome::Absent`].
     Members(Vec<NodeId>),
-    /// The receivers that register within `census` of the first. If none has after `register_within`, none is served.
+    /// The receivers that register within `census` of the first. If none has after
+    /// `register_within`, none is served.
     Open,
-    /// As [`Open`](Self::Open), and besides every member that is known because anything was heard of it: an announcement
-    /// that is lost costs a member that is there nothing but time. A member that does not answer within `vanish_after` is
-    /// gone, and not known any more. A sender that knows no member waits for the `census` only; one that has never heard any,
-    /// for `register_within`
-    /// from its first transfer on.
+    /// As [`Open`](Self::Open), and besides every member that is known because anything was heard
+    /// of it: an announcement that is lost costs a member that is there nothing but time. A member
+    /// that does not answer within `vanish_after` is gone, and not known any more. A sender that
+    /// knows no member waits for the `census` only; one that has never heard any, for
+    /// `register_within` from its first transfer on.
     Present,
 }
 
@@ -59,7 +60,8 @@ pub struct Acceptance {
     pub held: Vec<Range<u64>>,
     /// In which order data is handed over.
     pub order: Order,
-    /// What the receiver is called, for the sender's user: opaque here. At most 255 bytes; more are cut.
+    /// What the receiver is called, for the sender's user: opaque here. At most 255 bytes; more are
+    /// cut.
     pub name: Bytes,
 }
 
@@ -118,12 +120,14 @@ pub enum Notice {
         /// Bytes of the stream, if the sender knows.
         length: Option<u64>,
     },
-    /// Receiver: the sender counts this receiver in, and will settle what becomes of it. Bytes may have come before.
+    /// Receiver: the sender counts this receiver in, and will settle what becomes of it. Bytes may
+    /// have come before.
     Enrolled {
         /// In which transfer.
         id: TransferId,
     },
-    /// Receiver: bytes of the stream. Say [`consumed`](super::Bulk::consumed) when they are done with.
+    /// Receiver: bytes of the stream. Say [`consumed`](super::Bulk::consumed) when they are done
+    /// with.
     Data {
         /// Of which transfer.
         id: TransferId,
@@ -213,7 +217,8 @@ pub struct Progress {
     pub phase: PhaseKind,
     /// Which pass over the stream, from 1; 0 before the first.
     pub pass: u16,
-    /// Bytes that were offered in this pass or skipped because no receiver needs them: a position in the stream.
+    /// Bytes that were offered in this pass or skipped because no receiver needs them: a position
+    /// in the stream.
     pub position: u64,
     /// Bytes from the start of the stream that every receiver that is not settled has.
     pub acknowledged: u64,

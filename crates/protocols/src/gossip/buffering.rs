@@ -1,7 +1,8 @@
 //! Who keeps what: hash buffering (004 ch. 7).
 //!
-//! Everybody keeps every message for a few rounds (the short-term buffer, 004 7.4); after that only its bufferers do,
-//! until it is stable. A member that is asked for what it does not keep knows by the same hash who should have it.
+//! Everybody keeps every message for a few rounds (the short-term buffer, 004 7.4); after that only
+//! its bufferers do, until it is stable. A member that is asked for what it does not keep knows by
+//! the same hash who should have it.
 
 use alloc::vec::Vec;
 

@@ -38,8 +38,8 @@ fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     Box::new(member.expect("the preset is valid: a test says so"))
 }
 
-/// Random settings; in half of the groups tables, buffers and views that are too small for the group, in half of these
-/// others at each member.
+/// Random settings; in half of the groups tables, buffers and views that are too small for the
+/// group, in half of these others at each member.
 fn vary(rng: Rng, situation: &Situation) -> Factory {
     let mut limits = rng.fork("limits");
     let (scarce, each) = (limits.chance(0.5), limits.chance(0.5));
@@ -73,7 +73,8 @@ fn limited(config: GossipConfig, hosts: u64, rng: &mut Rng) -> GossipConfig {
     }
 }
 
-/// Random settings, as the swarm tries them: every variant of the paper, with and without hash buffering and trees.
+/// Random settings, as the swarm tries them: every variant of the paper, with and without hash
+/// buffering and trees.
 pub fn random_config(mut rng: Rng) -> GossipConfig {
     let variants = [Repairs::Basic, Repairs::Ipmc, Repairs::Grb, Repairs::Local];
     let hash = HashConfig {

@@ -40,7 +40,8 @@ fn control(body: &[u8]) -> (&'static str, Role) {
     }
 }
 
-/// The message that a datagram carries or is about, for transcripts; `None` where it is about many, none, or unreadable.
+/// The message that a datagram carries or is about, for transcripts; `None` where it is about many,
+/// none, or unreadable.
 pub fn subject(body: &[u8]) -> Option<MessageId> {
     match Message::decode(&Bytes::copy_from_slice(body)).ok()? {
         Message::Data { header, .. } => Some(header.id),

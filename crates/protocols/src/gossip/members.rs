@@ -1,9 +1,10 @@
 //! Whom a member knows: its view, who in it is alive, and whom it gossips with.
 //!
-//! A view is what this member heard of itself: joins, gossip, anything. It need not be the same at any two members,
-//! nor whole: a view that is full replaces a random member, so that it stays a sample. Signs of life are heartbeats
-//! that grow with every round and travel with gossip (004 7.1 asks for such a membership); who gives none for long
-//! has failed and is forgotten until it is heard again.
+//! A view is what this member heard of itself: joins, gossip, anything. It need not be the same at
+//! any two members, nor whole: a view that is full replaces a random member, so that it stays a
+//! sample. Signs of life are heartbeats that grow with every round and travel with gossip (004 7.1
+//! asks for such a membership); who gives none for long has failed and is forgotten until it is
+//! heard again.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -29,8 +30,8 @@ pub(super) struct Peer {
 pub(super) struct View {
     local: MemberId,
     peers: Vec<Peer>,
-    /// Of those that were forgotten as failed: how many messages they had sent when they were first heard of. Whoever
-    /// comes back is asked for all since then. At most `max`.
+    /// Of those that were forgotten as failed: how many messages they had sent when they were first
+    /// heard of. Whoever comes back is asked for all since then. At most `max`.
     failed: BTreeMap<MemberId, u64>,
     max: usize,
     /// Grows with every change of who is in it.
@@ -57,7 +58,8 @@ impl View {
         }
     }
 
-    /// `member` gave a sign of life, and is in the view from now on. Returns whether it is new there.
+    /// `member` gave a sign of life, and is in the view from now on. Returns whether it is new
+    /// there.
     pub(super) fn heard(&mut self, member: MemberId, round: RoundNumber) -> bool {
         if member == self.local {
             return false;
@@ -138,7 +140,8 @@ impl View {
         failed
     }
 
-    /// All messages of `member` up to `number` are accounted for, and its stream is forgotten: it does not begin behind.
+    /// All messages of `member` up to `number` are accounted for, and its stream is forgotten: it
+    /// does not begin behind.
     pub(super) fn accounted(&mut self, member: MemberId, number: u64) {
         let known = match self.find(member) {
             Ok(index) => self.peers[index]
@@ -152,8 +155,9 @@ impl View {
         }
     }
 
-    /// Rounds without a sign of life after which a member has failed: `least`, but long enough that a living one is
-    /// taken for dead with a probability of e^-16 a span, if gossip carries `signs` others' signs of life.
+    /// Rounds without a sign of life after which a member has failed: `least`, but long enough that
+    /// a living one is taken for dead with a probability of e^-16 a span, if gossip carries `signs`
+    /// others' signs of life.
     pub(super) fn patience(&self, least: u32, signs: u32) -> u64 {
         // A view that is full is a sample: what others say is mostly of members that are not in it.
         let signs = if self.peers.len() >= self.max {

@@ -1,7 +1,9 @@
-//! Bimodal Multicast: Pbcast with all its variants (004), for thousands of receivers and steady throughput.
+//! Bimodal Multicast: Pbcast with all its variants (004), for thousands of receivers and steady
+//! throughput.
 //!
-//! Sources: Özkasap, *Scalability, throughput stability and efficient buffering in reliable multicast protocols* (004):
-//! chapter 3 (the protocol), 5.2 and 5.3 (its parameters and variants), 7 (hash buffering).
+//! Sources: Özkasap, *Scalability, throughput stability and efficient buffering in reliable
+//! multicast protocols* (004): chapter 3 (the protocol), 5.2 and 5.3 (its parameters and variants),
+//! 7 (hash buffering).
 //!
 //! ```text
 //!   submit --> first phase: multicast, or along a spanning tree --> delivered in the sender's order
@@ -15,37 +17,44 @@
 //!
 //! Files: `stream` is what a member knows of one sender's messages; `senders` is which
 //! senders it follows; `reception` is the first phase and delivery; `round`
-//! is what happens every round; `recovery` answers gossip and requests; `buffering` says who keeps what, by the hash
-//! function of `shuffle`; `members` is the
-//! view; `tree` the spanning trees; `outbox` what waits to be sent; `wire` the format; `inspect` reads it from outside.
+//! is what happens every round; `recovery` answers gossip and requests; `buffering` says who keeps
+//! what, by the hash function of `shuffle`; `members` is the view; `tree` the spanning trees;
+//! `outbox` what waits to be sent; `wire` the format; `inspect` reads it from outside.
 //!
 //! # Guarantees
-//! Service `fifo` with gaps (bimodal): each sender's messages in order, and for every message that does not come an
-//! [`Event::Gap`] in its place, one round after it is stable elsewhere. With high probability almost all members
-//! deliver a message or almost none do (004 3.4, 3.8). A member that joins late begins with the first message of a
-//! sender that it can get; nothing before is delivered or reported. Membership is approximate: see `members`.
+//! Service `fifo` with gaps (bimodal): each sender's messages in order, and for every message that
+//! does not come an [`Event::Gap`] in its place, one round after it is stable elsewhere. With high
+//! probability almost all members deliver a message or almost none do (004 3.4, 3.8). A member that
+//! joins late begins with the first message of a sender that it can get; nothing before is
+//! delivered or reported. Membership is approximate: see `members`.
 //!
 //! # Timers
-//! One: the round. Rounds of different members are not synchronised, and their numbers are each member's own.
+//! One: the round. Rounds of different members are not synchronised, and their numbers are each
+//! member's own.
 //!
 //! # What a member holds and sends, at most
-//! Memory: `buffer_max` for messages; `senders_max` streams, each with at most `window_max` missing numbers, and 16
-//! bookmarks of 100 bytes for each of them; a view of `view_max`; `queue_max` of new messages that wait to be sent, and as much of all else. Without hash buffering a member keeps what all senders sent in
-//! `stable_threshold` + 1 rounds, with it about C / n of that besides the short-term buffer.
-//! Requests, forged or not, make a member send at most `limit_retrans` repairs and `limit_retrans_bytes` in a round,
-//! and at most `limit_requests` requests of its own; a digest, whatever it claims, at most `limit_requests` requests.
-//! A request, of 25 to 41 bytes, is answered by at most one message. With `multicast_exempt` multicast repairs are not
-//! counted, and only the queue bounds them.
+//! Memory: `buffer_max` for messages; `senders_max` streams, each with at most `window_max` missing
+//! numbers, and 16 bookmarks of 100 bytes for each of them; a view of `view_max`; `queue_max` of
+//! new messages that wait to be sent, and as much of all else. Without hash buffering a member
+//! keeps what all senders sent in `stable_threshold` + 1 rounds, with it about C / n of that
+//! besides the short-term buffer. Requests, forged or not, make a member send at most
+//! `limit_retrans` repairs and `limit_retrans_bytes` in a round, and at most `limit_requests`
+//! requests of its own; a digest, whatever it claims, at most `limit_requests` requests. A request,
+//! of 25 to 41 bytes, is answered by at most one message. With `multicast_exempt` multicast repairs
+//! are not counted, and only the queue bounds them.
 //!
 //! # Deviations from the paper, and why
 //! - `limit-requests` is the number of requests that are sent; 004 Fig. 5.2 sends one less.
-//! - Multicast repairs count against `limit-retrans` unless `multicast_exempt` (004 Fig. 5.4 lets them pass).
-//! - In groups of more than 100 members repairs are multicast later, and not at all where the group is larger than the
-//!   view (`threshold_grows`): by 004's counters the multicasts of a message grow with the group.
-//! - A multicast request of 004 7.4 is refused if the message was multicast in this or the last round, whatever
-//!   `cyclic` says: all who share a gap ask within a round.
+//! - Multicast repairs count against `limit-retrans` unless `multicast_exempt` (004 Fig. 5.4 lets
+//!   them pass).
+//! - In groups of more than 100 members repairs are multicast later, and not at all where the group
+//!   is larger than the view (`threshold_grows`): by 004's counters the multicasts of a message
+//!   grow with the group.
+//! - A multicast request of 004 7.4 is refused if the message was multicast in this or the last
+//!   round, whatever `cyclic` says: all who share a gap ask within a round.
 //! - A digest is bounded in bytes; senders take turns to be in it.
-//! - The bit of 004 5.3.2 says that the gossiper itself repaired the message; the prose and Fig. 5.7 differ.
+//! - The bit of 004 5.3.2 says that the gossiper itself repaired the message; the prose and Fig.
+//!   5.7 differ.
 
 mod buffering;
 mod config;
@@ -229,7 +238,8 @@ impl Gossip {
         self.counters
     }
 
-    /// Lets the member know that `peer` is in the group. From then on it looks for nobody: the caller knows them all.
+    /// Lets the member know that `peer` is in the group. From then on it looks for nobody: the
+    /// caller knows them all.
     pub fn meet(&mut self, peer: MemberId) {
         self.met = true;
         self.view.heard(peer, self.round.number);
@@ -307,8 +317,8 @@ impl Protocol for Gossip {
         self.transitions.pop()
     }
 
-    /// Data: a digest that is read before the messages that it names, because they lie unread in the other socket after a
-    /// pause, would have them all sent again.
+    /// Data: a digest that is read before the messages that it names, because they lie unread in
+    /// the other socket after a pause, would have them all sent again.
     fn read_first(&self) -> SocketClass {
         SocketClass::Data
     }

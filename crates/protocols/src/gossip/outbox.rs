@@ -51,8 +51,8 @@ impl Account {
     }
 }
 
-/// Datagrams in the order in which they were said: what a member says of itself is never older than the new messages
-/// before it, nor newer than those after it.
+/// Datagrams in the order in which they were said: what a member says of itself is never older than
+/// the new messages before it, nor newer than those after it.
 #[derive(Debug)]
 pub(super) struct Outbox {
     queue: VecDeque<(Kind, Transmit, Body)>,

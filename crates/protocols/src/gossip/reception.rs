@@ -96,8 +96,8 @@ impl Gossip {
             return Some(Inserted::Duplicate);
         }
         let len = payload.len();
-        // What is delivered at once is taken in any case, and evicted by the next one: an own message, and the one that
-        // others wait for.
+        // What is delivered at once is taken in any case, and evicted by the next one: an own
+        // message, and the one that others wait for.
         if stream.is_next(id.number) {
             while self.lacks_room(SLOT_COST + len) && self.evict_oldest() {}
         } else if !self.make_room(SLOT_COST + len) {
@@ -120,8 +120,9 @@ impl Gossip {
         Some(inserted)
     }
 
-    /// Makes room for `cost` bytes in the buffer: the oldest delivered messages go. Where there are none, all that is
-    /// held waits for others: the hole that was found first is given up. False if that does not help either.
+    /// Makes room for `cost` bytes in the buffer: the oldest delivered messages go. Where there are
+    /// none, all that is held waits for others: the hole that was found first is given up. False if
+    /// that does not help either.
     fn make_room(&mut self, cost: usize) -> bool {
         while self.lacks_room(cost) {
             if !self.evict_oldest() && !self.give_up_oldest_hole() {

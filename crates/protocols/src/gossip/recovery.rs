@@ -1,4 +1,5 @@
-//! The two-phase anti-entropy protocol (004 3.6.2): who misses something asks, who has it answers, within limits.
+//! The two-phase anti-entropy protocol (004 3.6.2): who misses something asks, who has it answers,
+//! within limits.
 
 use alloc::vec::Vec;
 
@@ -10,9 +11,10 @@ use super::round::RoundNumber;
 use super::senders::Met;
 use super::wire::{self, Carries, DataHeader, Holding, Message, NO_TREE};
 
-/// The members of a group in which two requests say that many miss a message: 004's are not larger. If a share p misses
-/// it and each member gossips to k others in a round, about n · (k · p)^t / t! members are asked t times in the first
-/// rounds; with p = 5 %, less than one for t = 2 here, and for one more with ten times the members.
+/// The members of a group in which two requests say that many miss a message: 004's are not larger.
+/// If a share p misses it and each member gossips to k others in a round, about n · (k · p)^t / t!
+/// members are asked t times in the first rounds; with p = 5 %, less than one for t = 2 here, and
+/// for one more with ten times the members.
 const SMALL_GROUP: usize = 100;
 
 /// In which way a message was asked for.
@@ -53,8 +55,8 @@ impl Gossip {
         }
     }
 
-    /// Takes in what somebody holds of one sender. Returns what is missing here of it, and what is missing at both,
-    /// at most `left` each, most recent first.
+    /// Takes in what somebody holds of one sender. Returns what is missing here of it, and what is
+    /// missing at both, at most `left` each, most recent first.
     fn compare(
         &mut self,
         from: MemberId,
@@ -89,7 +91,8 @@ impl Gossip {
                 }
             }
         }
-        // The source holds all that is recent; who reaches further back than this member was there before.
+        // The source holds all that is recent; who reaches further back than this member was there
+        // before.
         if from == sender || stream.first() < begins {
             stream.close();
         }
@@ -131,7 +134,8 @@ impl Gossip {
         }
     }
 
-    /// Whom to ask at once because the gossiper is no bufferer, where that is wanted (004 Fig. 7.1).
+    /// Whom to ask at once because the gossiper is no bufferer, where that is wanted (004 Fig.
+    /// 7.1).
     fn bufferer_instead_of(&mut self, gossiper: MemberId, id: MessageId) -> Option<MemberId> {
         let rule = self.buffering.as_ref()?;
         if !rule.config.ask_bufferers || rule.is_bufferer(id, gossiper, &self.view) {
@@ -157,8 +161,9 @@ impl Gossip {
         }
     }
 
-    /// How much more often than in a small group a message has to be asked for, and repaired by others, before many are
-    /// taken to miss it; `None` if nothing tells, because nobody knows how large the group is.
+    /// How much more often than in a small group a message has to be asked for, and repaired by
+    /// others, before many are taken to miss it; `None` if nothing tells, because nobody knows how
+    /// large the group is.
     fn doubt(&self) -> Option<u32> {
         if !self.config.threshold_grows {
             return Some(0);
@@ -246,7 +251,8 @@ impl Gossip {
         self.outbox.data(destination, header, payload);
     }
 
-    /// A message that is not kept here is asked of somebody who should keep it, for `to` (004 Fig. 7.3).
+    /// A message that is not kept here is asked of somebody who should keep it, for `to` (004 Fig.
+    /// 7.3).
     fn pass_on(&mut self, to: MemberId, id: MessageId, ask: Ask) {
         self.counters.refused_absent += 1;
         let Some(rule) = &self.buffering else {

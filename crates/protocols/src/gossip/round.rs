@@ -1,4 +1,5 @@
-//! What happens in every round (004 Fig. 5.2, timer interrupt; Fig. 5.3): gossip, age, give up, discard.
+//! What happens in every round (004 Fig. 5.2, timer interrupt; Fig. 5.3): gossip, age, give up,
+//! discard.
 
 use alloc::vec::Vec;
 
@@ -10,7 +11,8 @@ use super::stream::Stream;
 use super::wire::{self, HOLDING_LEN, HOLDING_RUNS_MAX, Holding, Message, Run, SelfDescription};
 use super::{Gossip, Leaving, Variant};
 
-/// The number of a member's round. Every member counts its own (004 3.7), so two members' are not comparable.
+/// The number of a member's round. Every member counts its own (004 3.7), so two members' are not
+/// comparable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(super) struct RoundNumber(pub(super) u64);
 
@@ -145,7 +147,8 @@ impl Gossip {
         partners
     }
 
-    /// What this member holds, most recent first, as far as `digest_max` goes; senders take turns to be first.
+    /// What this member holds, most recent first, as far as `digest_max` goes; senders take turns
+    /// to be first.
     fn digest(&self) -> Vec<Holding> {
         let bits = self.config.flags();
         let gaps = self.config.hash.as_ref().is_some_and(|hash| hash.gaps);
@@ -186,7 +189,8 @@ impl Gossip {
         digest
     }
 
-    /// Forgets what is stable: what was gossiped about for more than `stable_threshold` rounds (004 Fig. 5.3).
+    /// Forgets what is stable: what was gossiped about for more than `stable_threshold` rounds (004
+    /// Fig. 5.3).
     fn discard(&mut self) {
         let round = self.round.number;
         let threshold = u64::from(self.config.stable_threshold);
@@ -226,7 +230,8 @@ impl Gossip {
     fn announce(&mut self) {
         let round = self.round.number.0;
         let zones = self.config.hierarchy.is_some() || self.config.variant == Variant::Local;
-        // At first in rounds 1, 2 and 4: others may have to admit this member before they can hear it.
+        // At first in rounds 1, 2 and 4: others may have to admit this member before they can hear
+        // it.
         let begins = round <= 4 && round.is_power_of_two() && (zones || !self.met);
         let alone = self.view.len() == 0 && round.is_power_of_two();
         let sampled = self.view.len() >= self.config.view_max;
@@ -257,7 +262,8 @@ impl Gossip {
 
     /// `from` gave a sign of life.
     pub(super) fn heard(&mut self, from: MemberId) {
-        // In a hierarchy only those are known whose zone is; in a sample a sender would be in everybody's view.
+        // In a hierarchy only those are known whose zone is; in a sample a sender would be in
+        // everybody's view.
         if self.config.hierarchy.is_some() || self.view.len() > 0 {
             self.view.refresh(from, self.round.number);
         } else {
@@ -280,8 +286,8 @@ impl Gossip {
         new
     }
 
-    /// A sender says how many messages it has sent: those that nobody's digest named here are missing too, although
-    /// they may be stable everywhere else.
+    /// A sender says how many messages it has sent: those that nobody's digest named here are
+    /// missing too, although they may be stable everywhere else.
     fn note_sent(&mut self, sender: MemberId, sent: u64) {
         if !self.streams.contains_key(&sender)
             && let Some(before) = self.view.sent_before(sender)
@@ -296,8 +302,8 @@ impl Gossip {
         }
     }
 
-    /// Goes on with leaving: when its own messages are stable it says good-bye, and is gone a round later. Whether it
-    /// is still a member.
+    /// Goes on with leaving: when its own messages are stable it says good-bye, and is gone a round
+    /// later. Whether it is still a member.
     fn remains(&mut self) -> bool {
         match self.participation {
             Participation::Leaving(Leaving::Unstable { since }) => {
@@ -347,7 +353,8 @@ fn runs(numbers: impl Iterator<Item = (u64, bool)>, budget: &mut usize) -> Vec<R
     within(runs, bits, budget)
 }
 
-/// As many runs as `budget` bytes take. The first one that does not fit is shortened to its most recent numbers.
+/// As many runs as `budget` bytes take. The first one that does not fit is shortened to its most
+/// recent numbers.
 fn within(runs: Vec<Run>, bits: bool, budget: &mut usize) -> Vec<Run> {
     let mut kept = Vec::new();
     for mut run in runs {

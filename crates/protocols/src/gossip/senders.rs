@@ -1,8 +1,8 @@
 //! Which senders a member follows, and where its part of each one's messages begins.
 //!
-//! The table of streams is bounded. A sender's stream that holds and misses nothing gives way to another's, the one that
-//! was quiet for the longest first, and leaves a bookmark: it goes on where it was, whoever speaks of it. No stream
-//! begins behind what was delivered of it before.
+//! The table of streams is bounded. A sender's stream that holds and misses nothing gives way to
+//! another's, the one that was quiet for the longest first, and leaves a bookmark: it goes on where
+//! it was, whoever speaks of it. No stream begins behind what was delivered of it before.
 
 use groupcast_core::MemberId;
 
@@ -14,7 +14,8 @@ use super::stream::Stream;
 pub(super) enum Met {
     /// By a message on its first way.
     New { number: u64 },
-    /// By the sender's own word: it had sent so many messages when this member heard of it, and so many by now.
+    /// By the sender's own word: it had sent so many messages when this member heard of it, and so
+    /// many by now.
     Described { before: u64, sent: u64 },
     /// By a repair or another's digest: these messages exist, and may have been here before.
     Hearsay { lowest: u64, highest: u64 },
@@ -34,8 +35,8 @@ impl Gossip {
     /// Bookmarks for every stream of the table: with the default settings 4,096, some 400 kB.
     pub(super) const BOOKMARKS: usize = 16;
 
-    /// Begins to follow a sender, if it has something to follow, there is room in the table, and it is known where to
-    /// begin.
+    /// Begins to follow a sender, if it has something to follow, there is room in the table, and it
+    /// is known where to begin.
     pub(super) fn follow(&mut self, sender: MemberId, met: Met) -> Option<()> {
         let done = self.bookmarks.get(sender);
         if done.is_some_and(|done| met.highest() <= done) {

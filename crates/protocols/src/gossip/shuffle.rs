@@ -1,10 +1,11 @@
 //! Who buffers what: the hash function of 004 7.2–7.3, cheap and fair.
 //!
-//! A member buffers a message if and only if H(⟨message, own address⟩) · n < C, with n members in its view: about C of
-//! them do, others for every message, and whoever knows the view knows whom to ask. H runs each byte through a table of
-//! 256 random words (004 Fig. 7.2). The table follows from a seed that the group shares, so that all compute one H;
-//! the encoding of ⟨message, address⟩ is fixed here for the same reason. Not for adversaries: who knows the seed can
-//! choose identities that buffer everything.
+//! A member buffers a message if and only if H(⟨message, own address⟩) · n < C, with n members in
+//! its view: about C of them do, others for every message, and whoever knows the view knows whom to
+//! ask. H runs each byte through a table of 256 random words (004 Fig. 7.2). The table follows from
+//! a seed that the group shares, so that all compute one H; the encoding of ⟨message, address⟩ is
+//! fixed here for the same reason. Not for adversaries: who knows the seed can choose identities
+//! that buffer everything.
 
 use groupcast_core::{MemberId, MessageId, Rng};
 
@@ -32,8 +33,9 @@ impl Shuffle {
 
     /// H(⟨`message`, `member`⟩), as a share of 2^32.
     ///
-    /// Encoded as five big-endian 64-bit words: the sender's node and incarnation, the message's number, then the
-    /// member's node and incarnation. Address last: the message's part is computed once for a whole view.
+    /// Encoded as five big-endian 64-bit words: the sender's node and incarnation, the message's
+    /// number, then the member's node and incarnation. Address last: the message's part is computed
+    /// once for a whole view.
     pub fn place(&self, message: MessageId, member: MemberId) -> u32 {
         self.extend(self.message(message), &encode(member))
     }
@@ -54,7 +56,8 @@ impl Shuffle {
         self.extend(sender, &message.number.to_be_bytes())
     }
 
-    /// 004 Fig. 7.2: hash = hash XOR shuffle[b XOR least significant byte of hash], for each byte b.
+    /// 004 Fig. 7.2: hash = hash XOR shuffle[b XOR least significant byte of hash], for each byte
+    /// b.
     fn extend(&self, hash: u32, bytes: &[u8]) -> u32 {
         bytes.iter().fold(hash, |hash, byte| {
             hash ^ self.table[usize::from(byte ^ hash as u8)]

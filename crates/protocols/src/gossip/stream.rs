@@ -1,8 +1,10 @@
-//! One sender's messages as one member sees them: what it holds, what it misses, what it has given up.
+//! One sender's messages as one member sees them: what it holds, what it misses, what it has given
+//! up.
 //!
-//! Numbers up to `done` are delivered or reported; every number above, up to `high`, is held (and waits) or is in a
-//! hole. A hole is lost when it is old enough; it is reported, as a gap, when all before it is done, and until then a
-//! late copy still fills it. Memory: at most `window` numbers lie between `done` and `high`.
+//! Numbers up to `done` are delivered or reported; every number above, up to `high`, is held (and
+//! waits) or is in a hole. A hole is lost when it is old enough; it is reported, as a gap, when all
+//! before it is done, and until then a late copy still fills it. Memory: at most `window` numbers
+//! lie between `done` and `high`.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -86,8 +88,8 @@ pub(super) struct Stream {
     high: u64,
     /// The round since which it is open where this member's part of the stream begins.
     open: Option<RoundNumber>,
-    /// Until something is delivered: messages up to here were sent before this member had heard of the sender, and are
-    /// no gap if they are lost.
+    /// Until something is delivered: messages up to here were sent before this member had heard of
+    /// the sender, and are no gap if they are lost.
     before: u64,
     /// The round in which it last learned of a new number.
     moved: RoundNumber,
@@ -109,9 +111,9 @@ impl Stream {
         }
     }
 
-    /// A stream that this member came across at `number`: what is wanted of those before is settled by a digest that
-    /// knows more, or by time. All up to `before` were sent before this member had heard of the sender: it takes what
-    /// it can get of them.
+    /// A stream that this member came across at `number`: what is wanted of those before is settled
+    /// by a digest that knows more, or by time. All up to `before` were sent before this member had
+    /// heard of the sender: it takes what it can get of them.
     pub(super) fn met_at(number: u64, before: u64, round: RoundNumber, window: u32) -> Self {
         let mut stream = Self::from(number - 1, window);
         stream.open = (number > 1).then_some(round);
@@ -143,7 +145,8 @@ impl Stream {
 
     /// Somebody holds the messages `first` to `last`: what lies between and is not here is missing.
     ///
-    /// Hearsay moves the stream by its window at most, so a lie cannot make a member give up more than that.
+    /// Hearsay moves the stream by its window at most, so a lie cannot make a member give up more
+    /// than that.
     pub(super) fn claimed(&mut self, first: u64, last: u64, round: RoundNumber) {
         if self.open.is_some() && first <= self.done && self.high - first < self.window {
             self.begin_at(first, round);
@@ -154,8 +157,8 @@ impl Stream {
         }
     }
 
-    /// The sender said that it had sent so many messages, which may be long ago: then they came late, behind messages
-    /// that were sent after them.
+    /// The sender said that it had sent so many messages, which may be long ago: then they came
+    /// late, behind messages that were sent after them.
     pub(super) fn described(&mut self, sent: u64, round: RoundNumber) {
         if self.open.is_some() && sent <= self.done {
             // It was heard of before it sent any of those that came.
@@ -317,7 +320,8 @@ impl Stream {
             .map(|(first, hole)| (*first, hole.last))
     }
 
-    /// Passes every entry to `keep`, which may change it; those delivered that it returns false for are forgotten.
+    /// Passes every entry to `keep`, which may change it; those delivered that it returns false for
+    /// are forgotten.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(u64, bool, &mut Slot) -> bool) {
         let done = if self.open.is_some() { 0 } else { self.done };
         self.slots
@@ -495,7 +499,8 @@ mod tests {
     }
 
     proptest! {
-        /// The same where the stream is met in its middle and its sender says of itself what it likes.
+        /// The same where the stream is met in its middle and its sender says of itself what it
+        /// likes.
         #[test]
         fn a_stream_met_in_its_middle_is_told_once_and_in_order(
             met in 1u64..40, steps in prop::collection::vec((1u64..80, 0u8..6), 1..100)
@@ -519,7 +524,8 @@ mod tests {
             }
         }
 
-        /// Whatever arrives in whatever order: every number is delivered or reported, once, in order.
+        /// Whatever arrives in whatever order: every number is delivered or reported, once, in
+        /// order.
         #[test]
         fn every_number_is_delivered_or_reported_once_and_in_order(
             steps in prop::collection::vec((1u64..40, 0u8..4), 1..100)

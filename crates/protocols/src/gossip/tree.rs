@@ -1,8 +1,9 @@
 //! Spanning trees for the first phase where there is no multicast (004 3.6.1).
 //!
-//! A tree is the members in an order drawn from the group's seed and the tree's number, read as a heap: member i's
-//! parent is (i - 1) / arity. A message goes to all neighbours, and on from each to all but the one it came from. Views
-//! that differ make trees that differ: then some get a message twice or not at all, and gossip repairs it.
+//! A tree is the members in an order drawn from the group's seed and the tree's number, read as a
+//! heap: member i's parent is (i - 1) / arity. A message goes to all neighbours, and on from each
+//! to all but the one it came from. Views that differ make trees that differ: then some get a
+//! message twice or not at all, and gossip repairs it.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,5 @@
-//! Settings of a ring. The defaults are right for a LAN; windows tune themselves unless they are pinned.
+//! Settings of a ring. The defaults are right for a LAN; windows tune themselves unless they are
+//! pinned.
 
 use alloc::format;
 use core::time::Duration;
@@ -16,7 +17,8 @@ pub(super) const BODY_LEAST: usize = 256;
 /// When the token gets its high priority back (002 III-C).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenPriority {
-    /// On any data of the predecessor's next round: fastest rotation, sensitive to tuning (the paper's prototypes).
+    /// On any data of the predecessor's next round: fastest rotation, sensitive to tuning (the
+    /// paper's prototypes).
     FirstMethod,
     /// On data that the predecessor sent after its token: steadier (Spread; our default).
     SecondMethod,
@@ -30,15 +32,16 @@ groupcast_core::settings! {
     /// Settings of a ring. All members should have the same.
     #[derive(Clone, PartialEq, Debug)]
     pub struct RingConfig {
-        /// The most bytes of a datagram's body, the ring's headers included. 1431 makes one Ethernet frame (a UDP
-        /// payload of 1472) with all headers.
+        /// The most bytes of a datagram's body, the ring's headers included. 1431 makes one
+        /// Ethernet frame (a UDP payload of 1472) with all headers.
         pub body_max: usize = 1431 => Spec::size(BODY_LEAST as u64, 65_000),
             "Above one frame (MTU less 69): the loss of one fragment loses the whole datagram, and offload is not \
              possible. Too small: more packets for the same bytes.";
         /// The most bytes of a message.
         pub message_max: usize = 64 << 20 => Spec::size(1, 1 << 30).experimental(),
             "Too small: messages are refused. Too large: a message occupies that much memory at every member.";
-        /// Bytes of messages that may wait for the token. A single longer message is taken when nothing waits.
+        /// Bytes of messages that may wait for the token. A single longer message is taken when
+        /// nothing waits.
         pub queue_max: usize = 4 << 20 => Spec::size(0, u64::MAX),
             "Too small: senders wait although the ring has room (below twice what a visit of the token takes: 0.5 MB \
              by default). Too large: memory, and messages wait longer.";
@@ -54,31 +57,31 @@ groupcast_core::settings! {
         pub global_window: Option<u32> = None
             => Spec::count("packets", 1, u32::MAX).unset("1024, the same at all members"),
             "Too small: throughput. Too large: bursts overflow receive buffers and are sent again.";
-        /// The most new packets sent after the token (Accelerated_window). 0 with the second method is the original
-        /// ring.
+        /// The most new packets sent after the token (Accelerated_window). 0 with the second method
+        /// is the original ring.
         pub accelerated_window: Option<u32> = None
             => Spec::count("packets", 0, u32::MAX)
                 .rule("at most personal_window where both are given")
                 .unset("three quarters of the personal window, and none if a visit sends a single packet"),
             "Too small: the token waits for data. Too large: more requests for packets that are on their way.";
-        /// The most packets between what every member holds and the newest (Max_seq_gap). Bounds the memory of the
-        /// receive window: twice this many packets.
+        /// The most packets between what every member holds and the newest (Max_seq_gap). Bounds
+        /// the memory of the receive window: twice this many packets.
         pub seq_gap_max: u32 = 4096 => Spec::count("packets", 64, 1 << 20),
             "Too small: one slow member stops the others early. Too large: memory.";
-        /// When the token is read before data again: `first` method, on any data of the predecessor's next round, or
-        /// `second`, on data that it sent after its token.
+        /// When the token is read before data again: `first` method, on any data of the
+        /// predecessor's next round, or `second`, on data that it sent after its token.
         pub priority: TokenPriority = TokenPriority::SecondMethod => Spec::word(TokenPriority::WORDS),
             "`first` rotates faster and is more sensitive to the windows.";
-        /// No token for this long: the ring is broken. The time-out adapts upwards from here, to eight rotations (mean
-        /// and four deviations), but never above `token_loss_max`.
+        /// No token for this long: the ring is broken. The time-out adapts upwards from here, to
+        /// eight rotations (mean and four deviations), but never above `token_loss_max`.
         pub token_loss_min: Duration = Duration::from_millis(150) => Spec::time(),
             "Too small: a pause of the scheduler breaks the ring. Too large: crashes are noticed late.";
         /// The most that the token-loss time-out adapts to.
         pub token_loss_max: Duration = Duration::from_millis(250)
             => Spec::time().rule("not below token_loss_min"),
             "Too small: slow rotations under load break the ring. Too large: crashes under load are noticed late.";
-        /// A token is sent again if there is no sign that it arrived, after two undisturbed rotations, but not sooner
-        /// than this.
+        /// A token is sent again if there is no sign that it arrived, after two undisturbed
+        /// rotations, but not sooner than this.
         pub token_retransmit_min: Duration = Duration::from_millis(3)
             => Spec::time().rule("at most a quarter of token_loss_min"),
             "Too small: needless copies of the token. Too large: a lost token stops the ring for that long.";
@@ -89,8 +92,8 @@ groupcast_core::settings! {
         pub idle_hold: Duration = Duration::from_millis(35)
             => Spec::time().rule("at most a quarter of token_loss_min"),
             "Too small: processor time while nothing happens. Too large: rest is taken for loss.";
-        /// After a message for which the resting token was called, the token goes round after this, to find out whether
-        /// all hold it.
+        /// After a message for which the resting token was called, the token goes round after this,
+        /// to find out whether all hold it.
         pub confirm_after: Duration = Duration::from_millis(3) => Spec::time(),
             "Too small: each lone message costs a rotation. Too large: a lone message that one member did not get is \
              missing there for that long, unless another follows.";
@@ -98,32 +101,37 @@ groupcast_core::settings! {
         pub join_interval: Duration = Duration::from_millis(15)
             => Spec::interval().rule("at most a quarter of consensus_timeout"),
             "Too small: traffic. Too large: a lost join delays the ring.";
-        /// A member that has not answered joins for this long is not part of the next ring. With `token_loss_min` it is
-        /// the time in which a pause does no harm, and the larger part of a fail-over.
+        /// A member that has not answered joins for this long is not part of the next ring. With
+        /// `token_loss_min` it is the time in which a pause does no harm, and the larger part of a
+        /// fail-over.
         pub consensus_timeout: Duration = Duration::from_millis(160) => Spec::time(),
             "Too small: members that pause are left out. Too large: a crash stops the group for longer.";
         /// A member that hears no other forms a ring of its own after this long.
         pub alone_after: Duration = Duration::from_millis(100) => Spec::time(),
             "Too small: it forms a ring that soon merges. Too large: a single member starts late.";
-        /// How often a ring announces itself, its members taking turns, so that rings that can reach each other merge.
+        /// How often a ring announces itself, its members taking turns, so that rings that can
+        /// reach each other merge.
         pub announce_interval: Duration = Duration::from_millis(200) => Spec::interval(),
             "Too small: traffic. Too large: healed partitions merge late.";
-        /// A member whose all-received-up-to mark has not moved for this long while others retransmit to it is excluded.
+        /// A member whose all-received-up-to mark has not moved for this long while others
+        /// retransmit to it is excluded.
         pub fail_to_receive: Duration = Duration::from_millis(400) => Spec::time(),
             "Too small: members in trouble for a moment are excluded. Too large: one that cannot receive stops all for \
              that long.";
-        /// A member that was excluded is not let in again for this long; doubled each time that it happens again soon,
-        /// up to `quarantine_max`.
+        /// A member that was excluded is not let in again for this long; doubled each time that it
+        /// happens again soon, up to `quarantine_max`.
         pub quarantine_min: Duration = Duration::from_millis(300) => Spec::time(),
             "Too small: a one-way link breaks the ring over and over. Too large: a member that recovered waits.";
         /// The longest quarantine.
         pub quarantine_max: Duration = Duration::from_secs(5)
             => Spec::time().rule("not below quarantine_min"),
             "As with quarantine_min.";
-        /// A graceful leave that cannot finish with the others is finished without them after this long.
+        /// A graceful leave that cannot finish with the others is finished without them after this
+        /// long.
         pub leave_timeout: Duration = Duration::from_secs(1) => Spec::time(),
             "Too small: messages that were accepted last may be lost to the others. Too large: a member ends late.";
-        /// A rule of the ring that is broken on purpose, so that the checker and the swarm can show that they find it.
+        /// A rule of the ring that is broken on purpose, so that the checker and the swarm can show
+        /// that they find it.
         #[cfg(feature = "planted-bugs")]
         pub planted: Option<Planted> = None;
     }
@@ -148,18 +156,20 @@ impl RingConfig {
         Self::default()
     }
 
-    /// Settings for links of up to 100 ms one way: as [`lan`](Self::lan), all time-outs but `idle_after` six times as
-    /// long, the longest for a lost token sixteen times, the retransmission of the token after 50 ms.
+    /// Settings for links of up to 100 ms one way: as [`lan`](Self::lan), all time-outs but
+    /// `idle_after` six times as long, the longest for a lost token sixteen times, the
+    /// retransmission of the token after 50 ms.
     pub fn wan() -> Self {
         Self::lan().over_distance()
     }
 
     /// Settings of a daemon on a LAN: as [`lan`](Self::lan), but for
     ///
-    /// - `queue_max`, 1 MiB: what the two largest visits of the token take. What waits beyond it waits with the clients.
-    /// - `idle_after`, 100 µs. At a few messages a millisecond and less, the token then rests between them: to wake it
-    ///   takes one datagram more, but a token that went round all the time would have to be waited for as long, and it
-    ///   occupies processors that clients need.
+    /// - `queue_max`, 1 MiB: what the two largest visits of the token take. What waits beyond it
+    ///   waits with the clients.
+    /// - `idle_after`, 100 µs. At a few messages a millisecond and less, the token then rests
+    ///   between them: to wake it takes one datagram more, but a token that went round all the time
+    ///   would have to be waited for as long, and it occupies processors that clients need.
     pub fn daemon() -> Self {
         Self {
             queue_max: 1 << 20,
@@ -168,8 +178,8 @@ impl RingConfig {
         }
     }
 
-    /// Settings of a daemon on links of up to 100 ms one way: what [`wan`](Self::wan) is to [`lan`](Self::lan), this is
-    /// to [`daemon`](Self::daemon).
+    /// Settings of a daemon on links of up to 100 ms one way: what [`wan`](Self::wan) is to
+    /// [`lan`](Self::lan), this is to [`daemon`](Self::daemon).
     pub fn daemon_wan() -> Self {
         Self::daemon().over_distance()
     }
@@ -194,7 +204,8 @@ impl RingConfig {
         }
     }
 
-    /// The token-loss time-out while no rotation was seen: half of the longest, but not below the shortest.
+    /// The token-loss time-out while no rotation was seen: half of the longest, but not below the
+    /// shortest.
     pub(super) fn forming_loss(&self) -> Duration {
         (self.token_loss_max / 2).max(self.token_loss_min)
     }

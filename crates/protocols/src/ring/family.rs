@@ -35,11 +35,12 @@ fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     )
 }
 
-/// The sizes of datagrams that hosts beside each other may have: plain Ethernet, PPPoE, and tunnels.
+/// The sizes of datagrams that hosts beside each other may have: plain Ethernet, PPPoE, and
+/// tunnels.
 const SIZES: [usize; 4] = [1431, 1423, 1381, 1351];
 
-/// One of the presets, sometimes with pinned windows, the first method, small datagrams, little that may be on its way,
-/// or sizes of datagrams that differ from member to member.
+/// One of the presets, sometimes with pinned windows, the first method, small datagrams, little
+/// that may be on its way, or sizes of datagrams that differ from member to member.
 fn vary(mut rng: Rng, situation: &Situation) -> Factory {
     let mut more = rng.fork("presets and members");
     let mut config = match more.below(20) {

@@ -38,8 +38,8 @@ impl Link {
         self.sent = None;
     }
 
-    /// The member that a called token does not reach, if there is one: it was sent to it several times without a
-    /// sign that it arrived.
+    /// The member that a called token does not reach, if there is one: it was sent to it several
+    /// times without a sign that it arrived.
     pub(super) fn unanswered_call(&self) -> Option<MemberId> {
         let sent = self.sent.as_ref()?;
         (sent.called && sent.again >= CALL_AGAIN_MIN).then_some(sent.to)

@@ -464,7 +464,8 @@ impl PacketSize {
         })
     }
 
-    /// The most bytes of packed records in a packet: what a recovered packet's larger header leaves.
+    /// The most bytes of packed records in a packet: what a recovered packet's larger header
+    /// leaves.
     pub(super) fn records_max(self) -> usize {
         self.body_max - DATA_HEADER - RECOVERED_HEADER
     }

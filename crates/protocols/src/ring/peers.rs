@@ -71,8 +71,8 @@ pub(super) struct Leaving {
 /// How long a member counts as heard. Short, so that a member that hears nothing any more is not
 /// taken for one that does.
 const HEARD_FOR: Duration = Duration::from_millis(300);
-/// Another member's word raises the counter of this member's next ring by no more. No group forms so
-/// many rings; and so many times as many are below what others refuse.
+/// Another member's word raises the counter of this member's next ring by no more. No group forms
+/// so many rings; and so many times as many are below what others refuse.
 const COUNTER_JUMP_MAX: u64 = 1 << 32;
 /// A member that a called token did not reach is served by rotation for this long at first.
 const UNCALLED_MIN: Duration = Duration::from_secs(60);
@@ -115,8 +115,8 @@ impl Peers {
     }
 
     /// Notes a join's attempt: `None` if it is stale, else whether it is a new one. Where too many
-    /// members have sent joins, the one that has been silent for longest is forgotten, but none that
-    /// `keeps` says to keep.
+    /// members have sent joins, the one that has been silent for longest is forgotten, but none
+    /// that `keeps` says to keep.
     pub(super) fn note_attempt(
         &mut self,
         now: Time,

@@ -57,7 +57,8 @@ pub enum Planted {
     CallDropped,
     /// After a call the token rests until the others take it for lost.
     RestsAfterCall,
-    /// No rotation confirms what was sent by calls before the token has rested for as long as it may.
+    /// No rotation confirms what was sent by calls before the token has rested for as long as it
+    /// may.
     NoConfirmation,
     /// Packets are sent however far they are above what all members hold.
     SeqGapIgnored,
@@ -86,17 +87,17 @@ impl Planted {
 
     /// The others.
     ///
-    /// - [`NoFreeze`](Self::NoFreeze) needs a packet on its way between two moments of a recovery; none
-    ///   of the first 500 seeds has one.
-    /// - [`NoObligations`](Self::NoObligations) needs a cut in one instant, and has a scenario of its
-    ///   own.
+    /// - [`NoFreeze`](Self::NoFreeze) needs a packet on its way between two moments of a recovery;
+    ///   none of the first 500 seeds has one.
+    /// - [`NoObligations`](Self::NoObligations) needs a cut in one instant, and has a scenario of
+    ///   its own.
     /// - [`NoConfirmation`](Self::NoConfirmation) and [`CallAdvancesAru`](Self::CallAdvancesAru)
     ///   break no promise. A lost message is found later, by the rotation that ends the token's
     ///   rest; before anything is taken for held by all, every member can still lower aru. Tests
     ///   that measure that time find both.
-    /// - [`SeqGapIgnored`](Self::SeqGapIgnored) costs time and memory, both bounded: a member claims
-    ///   no more than its own window holds, twice the gap, and what is beyond another member's
-    ///   window is sent again.
+    /// - [`SeqGapIgnored`](Self::SeqGapIgnored) costs time and memory, both bounded: a member
+    ///   claims no more than its own window holds, twice the gap, and what is beyond another
+    ///   member's window is sent again.
     pub const RARE: [Self; 5] = [
         Self::NoFreeze,
         Self::NoObligations,
@@ -274,7 +275,8 @@ impl Plants {
         token.called && !ordering.is_representative() && self.has(Planted::CallDropped)
     }
 
-    /// After a call the token is to rest until `round_at`; until `longest` if nothing had been sent.
+    /// After a call the token is to rest until `round_at`; until `longest` if nothing had been
+    /// sent.
     #[inline]
     pub(super) fn rest_planned(self, round_at: &mut Time, longest: Time) {
         if self.has(Planted::NoConfirmation) {

@@ -19,8 +19,8 @@ groupcast_core::settings! {
         pub group: Option<u32> = None
             => Spec::count("members", 0, u32::MAX).unset("as many as session messages are heard of"),
             "Too small: many members ask and answer at once. Too large: recovery is slow.";
-        /// The most bytes of a datagram's body, SRM's headers included. A message is one datagram, so it bounds messages
-        /// too.
+        /// The most bytes of a datagram's body, SRM's headers included. A message is one datagram,
+        /// so it bounds messages too.
         pub body_max: usize = 8_192 => Spec::size(256, 65_000),
             "Too small: messages are refused. Above one Ethernet frame: the loss of a fragment loses all of it.";
         /// Payload bytes that may wait to be sent.
@@ -38,7 +38,8 @@ groupcast_core::settings! {
             => Spec::time().rule("from distance_min to distance_max"),
             "Too small: requests and repairs of a wide network are duplicated until session messages have measured it. \
              Too large: the first losses are repaired late.";
-        /// No distance is taken for shorter than this. It bounds how fast requests follow each other.
+        /// No distance is taken for shorter than this. It bounds how fast requests follow each
+        /// other.
         pub distance_min: Duration = Duration::from_micros(100)
             => Spec::time_from(Duration::from_micros(1)),
             "Too small: requests follow each other without pause. Too large: repairs come late.";
@@ -48,39 +49,44 @@ groupcast_core::settings! {
         /// A request is backed off this many times at most; the interval then stays (5: ns-2).
         pub request_backoff_max: u32 = 5 => Spec::count("doublings", 0, 16),
             "Too small: requests in vain. Too large: what can be repaired again is asked for late.";
-        /// No interval is longer than this, whatever the distance and the back-off. ns-2 has no such limit.
+        /// No interval is longer than this, whatever the distance and the back-off. ns-2 has no
+        /// such limit.
         pub request_interval_max: Duration = Duration::from_secs(10)
             => Spec::time().rule("at least distance_min"),
             "Too small: requests in vain. Too large: one bad estimate of a distance holds recovery up.";
-        /// After this many intervals without a repair a message is given up and reported as a gap. 12 with the usual
-        /// back-off are some 800 distances to the source, and never more than 12 times `request_interval_max`.
+        /// After this many intervals without a repair a message is given up and reported as a gap.
+        /// 12 with the usual back-off are some 800 distances to the source, and never more than 12
+        /// times `request_interval_max`.
         pub request_intervals_max: u32 = 12 => Spec::count("intervals", 2, u32::MAX),
             "Too small: losses that another request would have repaired. Too large: messages behind a loss wait.";
-        /// After a repair, requests for the same message are ignored for this many distances to the requestor.
+        /// After a repair, requests for the same message are ignored for this many distances to the
+        /// requestor.
         pub repair_hold: u32 = 3 => Spec::count("distances", 0, u32::MAX),
             "Too small: repairs are duplicated. Too large: a repair that was lost is sent again late.";
         /// The most messages that are asked for at a time; the others wait.
         pub requests_max: usize = 4_096 => Spec::count("messages", 1, u32::MAX),
             "Too small: recovery of a burst takes long. Too large: memory.";
-        /// The most messages that repairs are prepared for, or held off, at a time. Further requests are left to others.
+        /// The most messages that repairs are prepared for, or held off, at a time. Further
+        /// requests are left to others.
         pub repairs_max: usize = 4_096 => Spec::count("messages", 1, u32::MAX),
             "Too small: requests are left unanswered. Too large: memory.";
-        /// Bytes of messages that are kept to answer requests, the oldest dropped first. 0: none are kept, and only an
-        /// archive can answer.
+        /// Bytes of messages that are kept to answer requests, the oldest dropped first. 0: none
+        /// are kept, and only an archive can answer.
         pub store_max: usize = 16 << 20 => Spec::size(0, u64::MAX),
             "Too small: messages that no member can repair. Too large: memory.";
-        /// Bytes of FIFO messages that wait for earlier ones of their source, over all sources. Beyond it those that the
-        /// most are waiting for are given up.
+        /// Bytes of FIFO messages that wait for earlier ones of their source, over all sources.
+        /// Beyond it those that the most are waiting for are given up.
         pub held_max: usize = 16 << 20 => Spec::size(0, u64::MAX).rule("at least body_max"),
             "Too small: messages are reported as lost that would have been repaired. Too large: memory.";
-        /// How far a source's newest message may be ahead of the oldest that is missing; what is older is given up.
+        /// How far a source's newest message may be ahead of the oldest that is missing; what is
+        /// older is given up.
         pub window_max: u64 = 16_384 => Spec::count("messages", 16, 1 << 20),
             "Too small: bursts are reported as lost. Too large: memory.";
         /// How many messages from before it first heard of a source a newcomer asks for.
         pub catch_up_max: u64 = 256 => Spec::count("messages", 0, 1 << 20).rule("at most window_max"),
             "Too small: newcomers miss what was sent. Too large: each newcomer asks for much.";
-        /// The most sources that are followed; a new one takes the place of one that was silent for `source_timeout`, or
-        /// is ignored.
+        /// The most sources that are followed; a new one takes the place of one that was silent for
+        /// `source_timeout`, or is ignored.
         pub sources_max: usize = 1_024 => Spec::count("sources", 1, u32::MAX),
             "Too small: messages of others are dropped. Too large: memory.";
         /// How long a source is silent before another may take its place.
@@ -137,7 +143,8 @@ impl SrmConfig {
         Self::default()
     }
 
-    /// What ns-2 has, for the figures of 004: an assumed distance of 1 s, C1 = C2 = 2, D1 = D2 = log10 G.
+    /// What ns-2 has, for the figures of 004: an assumed distance of 1 s, C1 = C2 = 2, D1 = D2 =
+    /// log10 G.
     pub fn ns2() -> Self {
         Self {
             timing: Timing::LogGroup,

@@ -36,8 +36,8 @@ fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     Box::new(srm.expect("the preset is valid; a test holds it"))
 }
 
-/// Every way to set timers, with much and with little kept for repairs; sources and messages that wait beyond what a
-/// member's tables hold.
+/// Every way to set timers, with much and with little kept for repairs; sources and messages that
+/// wait beyond what a member's tables hold.
 fn vary(mut rng: Rng, situation: &Situation) -> Factory {
     let timings = [Timing::LogGroup, Timing::SqrtGroup, Timing::Adaptive];
     let lan = SrmConfig::lan();

@@ -1,33 +1,38 @@
 //! SRM, scalable reliable multicast, with fixed and adaptive timers (004 5.4).
 //!
-//! Sources: 004 5.4 and the settings of ch. 6; Floyd, Jacobson, Liu, McCanne, Zhang, *A reliable multicast framework for
-//! light-weight sessions and application level framing* (IEEE/ACM ToN 1997); ns-2's `srm.tcl` and `srm-adaptive.tcl`
-//! for constants that those leave open.
+//! Sources: 004 5.4 and the settings of ch. 6; Floyd, Jacobson, Liu, McCanne, Zhang, *A reliable
+//! multicast framework for light-weight sessions and application level framing* (IEEE/ACM ToN
+//! 1997); ns-2's `srm.tcl` and `srm-adaptive.tcl` for constants that those leave open.
 //!
-//! A source multicasts its messages once, each in one datagram. A receiver that misses one, by a gap in the numbers or
-//! because a session message or a request tells of it, multicasts a request after a random time that grows with its
-//! distance from the source; whoever has the message multicasts a repair after a random time that grows with its
-//! distance from the requestor. Who hears another's request or repair first keeps silent. Periodic session messages say
-//! what exists and measure distances.
+//! A source multicasts its messages once, each in one datagram. A receiver that misses one, by a
+//! gap in the numbers or because a session message or a request tells of it, multicasts a request
+//! after a random time that grows with its distance from the source; whoever has the message
+//! multicasts a repair after a random time that grows with its distance from the requestor. Who
+//! hears another's request or repair first keeps silent. Periodic session messages say what exists
+//! and measure distances.
 //!
-//! Files: `reception` takes in what is heard of messages; `session` is about session messages; `timing` has the timer
-//! parameters; `recovery` the requests and repairs in waiting; `peers` distances; `stream` what is missing of one source;
-//! `store` what can be answered, by a buffer or by the application ([`Archive`]); `wire` is the format; `inspect` reads
-//! it from outside.
+//! Files: `reception` takes in what is heard of messages; `session` is about session messages;
+//! `timing` has the timer parameters; `recovery` the requests and repairs in waiting; `peers`
+//! distances; `stream` what is missing of one source; `store` what can be answered, by a buffer or
+//! by the application ([`Archive`]); `wire` is the format; `inspect` reads it from outside.
 //!
 //! # Guarantees
-//! `reliable`: delivered as it arrives; `fifo`: after all earlier messages of its source were delivered or given up.
-//! Both hold as long as somebody can still answer: a message for which nobody does, in `request_intervals_max`
-//! intervals, is reported as a [gap](groupcast_core::Event::Gap), once, and not delivered later. There is no
-//! membership; who comes late asks for the last `catch_up_max` messages of each source that it hears.
+//! `reliable`: delivered as it arrives; `fifo`: after all earlier messages of its source were
+//! delivered or given up. Both hold as long as somebody can still answer: a message for which
+//! nobody does, in `request_intervals_max` intervals, is reported as a
+//! [gap](groupcast_core::Event::Gap), once, and not delivered later. There is no membership; who
+//! comes late asks for the last `catch_up_max` messages of each source that it hears.
 //!
 //! # Timers
-//! One for the session messages, one for each message that is missing, one for each repair in waiting.
+//! One for the session messages, one for each message that is missing, one for each repair in
+//! waiting.
 //!
 //! # Deviations from the paper, and why
-//! - Floyd et al. and ns-2 ask for ever; here a message is given up and said to be, so that memory is bounded.
-//! - Session messages carry numbers instead of times of day (see `wire`), and when the group is large, only some of the
-//!   members and sources each time, by turns: else they would grow with the group.
+//! - Floyd et al. and ns-2 ask for ever; here a message is given up and said to be, so that memory
+//!   is bounded.
+//! - Session messages carry numbers instead of times of day (see `wire`), and when the group is
+//!   large, only some of the members and sources each time, by turns: else they would grow with the
+//!   group.
 //! - There is no limit to a sender's rate: 004 measures without one.
 
 mod config;
@@ -138,7 +143,8 @@ impl Srm {
 
     /// Bookmarks for every stream of the table: with the default settings 16,384, some 1.6 MB.
     const BOOKMARKS: usize = 16;
-    /// Requests and repairs that wait for [`Protocol::poll_transmit`]; timers that come due wait until there is room.
+    /// Requests and repairs that wait for [`Protocol::poll_transmit`]; timers that come due wait
+    /// until there is room.
     const OUTBOX_MAX: usize = 1_024;
 
     /// A member that is part of the session at once: there is nobody to ask.
@@ -180,7 +186,8 @@ impl Srm {
         })
     }
 
-    /// The same, with an application that can make messages again. With `store_max` 0 nothing is buffered for repairs.
+    /// The same, with an application that can make messages again. With `store_max` 0 nothing is
+    /// buffered for repairs.
     pub fn with_archive(
         config: SrmConfig,
         local: MemberId,
@@ -391,7 +398,8 @@ impl Protocol for Srm {
 }
 
 impl Ordered for Srm {
-    /// Accepts a `reliable` or `fifo` message, delivers it here and sends it as soon as it is polled for.
+    /// Accepts a `reliable` or `fifo` message, delivers it here and sends it as soon as it is
+    /// polled for.
     fn submit(
         &mut self,
         _now: Time,

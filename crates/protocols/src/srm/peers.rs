@@ -1,7 +1,8 @@
 //! Whom a member hears, and how far away they are (004 5.4.1).
 //!
-//! A sends session message s at t1; B hears it, and in a session message of its own says for how long it has held s; A
-//! hears that at t4: the distance is (t4 − t1 − held) / 2. No clocks are compared; paths are taken for symmetric.
+//! A sends session message s at t1; B hears it, and in a session message of its own says for how
+//! long it has held s; A hears that at t4: the distance is (t4 − t1 − held) / 2. No clocks are
+//! compared; paths are taken for symmetric.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

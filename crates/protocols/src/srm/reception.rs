@@ -49,7 +49,8 @@ impl Srm {
         else {
             return false;
         };
-        // Whoever is silent for so long repairs nothing any more; if it comes back, the stream goes on here.
+        // Whoever is silent for so long repairs nothing any more; if it comes back, the stream goes
+        // on here.
         stream.give_up_to(stream.high(), &mut self.events);
         self.recovery.forget_to(source, u64::MAX);
         self.bookmarks.set(source, stream.floor());

@@ -1,9 +1,11 @@
-//! Requests and repairs that wait for their timers (004 5.4.2, with ns-2's rules where Floyd et al. leave a choice).
+//! Requests and repairs that wait for their timers (004 5.4.2, with ns-2's rules where Floyd et al.
+//! leave a choice).
 //!
-//! - A loss sets a request timer. When it fires, the request is multicast, and the timer is set anew, backed off. A
-//!   request of another for the same message backs off too, once; more are ignored until half of the new wait is over.
-//! - Whoever can answer a request sets a repair timer; a repair heard before cancels it. After a repair, sent or heard,
-//!   requests are ignored for three distances.
+//! - A loss sets a request timer. When it fires, the request is multicast, and the timer is set
+//!   anew, backed off. A request of another for the same message backs off too, once; more are
+//!   ignored until half of the new wait is over.
+//! - Whoever can answer a request sets a repair timer; a repair heard before cancels it. After a
+//!   repair, sent or heard, requests are ignored for three distances.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -143,7 +145,8 @@ impl Recovery {
         self.requests.insert(id, request);
     }
 
-    /// Another member asks for the message, which is missing here too; whether it is being asked for here.
+    /// Another member asks for the message, which is missing here too; whether it is being asked
+    /// for here.
     pub(super) fn hear_request(
         &mut self,
         now: Time,
@@ -190,7 +193,8 @@ impl Recovery {
         self.agenda.insert((request.due, id, Kind::Request));
     }
 
-    /// Another member asks for the message, which may be answered for here; whether a repair will be considered.
+    /// Another member asks for the message, which may be answered for here; whether a repair will
+    /// be considered.
     pub(super) fn prepare(
         &mut self,
         now: Time,
@@ -225,7 +229,8 @@ impl Recovery {
         }
     }
 
-    /// A repair of the message was heard from a member that says to be at `distance` from the requestor.
+    /// A repair of the message was heard from a member that says to be at `distance` from the
+    /// requestor.
     pub(super) fn hear_repair(
         &mut self,
         now: Time,

@@ -1,7 +1,8 @@
 //! What a member can answer requests with: a bounded buffer, and the application itself.
 //!
-//! SRM follows the principle of application-level framing (Clark and Tennenhouse 1990; 004 5.4): a message is a unit
-//! that the application names and may be able to make again, so that nothing needs to be kept for repairs alone.
+//! SRM follows the principle of application-level framing (Clark and Tennenhouse 1990; 004 5.4): a
+//! message is a unit that the application names and may be able to make again, so that nothing
+//! needs to be kept for repairs alone.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -10,7 +11,8 @@ use core::fmt;
 use bytes::Bytes;
 use groupcast_core::{MessageId, Service};
 
-/// An application that can make messages again: those that it submitted, and those that it was given.
+/// An application that can make messages again: those that it submitted, and those that it was
+/// given.
 pub trait Archive {
     /// The message as it was submitted, byte for byte; `None` if it cannot be made any more.
     fn regenerate(&mut self, id: MessageId) -> Option<(Service, Bytes)>;

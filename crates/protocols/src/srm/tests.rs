@@ -318,7 +318,8 @@ fn swarm() -> Swarm<Srm> {
     })
 }
 
-/// Random faults, judged: FIFO, gaps reported once and before what follows them, nothing invented; and progress.
+/// Random faults, judged: FIFO, gaps reported once and before what follows them, nothing invented;
+/// and progress.
 #[test]
 fn a_swarm_of_faults_breaks_no_promise() {
     let report = swarm().run_range(0..60, 2, false, &|_| ());
@@ -357,7 +358,8 @@ fn a_source_whose_stream_gave_way_goes_on_where_it_was() {
     };
     assert_eq!(hear(0, 2, 1), [(1, 1)]);
     assert_eq!(hear(1, 2, 3), []);
-    // Another takes its place: what it has not repaired by now is given up, and what waited is delivered.
+    // Another takes its place: what it has not repaired by now is given up, and what waited is
+    // delivered.
     assert_eq!(hear(20, 3, 1), [(2, 2), (3, 3), (1, 1)]);
     assert_eq!(hear(40, 2, 3), []);
     assert_eq!(hear(40, 2, 4), [(4, 4)]);

@@ -1,8 +1,9 @@
-//! How long requests and repairs wait: the timer parameters, fixed, by the size of the group, or adapted (004 5.4).
+//! How long requests and repairs wait: the timer parameters, fixed, by the size of the group, or
+//! adapted (004 5.4).
 //!
-//! A request waits for U[C1·d, (C1 + C2)·d], d the distance to the source; a repair for U[D1·d, (D1 + D2)·d], d the
-//! distance to the requestor. The adaptive rules and their constants are those of Floyd et al., *A reliable multicast
-//! framework* (1997), as ns-2 has them (`srm-adaptive.tcl`).
+//! A request waits for U[C1·d, (C1 + C2)·d], d the distance to the source; a repair for U[D1·d, (D1
+//! + D2)·d], d the distance to the requestor. The adaptive rules and their constants are those of
+//! Floyd et al., *A reliable multicast framework* (1997), as ns-2 has them (`srm-adaptive.tcl`).
 
 use alloc::format;
 use core::time::Duration;
@@ -90,7 +91,8 @@ struct Adapted {
     duplicates: f64,
     /// Wait until the first request or repair in round trips, averaged.
     delay: f64,
-    /// Own ones that were answered by a duplicate of somebody much farther away, averaged: am I the closest?
+    /// Own ones that were answered by a duplicate of somebody much farther away, averaged: am I the
+    /// closest?
     closest: f64,
     samples: u64,
 }
@@ -224,7 +226,8 @@ impl Timers {
         }
     }
 
-    /// How long a request waits, in all its intervals but for the back-off. `is_new`: for a loss just found.
+    /// How long a request waits, in all its intervals but for the back-off. `is_new`: for a loss
+    /// just found.
     pub(super) fn request(
         &mut self,
         is_new: bool,
@@ -261,7 +264,8 @@ impl Timers {
         self.repair_pair(group).sending(repair_bounds(group));
     }
 
-    /// A loss is over, for which so many requests beyond the first were seen, the first after `wait`.
+    /// A loss is over, for which so many requests beyond the first were seen, the first after
+    /// `wait`.
     pub(super) fn request_over(&mut self, duplicates: u32, wait: Duration, distance: Duration) {
         self.request.sample(duplicates, round_trips(wait, distance));
     }

@@ -7,10 +7,10 @@
 //! | 3 | request | source (16), number (varint), distance to the source in ns (varint) |
 //! | 4 | session | number (varint), highest own message (varint), count (2) of states, count (2) of echoes, both |
 //!
-//! A state is a source (16) with the highest number that the member has of it (varint); an echo is a member (16), the
-//! number of the last session message that was heard of it (varint), and for how long ago that was in ns (varint).
-//! Session messages are numbered where Floyd et al. stamp them with the time: whoever sent one knows when that was, and
-//! no clock goes on the wire.
+//! A state is a source (16) with the highest number that the member has of it (varint); an echo is
+//! a member (16), the number of the last session message that was heard of it (varint), and for how
+//! long ago that was in ns (varint). Session messages are numbered where Floyd et al. stamp them
+//! with the time: whoever sent one knows when that was, and no clock goes on the wire.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -80,8 +80,8 @@ pub(super) struct Echo {
     pub(super) held: Duration,
 }
 
-/// How many states and echoes fit into a session message of `bytes`, if there are so many of each: half the room for
-/// each, and what one does not need for the other.
+/// How many states and echoes fit into a session message of `bytes`, if there are so many of each:
+/// half the room for each, and what one does not need for the other.
 pub(super) fn session_room(bytes: usize, states: usize, echoes: usize) -> (usize, usize) {
     let room = bytes.saturating_sub(SESSION_HEADER);
     let echoes_first = echoes.min(room / 2 / ECHO_MAX);

@@ -18,7 +18,8 @@ groupcast_core::settings! {
         /// How many members the group has: as many as are found first, and no others.
         pub group: usize = 2 => Spec::count("members", 1, 1_024),
             "Too small: members stay outside. Too large: nothing is sent, as members are waited for that never come.";
-        /// Messages of one sender that not all members have acknowledged, at most: when there are so many, it waits.
+        /// Messages of one sender that not all members have acknowledged, at most: when there are
+        /// so many, it waits.
         pub window: u32 = 64 => Spec::count("messages", 2, 1 << 16),
             "Too small: a slow member is felt sooner. Too large: every member keeps more.";
         /// A receiver acknowledges after this many messages of a sender, or after `ack_delay`.
@@ -30,15 +31,16 @@ groupcast_core::settings! {
         /// A missing message is asked for again after this long.
         pub nak_interval: Duration = Duration::from_millis(40) => Spec::time_from(INTERVAL_MIN),
             "Too small: the same is asked for twice. Too large: repairs come late.";
-        /// The oldest message is sent again, to those who have not acknowledged it, after this long without any
-        /// progress.
+        /// The oldest message is sent again, to those who have not acknowledged it, after this long
+        /// without any progress.
         pub retransmit_after: Duration = Duration::from_millis(200)
             => Spec::time_from(INTERVAL_MIN).rule("longer than ack_delay"),
             "Too small: what arrived is sent again. Too large: a loss stops the sender for that long.";
         /// Members look for each other this often until all are found.
         pub hello_interval: Duration = Duration::from_millis(50) => Spec::time_from(INTERVAL_MIN),
             "Too small: traffic. Too large: the group begins late.";
-        /// The most bytes of a datagram's body. A message is one datagram, so it bounds messages too.
+        /// The most bytes of a datagram's body. A message is one datagram, so it bounds messages
+        /// too.
         pub body_max: usize = 8_192 => Spec::size(256, 65_000),
             "Too small: messages are refused. Above one Ethernet frame: the loss of a fragment loses all of it.";
         /// Payload bytes that may wait for the window.

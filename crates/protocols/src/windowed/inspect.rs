@@ -6,8 +6,8 @@ use groupcast_core::trace::{Inspected, Role};
 
 use super::wire::Message;
 
-/// An [`Inspect`](groupcast_core::trace::Inspect) for windowed groups. An acknowledgement that names missing messages is
-/// a request.
+/// An [`Inspect`](groupcast_core::trace::Inspect) for windowed groups. An acknowledgement that
+/// names missing messages is a request.
 pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8])) -> Inspected {
     let (kind, role) = match Message::decode(&Bytes::copy_from_slice(body)) {
         Ok(Message::Data {

@@ -1,4 +1,5 @@
-//! Finding the others: hellos until the group is complete, which is the one configuration that there ever is.
+//! Finding the others: hellos until the group is complete, which is the one configuration that
+//! there ever is.
 
 use alloc::vec::Vec;
 
@@ -52,7 +53,12 @@ impl Windowed {
 
     pub(super) fn say_hello(&mut self, now: Time) {
         let hello = wire::hello(self.installed);
-        self.send(Destination::Group, SocketClass::Control, hello, Bytes::new());
+        self.send(
+            Destination::Group,
+            SocketClass::Control,
+            hello,
+            Bytes::new(),
+        );
         let all_complete = self.installed && self.others.values().all(|complete| *complete);
         if !all_complete {
             self.timers

@@ -1,23 +1,28 @@
-//! A windowed group with positive acknowledgements, for comparison: FIFO, reliable, and as fast as its slowest member.
+//! A windowed group with positive acknowledgements, for comparison: FIFO, reliable, and as fast as
+//! its slowest member.
 //!
-//! Source: 004 4.4, which measures Ensemble's virtually synchronous multicast beside Pbcast and puts its fall down to
-//! "flow control and windowed acknowledgement": a sender keeps what not all members have acknowledged, and waits when
-//! that is a window full. This is that mechanism by itself, after Hayden, *The Ensemble System* (1998), ch. 3 (layers
-//! `mnak` and `mflow`): no more than a window of a sender's messages is outstanding, receivers acknowledge every few
-//! messages, ask for what they miss, and get it from the sender.
+//! Source: 004 4.4, which measures Ensemble's virtually synchronous multicast beside Pbcast and
+//! puts its fall down to "flow control and windowed acknowledgement": a sender keeps what not all
+//! members have acknowledged, and waits when that is a window full. This is that mechanism by
+//! itself, after Hayden, *The Ensemble System* (1998), ch. 3 (layers `mnak` and `mflow`): no more
+//! than a window of a sender's messages is outstanding, receivers acknowledge every few messages,
+//! ask for what they miss, and get it from the sender.
 //!
 //! # Guarantees
-//! `reliable` and `fifo` alike: every member delivers every message, each sender's in order, outside of any total order.
+//! `reliable` and `fifo` alike: every member delivers every message, each sender's in order,
+//! outside of any total order.
 //!
 //! # What it deliberately lacks
-//! A view change. The group is the first `group` members that find each other; 004 sets failure time-outs above every
-//! pause, so that a run with a view change is void, and what remains of virtual synchrony is the waiting. A member that
-//! crashes or leaves stops every sender after one window.
+//! A view change. The group is the first `group` members that find each other; 004 sets failure
+//! time-outs above every pause, so that a run with a view change is void, and what remains of
+//! virtual synchrony is the waiting. A member that crashes or leaves stops every sender after one
+//! window.
 //!
 //! # Timers
 //! See `Timer`.
 //!
-//! Files: `membership` finds the others; `sender` and `receiver` are the two halves of a stream; `wire` is the format.
+//! Files: `membership` finds the others; `sender` and `receiver` are the two halves of a stream;
+//! `wire` is the format.
 
 mod config;
 mod inspect;
@@ -318,7 +323,8 @@ impl Protocol for Windowed {
 }
 
 impl Ordered for Windowed {
-    /// Accepts a `reliable` or `fifo` message. It is delivered here at once, and sent when the window has room.
+    /// Accepts a `reliable` or `fifo` message. It is delivered here at once, and sent when the
+    /// window has room.
     fn submit(
         &mut self,
         _now: Time,

@@ -1,5 +1,5 @@
-//! The receiving half: messages in their sender's order, acknowledgements every few of them, and asking for what is
-//! missing.
+//! The receiving half: messages in their sender's order, acknowledgements every few of them, and
+//! asking for what is missing.
 
 use alloc::vec::Vec;
 

@@ -1,10 +1,11 @@
-//! What can be computed of gossip, against the protocol as it is: how an epidemic spreads round by round (004 3.8), how
-//! long it takes (004 7.1: O(log n)), and how likely all bufferers miss a message (004 7.2). The worst case of what a
-//! member sends again is in `shape`.
+//! What can be computed of gossip, against the protocol as it is: how an epidemic spreads round by
+//! round (004 3.8), how long it takes (004 7.1: O(log n)), and how likely all bufferers miss a
+//! message (004 7.2). The worst case of what a member sends again is in `shape`.
 //!
-//! Method: members in lockstep without a network; whatever one says to another is lost with a given probability.
-//! Everybody's round begins before anything arrives, so a round is one step of a Markov chain. False alarms: frequencies
-//! may lie 4.5 standard deviations off, one in 150,000 a comparison, and the seeds are fixed.
+//! Method: members in lockstep without a network; whatever one says to another is lost with a given
+//! probability. Everybody's round begins before anything arrives, so a round is one step of a
+//! Markov chain. False alarms: frequencies may lie 4.5 standard deviations off, one in 150,000 a
+//! comparison, and the seeds are fixed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -139,11 +140,12 @@ fn long() -> GossipConfig {
     }
 }
 
-/// The probabilities that 0, 1, …, `size` members have the message after each round, from the start on, when only its
-/// sender had it: every member gossips to one other, and a contact works with probability `works`.
+/// The probabilities that 0, 1, …, `size` members have the message after each round, from the start
+/// on, when only its sender had it: every member gossips to one other, and a contact works with
+/// probability `works`.
 ///
-/// The contacts of a round fall one after the other: with k that have the message, each meets one of the k' that do not
-/// have it yet with k' / (size − 1).
+/// The contacts of a round fall one after the other: with k that have the message, each meets one
+/// of the k' that do not have it yet with k' / (size − 1).
 fn recurrence(size: usize, works: f64, rounds: usize) -> Vec<Vec<f64>> {
     let mut now = vec![0.0; size + 1];
     now[1] = 1.0;
@@ -292,7 +294,8 @@ fn a_message_is_lost_for_good_as_often_as_p_fail_says() {
             }
             failed += u32::from(group.have() < SIZE);
         }
-        // 004 7.2's P_fail among those who can miss it; and the sender, which cannot, must not be a bufferer.
+        // 004 7.2's P_fail among those who can miss it; and the sender, which cannot, must not be a
+        // bufferer.
         let receivers = SIZE as i32 - 1;
         let buffers = f64::from(bufferers) / SIZE as f64;
         let nobody_buffers_it = (1.0 - buffers * (1.0 - first)).powi(receivers);

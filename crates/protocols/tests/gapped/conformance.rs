@@ -1,6 +1,7 @@
-//! Gossip groups in the simulator: every variant, every first phase, joining and leaving, parts that meet again, views
-//! that are samples, zones. Goal: whoever stays accounts for every message, and nearly all are delivered. Method: the
-//! judge reads along, and a cluster runs until every message is delivered or reported.
+//! Gossip groups in the simulator: every variant, every first phase, joining and leaving, parts
+//! that meet again, views that are samples, zones. Goal: whoever stays accounts for every message,
+//! and nearly all are delivered. Method: the judge reads along, and a cluster runs until every
+//! message is delivered or reported.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -126,7 +127,8 @@ fn without_multicast_messages_spread_along_trees() {
         .map(|host| cluster.counters(host).sealed)
         .max()
         .unwrap();
-    // A mesh would have its sender seal 11 copies of each; in a tree nobody passes on more than three.
+    // A mesh would have its sender seal 11 copies of each; in a tree nobody passes on more than
+    // three.
     assert!(busiest < 100 * 5, "{busiest}");
 }
 

@@ -1,6 +1,6 @@
-//! Gossip with tables and buffers that are too small for its load. Goal: what does not fit costs repairs and gaps, but
-//! no promise: nothing twice, nothing behind what was delivered, nothing missing in silence. Method: the judge reads
-//! along, and what is lost is counted.
+//! Gossip with tables and buffers that are too small for its load. Goal: what does not fit costs
+//! repairs and gaps, but no promise: nothing twice, nothing behind what was delivered, nothing
+//! missing in silence. Method: the judge reads along, and what is lost is counted.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -27,7 +27,8 @@ fn group(hosts: usize, seed: u64, settings: GossipConfig) -> Cluster<Gossip> {
     cluster
 }
 
-/// More senders than a member can follow, and views that know few of them: streams are forgotten and met again.
+/// More senders than a member can follow, and views that know few of them: streams are forgotten
+/// and met again.
 #[test]
 fn a_stream_that_was_forgotten_goes_on_where_it_was() {
     for seed in 0..4 {
@@ -57,8 +58,8 @@ fn a_stream_that_was_forgotten_goes_on_where_it_was() {
     }
 }
 
-/// How many of the messages of a member that publishes `count` of 8 KB, 1,500 a second, are lost at one that hears no
-/// gossip for `deaf` of the time.
+/// How many of the messages of a member that publishes `count` of 8 KB, 1,500 a second, are lost at
+/// one that hears no gossip for `deaf` of the time.
 fn lost_without_gossip(buffer_max: usize, deaf: Duration) -> u64 {
     let settings = GossipConfig {
         buffer_max,

@@ -1,5 +1,6 @@
-//! Newcomers that publish at once, over a network that reorders what it carries. Goal: what a sender says of itself may
-//! arrive after messages that it sent later, and makes nobody count below zero, nor report what never was. Method: seeds.
+//! Newcomers that publish at once, over a network that reorders what it carries. Goal: what a
+//! sender says of itself may arrive after messages that it sent later, and makes nobody count below
+//! zero, nor report what never was. Method: seeds.
 
 use std::time::Duration;
 

@@ -1,7 +1,9 @@
-//! Almost all or almost none (004 3.4), and what it costs at most (004 4.3.1): the protocol as it is, not a model of it.
+//! Almost all or almost none (004 3.4), and what it costs at most (004 4.3.1): the protocol as it
+//! is, not a model of it.
 //!
-//! Method: a group in which the first phase often fails wholly and gossip has few rounds; every message's number of
-//! deliveries is counted. False alarms: one run in a million (the judge's `Shape`), and the seeds are fixed.
+//! Method: a group in which the first phase often fails wholly and gossip has few rounds; every
+//! message's number of deliveries is counted. False alarms: one run in a million (the judge's
+//! `Shape`), and the seeds are fixed.
 
 use std::time::Duration;
 
@@ -94,8 +96,8 @@ fn an_epidemic_that_ends_on_its_way_is_not_bimodal() {
     assert!(BIMODAL.violation(&counts).is_some(), "{counts:?}");
 }
 
-/// 004 4.3.1: in a round a member gossips to `sub_gsize` members, each of which can lack a share p of the round's messages
-/// at most, so it sends at most `sub_gsize` · p repairs a message.
+/// 004 4.3.1: in a round a member gossips to `sub_gsize` members, each of which can lack a share p
+/// of the round's messages at most, so it sends at most `sub_gsize` · p repairs a message.
 #[test]
 fn repairs_of_a_healthy_member_stay_below_the_bound() {
     let (p, sub_gsize) = (0.4, 2);

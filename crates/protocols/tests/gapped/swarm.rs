@@ -1,5 +1,6 @@
-//! Gossip with small buffers under random faults. Goal: what members drop because it does not fit, they report. Method:
-//! seeds, with the settings of the swarm of all families, but buffers of a few messages.
+//! Gossip with small buffers under random faults. Goal: what members drop because it does not fit,
+//! they report. Method: seeds, with the settings of the swarm of all families, but buffers of a few
+//! messages.
 
 use std::sync::Arc;
 use std::time::Duration;

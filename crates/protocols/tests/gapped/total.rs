@@ -1,5 +1,6 @@
-//! Total order over gossip. Goal: the order never differs between two members, whatever is lost and whoever pauses; and
-//! in ordinary conditions nothing is late. Method: several senders at once, all pairs of members compared.
+//! Total order over gossip. Goal: the order never differs between two members, whatever is lost and
+//! whoever pauses; and in ordinary conditions nothing is late. Method: several senders at once, all
+//! pairs of members compared.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Goal: calls for the resting token never cost the ring: not when the called token does not get through, and not when
-//! one member calls without a pause.
-//! Method: one way closed for tokens, clients that send as soon as they can, networks and presets of many kinds; the
-//! ring must stay as it is.
+//! Goal: calls for the resting token never cost the ring: not when the called token does not get
+//! through, and not when one member calls without a pause. Method: one way closed for tokens,
+//! clients that send as soon as they can, networks and presets of many kinds; the ring must stay as
+//! it is.
 
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ pub(super) fn far_apart(
     cluster
 }
 
-/// One client at `host` that sends its next message when it has seen its last, `burst` of them, and then pauses.
+/// One client at `host` that sends its next message when it has seen its last, `burst` of them, and
+/// then pauses.
 pub(super) fn closed_loop(
     cluster: &mut Cluster<Ring>,
     host: usize,

@@ -1,5 +1,6 @@
 //! Goal: nothing that one member sends harms the group after it is gone.
-//! Method: a member that sends a join as no member of ours would, and then dies; the others go on together.
+//! Method: a member that sends a join as no member of ours would, and then dies; the others go on
+//! together.
 
 use std::time::Duration;
 

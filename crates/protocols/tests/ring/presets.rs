@@ -1,6 +1,7 @@
 //! Goal: in the networks that a preset is documented for, no ring breaks without a fault.
-//! Method: the ends of each preset's range of delays, few hosts and many; clients that send now and then, one that
-//! sends when it has seen its last message, and bursts of all; the ring that formed first stays.
+//! Method: the ends of each preset's range of delays, few hosts and many; clients that send now and
+//! then, one that sends when it has seen its last message, and bursts of all; the ring that formed
+//! first stays.
 
 use std::time::Duration;
 

@@ -17,7 +17,8 @@ const TOKEN: u8 = 2;
 /// Three ways of 30 µs and more: to call, to pass the token, and of the message.
 const THREE_WAYS: Duration = Duration::from_micros(200);
 
-/// Settings with which a token with nothing to confirm rests for much longer than it would otherwise.
+/// Settings with which a token with nothing to confirm rests for much longer than it would
+/// otherwise.
 fn at_rest_for_long(confirm_after: Duration) -> RingConfig {
     RingConfig {
         token_loss_min: Duration::from_secs(20),

@@ -1,6 +1,6 @@
 //! Goal: a member claims no number for a packet that it has no room to keep.
-//! Method: little may be on its way, two rings have as much of it as they may when they merge, and messages span many
-//! packets.
+//! Method: little may be on its way, two rings have as much of it as they may when they merge, and
+//! messages span many packets.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ fn what_is_recovered_leaves_room_for_what_follows() {
         );
         cluster.partition(&[&[0, 1], &[2, 3]]);
         cluster.run_for(Duration::from_secs(1));
-        // One member of each ring hears no data any more: nothing becomes safe, and all that may be is on its way.
+        // One member of each ring hears no data any more: nothing becomes safe, and all that may be
+        // is on its way.
         cluster.drop_all(|info| {
             let deaf = info.to == 1 || info.to == 3;
             deaf && info.class == SocketClass::Data && info.bytes.len() > 1_000

@@ -1,5 +1,6 @@
-//! Goal: members whose ways carry datagrams of different sizes hand every message over as it was sent.
-//! Method: settings per member, messages of many packets, loss, so that packets are sent again beside new ones.
+//! Goal: members whose ways carry datagrams of different sizes hand every message over as it was
+//! sent. Method: settings per member, messages of many packets, loss, so that packets are sent
+//! again beside new ones.
 
 use std::time::Duration;
 
@@ -27,8 +28,8 @@ fn formed_with(sizes: &'static [usize], hosts: usize, seed: u64) -> Cluster<Ring
     cluster
 }
 
-/// Messages of one to thirty packets from all members under loss: the checker compares what was delivered with what
-/// was sent.
+/// Messages of one to thirty packets from all members under loss: the checker compares what was
+/// delivered with what was sent.
 fn load(cluster: &mut Cluster<Ring>, messages: u64, seed: u64) {
     let mut random = Rng::new(seed);
     cluster.set_loss(0.03);

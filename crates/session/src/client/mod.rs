@@ -14,7 +14,8 @@
 //! 2. take events from [`poll_event`](Connection::poll_event), and answers from
 //!    [`poll_answer`](Connection::poll_answer).
 //!
-//! When a connection has ended, [`restart`](Connection::restart) begins it anew over another stream.
+//! When a connection has ended, [`restart`](Connection::restart) begins it anew over another
+//! stream.
 //!
 //! There is no time in it: how long to wait for the daemon is the caller's decision.
 //!
@@ -90,9 +91,10 @@ impl Connection {
         connection
     }
 
-    /// Begins anew over another stream: the hello waits to be sent, and after the welcome the client
-    /// asks to join its groups again. Messages are numbered from 1 again; what became of those that
-    /// were not accepted is not known. Events that wait stay, and cost no credit any more.
+    /// Begins anew over another stream: the hello waits to be sent, and after the welcome the
+    /// client asks to join its groups again. Messages are numbered from 1 again; what became of
+    /// those that were not accepted is not known. Events that wait stay, and cost no credit any
+    /// more.
     pub fn restart(&mut self) {
         self.decoder = FrameDecoder::new(FRAME_MAX);
         self.outgoing = Outgoing::new();

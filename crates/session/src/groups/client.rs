@@ -119,8 +119,8 @@ pub(super) struct MemoryChange {
 }
 
 impl ClientLink {
-    /// Counts the memory of the output anew. A connection that ends counts for nothing: what is left
-    /// of it is little, and goes soon.
+    /// Counts the memory of the output anew. A connection that ends counts for nothing: what is
+    /// left of it is little, and goes soon.
     pub(super) fn count_memory(&mut self) -> MemoryChange {
         let after = match self.closing {
             true => 0,

@@ -183,7 +183,8 @@ impl Clients {
             .max_by_key(|(_, counted)| *counted)
     }
 
-    /// The client with the most bytes of an unfinished frame, and how many; `None` if there are none.
+    /// The client with the most bytes of an unfinished frame, and how many; `None` if there are
+    /// none.
     pub(super) fn largest_unfinished(&self) -> Option<(ClientId, usize)> {
         let holders = self.all.iter().map(|(id, client)| (*id, client.unfinished));
         holders

@@ -23,50 +23,56 @@ groupcast_core::settings! {
         pub groups_per_client_max: usize = 1_000
             => Spec::count("groups", 1, GROUPS_PER_CLIENT_MAX as u32),
             "Too small: joins are rejected. Too large: memory, and longer exchanges of state when daemons meet.";
-        /// The most memberships of all clients of this daemon together, which its state message must hold.
+        /// The most memberships of all clients of this daemon together, which its state message
+        /// must hold.
         pub memberships_max: usize = 100_000 => Spec::count("memberships", 1, 1 << 20),
             "Too small: joins are rejected. Too large: longer exchanges of state when daemons meet.";
-        /// Group names that this daemon binds to numbers in its life, a sixteenth of them for one client at most; later
-        /// ones travel with each message.
+        /// Group names that this daemon binds to numbers in its life, a sixteenth of them for one
+        /// client at most; later ones travel with each message.
         pub bindings_max: usize = BINDINGS_MAX => Spec::count("names", 0, BINDINGS_MAX as u32),
             "Too small: messages grow by the names of their groups. Too large: memory at every daemon.";
         /// The longest payload of a message.
         pub message_max: usize = MESSAGE_MAX => Spec::size(1, MESSAGE_MAX as u64),
             "Too small: messages are rejected. Too large: a message occupies that much memory at every daemon.";
-        /// Bytes that a client may have published and not handed to the ring: as much as a visit of the token takes.
-        /// When many clients share `input_max`, later ones get less, 64 KiB at least.
+        /// Bytes that a client may have published and not handed to the ring: as much as a visit of
+        /// the token takes. When many clients share `input_max`, later ones get less, 64 KiB at
+        /// least.
         pub publish_window: usize = MIB / 2 => Spec::size(1, FRAME_MAX as u64),
             "Too small: a publisher waits a turn of the loop between messages. Too large: memory for each client, and \
              messages wait where they are of no use.";
-        /// Bytes of unfinished frames and waiting requests of all clients together; beyond it the client with the
-        /// longest unfinished frame is disconnected. Half of it is for windows, the rest for messages that exceed them.
+        /// Bytes of unfinished frames and waiting requests of all clients together; beyond it the
+        /// client with the longest unfinished frame is disconnected. Half of it is for windows, the
+        /// rest for messages that exceed them.
         pub input_max: usize = 512 * MIB => Spec::size(0, u64::MAX).rule("at least message_max"),
             "Too small: publishers are disconnected under load. Too large: memory.";
-        /// The most joins and leaves of one client that may wait for the ring; a client that exceeds it is disconnected.
+        /// The most joins and leaves of one client that may wait for the ring; a client that
+        /// exceeds it is disconnected.
         pub group_requests_max: usize = 10_000 => Spec::count("requests", 1, 1 << 20),
             "Too small: clients that join many groups at once are disconnected. Too large: memory.";
-        /// Bytes that wait for one client before this daemon's publishers are held back, until half of them are taken.
-        /// At full speed it is this full, and every message waits behind it. With `disconnect_at` or more, publishers
-        /// are never held back.
+        /// Bytes that wait for one client before this daemon's publishers are held back, until half
+        /// of them are taken. At full speed it is this full, and every message waits behind it.
+        /// With `disconnect_at` or more, publishers are never held back.
         pub stop_publishers_at: usize = MIB => Spec::size(0, u64::MAX),
             "Too small: one slow subscriber slows publishers down at once. Too large: memory for each slow subscriber.";
         /// Bytes that wait for one client before it misses unreliable messages.
         pub drop_unreliable_at: usize = 32 * MIB => Spec::size(0, u64::MAX),
             "Too small: short pauses of a subscriber cost messages. Too large: memory for each slow subscriber.";
-        /// Bytes that wait for one client before it is disconnected. What comes right after a message or two of the
-        /// greatest length is no sign of a slow client.
+        /// Bytes that wait for one client before it is disconnected. What comes right after a
+        /// message or two of the greatest length is no sign of a slow client.
         pub disconnect_at: usize = 192 * MIB => Spec::size(4096, u64::MAX),
             "Too small: short pauses cost the connection. Too large: memory for each slow subscriber.";
-        /// Memory of all that waits for clients, together; beyond it the client for which most waits is disconnected.
+        /// Memory of all that waits for clients, together; beyond it the client for which most
+        /// waits is disconnected.
         pub output_max: usize = 512 * MIB => Spec::size(4096, u64::MAX),
             "Too small: a burst to many subscribers costs the slowest its connection. Too large: memory.";
-        /// How long a client may take next to nothing (less than 1/64 of `stop_publishers_at`) while publishers are held
-        /// back for it, before it is disconnected.
+        /// How long a client may take next to nothing (less than 1/64 of `stop_publishers_at`)
+        /// while publishers are held back for it, before it is disconnected.
         pub stalled_within: Duration = Duration::from_secs(30) => Spec::time(),
             "Too small: short pauses of a subscriber cost its connection. Too large: one subscriber that hangs stops \
              the publishers of its daemon for that long.";
-        /// Bytes of messages held while daemons exchange their state; beyond it this daemon's clients are disconnected
-        /// rather than lose some. What may come is bounded by the send queues of the other daemons.
+        /// Bytes of messages held while daemons exchange their state; beyond it this daemon's
+        /// clients are disconnected rather than lose some. What may come is bounded by the send
+        /// queues of the other daemons.
         pub held_max: usize = 1_024 * MIB => Spec::size(4096, u64::MAX),
             "Too small: clients are disconnected when daemons meet under load. Too large: memory.";
         /// Names of the groups that are bimodal: their messages go through a gossip instance each
@@ -81,7 +87,8 @@ groupcast_core::settings! {
         /// Members of other daemons that a view of a bimodal group names; more are left out.
         pub bimodal_members_max: usize = 4_096 => Spec::count("members", 0, 65_536),
             "Too small: views leave members out. Too large: memory, and long views.";
-        /// How long a frame of a client may take from its first byte to its last, before the client is disconnected.
+        /// How long a frame of a client may take from its first byte to its last, before the client
+        /// is disconnected.
         pub frame_within: Duration = Duration::from_secs(60) => Spec::time(),
             "Too small: long messages over slow links are not possible. Too large: clients that never finish a message \
              hold memory for that long.";
@@ -94,7 +101,8 @@ groupcast_core::settings! {
     }
 }
 
-/// A configuration that contradicts itself or a fixed limit, or a daemon's name that is not allowed.
+/// A configuration that contradicts itself or a fixed limit, or a daemon's name that is not
+/// allowed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {

@@ -307,8 +307,8 @@ impl Engine {
         }
     }
 
-    /// Whether a client for which publishers are held back has taken enough to get more time. A byte
-    /// now and then would hold them back for ever.
+    /// Whether a client for which publishers are held back has taken enough to get more time. A
+    /// byte now and then would hold them back for ever.
     fn is_progress(&mut self, id: ClientId, taken: usize) -> bool {
         let enough = (self.config.stop_publishers_at / PROGRESS_SHARE).max(1);
         let Some(link) = self.clients.link_mut(id) else {

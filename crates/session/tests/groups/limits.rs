@@ -199,8 +199,8 @@ fn memberships_of_all_clients_are_counted_through_joins_leaves_and_ends() {
     assert!(rejected(&mut world, bo, "e"));
 }
 
-/// A client that takes nothing but gives some credit back now and then, even none, is as slow as one
-/// that is silent.
+/// A client that takes nothing but gives some credit back now and then, even none, is as slow as
+/// one that is silent.
 #[test]
 fn credit_is_no_sign_that_a_client_takes_its_messages() {
     let (mut world, mut rng, one) = alone(EngineConfig {

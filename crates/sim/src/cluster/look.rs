@@ -71,7 +71,8 @@ impl<P: Instrumented> Cluster<P> {
         self.configurations(host).last()
     }
 
-    /// Whether all living processes are in one regular configuration that has exactly them as members.
+    /// Whether all living processes are in one regular configuration that has exactly them as
+    /// members.
     pub fn all_in_one_configuration(&self) -> bool {
         let mut alive = self.alive();
         let Some(first) = alive
@@ -137,9 +138,10 @@ impl<P: Instrumented> Cluster<P> {
 
     // Judging.
 
-    /// What the judge has against the histories so far. `complete`: nothing is in flight and nobody has work left, so
-    /// whoever lives must have delivered all that it should. `together`: messages that all who live must have
-    /// delivered, in one configuration that has exactly them as members; `None` asks for neither.
+    /// What the judge has against the histories so far. `complete`: nothing is in flight and nobody
+    /// has work left, so whoever lives must have delivered all that it should. `together`: messages
+    /// that all who live must have delivered, in one configuration that has exactly them as
+    /// members; `None` asks for neither.
     pub fn violations(&self, complete: bool, together: Option<&[MessageId]>) -> Vec<Violation> {
         self.world.violations(complete, together)
     }
@@ -153,7 +155,8 @@ impl<P: Instrumented> Cluster<P> {
         self.judge(&self.violations(false, None));
     }
 
-    /// Judges a run that came to rest: all who live are in one configuration and have nothing left to deliver.
+    /// Judges a run that came to rest: all who live are in one configuration and have nothing left
+    /// to deliver.
     ///
     /// # Panics
     /// If a promise was broken.

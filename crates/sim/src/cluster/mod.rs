@@ -47,7 +47,8 @@ pub struct ClusterConfig {
     pub multicast: bool,
     /// Whether payloads of deliveries are kept for [`Cluster::deliveries`]. Default true.
     pub keep_payloads: bool,
-    /// Events after which the world is taken for one that spins, and ends with a panic. Default: none.
+    /// Events after which the world is taken for one that spins, and ends with a panic. Default:
+    /// none.
     pub events_max: u64,
     /// What the checker holds the histories against. Default: one order for all.
     pub contract: Contract,
@@ -74,8 +75,8 @@ impl ClusterConfig {
 
 /// Hosts 0..n on one network, each with one process of the protocol `P` at a time.
 ///
-/// Hosts are named by their index. Whatever concerns "the" process of a host means the one that runs there, or the
-/// last one that did.
+/// Hosts are named by their index. Whatever concerns "the" process of a host means the one that
+/// runs there, or the last one that did.
 pub struct Cluster<P> {
     world: World<P>,
     events_max: u64,
@@ -141,7 +142,8 @@ impl<P: Instrumented> Cluster<P> {
         while self.step(limit) {}
     }
 
-    /// Lets time pass until `done`, at most `limit`; whether it came about. Looked at after every event.
+    /// Lets time pass until `done`, at most `limit`; whether it came about. Looked at after every
+    /// event.
     pub fn run_until(&mut self, mut done: impl FnMut(&Self) -> bool, limit: Duration) -> bool {
         let limit = self.now() + limit;
         loop {
@@ -154,7 +156,8 @@ impl<P: Instrumented> Cluster<P> {
         }
     }
 
-    /// The same, but looks only after events that somebody observed: for conditions on what users see.
+    /// The same, but looks only after events that somebody observed: for conditions on what users
+    /// see.
     pub(crate) fn run_until_observed(
         &mut self,
         mut done: impl FnMut(&Self) -> bool,
@@ -275,8 +278,8 @@ impl<P: Instrumented> Cluster<P> {
         result
     }
 
-    /// All who live have heard of each other by now: of what the others send from here on, each owes an account from the
-    /// first message, if both live when the run is judged.
+    /// All who live have heard of each other by now: of what the others send from here on, each
+    /// owes an account from the first message, if both live when the run is judged.
     pub fn expect_accounts(&mut self) {
         self.world.expect_accounts();
     }
@@ -311,7 +314,8 @@ impl<P: Instrumented> Cluster<P> {
 
     // Network.
 
-    /// Hosts of different components no longer reach each other; those in none are together in one more.
+    /// Hosts of different components no longer reach each other; those in none are together in one
+    /// more.
     pub fn partition(&mut self, components: &[&[usize]]) {
         for block in Block::partition(self.hosts(), components) {
             self.world.medium.switch().block(block);
@@ -325,8 +329,8 @@ impl<P: Instrumented> Cluster<P> {
         }
     }
 
-    /// Takes away all partitions, blocks, filters and extra losses of hosts, and the network's loss, duplication,
-    /// reordering and corruption. Stopped processes stay stopped.
+    /// Takes away all partitions, blocks, filters and extra losses of hosts, and the network's
+    /// loss, duplication, reordering and corruption. Stopped processes stay stopped.
     pub fn heal(&mut self) {
         self.world.medium.switch().heal();
         let network = self.world.medium.switch().config_mut();
@@ -361,7 +365,8 @@ impl<P: Instrumented> Cluster<P> {
         self.world.listen(config);
     }
 
-    /// Whether the adversary sends what it recorded since [`listen`](Self::listen), whole or damaged.
+    /// Whether the adversary sends what it recorded since [`listen`](Self::listen), whole or
+    /// damaged.
     pub fn set_attacking(&mut self, attacking: bool) {
         self.world.set_attacking(attacking);
     }

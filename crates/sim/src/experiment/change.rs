@@ -1,7 +1,7 @@
 //! What changes while the world runs.
 //!
-//! These are the words for it everywhere: a scenario file says them as keys of a `[[change]]`, the swarm's
-//! [faults](crate::swarm::Fault) begin and end with them.
+//! These are the words for it everywhere: a scenario file says them as keys of a `[[change]]`, the
+//! swarm's [faults](crate::swarm::Fault) begin and end with them.
 
 use groupcast_core::Instrumented;
 
@@ -40,7 +40,8 @@ pub enum Change {
     Down(EdgeId),
     /// A broken link is whole again.
     Up(EdgeId),
-    /// Hosts of different components no longer reach each other; those in none are together in one more.
+    /// Hosts of different components no longer reach each other; those in none are together in one
+    /// more.
     Cut(Vec<Vec<usize>>),
     /// The cut ends.
     Heal,

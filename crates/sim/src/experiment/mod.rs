@@ -1,4 +1,5 @@
-//! An experiment: a topology, hosts on it, sources that send, changes on the way, and what was measured.
+//! An experiment: a topology, hosts on it, sources that send, changes on the way, and what was
+//! measured.
 //!
 //! ```text
 //! let mut experiment = Experiment::new(ExperimentConfig::new(topology, inspect, 42), factory);
@@ -9,8 +10,9 @@
 //! let measures = experiment.finish()?;
 //! ```
 //!
-//! It is what scenario files and the laboratory are made of; tests of protocols use a [`Cluster`](crate::Cluster). Hosts
-//! are named by their index in [`Topology::hosts`]. All of it follows from the seed.
+//! It is what scenario files and the laboratory are made of; tests of protocols use a
+//! [`Cluster`](crate::Cluster). Hosts are named by their index in [`Topology::hosts`]. All of it
+//! follows from the seed.
 
 mod change;
 mod sources;
@@ -43,24 +45,28 @@ pub struct ExperimentConfig {
     pub seed: u64,
     /// The network, and where the hosts are.
     pub topology: Topology,
-    /// How a datagram to the group finds its way; `None`: there is no multicast, the group is a mesh of unicast.
+    /// How a datagram to the group finds its way; `None`: there is no multicast, the group is a
+    /// mesh of unicast.
     pub multicast: Option<Multicast>,
     /// The largest IP packet, in bytes. Default 1,500.
     pub mtu: u32,
-    /// Whether a process waits while its host's own link is full (a socket's send buffer). Default true; ns-2 drops.
+    /// Whether a process waits while its host's own link is full (a socket's send buffer). Default
+    /// true; ns-2 drops.
     pub senders_wait: bool,
     /// What the hosts are like.
     pub hosts: HostConfig,
     /// Those that are different.
     pub overrides: BTreeMap<usize, HostConfig>,
-    /// How many others, drawn at random, each process knows when all start together; all of them if there are not more.
-    /// Those have admitted it. No time or traffic is spent on it. Default 0: processes find each other by themselves.
+    /// How many others, drawn at random, each process knows when all start together; all of them if
+    /// there are not more. Those have admitted it. No time or traffic is spent on it. Default 0:
+    /// processes find each other by themselves.
     pub acquainted: usize,
     /// What is measured, and how finely.
     pub measure: MeterConfig,
     /// Reads the protocol's datagrams.
     pub inspect: Inspect,
-    /// Whether the checker reads along. It keeps the whole history: memory grows with every message.
+    /// Whether the checker reads along. It keeps the whole history: memory grows with every
+    /// message.
     pub judged: bool,
     /// What the checker holds the histories against. Default: one order for all.
     pub contract: Contract,
@@ -223,8 +229,8 @@ impl<P: Instrumented> Experiment<P> {
         self.start_together(0..self.hosts());
     }
 
-    /// A process begins on each of `hosts` that has none; all that run then know each other, as far as the
-    /// [configuration](ExperimentConfig::acquainted) says.
+    /// A process begins on each of `hosts` that has none; all that run then know each other, as far
+    /// as the [configuration](ExperimentConfig::acquainted) says.
     pub fn start_together(&mut self, hosts: impl IntoIterator<Item = usize>) {
         for host in hosts {
             self.start(host);

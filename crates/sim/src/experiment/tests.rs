@@ -156,7 +156,8 @@ fn on_a_quiet_tree_everybody_has_everything_after_serialisation_and_propagation(
             assert!((host.throughput - 100.0).abs() < 1.0, "{}", host.throughput);
             assert_eq!(host.interference, Some(0.0));
         }
-        // Vertex 39 is three hops from the root: each 5 ms and the bytes on the wire, a microsecond each.
+        // Vertex 39 is three hops from the root: each 5 ms and the bytes on the wire, a microsecond
+        // each.
         let far = measures.hosts[39].latency.max().expect("messages came");
         let near = measures.hosts[1].latency.max().expect("messages came");
         assert!(

@@ -1,11 +1,12 @@
 //! The fabric: datagrams over a topology, hop by hop.
 //!
-//! A datagram is cut into IP packets that fit the MTU, and each packet goes its way on its own: over the links of a
-//! unicast path, or down a multicast tree, one event a hop. A packet is dropped where a queue is full, where chance
-//! takes it, or where a switch has no memory; the host puts its datagram together again only if all packets of it came.
+//! A datagram is cut into IP packets that fit the MTU, and each packet goes its way on its own:
+//! over the links of a unicast path, or down a multicast tree, one event a hop. A packet is dropped
+//! where a queue is full, where chance takes it, or where a switch has no memory; the host puts its
+//! datagram together again only if all packets of it came.
 //!
-//! It knows nothing of protocols, processes or clocks: `Fabric::send` and `Fabric::handle` take a time and leave in
-//! `Effects` what happens later and what arrived. The world owns the agenda.
+//! It knows nothing of protocols, processes or clocks: `Fabric::send` and `Fabric::handle` take a
+//! time and leave in `Effects` what happens later and what arrived. The world owns the agenda.
 //!
 //! - `route`: which ways a packet takes from where it is.
 //! - `tap`: packets on their way into a pcap file.
@@ -51,8 +52,8 @@ pub struct FabricConfig {
     pub multicast: Multicast,
     /// The largest IP packet, in bytes; larger datagrams are fragmented.
     pub mtu: u32,
-    /// Whether a host waits while the queue of its own link is full, as a process does at a full send buffer; else the
-    /// packet is dropped there like everywhere else, as in ns-2.
+    /// Whether a host waits while the queue of its own link is full, as a process does at a full
+    /// send buffer; else the packet is dropped there like everywhere else, as in ns-2.
     pub senders_wait: bool,
 }
 
@@ -284,7 +285,8 @@ impl Fabric {
                 .router
                 .is_off_tree(&self.config.topology, at, packet.target)
         {
-            // It has met the shared tree: from here in all directions, where it came from too if the tree goes there.
+            // It has met the shared tree: from here in all directions, where it came from too if
+            // the tree goes there.
             packet.off_tree = false;
             came_by = None;
         }
@@ -301,8 +303,8 @@ impl Fabric {
         self.router.ways = ways;
     }
 
-    /// A packet is to cross `way`. If it is `patient` it is never dropped by the queue there; returns when that has
-    /// room again, if it has none.
+    /// A packet is to cross `way`. If it is `patient` it is never dropped by the queue there;
+    /// returns when that has room again, if it has none.
     fn cross(
         &mut self,
         now: Time,
@@ -385,8 +387,8 @@ impl Fabric {
 
     // Shared Ethernets.
 
-    /// A packet is to go into a shared Ethernet by its tap, of which the loss counts and nothing else: what it costs to
-    /// send is the cable's business.
+    /// A packet is to go into a shared Ethernet by its tap, of which the loss counts and nothing
+    /// else: what it costs to send is the cable's business.
     fn enter_bus(&mut self, now: Time, tap: Way, packet: Packet, effects: &mut Effects) {
         let topology = &self.config.topology;
         let (from, at) = (topology.tail(tap), topology.head(tap));
@@ -438,7 +440,8 @@ impl Fabric {
         self.router.set_joined(host, joined);
     }
 
-    /// Hosts of different components no longer reach each other; those in none are together in one more.
+    /// Hosts of different components no longer reach each other; those in none are together in one
+    /// more.
     pub(crate) fn cut(&mut self, components: &[Vec<usize>]) {
         let mut of = vec![0; self.config.topology.hosts().len()];
         for (index, component) in components.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! Which ways a packet takes from where it is: along shortest paths, or over multicast trees.
 //!
-//! Trees are made when they are first used and kept until the group or the links change, as far as memory allows.
+//! Trees are made when they are first used and kept until the group or the links change, as far as
+//! memory allows.
 
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use crate::topology::{MulticastTree, Routes, Topology, Vertex, Way};
 pub enum Multicast {
     /// Down the tree of shortest paths from its sender.
     SourceTrees,
-    /// Over one tree shared by all senders, the shortest paths from this core; a sender that is not on it reaches it by
-    /// unicast towards the core (Ballardie's core-based trees).
+    /// Over one tree shared by all senders, the shortest paths from this core; a sender that is not
+    /// on it reaches it by unicast towards the core (Ballardie's core-based trees).
     CoreTree(Vertex),
 }
 
@@ -107,8 +108,8 @@ impl Router {
         }
     }
 
-    /// How long a small packet to the group takes from a host to each, where nothing waits; `None` for those that it
-    /// does not reach.
+    /// How long a small packet to the group takes from a host to each, where nothing waits; `None`
+    /// for those that it does not reach.
     pub(super) fn delays_from(
         &mut self,
         topology: &Topology,

@@ -89,7 +89,8 @@ fn every_hop_of_a_chain_stores_and_forwards() {
     let mut bench = Bench::new(topology, Multicast::SourceTrees);
     bench.send(0, Target::Host(1), 972);
     bench.run();
-    // 1,000 bytes with headers at a byte a microsecond, and a millisecond of propagation, four times.
+    // 1,000 bytes with headers at a byte a microsecond, and a millisecond of propagation, four
+    // times.
     assert_eq!(bench.arrived, [(Time::from_nanos(8_000_000), 1)]);
     assert_eq!(bench.fabric.hops(), 4);
 }

@@ -1,20 +1,23 @@
-//! What a host is like: what its processor's time is spent on, how much its sockets hold, who stands beside the process.
+//! What a host is like: what its processor's time is spent on, how much its sockets hold, who
+//! stands beside the process.
 //!
-//! The cost model has one price list ([`Cost`]: a system call, a packet, a kibibyte) for each thing that a host does:
-//! receive, send, take a message from its user, give one to it, and copy a datagram for an emulated network. One
-//! processor does it all, one thing after the other; what comes meanwhile waits in socket buffers that are bounded in
-//! datagrams and in bytes. So acknowledgement implosion, copies and saturation appear by themselves. Sets of numbers
-//! for known machines are in `presets`.
+//! The cost model has one price list ([`Cost`]: a system call, a packet, a kibibyte) for each thing
+//! that a host does: receive, send, take a message from its user, give one to it, and copy a
+//! datagram for an emulated network. One processor does it all, one thing after the other; what
+//! comes meanwhile waits in socket buffers that are bounded in datagrams and in bytes. So
+//! acknowledgement implosion, copies and saturation appear by themselves. Sets of numbers for known
+//! machines are in `presets`.
 
 use std::time::Duration;
 
-/// What something costs in processor time: so much a call, a packet and a kibibyte. Default: nothing.
+/// What something costs in processor time: so much a call, a packet and a kibibyte. Default:
+/// nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Cost {
     /// A system call, however much it moves.
     pub call: Duration,
-    /// An IP packet of it (a fragment of a datagram that exceeds the [`mtu`](HostConfig::mtu)); where messages are
-    /// handed over and no datagrams, a message.
+    /// An IP packet of it (a fragment of a datagram that exceeds the [`mtu`](HostConfig::mtu));
+    /// where messages are handed over and no datagrams, a message.
     pub packet: Duration,
     /// 1,024 bytes: copies, checksums, encryption.
     pub kibibyte: Duration,
@@ -69,8 +72,8 @@ fn nanos(duration: Duration) -> u64 {
 pub struct BufferLimit {
     /// The most datagrams.
     pub datagrams: usize,
-    /// The most bytes, where each datagram counts with [`overhead`](Self::overhead). As in a kernel, the last datagram
-    /// that is let in may exceed it.
+    /// The most bytes, where each datagram counts with [`overhead`](Self::overhead). As in a
+    /// kernel, the last datagram that is let in may exceed it.
     pub bytes: usize,
     /// Bytes that a datagram takes beyond its own: what the kernel keeps about it.
     pub overhead: usize,
@@ -99,9 +102,9 @@ impl BufferLimit {
 /// When what a process does takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Effect {
-    /// As it begins: a datagram is handled, and what follows from it sent, at the moment at which the processor takes
-    /// it up; the cost only keeps the processor from the next one. Latencies lack the work itself, and there is no
-    /// waking up. Cheapest to simulate; the swarm's.
+    /// As it begins: a datagram is handled, and what follows from it sent, at the moment at which
+    /// the processor takes it up; the cost only keeps the processor from the next one. Latencies
+    /// lack the work itself, and there is no waking up. Cheapest to simulate; the swarm's.
     #[default]
     Begin,
     /// As it ends: first the work, then the effect, as on a real host. An event more for each call.
@@ -114,8 +117,9 @@ pub enum Processors {
     /// A processor of its own.
     #[default]
     Own,
-    /// That of a machine which it shares with all hosts that name the same one: namespaces or containers of a test bed.
-    /// Work goes to the core that is free first, in the order in which it is begun, and is never interrupted.
+    /// That of a machine which it shares with all hosts that name the same one: namespaces or
+    /// containers of a test bed. Work goes to the core that is free first, in the order in which it
+    /// is begun, and is never interrupted.
     Shared {
         /// Which machine.
         machine: u32,
@@ -124,29 +128,34 @@ pub enum Processors {
     },
 }
 
-/// Client processes beside the process of the protocol, which is then a daemon: a message enters at a client and is
-/// delivered when a client has it.
+/// Client processes beside the process of the protocol, which is then a daemon: a message enters at
+/// a client and is delivered when a client has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientConfig {
-    /// A client's own processor time for a message that it submits: a call, a message (`packet`), its bytes.
+    /// A client's own processor time for a message that it submits: a call, a message (`packet`),
+    /// its bytes.
     pub submit: Cost,
-    /// A client's own processor time for what it receives: a call takes up to [`batch`](Self::batch) messages.
+    /// A client's own processor time for what it receives: a call takes up to
+    /// [`batch`](Self::batch) messages.
     pub deliver: Cost,
     /// How long a client that sleeps takes to wake up when something comes.
     pub wake_up: Duration,
     /// The most messages that a client takes with one call.
     pub batch: u32,
-    /// How many clients of a host get each message. At least 1; the first one's deliveries are those that are measured.
+    /// How many clients of a host get each message. At least 1; the first one's deliveries are
+    /// those that are measured.
     pub receivers: u32,
-    /// Whether every client has a core of its own. Without, and with [`Processors::Own`], clients and daemon share the
-    /// host's one processor. Of no meaning with [`Processors::Shared`].
+    /// Whether every client has a core of its own. Without, and with [`Processors::Own`], clients
+    /// and daemon share the host's one processor. Of no meaning with [`Processors::Shared`].
     pub own_core: bool,
-    /// Messages that wait for a client before more are dropped and counted, where a daemon would part with it.
+    /// Messages that wait for a client before more are dropped and counted, where a daemon would
+    /// part with it.
     pub inbox_max: usize,
 }
 
 impl Default for ClientConfig {
-    /// One client, with a core of its own, that costs nothing and is always awake; 65,536 messages may wait for it.
+    /// One client, with a core of its own, that costs nothing and is always awake; 65,536 messages
+    /// may wait for it.
     fn default() -> Self {
         Self {
             submit: Cost::FREE,
@@ -160,8 +169,9 @@ impl Default for ClientConfig {
     }
 }
 
-/// A process that is forced to sleep now and then (004 ch. 4: "perturbed"): at the beginning of each interval it falls
-/// asleep for the whole of it, with a probability. Its sockets stay open and fill.
+/// A process that is forced to sleep now and then (004 ch. 4: "perturbed"): at the beginning of
+/// each interval it falls asleep for the whole of it, with a probability. Its sockets stay open and
+/// fill.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Perturbation {
     /// How probable it is in each interval, 0 to 1 (004's perturb rate).
@@ -173,31 +183,36 @@ pub struct Perturbation {
 /// What a host is like.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostConfig {
-    /// Receiving: a call, a packet, its bytes; the protocol's own work on a datagram included. Default 2 µs a call.
+    /// Receiving: a call, a packet, its bytes; the protocol's own work on a datagram included.
+    /// Default 2 µs a call.
     pub receive: Cost,
     /// Sending, likewise. Default 1 µs a call.
     pub send: Cost,
-    /// What each *copy* of a sent datagram costs its sender, where the network itself runs on the host's processors (a
-    /// bridge of namespaces): as many copies as there are other hosts for a multicast, one for a unicast. Default free.
+    /// What each *copy* of a sent datagram costs its sender, where the network itself runs on the
+    /// host's processors (a bridge of namespaces): as many copies as there are other hosts for a
+    /// multicast, one for a unicast. Default free.
     pub copy: Cost,
-    /// Taking messages from the user: a call takes one from a user in the same process, all that wait from clients.
-    /// Default free.
+    /// Taking messages from the user: a call takes one from a user in the same process, all that
+    /// wait from clients. Default free.
     pub submit: Cost,
-    /// Giving messages to the user or to each client: a call gives all that are ready. Default free.
+    /// Giving messages to the user or to each client: a call gives all that are ready. Default
+    /// free.
     pub deliver: Cost,
-    /// Going to sleep when there is nothing to do and coming back: the calls that wait for the network. Only with
-    /// [`Effect::End`]. Default free.
+    /// Going to sleep when there is nothing to do and coming back: the calls that wait for the
+    /// network. Only with [`Effect::End`]. Default free.
     pub wait: Duration,
-    /// How long the process takes to run once something has come while it slept, on top of [`wait`](Self::wait); its
-    /// processor is not busy meanwhile. Timeouts come late by it too. Only with [`Effect::End`]. Default zero: it spins.
+    /// How long the process takes to run once something has come while it slept, on top of
+    /// [`wait`](Self::wait); its processor is not busy meanwhile. Timeouts come late by it too.
+    /// Only with [`Effect::End`]. Default zero: it spins.
     pub wake_up: Duration,
-    /// What it takes beyond [`wake_up`](Self::wake_up) in the mean, exponentially distributed: what a hypervisor and a
-    /// scheduler add now and then. Default zero.
+    /// What it takes beyond [`wake_up`](Self::wake_up) in the mean, exponentially distributed: what
+    /// a hypervisor and a scheduler add now and then. Default zero.
     pub wake_up_jitter: Duration,
     /// The most datagrams that one receiving call takes; 1 with [`Effect::Begin`]. Default 1.
     pub receive_batch: u32,
-    /// Whether a receiving call takes only datagrams that follow each other from one sender in one size (the last may
-    /// be shorter), as UDP_GRO does; otherwise any, as recvmmsg does. Default false.
+    /// Whether a receiving call takes only datagrams that follow each other from one sender in one
+    /// size (the last may be shorter), as UDP_GRO does; otherwise any, as recvmmsg does. Default
+    /// false.
     pub coalesces: bool,
     /// The most datagrams that one sending call takes, as UDP_SEGMENT does. Default 1.
     pub send_batch: u32,
@@ -207,14 +222,16 @@ pub struct HostConfig {
     pub data_buffer: BufferLimit,
     /// The token socket's receive buffer. Default 256 datagrams.
     pub token_buffer: BufferLimit,
-    /// The largest IP packet of the host's link, in bytes: a larger datagram counts as several packets. Default 1,500.
+    /// The largest IP packet of the host's link, in bytes: a larger datagram counts as several
+    /// packets. Default 1,500.
     pub mtu: u32,
-    /// About how many datagrams are received in a row before messages to and from the user have their turn, if there
-    /// are any. Default 512.
+    /// About how many datagrams are received in a row before messages to and from the user have
+    /// their turn, if there are any. Default 512.
     pub turn_max: u32,
-    /// Whether messages for clients are written to them before the next datagram is received: delivery is then on the
-    /// token's path, as in 002's prototypes. Without, they wait until nothing is left to receive (or for
-    /// [`turn_max`](Self::turn_max)), as in our daemon. Of no meaning without clients. Default false.
+    /// Whether messages for clients are written to them before the next datagram is received:
+    /// delivery is then on the token's path, as in 002's prototypes. Without, they wait until
+    /// nothing is left to receive (or for [`turn_max`](Self::turn_max)), as in our daemon. Of no
+    /// meaning without clients. Default false.
     pub deliver_first: bool,
     /// Bytes of messages from the user that may wait before more are refused. Default 256 KiB.
     pub offered_max: usize,
@@ -276,7 +293,8 @@ impl HostConfig {
         self.receive.of(1, packets, bytes)
     }
 
-    /// What it costs to send datagrams of these lengths with one call, which the network copies `copies` times.
+    /// What it costs to send datagrams of these lengths with one call, which the network copies
+    /// `copies` times.
     pub(crate) fn send_cost(&self, lens: impl Iterator<Item = usize>, copies: u64) -> Duration {
         if self.send.is_per_call() && self.copy.is_free() {
             return self.send.call;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use groupcast_core::Time;
 
-/// The cores of a machine: each piece of work goes to the one that is free first, in the order in which it is asked
-/// for, and runs to its end.
+/// The cores of a machine: each piece of work goes to the one that is free first, in the order in
+/// which it is asked for, and runs to its end.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
     free_at: Vec<Time>,

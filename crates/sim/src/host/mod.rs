@@ -1,8 +1,9 @@
-//! A host: one process at a time, two bounded receive buffers, a processor that takes its time, and a clock of its own;
-//! perhaps client processes beside it.
+//! A host: one process at a time, two bounded receive buffers, a processor that takes its time, and
+//! a clock of its own; perhaps client processes beside it.
 //!
-//! What a host is like is its [`HostConfig`] ([`config`]); named ones are in `presets`. What it does, and when, is the
-//! world's: `world::process` for the network's side, `world::user` for its user's.
+//! What a host is like is its [`HostConfig`] ([`config`]); named ones are in `presets`. What it
+//! does, and when, is the world's: `world::process` for the network's side, `world::user` for its
+//! user's.
 
 pub mod config;
 mod machine;
@@ -159,10 +160,12 @@ pub(crate) struct Host<P> {
     pub(crate) awake: bool,
     /// Datagrams received since the user had its turn.
     pub(crate) received_in_turn: u32,
-    /// Messages from the user that wait for the process, and their bytes; those on their way from a client count too.
+    /// Messages from the user that wait for the process, and their bytes; those on their way from a
+    /// client count too.
     pub(crate) offered: VecDeque<Offered>,
     pub(crate) offered_bytes: usize,
-    /// Whether the protocol refused the first of them for want of room, and has not said yet that there is some.
+    /// Whether the protocol refused the first of them for want of room, and has not said yet that
+    /// there is some.
     pub(crate) submit_blocked: bool,
     /// Whether the user was refused, and wants to know when there is room.
     pub(crate) wants_room: bool,
@@ -261,7 +264,8 @@ impl<P> Host<P> {
         }
     }
 
-    /// What one receiving call takes: at least a datagram if there is any, from the buffer `first` if it has one.
+    /// What one receiving call takes: at least a datagram if there is any, from the buffer `first`
+    /// if it has one.
     pub(crate) fn dequeue_batch(&mut self, first: SocketClass) -> Vec<Received> {
         let Some(head) = self.dequeue(first) else {
             return Vec::new();
@@ -346,7 +350,8 @@ impl<P: groupcast_core::Protocol> Host<P> {
             .map_or(SocketClass::Control, Node::read_first)
     }
 
-    /// The next thing to do, if there is any: datagrams first, as long as the user has a turn now and then.
+    /// The next thing to do, if there is any: datagrams first, as long as the user has a turn now
+    /// and then.
     pub(crate) fn next_task(&mut self) -> Option<Task> {
         let receives = !self.queues_are_empty();
         let users_turn = !receives || self.received_in_turn >= self.config.turn_max;

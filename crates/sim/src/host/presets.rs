@@ -1,7 +1,7 @@
 //! Hosts with a name: the papers' machines, today's, and one that costs nothing.
 //!
-//! Where a paper prints what its hosts achieve, the numbers follow from that; where it does not, they are estimates
-//! from what machines of that year and system are known to need, and said to be.
+//! Where a paper prints what its hosts achieve, the numbers follow from that; where it does not,
+//! they are estimates from what machines of that year and system are known to need, and said to be.
 
 use std::time::Duration;
 
@@ -53,10 +53,10 @@ impl HostConfig {
         }
     }
 
-    /// A core of a virtual machine of 2026 with the network driver of this project, encryption, and segmentation offload
-    /// in software: a wire that carries frames one by one. Receiving and the turn are calibrated; sending, waking up
-    /// and messages to clients come from separate probes of the same kind of machine. How close all that is:
-    /// `docs/simulator.md`, "Calibration".
+    /// A core of a virtual machine of 2026 with the network driver of this project, encryption, and
+    /// segmentation offload in software: a wire that carries frames one by one. Receiving and the
+    /// turn are calibrated; sending, waking up and messages to clients come from separate probes of
+    /// the same kind of machine. How close all that is: `docs/simulator.md`, "Calibration".
     pub fn vm_2026() -> Self {
         Self {
             receive: Cost::nanos(1_180, 0, 370),
@@ -80,10 +80,11 @@ impl HostConfig {
         }
     }
 
-    /// 002's hosts (Xeon E3-1270v2, 3.5 GHz), protocol and user in one process. The costs are those that let the
-    /// library prototype reach what it reached with the accelerated protocol on 10 Gb/s: 4.6 Gb/s with 1,350 B, so
-    /// 2.35 µs a datagram, and 7.3 Gb/s with 8,850 B, so 9.7 µs. Interrupts and reassembly run on other cores. What
-    /// the original protocol reaches on such hosts, and every latency, is not put in. Waking up takes 5 µs: an estimate.
+    /// 002's hosts (Xeon E3-1270v2, 3.5 GHz), protocol and user in one process. The costs are those
+    /// that let the library prototype reach what it reached with the accelerated protocol on 10
+    /// Gb/s: 4.6 Gb/s with 1,350 B, so 2.35 µs a datagram, and 7.3 Gb/s with 8,850 B, so 9.7 µs.
+    /// Interrupts and reassembly run on other cores. What the original protocol reaches on such
+    /// hosts, and every latency, is not put in. Waking up takes 5 µs: an estimate.
     pub fn xeon_10g() -> Self {
         Self {
             receive: Cost::nanos(950, 0, 1_000),
@@ -99,8 +100,9 @@ impl HostConfig {
         }
     }
 
-    /// 002's hosts with a daemon and clients with cores of their own. A message to or from a client costs the daemon
-    /// what lets the daemon prototype reach 3.2 Gb/s with 1,350 B and 6 Gb/s with 8,850 B: about 1 µs more a message.
+    /// 002's hosts with a daemon and clients with cores of their own. A message to or from a client
+    /// costs the daemon what lets the daemon prototype reach 3.2 Gb/s with 1,350 B and 6 Gb/s with
+    /// 8,850 B: about 1 µs more a message.
     pub fn xeon_10g_daemon() -> Self {
         let message = Cost::nanos(0, 650, 150);
         Self {
@@ -117,8 +119,9 @@ impl HostConfig {
         }
     }
 
-    /// 001's hosts: Pentium III at 650 MHz, Linux 2.2.16, 100 Mb/s. 001 prints no costs; these are estimates: a UDP
-    /// call 12 µs, each frame's interrupt and IP 10 µs, copy and checksum 8 ns a byte.
+    /// 001's hosts: Pentium III at 650 MHz, Linux 2.2.16, 100 Mb/s. 001 prints no costs; these are
+    /// estimates: a UDP call 12 µs, each frame's interrupt and IP 10 µs, copy and checksum 8 ns a
+    /// byte.
     pub fn pentium_650() -> Self {
         let udp = Cost::nanos(12_000, 10_000, 8_000);
         Self {
@@ -134,9 +137,10 @@ impl HostConfig {
         }
     }
 
-    /// 000's hosts: SPARCstation 10, SunOS. 000 prints a remote procedure call of 1 ms there and back, so half a
-    /// millisecond from a process to another for a small packet; how that divides, and 60 ns a byte for copies and
-    /// checksum, are estimates. Its sockets held little: 52,000 B at most.
+    /// 000's hosts: SPARCstation 10, SunOS. 000 prints a remote procedure call of 1 ms there and
+    /// back, so half a millisecond from a process to another for a small packet; how that divides,
+    /// and 60 ns a byte for copies and checksum, are estimates. Its sockets held little: 52,000 B
+    /// at most.
     pub fn sparc_10() -> Self {
         let udp = Cost::nanos(130_000, 50_000, 60_000);
         Self {
@@ -167,7 +171,8 @@ mod tests {
 
     #[test]
     fn the_papers_hosts_reach_what_the_papers_say() {
-        // 002 IV-A: an eighth of all datagrams is a host's own, sent instead of received, at the same price.
+        // 002 IV-A: an eighth of all datagrams is a host's own, sent instead of received, at the
+        // same price.
         let gbps = |config: &HostConfig, len: usize| {
             let framed = len + 80;
             let ipc = config.deliver.of(0, 1, len as u64) + config.submit.of(0, 1, len as u64) / 8;

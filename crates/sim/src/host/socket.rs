@@ -1,4 +1,5 @@
-//! A socket's receive buffer: bounded in datagrams and in bytes, drops when it is full, remembers how full it was.
+//! A socket's receive buffer: bounded in datagrams and in bytes, drops when it is full, remembers
+//! how full it was.
 
 use std::collections::VecDeque;
 

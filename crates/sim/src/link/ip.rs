@@ -1,8 +1,10 @@
-//! What IP does to a datagram that is larger than a frame: cut on the way out, put together again at its receiver.
+//! What IP does to a datagram that is larger than a frame: cut on the way out, put together again
+//! at its receiver.
 //!
-//! Sizes only: a [`Reassembly`] says when all fragments of a datagram have come, and the caller still has the datagram
-//! that they are of. A datagram whose fragment is lost never completes (RFC 791), which is what makes large datagrams
-//! fragile: of k fragments, each lost with probability p, the whole is lost with 1 − (1 − p)^k.
+//! Sizes only: a [`Reassembly`] says when all fragments of a datagram have come, and the caller
+//! still has the datagram that they are of. A datagram whose fragment is lost never completes (RFC
+//! 791), which is what makes large datagrams fragile: of k fragments, each lost with probability p,
+//! the whole is lost with 1 − (1 − p)^k.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -18,8 +20,8 @@ pub const UDP_PAYLOAD_MAX: u32 = 65_507;
 /// The smallest MTU of a link that carries IPv4 (RFC 791).
 pub const MTU_MIN: u32 = 68;
 
-/// The IP packets that carry a UDP datagram of `udp_payload` bytes over links of `mtu` bytes: the size of each, its
-/// header included, in order. An MTU below [`MTU_MIN`] counts as that.
+/// The IP packets that carry a UDP datagram of `udp_payload` bytes over links of `mtu` bytes: the
+/// size of each, its header included, in order. An MTU below [`MTU_MIN`] counts as that.
 pub fn fragments(udp_payload: u32, mtu: u32) -> Fragments {
     let remaining = udp_payload.saturating_add(UDP_HEADER);
     let fits = mtu.max(MTU_MIN) - IP_HEADER;
@@ -58,9 +60,11 @@ impl Iterator for Fragments {
 
 impl ExactSizeIterator for Fragments {}
 
-/// The bit of the UDP payload that bit `bit` of IP packet number `index` of a datagram is; `None` for one of a header.
+/// The bit of the UDP payload that bit `bit` of IP packet number `index` of a datagram is; `None`
+/// for one of a header.
 ///
-/// For links that flip bits: a receiver drops what has a flipped header, and the payload is the protocol's to check.
+/// For links that flip bits: a receiver drops what has a flipped header, and the payload is the
+/// protocol's to check.
 pub fn payload_bit(index: u32, mtu: u32, bit: u32) -> Option<u32> {
     let step = (mtu.max(MTU_MIN) - IP_HEADER) & !7;
     let in_fragment = (bit / 8).checked_sub(IP_HEADER)?;
@@ -73,8 +77,8 @@ pub fn payload_bit(index: u32, mtu: u32, bit: u32) -> Option<u32> {
 /// What a receiver remembers of datagrams that have not come wholly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReassemblyConfig {
-    /// Incomplete datagrams remembered; one more, and the oldest is given up. Default 64: 4 MiB of the largest, which is
-    /// what Linux gives.
+    /// Incomplete datagrams remembered; one more, and the oldest is given up. Default 64: 4 MiB of
+    /// the largest, which is what Linux gives.
     pub datagrams_max: usize,
     /// After this an incomplete datagram is given up. Default 30 s, as Linux.
     pub timeout: Duration,
@@ -104,12 +108,14 @@ pub struct ReassemblyCounters {
     pub impossible: u64,
 }
 
-/// Puts the fragments of datagrams together; a `K` names a datagram, as (sender, identification) does.
+/// Puts the fragments of datagrams together; a `K` names a datagram, as (sender, identification)
+/// does.
 #[derive(Clone, Debug)]
 pub struct Reassembly<K> {
     config: ReassemblyConfig,
     partial: BTreeMap<K, Partial>,
-    /// Every partial datagram in order of its first fragment; those that have completed since are here too.
+    /// Every partial datagram in order of its first fragment; those that have completed since are
+    /// here too.
     order: VecDeque<(u64, K)>,
     begun: u64,
     counters: ReassemblyCounters,
@@ -138,7 +144,8 @@ impl<K: Ord + Clone> Reassembly<K> {
         }
     }
 
-    /// Fragment number `index` of the `total` of datagram `key` has come. True if that completes the datagram.
+    /// Fragment number `index` of the `total` of datagram `key` has come. True if that completes
+    /// the datagram.
     pub fn arrived(&mut self, now: Time, key: K, index: u32, total: u32) -> bool {
         if total == 1 && index == 0 {
             return true;
@@ -227,7 +234,8 @@ impl<K: Ord + Clone> Reassembly<K> {
         is_partial
     }
 
-    /// Keeps `order` in proportion: one datagram that never completes would hold all that came after it.
+    /// Keeps `order` in proportion: one datagram that never completes would hold all that came
+    /// after it.
     fn forget_completed(&mut self) {
         if self.order.len() > 2 * self.config.datagrams_max.max(16) {
             let partial = &self.partial;
@@ -267,7 +275,8 @@ mod tests {
         assert_eq!(sizes(0, 1500), [28]);
         assert_eq!(sizes(1_472, 1500), [1500]);
         assert_eq!(sizes(1_473, 1500), [1500, 21]);
-        // An MTU that leaves no multiple of eight: 556 is 552 + 4, and a whole packet may still use all of it.
+        // An MTU that leaves no multiple of eight: 556 is 552 + 4, and a whole packet may still use
+        // all of it.
         assert_eq!(sizes(548, 576), [576]);
         assert_eq!(sizes(549, 576), [572, 25]);
         assert_eq!(sizes(8_192, 1500), [1500, 1500, 1500, 1500, 1500, 820]);

@@ -12,12 +12,14 @@ pub enum Loss {
     None,
     /// Each packet is lost with this probability, whatever befell the others.
     Rate(f64),
-    /// A link that is good or bad, and may change with each packet (Gilbert 1960, Elliott 1963). It begins good.
+    /// A link that is good or bad, and may change with each packet (Gilbert 1960, Elliott 1963). It
+    /// begins good.
     GilbertElliott {
-        /// Probability that a packet finds a good link turned bad. Bad spells are `to_bad / (to_bad + to_good)` of all
-        /// packets.
+        /// Probability that a packet finds a good link turned bad. Bad spells are `to_bad / (to_bad
+        /// + to_good)` of all packets.
         to_bad: f64,
-        /// Probability that a packet finds a bad link turned good: a bad spell lasts `1 / to_good` packets on average.
+        /// Probability that a packet finds a bad link turned good: a bad spell lasts `1 / to_good`
+        /// packets on average.
         to_good: f64,
         /// Probability of loss on a good link.
         good: f64,

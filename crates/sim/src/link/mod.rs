@@ -1,9 +1,11 @@
-//! Links, hop by hop: what one direction of a cable, a switch's buffer, a shared Ethernet and IP do to packets.
+//! Links, hop by hop: what one direction of a cable, a switch's buffer, a shared Ethernet and IP do
+//! to packets.
 //!
-//! A [`LinkSpec`] says what a link is like and a [`LinkState`] what one direction of it is doing; the fabric that joins
-//! them to a topology, and the agenda that carries their times, are elsewhere. (The swarm's switch has links of its
-//! own, in [`network`](crate::network).) Nothing here keeps a packet: bytes and times go in, times come out, except on
-//! a [`Bus`], where the order of departure is settled by contention and the frames must wait for it.
+//! A [`LinkSpec`] says what a link is like and a [`LinkState`] what one direction of it is doing;
+//! the fabric that joins them to a topology, and the agenda that carries their times, are
+//! elsewhere. (The swarm's switch has links of its own, in [`network`](crate::network).) Nothing
+//! here keeps a packet: bytes and times go in, times come out, except on a [`Bus`], where the order
+//! of departure is settled by contention and the frames must wait for it.
 //!
 //! - [`spec`]: bandwidth, delay, limits, what goes wrong, presets.
 //! - [`state`]: one direction at work: [`LinkState::pass`] is the hot path of the simulator.

@@ -1,7 +1,9 @@
-//! Captures of what passed a link, as `tcpdump` and Wireshark read them: classic pcap with nanoseconds.
+//! Captures of what passed a link, as `tcpdump` and Wireshark read them: classic pcap with
+//! nanoseconds.
 //!
-//! The simulator knows datagrams, not frames: Ethernet, IPv4 and UDP headers are made here, with true lengths,
-//! fragment offsets and checksums. Preamble, check sequence and padding are not in the file, as in real captures.
+//! The simulator knows datagrams, not frames: Ethernet, IPv4 and UDP headers are made here, with
+//! true lengths, fragment offsets and checksums. Preamble, check sequence and padding are not in
+//! the file, as in real captures.
 //!
 //! ```text
 //! file    magic 0xa1b23c4d, version 2.4, zone 0, accuracy 0, snap length, link type 1 (Ethernet); little endian
@@ -77,7 +79,8 @@ impl<W: Write> Pcap<W> {
     /// Adds a packet that passed at `now`.
     ///
     /// # Errors
-    /// `InvalidInput` if IPv4 and UDP cannot carry such a packet: the file stays as it was. Otherwise the writer's.
+    /// `InvalidInput` if IPv4 and UDP cannot carry such a packet: the file stays as it was.
+    /// Otherwise the writer's.
     pub fn write(&mut self, now: Time, frame: &Frame<'_>) -> io::Result<()> {
         let (from, to) = (ipv4(frame.from)?, ipv4(frame.to)?);
         let (offset, bytes, is_last) = cut(frame)?;
@@ -123,7 +126,8 @@ impl<W: Write> Pcap<W> {
     }
 }
 
-/// Where in the IP payload of the whole datagram a packet begins, its bytes, and whether it is the last.
+/// Where in the IP payload of the whole datagram a packet begins, its bytes, and whether it is the
+/// last.
 fn cut(frame: &Frame<'_>) -> io::Result<(u32, u32, bool)> {
     let payload = u32::try_from(frame.payload.len())
         .ok()
@@ -159,7 +163,8 @@ fn invalid(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
-/// The address of a station, locally administered, or the one that a multicast address maps to (RFC 1112).
+/// The address of a station, locally administered, or the one that a multicast address maps to (RFC
+/// 1112).
 fn mac(station: u32, address: Ipv4Addr) -> [u8; 6] {
     if address.is_multicast() {
         let [_, b, c, d] = address.octets();

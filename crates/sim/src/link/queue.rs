@@ -7,7 +7,8 @@ use groupcast_core::Time;
 
 /// How much may wait before a link; a packet that finds too much is dropped (drop-tail).
 ///
-/// As in ns-2, what is being sent does not wait any more: a packet that finds the link idle always passes.
+/// As in ns-2, what is being sent does not wait any more: a packet that finds the link idle always
+/// passes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueLimit {
     /// Bytes on the wire, framing included, the new packet's too. `None`: no limit.
@@ -48,7 +49,8 @@ impl QueueLimit {
     }
 }
 
-/// The packets that wait before a link, known by when each begins to leave: no event is needed to keep it true.
+/// The packets that wait before a link, known by when each begins to leave: no event is needed to
+/// keep it true.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Backlog {
     waiting: VecDeque<Waiting>,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::loss::Loss;
 use super::queue::QueueLimit;
 
-/// Bytes that an Ethernet frame takes on the wire beyond the IP packet in it: preamble 8, header and check sequence 18,
-/// gap between frames 12.
+/// Bytes that an Ethernet frame takes on the wire beyond the IP packet in it: preamble 8, header
+/// and check sequence 18, gap between frames 12.
 pub const ETHERNET_OVERHEAD: u32 = 38;
 
 /// The smallest IP packet that an Ethernet frame carries: a smaller one is padded.
@@ -16,14 +16,15 @@ pub const ETHERNET_PAYLOAD_MIN: u32 = 46;
 
 const BIT_NANOS_PER_BYTE: u64 = 8 * 1_000_000_000;
 
-/// One direction of a link. The presets are its defaults; change what differs with the `with_…` methods or by struct
-/// update.
+/// One direction of a link. The presets are its defaults; change what differs with the `with_…`
+/// methods or by struct update.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkSpec {
     /// Bits per second; 0 is infinite: nothing ever waits.
     pub bandwidth: u64,
-    /// Bytes that may leave at once after the link has been idle for as long as they take: the depth of a token bucket,
-    /// as test beds emulate a bandwidth with it. 0, a real wire: one after the other.
+    /// Bytes that may leave at once after the link has been idle for as long as they take: the
+    /// depth of a token bucket, as test beds emulate a bandwidth with it. 0, a real wire: one after
+    /// the other.
     pub burst: u64,
     /// Propagation from end to end, after the last bit has left.
     pub delay: Duration,
@@ -31,8 +32,8 @@ pub struct LinkSpec {
     pub queue: QueueLimit,
     /// How packets are lost on the way; a lost packet has taken its time on the link.
     pub loss: Loss,
-    /// The most by which a packet is late at random, evenly between zero and this; a late packet does not hold up
-    /// those behind it, so jitter above the gap between packets reorders them.
+    /// The most by which a packet is late at random, evenly between zero and this; a late packet
+    /// does not hold up those behind it, so jitter above the gap between packets reorders them.
     pub jitter: Duration,
     /// Probability that a packet that was not lost is sent a second time, right behind the first.
     pub duplication: f64,
@@ -45,7 +46,8 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
-    /// An Ethernet of `bandwidth` bits a second, its framing included, with 512 KiB before it (the port of a switch).
+    /// An Ethernet of `bandwidth` bits a second, its framing included, with 512 KiB before it (the
+    /// port of a switch).
     pub const fn ethernet(bandwidth: u64, delay: Duration) -> Self {
         Self {
             queue: QueueLimit::bytes(512 << 10),
@@ -57,8 +59,8 @@ impl LinkSpec {
 
     /// A link without framing, loss or limit, as the networks of simulation papers have them.
     ///
-    /// For the drop-tail queue of ns-2 add [`QueueLimit::packets`]`(50)`. Without a limit what waits takes 16 bytes of
-    /// memory a packet.
+    /// For the drop-tail queue of ns-2 add [`QueueLimit::packets`]`(50)`. Without a limit what
+    /// waits takes 16 bytes of memory a packet.
     pub const fn ideal(bandwidth: u64, delay: Duration) -> Self {
         Self {
             bandwidth,
@@ -99,7 +101,8 @@ impl LinkSpec {
         u64::from(ip_bytes.max(self.payload_min)) + u64::from(self.overhead)
     }
 
-    /// How long the last bit of an IP packet is behind the first when they leave, rounded up to a nanosecond.
+    /// How long the last bit of an IP packet is behind the first when they leave, rounded up to a
+    /// nanosecond.
     pub fn serialisation(&self, ip_bytes: u32) -> Duration {
         Duration::from_nanos(nanos_on_wire(self.wire_bytes(ip_bytes), self.bandwidth))
     }
@@ -153,7 +156,8 @@ pub enum SpecError {
     },
     /// A bus must have a bandwidth above zero.
     NoBandwidth,
-    /// A bus is longer than the smallest frame: a sender would be done before it hears of a collision.
+    /// A bus is longer than the smallest frame: a sender would be done before it hears of a
+    /// collision.
     BusTooLong {
         /// Its propagation, end to end.
         propagation: Duration,

@@ -1,8 +1,9 @@
 //! One direction of a link at work.
 //!
-//! A packet waits until those before it have left, leaves at the link's bandwidth and arrives after its delay. All of
-//! it follows at once from when the link will be free, so a hop costs the agenda one event. Time must not go back from
-//! call to call; a changed [`LinkSpec`] holds for the packets after it.
+//! A packet waits until those before it have left, leaves at the link's bandwidth and arrives after
+//! its delay. All of it follows at once from when the link will be free, so a hop costs the agenda
+//! one event. Time must not go back from call to call; a changed [`LinkSpec`] holds for the packets
+//! after it.
 
 use std::time::Duration;
 
@@ -119,10 +120,11 @@ impl LinkState {
         self.send(now, ip_bytes, spec, rng)
     }
 
-    /// The same for a host that waits for room before its own link and drops nothing: also when there is room again,
-    /// until when the host is stopped.
+    /// The same for a host that waits for room before its own link and drops nothing: also when
+    /// there is room again, until when the host is stopped.
     ///
-    /// The packet is queued at once, which changes nothing: it leaves after those before it, whenever it came.
+    /// The packet is queued at once, which changes nothing: it leaves after those before it,
+    /// whenever it came.
     pub fn pass_patiently(
         &mut self,
         now: Time,
@@ -207,7 +209,8 @@ impl LinkState {
         self.begins_at(spec).max(now)
     }
 
-    /// When the link takes the next packet: a token bucket does so ahead of when a wire would be free, by its depth.
+    /// When the link takes the next packet: a token bucket does so ahead of when a wire would be
+    /// free, by its depth.
     fn begins_at(&self, spec: &LinkSpec) -> Time {
         match spec.burst {
             0 => self.free_at,

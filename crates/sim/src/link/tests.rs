@@ -126,7 +126,8 @@ fn a_host_that_waits_for_its_own_link_drops_nothing_and_learns_when_there_is_roo
     for packet in 1..=10 {
         let (passage, room) = link.pass_patiently(now, 1_000, &spec, &mut rng);
         assert_eq!(arrival(passage), Some(Time::from_millis(packet)));
-        // One is being sent and two wait; a fourth makes the host wait until one more has begun to leave.
+        // One is being sent and two wait; a fourth makes the host wait until one more has begun to
+        // leave.
         assert_eq!(room, Time::from_millis(packet.saturating_sub(3)));
         now = room;
     }

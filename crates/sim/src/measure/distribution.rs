@@ -1,4 +1,5 @@
-//! What is kept of many durations: how many, their moments exactly, a fine histogram for quantiles, a coarse one to draw.
+//! What is kept of many durations: how many, their moments exactly, a fine histogram for quantiles,
+//! a coarse one to draw.
 
 use std::time::Duration;
 
@@ -73,7 +74,8 @@ impl Distribution {
     pub fn deviation(&self) -> Option<f64> {
         let count = u128::from(self.count());
         (count > 0).then(|| {
-            // In whole numbers while they fit: the difference of two near squares loses its digits in floats.
+            // In whole numbers while they fit: the difference of two near squares loses its digits
+            // in floats.
             let exact = (self.squares.checked_mul(count))
                 .zip(self.sum.checked_mul(self.sum))
                 .map(|(squares, square)| squares.saturating_sub(square) as f64);
@@ -100,7 +102,8 @@ impl Distribution {
         Some(nanos as f64 / 1e9)
     }
 
-    /// The share (0 to 1) of those from `low` up to, but not with, `high`. To 1 part in 128 of the bounds.
+    /// The share (0 to 1) of those from `low` up to, but not with, `high`. To 1 part in 128 of the
+    /// bounds.
     pub fn share(&self, low: Duration, high: Duration) -> Option<f64> {
         let inside = self
             .fine

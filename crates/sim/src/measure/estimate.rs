@@ -1,4 +1,5 @@
-//! A quantity over several seeds: its mean, how sure that is (Student's t), and the least and the greatest.
+//! A quantity over several seeds: its mean, how sure that is (Student's t), and the least and the
+//! greatest.
 
 use serde::Serialize;
 
@@ -20,8 +21,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// From a value a seed; the interval holds the mean with probability `confidence` (0 to 1, both excluded) if seeds
-    /// scatter normally. `None` if there is no value.
+    /// From a value a seed; the interval holds the mean with probability `confidence` (0 to 1, both
+    /// excluded) if seeds scatter normally. `None` if there is no value.
     pub fn of(values: &[f64], confidence: f64) -> Option<Self> {
         let seeds = values.len();
         let mean = values.iter().sum::<f64>() / seeds as f64;
@@ -43,8 +44,8 @@ impl Estimate {
     }
 }
 
-/// The `t` such that a variable of Student's distribution with `freedom` degrees is within ±t with probability
-/// `confidence` (0 to 1, both excluded).
+/// The `t` such that a variable of Student's distribution with `freedom` degrees is within ±t with
+/// probability `confidence` (0 to 1, both excluded).
 pub fn student_t(confidence: f64, freedom: u32) -> f64 {
     let confidence = confidence.clamp(0.0, 1.0 - 1e-9);
     let mut low = 0.0;
@@ -60,7 +61,8 @@ pub fn student_t(confidence: f64, freedom: u32) -> f64 {
             high = middle;
         }
     }
-    // The arc tangent may differ in its last digit from one platform to the next: what is written must not.
+    // The arc tangent may differ in its last digit from one platform to the next: what is written
+    // must not.
     (high * 1e9).round() / 1e9
 }
 

@@ -1,7 +1,7 @@
 //! Histograms of whole numbers (nanoseconds, mostly) with fixed bins, linear or logarithmic.
 //!
-//! Only the stretch between the lowest and the highest bin in use takes memory, so that thousands of hosts can have
-//! some each.
+//! Only the stretch between the lowest and the highest bin in use takes memory, so that thousands
+//! of hosts can have some each.
 
 use serde::ser::{Serialize, SerializeSeq as _, Serializer};
 
@@ -15,8 +15,8 @@ pub enum Bins {
         /// At least 1.
         count: u32,
     },
-    /// Each power of two is split into 2^`bits` bins: a relative width of at most 2^-`bits`. Values below 2^`bits` have
-    /// bins of their own.
+    /// Each power of two is split into 2^`bits` bins: a relative width of at most 2^-`bits`. Values
+    /// below 2^`bits` have bins of their own.
     Log {
         /// 0 to 16.
         bits: u32,
@@ -40,13 +40,15 @@ impl Bins {
             Self::Linear { width, count } => (value / width).min(u64::from(count) - 1) as u32,
             Self::Log { bits } => {
                 let shift = (63 - (value | 1).leading_zeros()).saturating_sub(bits);
-                // Without the shift the top bit of `value >> shift` counts one power of two by itself.
+                // Without the shift the top bit of `value >> shift` counts one power of two by
+                // itself.
                 (shift << bits) + (value >> shift) as u32
             }
         }
     }
 
-    /// The lowest value of a bin, and the lowest beyond it. The last linear bin also holds all that is higher.
+    /// The lowest value of a bin, and the lowest beyond it. The last linear bin also holds all that
+    /// is higher.
     pub fn bounds(self, index: u32) -> (u64, u64) {
         match self {
             Self::Linear { width, .. } => {
@@ -130,8 +132,8 @@ impl Histogram {
         })
     }
 
-    /// The value that a share `q` (0 to 1) of all do not exceed, by nearest rank and as exact as the bins: the middle of
-    /// the bin that holds it. `None` if there are none.
+    /// The value that a share `q` (0 to 1) of all do not exceed, by nearest rank and as exact as
+    /// the bins: the middle of the bin that holds it. `None` if there are none.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         // The rank is exact below 2^53 values.
         let rank = ((q.clamp(0.0, 1.0) * self.total as f64).ceil() as u64).max(1);
@@ -142,8 +144,8 @@ impl Histogram {
         })
     }
 
-    /// How many values are in `[low, high)`. A bin that the range cuts counts by the part inside, so the answer is exact
-    /// only at the bins' own bounds.
+    /// How many values are in `[low, high)`. A bin that the range cuts counts by the part inside,
+    /// so the answer is exact only at the bins' own bounds.
     pub fn between(&self, low: u64, high: u64) -> f64 {
         self.iter()
             .map(|(from, to, count)| {
@@ -185,7 +187,8 @@ impl Histogram {
     }
 }
 
-/// As `[low, high, count]` in seconds, empty bins left out: the values of a histogram that is written are nanoseconds.
+/// As `[low, high, count]` in seconds, empty bins left out: the values of a histogram that is
+/// written are nanoseconds.
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;

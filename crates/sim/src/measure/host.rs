@@ -72,7 +72,8 @@ pub(super) struct HostMeter {
     pub(super) arrival_gap: Distribution,
     pub(super) last_delivery: Option<Time>,
     pub(super) last_arrival: Option<Time>,
-    /// First receipts of messages of which it is known when they should come, and those that came later.
+    /// First receipts of messages of which it is known when they should come, and those that came
+    /// later.
     pub(super) expected: u64,
     pub(super) late: u64,
     pub(super) windows: Vec<Window>,
@@ -137,7 +138,8 @@ impl HostMeter {
         self.windows.get_mut(index)
     }
 
-    /// The first receipt of a message that was handed over at `at`, `normal` later if all goes well.
+    /// The first receipt of a message that was handed over at `at`, `normal` later if all goes
+    /// well.
     #[inline]
     pub(super) fn receive_first(&mut self, now: Time, at: Time, normal: Option<Duration>) {
         let after = now - at;

@@ -1,4 +1,5 @@
-//! What one host was given to send: the numbers of its messages, when each was handed over, and which the protocol took.
+//! What one host was given to send: the numbers of its messages, when each was handed over, and
+//! which the protocol took.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -105,7 +106,8 @@ impl Issued {
         self.entries.get(index as usize).map(|entry| entry.at)
     }
 
-    /// The measured numbers that were handed over by `limit`, and how many of them the protocol had not taken by then.
+    /// The measured numbers that were handed over by `limit`, and how many of them the protocol had
+    /// not taken by then.
     pub(super) fn due(&self, limit: Time) -> Option<(u32, u32, u64)> {
         let first = self.first?;
         let until = self.entries.partition_point(|entry| entry.at <= limit);

@@ -33,8 +33,9 @@ pub struct Measures {
     pub links: Vec<LinkUse>,
 }
 
-/// All hosts together. A *receiver* is a host that ran from before the end of the warm-up to the end and that somebody
-/// sent something to; where there is none, every host that delivered anything.
+/// All hosts together. A *receiver* is a host that ran from before the end of the warm-up to the
+/// end and that somebody sent something to; where there is none, every host that delivered
+/// anything.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Overall {
     /// How many receivers there are.
@@ -45,7 +46,8 @@ pub struct Overall {
     pub refused: u64,
     /// Deliveries at all hosts.
     pub delivered: u64,
-    /// Deliveries that did not happen at receivers. `None` if there was no receiver that ran all the time.
+    /// Deliveries that did not happen at receivers. `None` if there was no receiver that ran all
+    /// the time.
     pub missing: Option<u64>,
     /// Payloads that arrived again, at all hosts.
     pub duplicates: u64,
@@ -88,14 +90,15 @@ pub struct HostMeasures {
     pub delivered: u64,
     /// Their bytes.
     pub delivered_bytes: u64,
-    /// Messages that others submitted and that it did not deliver. `None` if its process did not run all the time.
+    /// Messages that others submitted and that it did not deliver. `None` if its process did not
+    /// run all the time.
     pub missing: Option<u64>,
     /// Messages delivered more than once: 0 if the protocol is right.
     pub redelivered: u64,
     /// Payloads that arrived again.
     pub duplicates: u64,
-    /// Messages of which the first that is known is their delivery, because they came in pieces or in datagrams that
-    /// nobody could read: `arrival` is too high by these.
+    /// Messages of which the first that is known is their delivery, because they came in pieces or
+    /// in datagrams that nobody could read: `arrival` is too high by these.
     pub unseen: u64,
     /// Deliveries a second.
     pub throughput: f64,
@@ -109,8 +112,8 @@ pub struct HostMeasures {
     pub gap: Distribution,
     /// Between first arrivals.
     pub arrival_gap: Distribution,
-    /// The share of messages whose first receipt was later than 1/rate + the path's delay (004 6.10), of those that were
-    /// received. `None` if it is not known for any.
+    /// The share of messages whose first receipt was later than 1/rate + the path's delay (004
+    /// 6.10), of those that were received. `None` if it is not known for any.
     pub interference: Option<f64>,
     /// Datagrams by role.
     pub traffic: Traffic,
@@ -162,8 +165,8 @@ impl Measures {
         }
     }
 
-    /// The mean of a host's deliveries a second and their variance, over its windows that are complete. `None` if none
-    /// is.
+    /// The mean of a host's deliveries a second and their variance, over its windows that are
+    /// complete. `None` if none is.
     pub fn window_throughput(&self, host: usize) -> Option<(f64, f64)> {
         let windows = self.complete_windows(host);
         let count = windows.len() as f64;
@@ -237,7 +240,8 @@ impl Overall {
     }
 }
 
-/// What `host` should have delivered and did not; `None` unless it ran all the time and somebody sent it something.
+/// What `host` should have delivered and did not; `None` unless it ran all the time and somebody
+/// sent it something.
 fn missing(meter: &Meter, host: usize, now: Time) -> Option<u64> {
     let receiver = &meter.hosts[host];
     if !is_whole(receiver, &meter.config) {

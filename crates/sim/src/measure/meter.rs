@@ -40,8 +40,8 @@ struct Known {
 /// Counts what a world tells it. Hosts are named by their index, times are the world's.
 ///
 /// For each message of a source: [`offer`](Self::offer), then [`refused`](Self::refused), or else
-/// [`submitted`](Self::submitted) once the protocol took it, or [`rejected`](Self::rejected). A message that was never
-/// offered is offered by being submitted.
+/// [`submitted`](Self::submitted) once the protocol took it, or [`rejected`](Self::rejected). A
+/// message that was never offered is offered by being submitted.
 ///
 /// ```
 /// use groupcast_core::{Incarnation, MemberId, MessageId, NodeId, Time};
@@ -67,7 +67,8 @@ struct Known {
 pub struct Meter {
     pub(super) config: MeterConfig,
     pub(super) hosts: Vec<HostMeter>,
-    /// Hosts that offered a message, in the order in which they began: streams are kept for these only.
+    /// Hosts that offered a message, in the order in which they began: streams are kept for these
+    /// only.
     pub(super) senders: Vec<usize>,
     ordinals: Vec<u32>,
     runs: BTreeMap<MessageId, Run>,
@@ -94,14 +95,15 @@ impl Meter {
 
     // What it must know beforehand.
 
-    /// The sources of `host` send at this rate, in messages a second, all together. For the interference.
+    /// The sources of `host` send at this rate, in messages a second, all together. For the
+    /// interference.
     pub fn set_rate(&mut self, host: usize, rate: f64) {
         let period = (rate > 0.0).then(|| Duration::from_nanos((1e9 / rate).round() as u64));
         self.hosts[host].issued.period = period;
     }
 
-    /// From `from` to `to`, the links take `delay`, transmission not included. For the interference: only pairs of
-    /// which this was said, and whose sender has a rate, are judged.
+    /// From `from` to `to`, the links take `delay`, transmission not included. For the
+    /// interference: only pairs of which this was said, and whose sender has a rate, are judged.
     pub fn set_path(&mut self, from: usize, to: usize, delay: Duration) {
         let ordinal = self.ordinal(from);
         self.hosts[to].stream(ordinal).path = Some(delay);
@@ -119,8 +121,9 @@ impl Meter {
         };
     }
 
-    /// The process of `host` ends, or leaves: nobody expects it to deliver everything any more, what it was given and
-    /// its protocol has not taken is void, and the time until the next process delivers is no gap.
+    /// The process of `host` ends, or leaves: nobody expects it to deliver everything any more,
+    /// what it was given and its protocol has not taken is void, and the time until the next
+    /// process delivers is no gap.
     pub fn stopped(&mut self, host: usize) {
         let host = &mut self.hosts[host];
         host.ran = Ran::Partly;
@@ -167,8 +170,8 @@ impl Meter {
         host.refused += u64::from(now >= self.warm);
     }
 
-    /// The protocol took a message at `host` and named it `id`: the one that its stamp says, or without a stamp the one
-    /// that waited longest.
+    /// The protocol took a message at `host` and named it `id`: the one that its stamp says, or
+    /// without a stamp the one that waited longest.
     pub fn submitted(&mut self, now: Time, host: usize, id: MessageId, payload: &[u8]) {
         let next = self.hosts[host].issued.next();
         let number = Stamp::read(payload)
@@ -223,7 +226,8 @@ impl Meter {
         }
         if let Some(known) = known {
             if !is_own && self.see(host, known) == Sight::First {
-                // It came in pieces, or in a datagram that nobody could read: now is the first that is known of it.
+                // It came in pieces, or in a datagram that nobody could read: now is the first that
+                // is known of it.
                 self.hosts[host].unseen += u64::from(self.counts(known));
                 self.receive_first(now, host, known);
             }
@@ -284,7 +288,8 @@ impl Meter {
         }
     }
 
-    /// The end: all that was measured until `now`. `hosts` has one for each host, in order, or is empty.
+    /// The end: all that was measured until `now`. `hosts` has one for each host, in order, or is
+    /// empty.
     pub fn finish(self, now: Time, links: Vec<LinkUse>, hosts: Vec<HostUse>) -> Measures {
         Measures::of(self, now, links, hosts)
     }

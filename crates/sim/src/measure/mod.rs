@@ -1,14 +1,16 @@
-//! What happened, in numbers: the meter that a world tells of every message and datagram, and what it says at the end.
+//! What happened, in numbers: the meter that a world tells of every message and datagram, and what
+//! it says at the end.
 //!
-//! The [`Meter`] is told as things happen and keeps sums, not events: its memory is bounded by hosts, sources and
-//! [`MeterConfig::pending_max`], however long the world runs. It names no protocol; what a datagram is for, an
-//! [`Inspect`](groupcast_core::trace::Inspect) says. What comes out is [`Measures`]: of each host, of each direction of
-//! a link, and overall.
+//! The [`Meter`] is told as things happen and keeps sums, not events: its memory is bounded by
+//! hosts, sources and [`MeterConfig::pending_max`], however long the world runs. It names no
+//! protocol; what a datagram is for, an [`Inspect`](groupcast_core::trace::Inspect) says. What
+//! comes out is [`Measures`]: of each host, of each direction of a link, and overall.
 //!
-//! Words. A message is *offered* when its source hands it over, *submitted* when the protocol takes it, it *arrives*
-//! when a datagram with all of it is handled, and is *delivered* when the user has it. *Latency* counts from the offer
-//! to the delivery, after ordering; *arrival* from the offer to the first arrival, before ordering. The warm-up is left
-//! out: counts and rates count what happens after it, latencies and losses concern what was offered after it.
+//! Words. A message is *offered* when its source hands it over, *submitted* when the protocol takes
+//! it, it *arrives* when a datagram with all of it is handled, and is *delivered* when the user has
+//! it. *Latency* counts from the offer to the delivery, after ordering; *arrival* from the offer to
+//! the first arrival, before ordering. The warm-up is left out: counts and rates count what happens
+//! after it, latencies and losses concern what was offered after it.
 //!
 //! - [`Stamp`]: how a message is recognised inside a datagram.
 //! - [`Histogram`], [`Distribution`]: many values in little memory.
@@ -52,16 +54,17 @@ pub struct MeterConfig {
     pub window: Duration,
     /// How many windows are kept; later ones are not counted one by one. Default 100,000.
     pub windows_max: usize,
-    /// Bins, in nanoseconds, of the histograms that are written and drawn. Quantiles do not depend on them. Default: 100
-    /// bins up to 10 s.
+    /// Bins, in nanoseconds, of the histograms that are written and drawn. Quantiles do not depend
+    /// on them. Default: 100 bins up to 10 s.
     pub bins: Bins,
-    /// Of each sender, how many messages after one that is missing are waited for before it is given up, and how many
-    /// are remembered. A message that comes later than that counts as missing, and its arrival as neither first nor
-    /// again. Default 65,536.
+    /// Of each sender, how many messages after one that is missing are waited for before it is
+    /// given up, and how many are remembered. A message that comes later than that counts as
+    /// missing, and its arrival as neither first nor again. Default 65,536.
     pub pending_max: u32,
     /// Whether what a host delivers of its own messages counts at that host. Default true.
     pub own: bool,
-    /// A message offered less than this before the end is not missing if it was not delivered. Default 1 s.
+    /// A message offered less than this before the end is not missing if it was not delivered.
+    /// Default 1 s.
     pub grace: Duration,
     /// How many configurations of each host are kept with their times. Default 1,024.
     pub installed_max: usize,

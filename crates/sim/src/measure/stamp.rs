@@ -1,7 +1,8 @@
 //! What a measured payload begins with: who sent it, which one it is, and when.
 //!
-//! A payload that carries a stamp can be recognised wherever it is seen, inside a datagram too, before the protocol
-//! has ordered it. A shorter one is known by its [`MessageId`](groupcast_core::MessageId) alone, at its delivery.
+//! A payload that carries a stamp can be recognised wherever it is seen, inside a datagram too,
+//! before the protocol has ordered it. A shorter one is known by its
+//! [`MessageId`](groupcast_core::MessageId) alone, at its delivery.
 //!
 //! | byte | meaning |
 //! |---|---|
@@ -49,7 +50,8 @@ impl Stamp {
         })
     }
 
-    /// A payload of `len` bytes that begins with the stamp; one of zeros if it is too short for that.
+    /// A payload of `len` bytes that begins with the stamp; one of zeros if it is too short for
+    /// that.
     pub fn payload(self, len: usize) -> Bytes {
         let mut payload = vec![0; len];
         if let Some(head) = payload.first_chunk_mut::<{ Self::LEN }>() {

@@ -1,4 +1,5 @@
-//! What one host saw of another host's messages, by their numbers: which came, which came again, which never did.
+//! What one host saw of another host's messages, by their numbers: which came, which came again,
+//! which never did.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +15,8 @@ pub(super) enum Sight {
     Forgotten,
 }
 
-/// A set of numbers that mostly grow: a bit each, from the first word that is not full, at most so many.
+/// A set of numbers that mostly grow: a bit each, from the first word that is not full, at most so
+/// many.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Seen {
     words: VecDeque<u64>,
@@ -27,8 +29,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Notes `number`. More than `pending_max` numbers after the first that is missing, that one is given up; it counts
-    /// as missed if it is at least `first`.
+    /// Notes `number`. More than `pending_max` numbers after the first that is missing, that one is
+    /// given up; it counts as missed if it is at least `first`.
     #[inline]
     pub(super) fn insert(&mut self, number: u32, first: Option<u32>, pending_max: u32) -> Sight {
         let number = u64::from(number);

@@ -93,7 +93,8 @@ fn constant_delays_come_out_exactly_and_the_warm_up_is_left_out() {
     let windows: Vec<_> = host.windows.iter().map(|it| it.delivered).collect();
     assert_eq!(windows, [50; 4]);
     assert_eq!(measures.window_throughput(1), Some((100.0, 0.0)));
-    // Host 0 delivered nothing, its own messages included: those offered from 1 s to 2 s are missing.
+    // Host 0 delivered nothing, its own messages included: those offered from 1 s to 2 s are
+    // missing.
     assert_eq!(measures.hosts[0].missing, Some(101));
     assert_eq!(measures.overall.throughput_slowest, 0.0);
 }
@@ -213,7 +214,8 @@ fn what_no_protocol_took_is_expected_of_nobody() {
         match number {
             3 => play.meter.refused(at, 0),
             5 => play.meter.rejected(at, 0),
-            // It waits, and the next is taken first, as if it had been lost between user and process.
+            // It waits, and the next is taken first, as if it had been lost between user and
+            // process.
             7 => {}
             _ => {
                 let id = play.submit(at, &payload);
@@ -353,8 +355,9 @@ fn an_m_m_1_queue_has_the_latencies_of_the_textbook() {
     }
     let measures = play.finish(end);
     let host = &measures.hosts[1];
-    // In the system: exponential with mean 1/(μ − λ) = 2 ms. The queue forgets with a time constant of
-    // 1/(√μ − √λ)² = 12 ms, so 1,000 s are worth 43,000 independent looks; four standard errors each.
+    // In the system: exponential with mean 1/(μ − λ) = 2 ms. The queue forgets with a time constant
+    // of 1/(√μ − √λ)² = 12 ms, so 1,000 s are worth 43,000 independent looks; four standard errors
+    // each.
     let mean = host.latency.mean().unwrap();
     assert!((mean / 0.002 - 1.0).abs() < 0.02, "{mean}");
     let p90 = host.latency.quantile(0.9).unwrap();
@@ -364,7 +367,8 @@ fn an_m_m_1_queue_has_the_latencies_of_the_textbook() {
         .share(Duration::from_millis(4), Duration::from_secs(9))
         .unwrap();
     assert!((share / (-2f64).exp() - 1.0).abs() < 0.05, "{share}");
-    // What leaves is Poisson again (Burke): the variance of the counts in windows is their mean, here over 2,000 windows.
+    // What leaves is Poisson again (Burke): the variance of the counts in windows is their mean,
+    // here over 2,000 windows.
     let (mean, variance) = measures.window_throughput(1).unwrap();
     assert!((mean / offered - 1.0).abs() < 0.01, "{mean}");
     assert!((variance * 0.5 / offered - 1.0).abs() < 0.13, "{variance}");

@@ -101,7 +101,8 @@ fn role<S: Serializer>(role: &Role, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(role_name(*role))
 }
 
-/// The count for a kind. Kinds are words of a program's text, so there are few: a row is searched fastest.
+/// The count for a kind. Kinds are words of a program's text, so there are few: a row is searched
+/// fastest.
 #[inline]
 pub(super) fn count_of(kinds: &mut Vec<KindCount>, inspected: Inspected) -> &mut Packets {
     let Inspected { kind, role } = inspected;

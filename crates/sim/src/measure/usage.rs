@@ -79,12 +79,14 @@ pub struct HostUse {
     pub token_buffer_max_datagrams: u64,
     /// Datagrams dropped at a full receive buffer.
     pub overflowed: u64,
-    /// What the protocol itself counts, by name ([`Instrumented::measure`](groupcast_core::Instrumented::measure)).
+    /// What the protocol itself counts, by name
+    /// ([`Instrumented::measure`](groupcast_core::Instrumented::measure)).
     pub counters: Vec<(&'static str, u64)>,
 }
 
 impl HostUse {
-    /// What it used since it had used `before`. High-water marks and the protocol's counters are of the whole time.
+    /// What it used since it had used `before`. High-water marks and the protocol's counters are of
+    /// the whole time.
     #[must_use]
     pub fn since(mut self, before: &Self) -> Self {
         self.cpu_busy = self.cpu_busy.saturating_sub(before.cpu_busy);

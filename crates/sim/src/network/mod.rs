@@ -1,10 +1,12 @@
-//! The network between the hosts: one switch, a full-duplex link to each host, and everything that goes wrong.
+//! The network between the hosts: one switch, a full-duplex link to each host, and everything that
+//! goes wrong.
 //!
-//! A datagram leaves through its sender's egress link, crosses the switch, and goes down the ingress link of each
-//! receiver: `Network::leave` and `Network::deliver` are the only two ways through, and another topology replaces
-//! what is between them. Links serialise at their bandwidth. The switch drops the
-//! tail beyond the queue of a port; a host whose send buffer is full waits, and drops when its patience is over. What is random
-//! (loss, duplication, jitter, reordering, corruption) is drawn for each copy on its own.
+//! A datagram leaves through its sender's egress link, crosses the switch, and goes down the
+//! ingress link of each receiver: `Network::leave` and `Network::deliver` are the only two ways
+//! through, and another topology replaces what is between them. Links serialise at their bandwidth.
+//! The switch drops the tail beyond the queue of a port; a host whose send buffer is full waits,
+//! and drops when its patience is over. What is random (loss, duplication, jitter, reordering,
+//! corruption) is drawn for each copy on its own.
 
 #[cfg(test)]
 mod tests;
@@ -25,19 +27,24 @@ pub struct NetworkConfig {
     pub bandwidth: u64,
     /// Propagation from host to host, the switch included. Default 30 µs.
     pub latency: Duration,
-    /// The most by which a copy is late at random; more than the gap between datagrams reorders them. Default 0.
+    /// The most by which a copy is late at random; more than the gap between datagrams reorders
+    /// them. Default 0.
     pub jitter: Duration,
-    /// Bytes that wait for an egress link before the host itself waits: its send buffer. Default 512 KiB.
+    /// Bytes that wait for an egress link before the host itself waits: its send buffer. Default
+    /// 512 KiB.
     pub egress_queue: usize,
-    /// How long a host waits for room in its send buffer before it drops what it wanted to send. Default 50 ms.
+    /// How long a host waits for room in its send buffer before it drops what it wanted to send.
+    /// Default 50 ms.
     pub send_patience: Duration,
-    /// Bytes that wait for an ingress link before the tail is dropped. Default 512 KiB (a switch's port).
+    /// Bytes that wait for an ingress link before the tail is dropped. Default 512 KiB (a switch's
+    /// port).
     pub ingress_queue: usize,
     /// Probability that a copy is lost. Default 0.
     pub loss: f64,
     /// Probability that a copy arrives twice. Default 0.
     pub duplication: f64,
-    /// Probability that a copy is held back by up to [`reordering_delay`](Self::reordering_delay). Default 0.
+    /// Probability that a copy is held back by up to [`reordering_delay`](Self::reordering_delay).
+    /// Default 0.
     pub reordering: f64,
     /// Default 2 ms.
     pub reordering_delay: Duration,
@@ -80,8 +87,8 @@ impl Block {
         [SocketClass::Data, SocketClass::Control].map(|class| Self { from, to, class })
     }
 
-    /// Everything between hosts of different `components`, both ways. Hosts of `0..hosts` in none of them are
-    /// together in one more.
+    /// Everything between hosts of different `components`, both ways. Hosts of `0..hosts` in none
+    /// of them are together in one more.
     pub fn partition(hosts: usize, components: &[&[usize]]) -> Vec<Self> {
         let component = |host: usize| components.iter().position(|part| part.contains(&host));
         (0..hosts)
@@ -392,7 +399,8 @@ struct Link {
 }
 
 impl Link {
-    /// When the last of `bytes` is through, or `None` if they find more than `queue` bytes before them.
+    /// When the last of `bytes` is through, or `None` if they find more than `queue` bytes before
+    /// them.
     ///
     /// The queue is not kept: its length follows from when the link will be free.
     fn pass(&mut self, now: Time, bytes: u64, bandwidth: u64, queue: u64) -> Option<Time> {

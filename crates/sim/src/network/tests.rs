@@ -62,7 +62,8 @@ fn a_full_send_buffer_makes_the_host_wait_and_its_patience_ends() {
         send_patience: Duration::from_millis(3),
         ..NetworkConfig::default()
     });
-    // 1.5 ms each: two fit, two more wait for no more than 3 ms, and one that finds just that goes too.
+    // 1.5 ms each: two fit, two more wait for no more than 3 ms, and one that finds just that goes
+    // too.
     let room: Vec<Option<u128>> = (0..6)
         .map(|_| network.leave(Time::ZERO, 0, 1_434))
         .map(|left| left.map(|it| (it.room - Time::ZERO).as_micros()))

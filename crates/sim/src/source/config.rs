@@ -9,7 +9,8 @@ use groupcast_core::{Service, Time};
 /// When messages come.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Arrivals {
-    /// One every 1/rate. A message that is not taken is lost to the source: it does not fall behind.
+    /// One every 1/rate. A message that is not taken is lost to the source: it does not fall
+    /// behind.
     Constant {
         /// Messages a second.
         rate: f64,
@@ -26,13 +27,16 @@ pub enum Arrivals {
         /// Messages a burst.
         burst: u32,
     },
-    /// As recorded: times since [`SourceConfig::start`], ascending, and sizes in bytes; lost if not taken.
+    /// As recorded: times since [`SourceConfig::start`], ascending, and sizes in bytes; lost if not
+    /// taken.
     Trace(Arc<[(Duration, u32)]>),
-    /// The next 100 ns after the last was taken; one that is not taken is tried again when there is room.
+    /// The next 100 ns after the last was taken; one that is not taken is tried again when there is
+    /// room.
     Saturate,
-    /// One for each message that is delivered at the source's host from one of these hosts, which may be the host
-    /// itself, no closer than 100 ns; one that is not taken is tried again when there is room. With a message in advance, and two such sources
-    /// that answer each other, this is stop-and-wait.
+    /// One for each message that is delivered at the source's host from one of these hosts, which
+    /// may be the host itself, no closer than 100 ns; one that is not taken is tried again when
+    /// there is room. With a message in advance, and two such sources that answer each other, this
+    /// is stop-and-wait.
     Reply {
         /// Whose messages are answered.
         to: BTreeSet<usize>,
@@ -74,15 +78,15 @@ impl Arrivals {
 pub struct SourceConfig {
     /// When they come.
     pub arrivals: Arrivals,
-    /// Bytes of a payload, unless a trace says. Of [`Stamp::LEN`](crate::measure::Stamp::LEN) bytes or more, each can be
-    /// recognised before it is delivered.
+    /// Bytes of a payload, unless a trace says. Of [`Stamp::LEN`](crate::measure::Stamp::LEN) bytes
+    /// or more, each can be recognised before it is delivered.
     pub size: u32,
     /// What they are promised.
     pub service: Service,
     /// When the source begins. Default 0.
     pub start: Time,
-    /// Up to this is added to the start, at random: sources of one rate on many hosts then do not send in step. Default
-    /// 0.
+    /// Up to this is added to the start, at random: sources of one rate on many hosts then do not
+    /// send in step. Default 0.
     pub stagger: Duration,
     /// When it ends: nothing is sent then or later. Default never.
     pub stop: Time,

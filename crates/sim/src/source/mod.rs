@@ -1,4 +1,5 @@
-//! Sources of messages: when the next one is due, how large it is, and what follows when it is taken or not.
+//! Sources of messages: when the next one is due, how large it is, and what follows when it is
+//! taken or not.
 //!
 //! A [`Source`] is a value that a world asks; it knows neither protocol nor meter.
 //!
@@ -25,8 +26,8 @@ use crate::exponential::exponential;
 
 pub use config::{Arrivals, SourceConfig, SourceError};
 
-/// How long a source that does not go by time takes to have the next message. Where nothing else costs time, it would
-/// send for ever in one instant.
+/// How long a source that does not go by time takes to have the next message. Where nothing else
+/// costs time, it would send for ever in one instant.
 const PAUSE: Duration = Duration::from_nanos(100);
 
 /// A message that is due.
@@ -121,7 +122,8 @@ impl Source {
         (next < self.config.stop).then_some(next)
     }
 
-    /// The message that is due at `now`, or `None` if none is. Say what became of it before asking for the next.
+    /// The message that is due at `now`, or `None` if none is. Say what became of it before asking
+    /// for the next.
     pub fn take(&mut self, now: Time) -> Option<Message> {
         if self.due()? > now || now >= self.config.stop {
             return None;
@@ -149,7 +151,8 @@ impl Source {
         self.taken += 1;
     }
 
-    /// The message just [taken](Self::take) was not accepted: it is lost, or comes again when there is room.
+    /// The message just [taken](Self::take) was not accepted: it is lost, or comes again when there
+    /// is room.
     pub fn refused(&mut self) {
         match self.config.arrivals {
             Arrivals::Saturate => self.blocked = true,
@@ -181,7 +184,8 @@ impl Source {
         }
     }
 
-    /// Nothing before `free`: the process that would send has other work. What was due meanwhile is due then.
+    /// Nothing before `free`: the process that would send has other work. What was due meanwhile is
+    /// due then.
     pub fn not_before(&mut self, free: Time) {
         self.not_before = self.not_before.max(free);
     }
@@ -191,7 +195,8 @@ impl Source {
         self.silent = true;
     }
 
-    /// Goes on from `now`; what would have been due meanwhile is left out. A trace goes on where it would be by now.
+    /// Goes on from `now`; what would have been due meanwhile is left out. A trace goes on where it
+    /// would be by now.
     pub fn sound(&mut self, now: Time) {
         if !self.silent {
             return;
@@ -222,7 +227,8 @@ impl Source {
         self.taken
     }
 
-    /// When message number `self.index` since the origin is due, the one before having been due at `last`.
+    /// When message number `self.index` since the origin is due, the one before having been due at
+    /// `last`.
     fn arrival(&mut self, last: Time) -> Option<Time> {
         // Each is counted from the origin and rounded once, so that nothing drifts.
         let after = |periods: u64, rate: f64| {

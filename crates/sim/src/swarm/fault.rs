@@ -101,10 +101,12 @@ pub enum Effect {
 }
 
 impl Fault {
-    /// How long after its end a fault still counts as met: the protocol is still recovering from it.
+    /// How long after its end a fault still counts as met: the protocol is still recovering from
+    /// it.
     const AFTERMATH: Duration = Duration::from_secs(2);
 
-    /// A random fault of `kind` (not [`FaultKind::Restart`]: that is how a crash or a leave ends) among `hosts` hosts.
+    /// A random fault of `kind` (not [`FaultKind::Restart`]: that is how a crash or a leave ends)
+    /// among `hosts` hosts.
     pub(crate) fn random(kind: FaultKind, at: Time, hosts: usize, rng: &mut Rng) -> Self {
         let host = rng.below(hosts as u64) as usize;
         let millis = |rng: &mut Rng, low, high| at + Duration::from_millis(rng.range(low..high));

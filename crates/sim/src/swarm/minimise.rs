@@ -2,7 +2,8 @@
 
 use super::scenario::Scenario;
 
-/// The smallest scenario found within `trials` runs for which `fails` still holds. It holds for `scenario`.
+/// The smallest scenario found within `trials` runs for which `fails` still holds. It holds for
+/// `scenario`.
 pub(crate) fn minimise(
     scenario: &Scenario,
     mut trials: usize,

@@ -1,4 +1,5 @@
-//! One scenario, from the first start to the verdict: first safety under faults, then progress after healing.
+//! One scenario, from the first start to the verdict: first safety under faults, then progress
+//! after healing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -247,7 +248,8 @@ impl<'a, P: Instrumented> Run<'a, P> {
         }
     }
 
-    /// Everything is well again, but for the clocks and a little loss, and most of the hosts come back.
+    /// Everything is well again, but for the clocks and a little loss, and most of the hosts come
+    /// back.
     fn heal(&mut self) {
         self.cluster.note(format_args!("everything heals"));
         let network = &self.scenario.network;
@@ -267,7 +269,8 @@ impl<'a, P: Instrumented> Run<'a, P> {
         }
     }
 
-    /// Second phase: all who live come together, and a message of each reaches all. The messages, if they did.
+    /// Second phase: all who live come together, and a message of each reaches all. The messages,
+    /// if they did.
     fn await_progress(&mut self, limit: Time) -> Result<Vec<MessageId>, String> {
         loop {
             let left = limit - self.cluster.now();
@@ -310,8 +313,8 @@ impl<'a, P: Instrumented> Run<'a, P> {
                     }
                     return Ok(None);
                 }
-                // A leave that began before the healing is not over yet. The others' probes until then are to be delivered
-                // too: they must not fill queues.
+                // A leave that began before the healing is not over yet. The others' probes until
+                // then are to be delivered too: they must not fill queues.
                 Err(SubmitError::Leaving) => {
                     self.cluster.run_for(Duration::from_millis(500));
                     return Ok(None);
@@ -350,8 +353,9 @@ impl<'a, P: Instrumented> Run<'a, P> {
         }
     }
 
-    /// Third phase: nothing goes wrong any more but a little loss, and members send now and then, each as soon as it has
-    /// seen its last message. The configuration stays as it is, and each message arrives soon.
+    /// Third phase: nothing goes wrong any more but a little loss, and members send now and then,
+    /// each as soon as it has seen its last message. The configuration stays as it is, and each
+    /// message arrives soon.
     fn watch_calm(&mut self, probes: &mut Vec<MessageId>) -> Result<(), String> {
         let alive: Vec<usize> = self.cluster.alive().collect();
         let before = self.configurations(&alive);
@@ -398,7 +402,8 @@ impl<'a, P: Instrumented> Run<'a, P> {
         Ok(id)
     }
 
-    /// The same without configurations: a message of each who lives is delivered or reported by all who live.
+    /// The same without configurations: a message of each who lives is delivered or reported by all
+    /// who live.
     fn await_accounts(&mut self, limit: Time) -> Result<Vec<MessageId>, String> {
         // Who begins only now is owed nothing of those whom it has not met.
         self.cluster

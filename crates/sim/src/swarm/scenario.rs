@@ -93,9 +93,10 @@ fn random_starts(hosts: usize, rng: &mut Rng) -> Vec<Time> {
         .collect()
 }
 
-/// In a third of the networks hosts are milliseconds apart, so that faults hit the short moments in which a configuration
-/// forms; in half of them what is reordered may come after the next configuration has formed. A mesh, which sends a copy to
-/// each, is no slower than 100 Mbit/s: below, a round of nine hosts takes longer than any LAN's time-out for a token.
+/// In a third of the networks hosts are milliseconds apart, so that faults hit the short moments in
+/// which a configuration forms; in half of them what is reordered may come after the next
+/// configuration has formed. A mesh, which sends a copy to each, is no slower than 100 Mbit/s:
+/// below, a round of nine hosts takes longer than any LAN's time-out for a token.
 fn random_network(config: &SwarmConfig, multicast: bool, rng: &mut Rng) -> NetworkConfig {
     let far = if rng.fork("far").chance(0.3) {
         4_000
@@ -141,8 +142,8 @@ fn random_host(rng: &mut Rng) -> HostConfig {
     }
 }
 
-/// More than half of the faults come soon after the one before, and in one of eight scenarios twice as many come in one
-/// storm: where two meet, bugs live.
+/// More than half of the faults come soon after the one before, and in one of eight scenarios twice
+/// as many come in one storm: where two meet, bugs live.
 fn random_faults(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> Vec<Fault> {
     let kinds: Vec<FaultKind> = FaultKind::ALL
         .into_iter()
@@ -170,7 +171,8 @@ fn random_faults(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> Vec<Fault
     faults
 }
 
-/// Half of the messages come in bursts about the moments at which something goes wrong or comes back.
+/// Half of the messages come in bursts about the moments at which something goes wrong or comes
+/// back.
 fn random_load(
     config: &SwarmConfig,
     hosts: usize,

@@ -5,11 +5,12 @@ use thiserror::Error;
 
 /// Draws `count` of `all`, among them `include` in any case, in ascending order.
 ///
-/// A larger `count` with a generator in the same state adds to what a smaller one draws: a sweep over group sizes
-/// compares groups that grow. Takes as long as a copy of `all` and a sort.
+/// A larger `count` with a generator in the same state adds to what a smaller one draws: a sweep
+/// over group sizes compares groups that grow. Takes as long as a copy of `all` and a sort.
 ///
 /// # Errors
-/// There are fewer than `count`, `count` is less than what must be included, or that is not among `all`.
+/// There are fewer than `count`, `count` is less than what must be included, or that is not among
+/// `all`.
 pub fn draw<T: Copy + Ord>(
     all: &[T],
     include: &[T],

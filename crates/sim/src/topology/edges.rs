@@ -1,4 +1,5 @@
-//! Import of a network from an edge list: one link a line, two names, and what differs from the link that is given.
+//! Import of a network from an edge list: one link a line, two names, and what differs from the
+//! link that is given.
 //!
 //! ```text
 //! # A B [BANDWIDTH] [DELAY]
@@ -7,9 +8,10 @@
 //! berlin  roma
 //! ```
 //!
-//! A name is anything without blanks. Vertices are numbered as they first come up and keep their names. A bandwidth
-//! is in `b/s`, `kb/s`, `Mb/s` or `Gb/s`, or `unlimited`; a delay in `ns`, `us`, `ms`, `s` or `min`; a blank before the
-//! unit may be left out. Several links may join the same two vertices. `#` begins a comment.
+//! A name is anything without blanks. Vertices are numbered as they first come up and keep their
+//! names. A bandwidth is in `b/s`, `kb/s`, `Mb/s` or `Gb/s`, or `unlimited`; a delay in `ns`, `us`,
+//! `ms`, `s` or `min`; a blank before the unit may be left out. Several links may join the same two
+//! vertices. `#` begins a comment.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -76,7 +78,8 @@ pub enum Fault {
     /// A number without a unit.
     #[error("`{0}` has no unit: write a bandwidth like `{0} Mb/s` or a delay like `{0} ms`")]
     NoUnit(String),
-    /// A bandwidth below one bit a second, or a number above 2^53 (of bits a second or nanoseconds).
+    /// A bandwidth below one bit a second, or a number above 2^53 (of bits a second or
+    /// nanoseconds).
     #[error(
         "`{0}` is out of range: a bandwidth is at least 1 b/s or `unlimited`, a delay at most 104 days"
     )]

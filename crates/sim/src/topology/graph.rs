@@ -1,7 +1,8 @@
 //! The graph: what there is, who is next to whom, which links are up.
 //!
-//! Adjacency is a list threaded through arrays, so a network grows link by link and still takes eight bytes a vertex
-//! and four a way; the ways of a vertex come in the order in which they were connected.
+//! Adjacency is a list threaded through arrays, so a network grows link by link and still takes
+//! eight bytes a vertex and four a way; the ways of a vertex come in the order in which they were
+//! connected.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,8 +20,8 @@ const NONE: u32 = u32::MAX;
 /// Vertices, links, hosts. Made by the functions of [`generate`](super::generate), from an
 /// [edge list](super::edges), or step by step.
 ///
-/// All answers take constant time but where it says otherwise. Numbers of vertices, edges and ways come from the
-/// topology itself; any other is a bug of the caller and panics.
+/// All answers take constant time but where it says otherwise. Numbers of vertices, edges and ways
+/// come from the topology itself; any other is a bug of the caller and panics.
 #[derive(Clone, Default, Debug)]
 pub struct Topology {
     vertices: Vec<Node>,
@@ -99,8 +100,8 @@ impl Topology {
         edge
     }
 
-    /// Puts a host on a vertex; its number is the count of those before it. A vertex has one at most: asked again, the
-    /// number is that of the host which it has.
+    /// Puts a host on a vertex; its number is the count of those before it. A vertex has one at
+    /// most: asked again, the number is that of the host which it has.
     pub fn place_host(&mut self, vertex: Vertex) -> usize {
         let node = &mut self.vertices[vertex.index()];
         if node.host == NONE {
@@ -138,7 +139,8 @@ impl Topology {
         (0..self.ends.len() as u32).map(EdgeId)
     }
 
-    /// All directions of links, in the order of their numbers; twice as many as there are [`edges`](Self::edges).
+    /// All directions of links, in the order of their numbers; twice as many as there are
+    /// [`edges`](Self::edges).
     pub fn ways(&self) -> impl ExactSizeIterator<Item = Way> + use<> {
         (0..self.next.len() as u32).map(Way)
     }
@@ -173,14 +175,14 @@ impl Topology {
         self.specs.get(way.index())
     }
 
-    /// What a way is like, to be changed; the other direction stays. Routes do not notice a new delay before they are
-    /// [told](super::Routes::invalidate).
+    /// What a way is like, to be changed; the other direction stays. Routes do not notice a new
+    /// delay before they are [told](super::Routes::invalidate).
     pub fn spec_mut(&mut self, way: Way) -> &mut LinkSpec {
         self.specs.get_mut(way.index())
     }
 
-    /// How long a small packet takes along a way that is free: the delay of the link, and the propagation of the
-    /// cable if it leads into a shared Ethernet.
+    /// How long a small packet takes along a way that is free: the delay of the link, and the
+    /// propagation of the cable if it leads into a shared Ethernet.
     pub fn delay(&self, way: Way) -> Duration {
         let link = self.spec(way).delay;
         match &self.vertices[self.head(way).index()].kind {
@@ -189,8 +191,8 @@ impl Topology {
         }
     }
 
-    /// The ways that leave a vertex and where each leads, in the order in which they were connected, whether they are
-    /// up or not.
+    /// The ways that leave a vertex and where each leads, in the order in which they were
+    /// connected, whether they are up or not.
     pub fn ways_from(&self, vertex: Vertex) -> impl Iterator<Item = (Way, Vertex)> + '_ {
         let existing = |way: u32| (way != NONE).then_some(Way(way));
         let first = existing(self.vertices[vertex.index()].first);
@@ -198,15 +200,15 @@ impl Topology {
             .map(|way| (way, self.head(way)))
     }
 
-    /// The way from one vertex to another that was connected first, if they are neighbours. Takes as long as the
-    /// first has links.
+    /// The way from one vertex to another that was connected first, if they are neighbours. Takes
+    /// as long as the first has links.
     pub fn way(&self, from: Vertex, to: Vertex) -> Option<Way> {
         let mut ways = self.ways_from(from);
         ways.find_map(|(way, head)| (head == to).then_some(way))
     }
 
-    /// Takes a link away or brings it back, in both directions. Routes do not notice before they are
-    /// [told](super::Routes::invalidate).
+    /// Takes a link away or brings it back, in both directions. Routes do not notice before they
+    /// are [told](super::Routes::invalidate).
     pub fn set_up(&mut self, edge: EdgeId, up: bool) {
         self.up[edge.index()] = up;
     }
@@ -216,8 +218,8 @@ impl Topology {
         self.up[edge.index()]
     }
 
-    /// What can be reached from a vertex along links that are up, itself first, nearer (in hops) before farther. Takes
-    /// as long as what it reaches has links.
+    /// What can be reached from a vertex along links that are up, itself first, nearer (in hops)
+    /// before farther. Takes as long as what it reaches has links.
     pub fn reachable(&self, from: Vertex) -> Vec<Vertex> {
         let mut seen = vec![false; self.vertices.len()];
         seen[from.index()] = true;
@@ -234,7 +236,8 @@ impl Topology {
         reached
     }
 
-    /// Whether every vertex reaches every other along links that are up. Takes as long as there are links.
+    /// Whether every vertex reaches every other along links that are up. Takes as long as there are
+    /// links.
     pub fn is_connected(&self) -> bool {
         self.vertices.is_empty() || self.reachable(Vertex(0)).len() == self.vertices.len()
     }

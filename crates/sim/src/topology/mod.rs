@@ -1,8 +1,10 @@
-//! The shape of a network: vertices, the links between them, hosts at some of them, and the ways packets take.
+//! The shape of a network: vertices, the links between them, hosts at some of them, and the ways
+//! packets take.
 //!
-//! A [`Topology`] only says what there is; what a link does to a packet is [`link`](crate::link), and the fabric that
-//! moves packets along the ways is elsewhere. All of it is deterministic: the same calls give the same numbers, ties go
-//! to the lowest of them, and what is random follows from the [`Rng`](groupcast_core::Rng) that is handed in.
+//! A [`Topology`] only says what there is; what a link does to a packet is [`link`](crate::link),
+//! and the fabric that moves packets along the ways is elsewhere. All of it is deterministic: the
+//! same calls give the same numbers, ties go to the lowest of them, and what is random follows from
+//! the [`Rng`](groupcast_core::Rng) that is handed in.
 //!
 //! - [`generate`]: trees, stars, chains, meshes, clusters, transit-stub and random graphs.
 //! - [`edges`]: import from an edge list.
@@ -74,7 +76,8 @@ impl EdgeId {
     }
 }
 
-/// One direction of a link: the number of the edge times two, plus one if it leads from its second end to its first.
+/// One direction of a link: the number of the edge times two, plus one if it leads from its second
+/// end to its first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Way(pub u32);
 
@@ -110,6 +113,7 @@ pub enum Kind {
         /// Bytes of the buffer that its ports share.
         buffer: u64,
     },
-    /// The cable of a shared Ethernet. Its edges are taps, one a station: what is sent into it is heard at all others.
+    /// The cable of a shared Ethernet. Its edges are taps, one a station: what is sent into it is
+    /// heard at all others.
     Bus(BusSpec),
 }

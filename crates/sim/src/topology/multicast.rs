@@ -1,21 +1,22 @@
 //! Multicast trees: rooted at a source, or shared by all around a core.
 //!
-//! Both are grafted the way routers do it: each member asks towards the root, along its unicast route, until the
-//! request meets the tree. What has no member behind it is never part of it.
+//! Both are grafted the way routers do it: each member asks towards the root, along its unicast
+//! route, until the request meets the tree. What has no member behind it is never part of it.
 
 use super::{Routes, Topology, Vertex, Way};
 
 /// Where the packets of a group go on, at each vertex.
 ///
-/// - [`source`](Self::source): one tree a sender, packets run from the root down (as with DVMRP and PIM-SM's source
-///   trees). The tree of reverse paths: where the delays of the two directions of links differ, it is the members'
-///   routes to the source that count.
-/// - [`core`](Self::core): one tree a group, packets run in all directions from where they enter it (core-based trees,
-///   RFC 2189). A sender that is not on it sends by unicast towards [`root`](Self::root); the packet spreads from the
-///   vertex of the tree that it comes to first, and is at home at all of them.
+/// - [`source`](Self::source): one tree a sender, packets run from the root down (as with DVMRP and
+///   PIM-SM's source trees). The tree of reverse paths: where the delays of the two directions of
+///   links differ, it is the members' routes to the source that count.
+/// - [`core`](Self::core): one tree a group, packets run in all directions from where they enter it
+///   (core-based trees, RFC 2189). A sender that is not on it sends by unicast towards
+///   [`root`](Self::root); the packet spreads from the vertex of the tree that it comes to first,
+///   and is at home at all of them.
 ///
-/// Cost: five bytes for each vertex of the topology and four or eight for each link of the tree; built in the time of
-/// one table of [`Routes`] and of walking the tree once.
+/// Cost: five bytes for each vertex of the topology and four or eight for each link of the tree;
+/// built in the time of one table of [`Routes`] and of walking the tree once.
 #[derive(Clone, Debug)]
 pub struct MulticastTree {
     root: Vertex,
@@ -47,8 +48,8 @@ impl MulticastTree {
         Self::graft(topology, routes, source, members, false)
     }
 
-    /// The tree that all senders to `members` share. Members that do not reach the core are left out; the core stays,
-    /// be it a member or not.
+    /// The tree that all senders to `members` share. Members that do not reach the core are left
+    /// out; the core stays, be it a member or not.
     pub fn core(
         topology: &Topology,
         routes: &mut Routes,
@@ -101,7 +102,8 @@ impl MulticastTree {
         self.root
     }
 
-    /// Whether a vertex is part of the tree, as a member, as the root, or because packets pass through it.
+    /// Whether a vertex is part of the tree, as a member, as the root, or because packets pass
+    /// through it.
     pub fn contains(&self, vertex: Vertex) -> bool {
         self.standing[vertex.index()] != Standing::Off
     }
@@ -116,8 +118,8 @@ impl MulticastTree {
         &self.ways
     }
 
-    /// Where a packet goes on that is at `at` and arrived by the way named: never back where it came from. Nowhere at
-    /// a vertex off the tree.
+    /// Where a packet goes on that is at `at` and arrived by the way named: never back where it
+    /// came from. Nowhere at a vertex off the tree.
     pub fn outs(&self, at: Vertex, arrived_by: Option<Way>) -> impl Iterator<Item = Way> + '_ {
         let back = arrived_by.map(Way::reversed);
         self.branches(at)
@@ -131,8 +133,9 @@ impl MulticastTree {
         &self.ways[start..end]
     }
 
-    /// The ways that one packet of `sender` crosses, each once, parents before children: first those towards the
-    /// shared tree if the sender is off it, then the tree. Nothing if the sender has no route there.
+    /// The ways that one packet of `sender` crosses, each once, parents before children: first
+    /// those towards the shared tree if the sender is off it, then the tree. Nothing if the sender
+    /// has no route there.
     pub fn flow(&self, topology: &Topology, routes: &mut Routes, sender: Vertex) -> Vec<Way> {
         let (mut at, mut arrived_by) = (sender, None);
         let mut flow = Vec::new();

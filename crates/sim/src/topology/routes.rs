@@ -1,9 +1,10 @@
 //! Unicast routes: along the shortest path, by delay, then by hops.
 //!
-//! A table a destination says for every vertex which way is next; it is made when the destination is first asked for,
-//! and those that were not asked lately go when the tables pass a limit. A vertex with one link needs none: its routes are those of
-//! its neighbour. Tables are not refreshed behind anybody's back: when a link changes, packets run into it until the
-//! routing has noticed, and when that is, is said with [`Routes::invalidate`].
+//! A table a destination says for every vertex which way is next; it is made when the destination
+//! is first asked for, and those that were not asked lately go when the tables pass a limit. A
+//! vertex with one link needs none: its routes are those of its neighbour. Tables are not refreshed
+//! behind anybody's back: when a link changes, packets run into it until the routing has noticed,
+//! and when that is, is said with [`Routes::invalidate`].
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,15 +17,17 @@ const NONE: u32 = u32::MAX;
 
 /// Shortest paths of a [`Topology`], made as they are asked for.
 ///
-/// The path from one vertex to another has the least sum of [delays](Topology::delay); among those, the fewest hops;
-/// among those, at each vertex the neighbour with the lowest number, by the link with the lowest number. Only links
-/// that are up count. Asked about one topology after another, it answers wrongly unless it is told in between.
+/// The path from one vertex to another has the least sum of [delays](Topology::delay); among those,
+/// the fewest hops; among those, at each vertex the neighbour with the lowest number, by the link
+/// with the lowest number. Only links that are up count. Asked about one topology after another, it
+/// answers wrongly unless it is told in between.
 ///
-/// Cost: [`next`](Self::next) takes a few loads. A table takes Dijkstra's algorithm once (about a millisecond for
-/// 10,000 vertices) and four bytes a vertex.
+/// Cost: [`next`](Self::next) takes a few loads. A table takes Dijkstra's algorithm once (about a
+/// millisecond for 10,000 vertices) and four bytes a vertex.
 #[derive(Debug)]
 pub struct Routes {
-    /// Vertices and edges of the topology when the tables were begun: when it grows, they begin anew.
+    /// Vertices and edges of the topology when the tables were begun: when it grows, they begin
+    /// anew.
     size: (usize, usize),
     /// By vertex: the only way that leaves it, or [`NONE`] if there is none or a choice.
     only: Vec<u32>,
@@ -45,8 +48,8 @@ struct Table {
 }
 
 impl Routes {
-    /// The limit on the memory of tables unless another is named: all of a network of 8,000 vertices, more where
-    /// vertices with one link abound.
+    /// The limit on the memory of tables unless another is named: all of a network of 8,000
+    /// vertices, more where vertices with one link abound.
     pub const BYTES_MAX: usize = 256 << 20;
 
     /// No tables yet, and at most [`BYTES_MAX`](Self::BYTES_MAX) of them.
@@ -94,8 +97,8 @@ impl Routes {
         }
     }
 
-    /// How far it is from one vertex to another: the sum of delays, and hops. None if it is out of reach; takes as
-    /// long as the path has hops.
+    /// How far it is from one vertex to another: the sum of delays, and hops. None if it is out of
+    /// reach; takes as long as the path has hops.
     pub fn distance(
         &mut self,
         topology: &Topology,
@@ -112,8 +115,8 @@ impl Routes {
         Some((delay, hops))
     }
 
-    /// The ways from one vertex to another, in the order in which they are taken; none at all if it is the same vertex
-    /// or out of reach.
+    /// The ways from one vertex to another, in the order in which they are taken; none at all if it
+    /// is the same vertex or out of reach.
     pub fn path(&mut self, topology: &Topology, from: Vertex, to: Vertex) -> Vec<Way> {
         let mut at = from;
         std::iter::from_fn(|| {
@@ -165,7 +168,8 @@ impl Routes {
         self.tables[to.index()].insert(Table { next, used: false })
     }
 
-    /// Lets tables go until one more fits: in turn, but those that were used since their last turn get another.
+    /// Lets tables go until one more fits: in turn, but those that were used since their last turn
+    /// get another.
     fn make_room(&mut self) {
         while self.bytes() + self.table_bytes() > self.bytes_max {
             let Some(vertex) = self.clock.pop_front() else {
@@ -200,7 +204,8 @@ fn only_way(topology: &Topology, vertex: Vertex) -> u32 {
     }
 }
 
-/// Dijkstra's algorithm from a destination against the direction of travel, and the memory that it works in.
+/// Dijkstra's algorithm from a destination against the direction of travel, and the memory that it
+/// works in.
 #[derive(Default, Debug)]
 struct Search {
     /// By vertex: delay in nanoseconds and hops to the destination.
@@ -229,7 +234,8 @@ impl Search {
                 let way = away.reversed();
                 let through = (delay.saturating_add(nanos(topology.delay(way))), hops + 1);
                 let best = &mut self.distance[before.index()];
-                // A hop more is farther even without delay, so all that tie are taken before `before` itself is.
+                // A hop more is farther even without delay, so all that tie are taken before
+                // `before` itself is.
                 if through < *best {
                     *best = through;
                     next[before.index()] = way.0;

@@ -1,7 +1,7 @@
 //! What the ways of a topology are like: one entry for all that are alike.
 //!
-//! Ten thousand links of a generated network share one specification, which then stays in the processor's nearest
-//! cache while packets hop; a way that is changed gets an entry of its own.
+//! Ten thousand links of a generated network share one specification, which then stays in the
+//! processor's nearest cache while packets hop; a way that is changed gets an entry of its own.
 
 use crate::link::LinkSpec;
 

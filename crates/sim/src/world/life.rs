@@ -1,4 +1,5 @@
-//! What befalls hosts: processes that start, crash, stop and go on, clocks that change; and the adversary's work.
+//! What befalls hosts: processes that start, crash, stop and go on, clocks that change; and the
+//! adversary's work.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -70,8 +71,8 @@ impl<P: Instrumented> World<P> {
         local
     }
 
-    /// Every process that is alive knows `count` others of them, drawn at random: as if each had been given a
-    /// list of members, and had been admitted by those on it.
+    /// Every process that is alive knows `count` others of them, drawn at random: as if each had
+    /// been given a list of members, and had been admitted by those on it.
     pub(crate) fn acquaint(&mut self, count: usize) {
         let alive: Vec<(usize, MemberId)> = self
             .hosts
@@ -143,7 +144,8 @@ impl<P: Instrumented> World<P> {
         }
     }
 
-    /// Lets the process of a host go on. Whether its timeouts or its queues come first is left to chance.
+    /// Lets the process of a host go on. Whether its timeouts or its queues come first is left to
+    /// chance.
     pub(crate) fn resume(&mut self, index: usize) {
         if self.hosts[index].status != Status::Paused {
             return;
@@ -174,8 +176,8 @@ impl<P: Instrumented> World<P> {
         self.tell(index, format_args!("has a clock of {rate:?}"));
     }
 
-    /// What the checker finds in all histories so far; `complete` if nothing more is to be delivered, `together` if all
-    /// who live should have these messages.
+    /// What the checker finds in all histories so far; `complete` if nothing more is to be
+    /// delivered, `together` if all who live should have these messages.
     pub(crate) fn violations(
         &self,
         complete: bool,
@@ -200,7 +202,8 @@ impl<P: Instrumented> World<P> {
         self.record.borrow().checker.finish(&outcome)
     }
 
-    /// All who live have heard of each other: each owes an account of what the others send from now on.
+    /// All who live have heard of each other: each owes an account of what the others send from now
+    /// on.
     pub(crate) fn expect_accounts(&mut self) {
         let running = self.hosts.iter().filter(|host| host.is_alive());
         let alive: Vec<MemberId> = running.filter_map(Host::member).collect();

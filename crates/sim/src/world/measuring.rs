@@ -15,7 +15,8 @@ pub(crate) struct Measuring {
 }
 
 impl Measuring {
-    /// What `datagram` is. It is read once, however many receive it: what a receiver accepts is what was sent.
+    /// What `datagram` is. It is read once, however many receive it: what a receiver accepts is
+    /// what was sent.
     fn read<'a>(&self, datagram: &'a Datagram) -> &'a Reading {
         datagram
             .reading

@@ -5,8 +5,8 @@ use crate::network::Network;
 
 /// One of two networks: both take a datagram from a host and say when which hosts have it.
 pub(crate) enum Medium {
-    /// One switch with a link to each host, two events a datagram and receiver: the network of tests and of the swarm,
-    /// with its filters and faults.
+    /// One switch with a link to each host, two events a datagram and receiver: the network of
+    /// tests and of the swarm, with its filters and faults.
     Switch(Box<Network>),
     /// A topology, one event a hop: the network of scenarios.
     Fabric(Box<Fabric>),

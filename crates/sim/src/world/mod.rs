@@ -1,8 +1,9 @@
 //! The world: hosts, network and agenda, and the rules by which one event leads to the next.
 //!
-//! A datagram crosses it in up to four events: it reaches the switch, it arrives at each host, it is handled when the
-//! host's processor is free. After every event only the host that it touched is drained, and one timer event a host
-//! waits at a time; it may come early (the timeout moved on), which costs a glance.
+//! A datagram crosses it in up to four events: it reaches the switch, it arrives at each host, it
+//! is handled when the host's processor is free. After every event only the host that it touched is
+//! drained, and one timer event a host waits at a time; it may come early (the timeout moved on),
+//! which costs a glance.
 //!
 //! - `traffic`: datagrams from a process that sends to the hosts that they reach.
 //! - `process`: what a host's processor does, and in what order.
@@ -40,7 +41,8 @@ use crate::host::{Datagram, Host, Machine, Offered, Received};
 use crate::record::{Record, TraceHash};
 use crate::trace::Trace;
 
-/// Makes the protocol instance of a new process: who it is, its randomness, and what its clock shows.
+/// Makes the protocol instance of a new process: who it is, its randomness, and what its clock
+/// shows.
 pub type Factory<P> = Arc<dyn Fn(MemberId, Rng, Time) -> P + Send + Sync>;
 
 /// The channel of the one protocol instance of each node.
@@ -145,8 +147,8 @@ pub(crate) struct World<P> {
     agenda: Agenda<Step>,
     /// The machines that hosts share.
     machines: BTreeMap<u32, Machine>,
-    /// What happened to messages, for a measurement that takes it out after every step; `None` without one, and then
-    /// [`Seen`](crate::host::Seen) keeps the deliveries.
+    /// What happened to messages, for a measurement that takes it out after every step; `None`
+    /// without one, and then [`Seen`](crate::host::Seen) keeps the deliveries.
     pub(crate) told: Option<VecDeque<Told>>,
     /// Whether the network has multicast.
     multicast: bool,
@@ -249,7 +251,8 @@ impl<P: Instrumented> World<P> {
         hash.value()
     }
 
-    /// Lets the next event happen, if it is due by `limit`; otherwise moves the clock there and returns false.
+    /// Lets the next event happen, if it is due by `limit`; otherwise moves the clock there and
+    /// returns false.
     pub(crate) fn step(&mut self, limit: Time) -> bool {
         let Some(step) = self.agenda.pop_until(limit) else {
             self.agenda.advance(limit);

@@ -1,5 +1,5 @@
-//! What a host's processor does: receives, submits and delivers one call after the other, runs the timeouts, and drains
-//! the node after each.
+//! What a host's processor does: receives, submits and delivers one call after the other, runs the
+//! timeouts, and drains the node after each.
 //!
 //! ```text
 //!  datagram ─▶ buffer ─┐                        ┌─▶ handled, node drained ─▶ sends, each call with its own cost
@@ -7,7 +7,8 @@
 //!  delivery ─▶ outbox ─┘   (one processor)      └─▶ given to the clients
 //! ```
 //!
-//! With [`Effect::Begin`] a task takes effect before its cost, with [`Effect::End`] after it; see there.
+//! With [`Effect::Begin`] a task takes effect before its cost, with [`Effect::End`] after it; see
+//! there.
 
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ use crate::host::{Received, Status, Task};
 use crate::network::body_of;
 use crate::trace::{Trace, TraceLevel};
 
-/// Timeouts wait for unread datagrams for at most this long, as the network driver's do: what they wait for may lie
-/// there.
+/// Timeouts wait for unread datagrams for at most this long, as the network driver's do: what they
+/// wait for may lie there.
 const BACKLOG_MAX: Duration = Duration::from_millis(50);
 
 impl<P: Instrumented> World<P> {
@@ -86,7 +87,8 @@ impl<P: Instrumented> World<P> {
         }
     }
 
-    /// The processor is free, or was about to be: what it was at takes effect, and it takes up the next.
+    /// The processor is free, or was about to be: what it was at takes effect, and it takes up the
+    /// next.
     pub(super) fn work(&mut self, index: usize) {
         let now = self.agenda.now();
         let host = &mut self.hosts[index];
@@ -173,7 +175,8 @@ impl<P: Instrumented> World<P> {
         host.busy_until
     }
 
-    /// A sending call with datagrams of these lengths, which the network copies so often; when they leave.
+    /// A sending call with datagrams of these lengths, which the network copies so often; when they
+    /// leave.
     pub(super) fn pay_for_sending(
         &mut self,
         index: usize,
@@ -266,8 +269,8 @@ impl<P: Instrumented> World<P> {
         due.is_some_and(|due| due <= local)
     }
 
-    /// Whether what is due waits until the datagrams that lie in the buffers have been read: their draining arms the
-    /// timer again.
+    /// Whether what is due waits until the datagrams that lie in the buffers have been read: their
+    /// draining arms the timer again.
     fn waits_for_backlog(&self, index: usize) -> bool {
         let host = &self.hosts[index];
         let receives = !host.queues_are_empty() || matches!(host.task, Some(Task::Receive(_)));
@@ -304,7 +307,8 @@ impl<P: Instrumented> World<P> {
         self.agenda.push(host.busy_until, timer);
     }
 
-    /// Takes everything out of a host's node: what it sends, what it tells, when it wants to be called.
+    /// Takes everything out of a host's node: what it sends, what it tells, when it wants to be
+    /// called.
     pub(crate) fn drain(&mut self, index: usize) {
         loop {
             self.drain_transmits(index);

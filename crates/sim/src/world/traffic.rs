@@ -70,8 +70,8 @@ impl<P: Instrumented> World<P> {
         }
     }
 
-    /// A datagram leaves its host, over whatever medium there is. Returns whether it did not find the send buffer full
-    /// for too long.
+    /// A datagram leaves its host, over whatever medium there is. Returns whether it did not find
+    /// the send buffer full for too long.
     pub(super) fn depart(&mut self, datagram: &Rc<Datagram>, target: Target) -> bool {
         let now = self.agenda.now();
         let room = match &mut self.medium {
@@ -90,7 +90,8 @@ impl<P: Instrumented> World<P> {
 
     // Through the switch.
 
-    /// Leaves for the switch. Returns when the send buffer has room again, or `None` if it was dropped there.
+    /// Leaves for the switch. Returns when the send buffer has room again, or `None` if it was
+    /// dropped there.
     fn leave(&mut self, datagram: &Rc<Datagram>, target: Target) -> Option<Time> {
         let now = self.agenda.now();
         let network = self.medium.switch();

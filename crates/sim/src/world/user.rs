@@ -1,9 +1,9 @@
 //! Messages between a process and its user: in the same process, or in client processes beside it.
 //!
-//! A user offers messages; they wait for the process in a bounded queue, are submitted when its processor comes to them,
-//! and stay first in the queue while the protocol has no room. What the process delivers goes to the user at once, or
-//! to the clients: the process pays for writing, a sleeping client wakes up, and pays for reading. What becomes of each
-//! message is [`Told`].
+//! A user offers messages; they wait for the process in a bounded queue, are submitted when its
+//! processor comes to them, and stay first in the queue while the protocol has no room. What the
+//! process delivers goes to the user at once, or to the clients: the process pays for writing, a
+//! sleeping client wakes up, and pays for reading. What becomes of each message is [`Told`].
 
 use std::time::Duration;
 
@@ -108,7 +108,8 @@ impl<P: Instrumented> World<P> {
         self.schedule_work(index);
     }
 
-    /// Messages go to the protocol; from the first for which it has no room on, they wait. The node is to be drained.
+    /// Messages go to the protocol; from the first for which it has no room on, they wait. The node
+    /// is to be drained.
     pub(super) fn submit_all(&mut self, index: usize, offers: Vec<Offered>) {
         let mut offers = offers.into_iter();
         while let Some(offered) = offers.next() {

@@ -1,9 +1,10 @@
 //! The manifest: what a transfer of files consists of, entry by entry, and how it is written down.
 //!
-//! It is the first part of the stream, and its hash is the transfer's identity: two transfers with equal manifests carry
-//! the same content, so that a broken one is resumed by the next. For that each file has a *fingerprint*: a hash of
-//! what the sender's file system says changes with the content (device, inode, size, modification and change time).
-//! Contents have hashes of their own (`layout.rs`); making the list is `scan.rs`, and placing it `stage.rs`.
+//! It is the first part of the stream, and its hash is the transfer's identity: two transfers with
+//! equal manifests carry the same content, so that a broken one is resumed by the next. For that
+//! each file has a *fingerprint*: a hash of what the sender's file system says changes with the
+//! content (device, inode, size, modification and change time). Contents have hashes of their own
+//! (`layout.rs`); making the list is `scan.rs`, and placing it `stage.rs`.
 //!
 //! | field | bytes | meaning |
 //! |---|---|---|
@@ -16,9 +17,9 @@
 //! | *file:* size, fingerprint | varint, 8 | |
 //! | *link:* target | varint, n | not interpreted |
 //!
-//! Paths are bytes, relative, in ascending order without repetition, and each entry's parent is a directory before it.
-//! [`Manifest::decode`] refuses everything else: no entry can be placed outside of the receiver's directory, or
-//! through a link.
+//! Paths are bytes, relative, in ascending order without repetition, and each entry's parent is a
+//! directory before it. [`Manifest::decode`] refuses everything else: no entry can be placed
+//! outside of the receiver's directory, or through a link.
 
 mod scan;
 
@@ -100,10 +101,11 @@ pub struct Manifest {
 pub struct Limits {
     /// The most entries. Default 1,000,000.
     pub entries_max: usize,
-    /// The longest encoded manifest, in bytes, and of all transfers at once. Default 128 MiB. It is in memory while the
-    /// transfer lasts.
+    /// The longest encoded manifest, in bytes, and of all transfers at once. Default 128 MiB. It is
+    /// in memory while the transfer lasts.
     pub manifest_max: usize,
-    /// The most bytes of all paths and targets of links, written out. Default 256 MiB. They are in memory too.
+    /// The most bytes of all paths and targets of links, written out. Default 256 MiB. They are in
+    /// memory too.
     pub paths_max: usize,
 }
 
@@ -236,7 +238,8 @@ impl Manifest {
         if count > limits.entries_max {
             return Err(too_long("entries", count, limits.entries_max));
         }
-        // Paths are written down by what they share with the one before. So few bytes could stand for very many.
+        // Paths are written down by what they share with the one before. So few bytes could stand
+        // for very many.
         let paths_max = limits.paths_max.min(Self::EXPANSION_MAX * bytes.len());
         let mut manifest = Self::default();
         let (mut before, mut paths) = (Vec::new(), 0);
@@ -302,7 +305,8 @@ impl Manifest {
         }
     }
 
-    /// Whether one more file of `size` bytes is more than any file system holds. The bound leaves room for the hashes.
+    /// Whether one more file of `size` bytes is more than any file system holds. The bound leaves
+    /// room for the hashes.
     fn size_overflows(&self, size: u64) -> bool {
         const CONTENT_MAX: u64 = 1 << 60;
         size > CONTENT_MAX - self.content_len.min(CONTENT_MAX)

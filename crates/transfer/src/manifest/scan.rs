@@ -71,8 +71,8 @@ pub enum ScanError {
 }
 
 impl Scan {
-    /// Everything at and below `paths`. Each gets its last name at the receivers; one that is a symbolic link stands for
-    /// what it points to, those below are sent as links.
+    /// Everything at and below `paths`. Each gets its last name at the receivers; one that is a
+    /// symbolic link stands for what it points to, those below are sent as links.
     ///
     /// # Errors
     /// If anything cannot be read, or two paths have the same last name.

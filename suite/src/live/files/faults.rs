@@ -1,9 +1,10 @@
-//! Transfers that are interrupted at random, and resumed: in the end every file is complete and identical at every
-//! receiver, and nothing else is left there.
+//! Transfers that are interrupted at random, and resumed: in the end every file is complete and
+//! identical at every receiver, and nothing else is left there.
 //!
-//! A round sends a new tree to three receivers that run as a service. What happens to it is a schedule from a seed:
-//! receivers and the sender get SIGKILL and are started again, hosts are cut off for up to half a minute, frames are
-//! lost. The sender is started with the same command until it says that all is done.
+//! A round sends a new tree to three receivers that run as a service. What happens to it is a
+//! schedule from a seed: receivers and the sender get SIGKILL and are started again, hosts are cut
+//! off for up to half a minute, frames are lost. The sender is started with the same command until
+//! it says that all is done.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -145,8 +146,8 @@ pub struct Round {
     pub sends: usize,
     /// From its first start until it said that all is done.
     pub took: Duration,
-    /// Receivers that had kept something of a transfer that another life of theirs had completed: one more transfer
-    /// cleared it away.
+    /// Receivers that had kept something of a transfer that another life of theirs had completed:
+    /// one more transfer cleared it away.
     pub kept: usize,
 }
 
@@ -207,7 +208,8 @@ impl Soak {
     /// Runs a round.
     ///
     /// # Errors
-    /// If in the end anything is missing, differs or is left over, or a process says what it should not.
+    /// If in the end anything is missing, differs or is left over, or a process says what it should
+    /// not.
     pub fn round(&mut self, plan: &Plan, seed: u64) -> Outcome<Round> {
         let source = self.source();
         tree::make(&source, plan.bytes, &mut Rng::new(seed))?;

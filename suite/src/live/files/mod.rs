@@ -1,7 +1,9 @@
-//! `send` and `recv` on the hosts of a test bed: what is sent, who sends and receives it, and whether it arrived.
+//! `send` and `recv` on the hosts of a test bed: what is sent, who sends and receives it, and
+//! whether it arrived.
 //!
-//! Host 1 sends, the others receive into `out-HOST`. [`tree`] makes what is sent and compares it; [`faults`] interrupts
-//! transfers at random; [`small`] measures many small files beside one large one; [`shares`] how a link is shared.
+//! Host 1 sends, the others receive into `out-HOST`. [`tree`] makes what is sent and compares it;
+//! [`faults`] interrupts transfers at random; [`small`] measures many small files beside one large
+//! one; [`shares`] how a link is shared.
 
 pub mod faults;
 pub mod shares;

@@ -1,8 +1,8 @@
 //! Two transfers and a TCP flow on one link of 100 Mb/s: who gets how much of it.
 //!
-//! The link that they share is the one to the receiving host (a switch port with its queue), or that of the sending host
-//! (its transmit queue). Shares are what arrived in a stretch of time in the middle: bytes of the streams, repeats not
-//! counted.
+//! The link that they share is the one to the receiving host (a switch port with its queue), or
+//! that of the sending host (its transmit queue). Shares are what arrived in a stretch of time in
+//! the middle: bytes of the streams, repeats not counted.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -66,7 +66,8 @@ impl Shares {
     }
 }
 
-/// Runs the three flows over `shared`, the transfers with `--rate` as `rate` says, and counts for `length`.
+/// Runs the three flows over `shared`, the transfers with `--rate` as `rate` says, and counts for
+/// `length`.
 pub fn measure(shared: Shared, rate: &str, length: Duration) -> Outcome<Shares> {
     let mut site = Site::new(4, Link::Mbit100)?;
     let sources = match shared {

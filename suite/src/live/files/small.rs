@@ -1,7 +1,7 @@
 //! Many small files beside one of the same size: what the ends of files cost.
 //!
-//! To three receivers over wires of 1 Gb/s, everything in memory (tmpfs), every byte compared. What a user waits for is
-//! timed: the whole command, scan included.
+//! To three receivers over wires of 1 Gb/s, everything in memory (tmpfs), every byte compared. What
+//! a user waits for is timed: the whole command, scan included.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -18,8 +18,8 @@ pub fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Makes a tree of about `bytes` bytes at `root`: one large file, and small ones with every kind of entry among them. Names
-/// are the same whatever the seed, contents are not.
+/// Makes a tree of about `bytes` bytes at `root`: one large file, and small ones with every kind of
+/// entry among them. Names are the same whatever the seed, contents are not.
 pub fn make(root: &Path, bytes: usize, rng: &mut Rng) -> Outcome {
     const SMALL: usize = 60;
     const SMALL_MAX: u64 = 20_000;
@@ -44,7 +44,8 @@ pub fn make(root: &Path, bytes: usize, rng: &mut Rng) -> Outcome {
     Ok(())
 }
 
-/// Fails unless `there` has what `here` has and nothing else: names, kinds, permissions, times and bytes.
+/// Fails unless `there` has what `here` has and nothing else: names, kinds, permissions, times and
+/// bytes.
 pub fn assert_same(here: &Path, there: &Path) -> Outcome {
     let differs = |what: &str| Err(format!("{} differs: {what}", there.display()).into());
     let (a, b) = (here.symlink_metadata()?, there.symlink_metadata()?);

@@ -1,4 +1,5 @@
-//! Under which conditions something was measured: which code, which machine, and what else it was doing.
+//! Under which conditions something was measured: which code, which machine, and what else it was
+//! doing.
 
 use std::fs;
 use std::process::Stdio;
@@ -133,7 +134,8 @@ impl Ticks {
         Self::of(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
-    /// Of the first line of /proc/stat: user, nice, system, idle, waiting for disks, interrupts, stolen.
+    /// Of the first line of /proc/stat: user, nice, system, idle, waiting for disks, interrupts,
+    /// stolen.
     fn of(stat: &str) -> Self {
         let fields: Vec<u64> = stat
             .lines()

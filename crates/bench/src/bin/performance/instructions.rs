@@ -1,8 +1,10 @@
-//! `cargo xtask bench --instructions`: what deterministic work costs in instructions, compared to a committed baseline.
+//! `cargo xtask bench --instructions`: what deterministic work costs in instructions, compared to a
+//! committed baseline.
 //!
-//! Time depends on the machine and on what else it does; instructions hardly do, so that a regression of a few percent
-//! shows. Callgrind counts them in the program `instructions` (crates/bench/examples), twice a case with different numbers
-//! of messages: the difference is what messages cost. `--keep` writes the baseline anew.
+//! Time depends on the machine and on what else it does; instructions hardly do, so that a
+//! regression of a few percent shows. Callgrind counts them in the program `instructions`
+//! (crates/bench/examples), twice a case with different numbers of messages: the difference is what
+//! messages cost. `--keep` writes the baseline anew.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +18,8 @@ use crate::{Failure, exec};
 const BASELINE: &str = "crates/bench/examples/instructions/baseline.json";
 /// How many messages of every sender each case is counted with.
 const COUNTS: (u64, u64) = (1000, 3000);
-/// A rise of more than this share fails. The same build counts the same, but other code nearby moves what is inlined.
+/// A rise of more than this share fails. The same build counts the same, but other code nearby
+/// moves what is inlined.
 const TOLERANCE: f64 = 0.01;
 
 /// Instructions a message, by case, in the order of the program.
@@ -159,7 +162,8 @@ fn table(costs: &Costs, baseline: &Map<String, Value>) -> String {
     text
 }
 
-/// Cases that cost more than the tolerance allows, or that the baseline does not know, or has beside these.
+/// Cases that cost more than the tolerance allows, or that the baseline does not know, or has
+/// beside these.
 fn risen(costs: &Costs, baseline: &Map<String, Value>) -> Vec<String> {
     let more = costs
         .iter()

@@ -1,9 +1,10 @@
-//! The measurements that docs/performance.md is made of: `cargo xtask bench` builds this program and passes its options
-//! on to it.
+//! The measurements that docs/performance.md is made of: `cargo xtask bench` builds this program
+//! and passes its options on to it.
 //!
 //! - [`sweep`]: `groupcast bench ring` over its settings, in one table.
 //! - [`peers`]: `--peers`, other systems beside the ring.
-//! - [`instructions`]: `--instructions`, deterministic work counted in instructions instead of time.
+//! - [`instructions`]: `--instructions`, deterministic work counted in instructions instead of
+//!   time.
 
 mod conditions;
 mod exec;

@@ -1,8 +1,9 @@
-//! `cargo xtask bench --peers`: other systems that order messages, and the ring, on the same hosts with the same load.
+//! `cargo xtask bench --peers`: other systems that order messages, and the ring, on the same hosts
+//! with the same load.
 //!
-//! Corosync comes from Debian's packages, JGroups by its Maven coordinates; both are installed by name. The measuring is
-//! done by the program `peers` (crates/bench/examples), once for each number of hosts and each link. What cannot be
-//! installed stands in the table with the reason.
+//! Corosync comes from Debian's packages, JGroups by its Maven coordinates; both are installed by
+//! name. The measuring is done by the program `peers` (crates/bench/examples), once for each number
+//! of hosts and each link. What cannot be installed stands in the table with the reason.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -253,7 +253,8 @@ fn small() -> Vec<Row> {
         .into()
 }
 
-/// Safe beside agreed, and what encryption costs: the bar of a row in clear is on its encrypted twin.
+/// Safe beside agreed, and what encryption costs: the bar of a row in clear is on its encrypted
+/// twin.
 fn services() -> Vec<Row> {
     let mut rows = Vec::new();
     for mode in [Mode::Daemon, Mode::Library] {

@@ -1,7 +1,8 @@
-//! Results of a sweep, and the file that keeps them: a sweep can be done in pieces, each row under its own conditions.
+//! Results of a sweep, and the file that keeps them: a sweep can be done in pieces, each row under
+//! its own conditions.
 //!
-//! The file is one JSON object: `rows` by the row's name, each with `conditions` and the `report` of `groupcast bench
-//! ring --json`.
+//! The file is one JSON object: `rows` by the row's name, each with `conditions` and the `report`
+//! of `groupcast bench ring --json`.
 
 use std::fs;
 use std::io::ErrorKind;

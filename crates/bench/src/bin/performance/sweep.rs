@@ -74,7 +74,8 @@ impl Options {
             && (!self.quick || row.call.hosts <= 3)
     }
 
-    /// What is to be measured: the rows that are asked for, and what half of the most is half of, if `results` do not have it.
+    /// What is to be measured: the rows that are asked for, and what half of the most is half of,
+    /// if `results` do not have it.
     fn rows(&self, results: &Results) -> Vec<Row> {
         let mut rows = plan::all();
         let missing: Vec<String> = rows

@@ -1,4 +1,5 @@
-//! The table of a sweep: figures of every row that was measured, what is asked of it, and whether it is so.
+//! The table of a sweep: figures of every row that was measured, what is asked of it, and whether
+//! it is so.
 
 use std::fmt::Write as _;
 

@@ -85,7 +85,8 @@ impl Course<'_> {
         command
     }
 
-    /// Runs the sending command `command` to its end, and compares what arrived as `name` at every receiver.
+    /// Runs the sending command `command` to its end, and compares what arrived as `name` at every
+    /// receiver.
     pub(super) fn race(
         &self,
         label: &str,

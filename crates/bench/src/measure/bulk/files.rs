@@ -1,4 +1,5 @@
-//! The file that is sent, and a directory for each receiver: in memory where there is room, removed at the end.
+//! The file that is sent, and a directory for each receiver: in memory where there is room, removed
+//! at the end.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read as _, Write as _};
@@ -58,8 +59,8 @@ impl Files {
         out.flush()
     }
 
-    /// Fills every receiver's place once, and empties it: a virtual machine's memory is slow when it is touched for the
-    /// first time, which would be charged to the first run.
+    /// Fills every receiver's place once, and empties it: a virtual machine's memory is slow when
+    /// it is touched for the first time, which would be charged to the first run.
     pub(super) fn warm_up(&self, hosts: RangeInclusive<usize>) -> Result<(), BenchError> {
         for host in hosts.clone() {
             fs::copy(&self.source, self.clear(host)?.join(NAME))
@@ -96,7 +97,8 @@ impl Files {
         self.folder.join(format!("host-{host}"))
     }
 
-    /// What is wrong with the file `name` at any of `hosts`, and whether it is there but another; `None` if nothing is.
+    /// What is wrong with the file `name` at any of `hosts`, and whether it is there but another;
+    /// `None` if nothing is.
     pub(super) fn differs(
         &self,
         hosts: RangeInclusive<usize>,
@@ -122,8 +124,9 @@ impl Files {
         Ok(None)
     }
 
-    /// What those `hosts` have by now whose sender did not bring it to an end, in words: how many have the file `name` as
-    /// it was sent, and how much of it lies at the others, under whatever name.
+    /// What those `hosts` have by now whose sender did not bring it to an end, in words: how many
+    /// have the file `name` as it was sent, and how much of it lies at the others, under whatever
+    /// name.
     pub(super) fn standing(
         &self,
         hosts: RangeInclusive<usize>,

@@ -1,12 +1,16 @@
-//! `groupcast bench bulk`: one file from one host to N, beside the raw limit of the same network and beside others.
+//! `groupcast bench bulk`: one file from one host to N, beside the raw limit of the same network
+//! and beside others.
 //!
-//! The figure is the time from the start of the sending command until it knows that the last receiver has the file: the
-//! same for everybody, rendezvous and process start included. Files lie in memory (tmpfs), and what arrived is compared
-//! with what was sent, byte by byte, outside of the measured time. A contestant that does not come to an end within a
-//! limit has failed, and the table says so.
+//! The figure is the time from the start of the sending command until it knows that the last
+//! receiver has the file: the same for everybody, rendezvous and process start included. Files lie
+//! in memory (tmpfs), and what arrived is compared with what was sent, byte by byte, outside of the
+//! measured time. A contestant that does not come to an end within a limit has failed, and the
+//! table says so.
 //!
-//! - `files.rs`: the file, and where it arrives. `attempt.rs`: what one attempt is and what comes of it.
-//! - `own.rs`: `groupcast send` and `recv`. [`tcp`]: unicast, one receiver after the other and all at once.
+//! - `files.rs`: the file, and where it arrives. `attempt.rs`: what one attempt is and what comes
+//!   of it.
+//! - `own.rs`: `groupcast send` and `recv`. [`tcp`]: unicast, one receiver after the other and all
+//!   at once.
 //! - `peers.rs`: UFTP, udpcast and NORM, where they are installed. [`report`]: the result.
 
 mod attempt;

@@ -1,4 +1,5 @@
-//! UFTP, udpcast and NORM in the same network, with settings that suit it. None of them encrypts here.
+//! UFTP, udpcast and NORM in the same network, with settings that suit it. None of them encrypts
+//! here.
 
 use std::fs;
 use std::process::Command;
@@ -16,7 +17,8 @@ const SETTLE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// UFTP's control group and its data group.
 const UFTP: [&str; 2] = ["239.79.1.4", "239.79.1.5"];
-/// udpcast's options at both ends. Without a group of its own it meets at 224.0.0.1, which does not get through here.
+/// udpcast's options at both ends. Without a group of its own it meets at 224.0.0.1, which does not
+/// get through here.
 const UDPCAST: [&str; 5] = [
     "--nokbd",
     "--interface",

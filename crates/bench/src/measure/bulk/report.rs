@@ -57,8 +57,8 @@ pub struct Entry {
     /// Which system.
     #[serde(skip)]
     pub name: &'static str,
-    /// From the start of the sending command until it knew that all have the file: the median of the runs that came to
-    /// an end; none without.
+    /// From the start of the sending command until it knew that all have the file: the median of
+    /// the runs that came to an end; none without.
     pub seconds: Option<f64>,
     /// That by the raw limit's time, as the median of the ratios of each run.
     pub ratio: Option<f64>,
@@ -149,8 +149,8 @@ impl fmt::Display for Entry {
 /// The result of `groupcast bench bulk`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BulkReport {
-    /// What so many bytes take on the bare multicast path without offload, to the slowest receiver and without loss: the
-    /// median of what was measured before each run.
+    /// What so many bytes take on the bare multicast path without offload, to the slowest receiver
+    /// and without loss: the median of what was measured before each run.
     pub raw_seconds: f64,
     /// groupcast.
     pub own: Entry,

@@ -1,7 +1,7 @@
 //! Unicast: the file by TCP to each receiver, one after the other or to all at once.
 //!
-//! The sender hands the file to the kernel (`sendfile`), a thread a receiver; a receiver writes it to its file and says
-//! when it has all.
+//! The sender hands the file to the kernel (`sendfile`), a thread a receiver; a receiver writes it
+//! to its file and says when it has all.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};

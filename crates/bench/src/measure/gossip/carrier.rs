@@ -13,7 +13,8 @@ use crate::measure::endpoint::failed;
 
 /// No view changes, as in 004 4.4: a pause of a member is never taken for its death.
 const NEVER: Duration = Duration::from_secs(600);
-/// Messages that may wait for everybody's acknowledgement in the windowed group (ours; 004 prints no window).
+/// Messages that may wait for everybody's acknowledgement in the windowed group (ours; 004 prints
+/// no window).
 const WINDOW: u32 = 16;
 /// Messages that wait at a sender that is held up; the next ones are refused, and lost to all.
 const WAITING: usize = 4;
@@ -59,7 +60,8 @@ pub(super) fn protocol(
     Ok(match options.carrier {
         Carrier::Pbcast => {
             let config = GossipConfig {
-                // 004 4.3.1: each gossips to two a round; the variants that multicast repairs come in its chapter 5.
+                // 004 4.3.1: each gossips to two a round; the variants that multicast repairs come
+                // in its chapter 5.
                 sub_gsize: 2,
                 variant: Variant::Basic,
                 ..GossipConfig::lan()

@@ -1,4 +1,5 @@
-//! A member of the group: a thread with an endpoint and a protocol, which sends, receives, or sleeps now and then.
+//! A member of the group: a thread with an endpoint and a protocol, which sends, receives, or
+//! sleeps now and then.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;

@@ -1,12 +1,15 @@
-//! `groupcast bench gossip`: one sender, many members in one process with sockets of their own, some of them perturbed.
+//! `groupcast bench gossip`: one sender, many members in one process with sockets of their own,
+//! some of them perturbed.
 //!
-//! The real-socket counterpart of 004 ch. 4: every member has a thread, an endpoint and a protocol instance, and is reached
-//! by multicast on the loopback interface; a perturbed one sleeps through intervals of 100 ms, each with a given
-//! probability. What counts is what the healthy members get: by gossip the sender's rate, whatever the others do; on the
-//! ring and in the windowed group, which wait for everybody, less. The members know each other from the start, so that no
-//! admission is measured.
+//! The real-socket counterpart of 004 ch. 4: every member has a thread, an endpoint and a protocol
+//! instance, and is reached by multicast on the loopback interface; a perturbed one sleeps through
+//! intervals of 100 ms, each with a given probability. What counts is what the healthy members get:
+//! by gossip the sender's rate, whatever the others do; on the ring and in the windowed group,
+//! which wait for everybody, less. The members know each other from the start, so that no admission
+//! is measured.
 //!
-//! - [`carrier`]: the protocols, as 004 sets them up. `member.rs`: what a member does. [`report`]: the result.
+//! - [`carrier`]: the protocols, as 004 sets them up. `member.rs`: what a member does. [`report`]:
+//!   the result.
 
 pub mod carrier;
 mod member;
@@ -153,7 +156,8 @@ impl Bench {
         })
     }
 
-    /// Waits until all members are together, then has them measure; how many processors they kept busy.
+    /// Waits until all members are together, then has them measure; how many processors they kept
+    /// busy.
     fn conduct(&self) -> (f64, Result<(), BenchError>) {
         let deadline = clock::now() + clock::nanos(FORMING);
         while self.together.load(Ordering::Relaxed) < self.options.members {

@@ -20,8 +20,8 @@ pub struct GossipReport {
     pub within_one_percent: bool,
     /// One way, from when a message was due to a healthy member.
     pub latency_us: LatencySummary,
-    /// Messages that were sent while it counted, a second. Those that a protocol refused because it waits for somebody
-    /// are not sent later.
+    /// Messages that were sent while it counted, a second. Those that a protocol refused because it
+    /// waits for somebody are not sent later.
     pub sent_per_s: f64,
     /// Messages that healthy members reported as lost, all together.
     pub healthy_lost: u64,

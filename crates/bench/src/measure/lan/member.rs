@@ -1,7 +1,7 @@
 //! A member of one of 001's four protocols: ACK, NAK with polling, ring or tree.
 //!
-//! One thread drives an endpoint with the settings of 001, go-back-N and a window and nothing else. A sender has
-//! messages to send; a receiver receives until it is told that all is over.
+//! One thread drives an endpoint with the settings of 001, go-back-N and a window and nothing else.
+//! A sender has messages to send; a receiver receives until it is told that all is over.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::mpsc::TryRecvError;
@@ -51,8 +51,8 @@ pub(super) fn settings(course: &Course, policy: Policy) -> MessagesConfig {
 fn paper(policy: Policy, packet: usize, window: u32, receivers: usize) -> MessagesConfig {
     MessagesConfig {
         bulk: BulkConfig {
-            // The announcement says how long the message is, and who registers has room for it: that is the paper's
-            // exchange before the data, and there is no other.
+            // The announcement says how long the message is, and who registers has room for it:
+            // that is the paper's exchange before the data, and there is no other.
             reserve: false,
             ..BulkConfig::paper(policy, packet, window)
         },
@@ -71,8 +71,8 @@ pub(super) fn is_possible(settings: MessagesConfig) -> bool {
 }
 
 impl Member {
-    /// Sends its messages, or receives until it is told to end. A sender's result is a [`Carried`], a receiver's how many
-    /// acknowledgements it has sent since the first message.
+    /// Sends its messages, or receives until it is told to end. A sender's result is a [`Carried`],
+    /// a receiver's how many acknowledgements it has sent since the first message.
     pub(in crate::measure) fn run(&self) -> Result<(), BenchError> {
         let mut actor = Actor {
             endpoint: self.open()?,
@@ -217,7 +217,8 @@ impl Driver for Actor {
             Event::Account(account) if Some(account.id) == self.awaited => {
                 self.whole = Some(account.complete.len() == self.receivers);
             }
-            // The first message does not count; of the second, some may have been acknowledged in this turn already.
+            // The first message does not count; of the second, some may have been acknowledged in
+            // this turn already.
             Event::Enrolled { id } if id.number == 2 => self.first = self.before,
             _ => {}
         }

@@ -1,10 +1,13 @@
-//! Messages from one host to many, one after the other: what the figures of 001 measure, on real sockets.
+//! Messages from one host to many, one after the other: what the figures of 001 measure, on real
+//! sockets.
 //!
-//! Host 1 sends, hosts 2 to N + 1 receive; each has a process of its own. The time of a message is from its offer until
-//! its sender knows that every receiver has it. A first message of one byte is not counted. As in 001 nothing is
-//! encrypted, and the members know each other from the start, so that no admission is measured. What comes out of the figures is judged in the lab.
+//! Host 1 sends, hosts 2 to N + 1 receive; each has a process of its own. The time of a message is
+//! from its offer until its sender knows that every receiver has it. A first message of one byte is
+//! not counted. As in 001 nothing is encrypted, and the members know each other from the start, so
+//! that no admission is measured. What comes out of the figures is judged in the lab.
 //!
-//! - `member.rs`: a member of one of the four protocols. `tcp.rs`: TCP to one after the other, which 001 compares ACK with.
+//! - `member.rs`: a member of one of the four protocols. `tcp.rs`: TCP to one after the other,
+//!   which 001 compares ACK with.
 
 pub mod member;
 pub mod tcp;
@@ -100,7 +103,8 @@ pub struct Course {
 /// What was measured of the messages that count, together.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Carried {
-    /// Of each message, in seconds; `None` if it did not come to its end within 8 s, and of all after it.
+    /// Of each message, in seconds; `None` if it did not come to its end within 8 s, and of all
+    /// after it.
     pub seconds: Vec<Option<f64>>,
     /// Data packets sent for the first time.
     pub packets: u64,
@@ -114,12 +118,13 @@ pub struct Carried {
     pub buffered: u64,
     /// The share of the time in which the sender's processor worked for it.
     pub processor: f64,
-    /// The share of the time in which the processors of this machine worked, for whatever; `None` if it was too short to
-    /// tell, less than a tick.
+    /// The share of the time in which the processors of this machine worked, for whatever; `None`
+    /// if it was too short to tell, less than a tick.
     pub machine: Option<f64>,
 }
 
-/// Whether the protocol takes these settings; 001's refuse some, and one of its figures is about that.
+/// Whether the protocol takes these settings; 001's refuse some, and one of its figures is about
+/// that.
 pub fn is_possible(course: &Course) -> bool {
     let settings = |policy| member::settings(course, policy);
     course
@@ -234,7 +239,8 @@ fn machine_ticks() -> Option<(u64, u64)> {
     ticks(stat.lines().next()?)
 }
 
-/// Of the first line of /proc/stat (proc(5)): user, nice, system, idle, iowait, irq, softirq, steal.
+/// Of the first line of /proc/stat (proc(5)): user, nice, system, idle, iowait, irq, softirq,
+/// steal.
 fn ticks(line: &str) -> Option<(u64, u64)> {
     let fields = line.strip_prefix("cpu ")?.split_whitespace().take(8);
     let fields: Vec<u64> = fields

@@ -1,4 +1,5 @@
-//! TCP to one receiver after the other, with which 001 compares ACK: blocking sockets, a connection a message.
+//! TCP to one receiver after the other, with which 001 compares ACK: blocking sockets, a connection
+//! a message.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
@@ -25,8 +26,8 @@ pub struct Unicast {
 }
 
 impl Unicast {
-    /// Sends its messages, or receives until it is told to end. A sender's result is a [`Carried`]; a receiver sends no
-    /// acknowledgements that are counted.
+    /// Sends its messages, or receives until it is told to end. A sender's result is a [`Carried`];
+    /// a receiver sends no acknowledgements that are counted.
     pub(in crate::measure) fn run(&self) -> Result<(), BenchError> {
         if self.messages.is_empty() {
             let listener = TcpListener::bind(SocketAddrV4::new(self.address, PORT))

@@ -1,5 +1,6 @@
-//! `rmp-table4` and `rmp-table5`: 000 ch. 10, what a packet to eight members costs by unicast and by IP multicast, in
-//! networks within a site and between sites. Costs are computed on topologies; the printed ones stand in the judge only.
+//! `rmp-table4` and `rmp-table5`: 000 ch. 10, what a packet to eight members costs by unicast and
+//! by IP multicast, in networks within a site and between sites. Costs are computed on topologies;
+//! the printed ones stand in the judge only.
 
 use std::ops::Range;
 
@@ -246,7 +247,8 @@ fn mismatches(data: &Data, source: &str, printed: &[Printed]) -> usize {
     printed.len() - printed.iter().filter(matches).count()
 }
 
-/// The printed costs, and the printed factors as far as they follow from them; one that does not is named.
+/// The printed costs, and the printed factors as far as they follow from them; one that does not is
+/// named.
 fn judge_costs(data: &Data, source: &str, printed: &[Printed], verdict: &mut Verdict) {
     let listed: Vec<String> = printed
         .iter()

@@ -1,8 +1,9 @@
-//! Is H fair (004 7.2–7.3)? Chi-squares of its values and of what members buffer, in the table that each group has.
+//! Is H fair (004 7.2–7.3)? Chi-squares of its values and of what members buffer, in the table that
+//! each group has.
 //!
-//! Chance leaves the chi-square of a group at its degrees of freedom however many messages are hashed; a bias of the
-//! group's table adds up with them. So it is taken after several numbers of messages, and in several encodings of
-//! ⟨message, address⟩, which the paper leaves open.
+//! Chance leaves the chi-square of a group at its degrees of freedom however many messages are
+//! hashed; a bias of the group's table adds up with them. So it is taken after several numbers of
+//! messages, and in several encodings of ⟨message, address⟩, which the paper leaves open.
 
 use groupcast_core::{MemberId, MessageId};
 use groupcast_protocols::gossip::{Shuffle, is_bufferer};
@@ -32,7 +33,8 @@ pub(super) struct ChiSquares {
 /// H(⟨message, member⟩), in one of the encodings that the paper leaves open.
 type Encoding = fn(&Shuffle, MessageId, MemberId, u32) -> u32;
 
-/// Ours, and two that a reader of the paper might choose; the last argument is the member's place in the group.
+/// Ours, and two that a reader of the paper might choose; the last argument is the member's place
+/// in the group.
 const ENCODINGS: [(&str, Encoding); 3] = [
     ("ours", |shuffle, message, member, _| {
         shuffle.place(message, member)

@@ -1,9 +1,10 @@
-//! `pb-fig3.3`: 004 Fig. 3.3. Does gossip deliver to almost all or almost none, and is the middle less likely the larger
-//! the group?
+//! `pb-fig3.3`: 004 Fig. 3.3. Does gossip deliver to almost all or almost none, and is the middle
+//! less likely the larger the group?
 //!
-//! The text prints two values, 10^-16 for N = 25 and 10^-37 for N = 100, but neither fan-out nor rounds, nor what a crash
-//! "during a run" is to a process that has delivered. Fan-out 7 and 21 rounds are the whole numbers that come nearest to
-//! both values, with crashes met contact by contact; the table `risks` shows what hangs on each choice.
+//! The text prints two values, 10^-16 for N = 25 and 10^-37 for N = 100, but neither fan-out nor
+//! rounds, nor what a crash "during a run" is to a process that has delivered. Fan-out 7 and 21
+//! rounds are the whole numbers that come nearest to both values, with crashes met contact by
+//! contact; the table `risks` shows what hangs on each choice.
 
 use std::ops::Range;
 
@@ -186,7 +187,8 @@ fn judge_shape(data: &Data, verdict: &mut Verdict) {
         // The mode itself may lie a little below all.
         let rise = distribution.get(at..size - tenth).unwrap_or(&[]);
         let rises = rise.windows(2).all(|pair| pair[1] > pair[0]);
-        // 004 3.3: almost all with high, almost none with low, in between with vanishingly small probability.
+        // 004 3.3: almost all with high, almost none with low, in between with vanishingly small
+        // probability.
         verdict.check(
             all > 0.9 && none < 0.1 && between < none / 10.0 && falls && rises,
             format!("N = {size}: almost all (≥ 90 %) deliver, seldom almost none (≤ 10 %), ten times more seldom a number between; one valley"),

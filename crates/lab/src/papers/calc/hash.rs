@@ -1,10 +1,10 @@
-//! `pb-hash`: 004 7.2–7.3. Is the shuffle table's H fair, and does a group lose a message as often as the closed form
-//! says?
+//! `pb-hash`: 004 7.2–7.3. Is the shuffle table's H fair, and does a group lose a message as often
+//! as the closed form says?
 //!
-//! A seed is a group: its own table, its own members, messages from one of them. The closed form is about tables drawn at
-//! random; what one table does to different messages is not independent, so the intervals of the Monte Carlo are drawn
-//! over groups, never over messages of one. Fairness is about the one table that a group has: chi-squares are taken in
-//! each group, and then together.
+//! A seed is a group: its own table, its own members, messages from one of them. The closed form is
+//! about tables drawn at random; what one table does to different messages is not independent, so
+//! the intervals of the Monte Carlo are drawn over groups, never over messages of one. Fairness is
+//! about the one table that a group has: chi-squares are taken in each group, and then together.
 
 use std::ops::Range;
 
@@ -207,7 +207,8 @@ fn judge_failures(data: &Data, verdict: &mut Verdict) {
         .collect();
     let worst = points.iter().fold(0.0f64, |worst, z| worst.max(z.abs()));
     let outside = points.iter().filter(|z| z.abs() > 1.96).count();
-    // Ten intervals of 95 % each would miss somewhere in two runs of five: together they are 95 % if each is 99.5 %.
+    // Ten intervals of 95 % each would miss somewhere in two runs of five: together they are 95 %
+    // if each is 99.5 %.
     verdict.check(
         points.len() == 10 && points.iter().all(|z| z.abs() <= 2.807),
         "P_fail counted agrees with the closed form at all group sizes and C together at 95 % (|z| ≤ 2.81 at each of 10)",

@@ -1,13 +1,15 @@
 //! 004 7.2 in closed form: how likely a message is lost to all its bufferers, and so for good.
 
-/// The share of a group's members that miss a message which crosses `links` links, each losing a share `link_loss`.
+/// The share of a group's members that miss a message which crosses `links` links, each losing a
+/// share `link_loss`.
 pub(in crate::papers) fn member_loss(link_loss: f64, links: f64) -> f64 {
     1.0 - (1.0 - link_loss).powf(links)
 }
 
 /// How likely an initial multicast fails: somebody misses it and no bufferer has it.
 ///
-/// `members` in the group, `wanted` bufferers wanted, `loss` as of [`member_loss`]. 004 7.2: 1 − P1 − P2.
+/// `members` in the group, `wanted` bufferers wanted, `loss` as of [`member_loss`]. 004 7.2: 1 − P1
+/// − P2.
 pub(in crate::papers) fn p_fail(members: f64, wanted: f64, loss: f64) -> f64 {
     let bufferer = wanted / members;
     let nobody_buffers_it = (1.0 - bufferer * (1.0 - loss)).powf(members);

@@ -1,9 +1,10 @@
-//! How many processes a gossiped message reaches: the distribution, exactly, down to the tails that no simulation
-//! shows; and the same process by process, for the part that a simulation shows.
+//! How many processes a gossiped message reaches: the distribution, exactly, down to the tails that
+//! no simulation shows; and the same process by process, for the part that a simulation shows.
 //!
-//! The model is that of the analysis which 004 ch. 3 takes its figure from: rounds in step, a process gossips in the
-//! round after it received the message and never again, to each other process with the same probability (so that they
-//! are as many as the fan-out on average), each gossip being lost independently. The sender never crashes.
+//! The model is that of the analysis which 004 ch. 3 takes its figure from: rounds in step, a
+//! process gossips in the round after it received the message and never again, to each other
+//! process with the same probability (so that they are as many as the fan-out on average), each
+//! gossip being lost independently. The sender never crashes.
 
 use groupcast_core::Rng;
 
@@ -27,8 +28,8 @@ pub(super) struct ReachModel {
 /// What "a process crashes with this probability" means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Crashing {
-    /// Each gossip meets its target crashed with this probability, independently: one contact succeeds with probability
-    /// fan-out / others · (1 − loss) · (1 − crash).
+    /// Each gossip meets its target crashed with this probability, independently: one contact
+    /// succeeds with probability fan-out / others · (1 − loss) · (1 − crash).
     AtContact,
     /// A process has crashed for the whole run: it neither delivers nor gossips.
     Throughout,
@@ -84,8 +85,9 @@ impl ReachModel {
 
     /// The same among `healthy` processes, none of which crashes.
     ///
-    /// A chain over (processes that have it, those of them that got it in the last round). Each transition's probability
-    /// is computed as a logarithm; sums of positive numbers keep their precision down to 1e-300.
+    /// A chain over (processes that have it, those of them that got it in the last round). Each
+    /// transition's probability is computed as a logarithm; sums of positive numbers keep their
+    /// precision down to 1e-300.
     fn among(&self, healthy: usize, factorials: &LogFactorials) -> Vec<f64> {
         let missed = (1.0 - self.contact()).ln();
         let mut states = Square::new(healthy + 1);
@@ -203,8 +205,8 @@ mod tests {
 
     #[test]
     fn three_processes_by_hand() {
-        // Contact 0.4. One stays alone if both others are missed: 0.6². Three have it in round one: 0.4²; in round two:
-        // one of two was hit (2 · 0.4 · 0.6) and hits the other (0.4).
+        // Contact 0.4. One stays alone if both others are missed: 0.6². Three have it in round one:
+        // 0.4²; in round two: one of two was hit (2 · 0.4 · 0.6) and hits the other (0.4).
         let distribution = SMALL.distribution();
         let expected = [0.0, 0.36, 0.48 * 0.6, 0.16 + 0.48 * 0.4];
         for (computed, expected) in distribution.iter().zip(expected) {

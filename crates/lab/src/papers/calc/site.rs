@@ -1,7 +1,9 @@
-//! The networks of 000 Fig. 16, built as topologies: shared media, routers and links whose price is their delay.
+//! The networks of 000 Fig. 16, built as topologies: shared media, routers and links whose price is
+//! their delay.
 //!
-//! Crossing a medium (an Ethernet, an FDDI ring) is paid on the way into it; leaving it is free, as all stations hear
-//! what one sends. So one transmission on a medium is paid once, however many listen.
+//! Crossing a medium (an Ethernet, an FDDI ring) is paid on the way into it; leaving it is free, as
+//! all stations hear what one sends. So one transmission on a medium is paid once, however many
+//! listen.
 
 use std::time::Duration;
 
@@ -59,7 +61,8 @@ impl Site {
         }
     }
 
-    /// `members` in `sites`, equally many in each: a site is an FDDI ring with one Ethernet a member around it.
+    /// `members` in `sites`, equally many in each: a site is an FDDI ring with one Ethernet a
+    /// member around it.
     pub(super) fn of_sites(sites: usize, members: usize, joined: Joined, source: Source) -> Self {
         let mut topology = Topology::new();
         let rings: Vec<Vertex> = (0..sites).map(|_| medium(&mut topology)).collect();

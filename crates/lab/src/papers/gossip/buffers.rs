@@ -1,6 +1,7 @@
 //! How many messages members buffer, with and without bufferers by hash (004 7.5: Fig. 7.6–7.10).
 //!
-//! Counted is the long-term buffer, at its fullest: without bufferers by hash that is every message until it is stable.
+//! Counted is the long-term buffer, at its fullest: without bufferers by hash that is every message
+//! until it is stable.
 
 use super::super::plot::{Axis, Series};
 use super::super::{Data, Plot, Verdict};

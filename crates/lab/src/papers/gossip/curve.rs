@@ -1,4 +1,5 @@
-//! Curves out of a run's points, and what can be said of one: how it grows, how it stands beside another.
+//! Curves out of a run's points, and what can be said of one: how it grows, how it stands beside
+//! another.
 
 use super::super::data::{Cell, RecordRef, Table};
 use super::super::plot::{Point, Series};
@@ -28,7 +29,8 @@ pub(super) fn rows<'a>(
 }
 
 impl Curve {
-    /// `y` over `x` of the rows that hold these values: means and extremes over whatever else differs, as a rule seeds.
+    /// `y` over `x` of the rows that hold these values: means and extremes over whatever else
+    /// differs, as a rule seeds.
     pub(super) fn read(table: &Table, x: &str, y: &str, having: &[(&str, Cell)]) -> Self {
         let mut places: Vec<(f64, Vec<f64>)> = Vec::new();
         for row in rows(table, having) {
@@ -81,7 +83,8 @@ impl Curve {
         self.last() / self.first()
     }
 
-    /// The straight line nearest to the means: its slope, and the share of their variance that it explains.
+    /// The straight line nearest to the means: its slope, and the share of their variance that it
+    /// explains.
     pub(super) fn line(&self) -> (f64, f64) {
         let count = self.0.len() as f64;
         let mean = |of: fn(&Sample) -> f64| self.0.iter().map(of).sum::<f64>() / count;

@@ -1,8 +1,8 @@
-//! Gossip members in an exchange: a script says who gossips to whom and which copies are lost; what they then send to
-//! each other is theirs, and is recorded.
+//! Gossip members in an exchange: a script says who gossips to whom and which copies are lost; what
+//! they then send to each other is theirs, and is recorded.
 //!
-//! No network but a delay, no randomness but where the script ends. For the exchanges that 004 draws (Fig. 3.1, 5.5, 5.8,
-//! 7.1).
+//! No network but a delay, no randomness but where the script ends. For the exchanges that 004
+//! draws (Fig. 3.1, 5.5, 5.8, 7.1).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

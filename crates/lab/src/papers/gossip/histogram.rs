@@ -1,5 +1,5 @@
-//! Distributions of times at the members that a figure looks at: latency before and after ordering, gaps between
-//! arrivals.
+//! Distributions of times at the members that a figure looks at: latency before and after ordering,
+//! gaps between arrivals.
 
 use groupcast_sim::measure::{Distribution, HostMeasures};
 
@@ -148,7 +148,8 @@ impl Histogram {
         self.bins.last().map_or(f64::NAN, |(_, to, _)| *to)
     }
 
-    /// The greatest difference between the shares below a time, over all times (Kolmogorov and Smirnov).
+    /// The greatest difference between the shares below a time, over all times (Kolmogorov and
+    /// Smirnov).
     pub(super) fn distance(&self, other: &Self) -> f64 {
         let bounds = self.bins.iter().chain(&other.bins).map(|(from, ..)| *from);
         bounds
@@ -156,7 +157,8 @@ impl Histogram {
             .fold(0.0, f64::max)
     }
 
-    /// The same, each reckoned from its own lowest bin on, from `after` milliseconds on: what differs beside an offset.
+    /// The same, each reckoned from its own lowest bin on, from `after` milliseconds on: what
+    /// differs beside an offset.
     pub(super) fn distance_from_lowest(&self, other: &Self, after: f64) -> f64 {
         let ((low, _), (other_low, _)) = (self.lowest(), other.lowest());
         let bounds = self.bins.iter().map(|(from, ..)| from - low);

@@ -1,4 +1,5 @@
-//! Distributions of gaps and latencies on trees and chains (004 6.6, 6.7, 6.9: Fig. 6.7, 6.8, 6.9, 6.16).
+//! Distributions of gaps and latencies on trees and chains (004 6.6, 6.7, 6.9: Fig. 6.7, 6.8, 6.9,
+//! 6.16).
 
 use super::super::plot::Axis;
 use super::super::{Data, Plot, Verdict};

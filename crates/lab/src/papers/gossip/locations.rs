@@ -1,7 +1,7 @@
 //! On how many members each message is buffered (004 7.5.2: Fig. 7.11).
 //!
-//! Looked at while a message is no longer in anybody's short-term buffer and not stable yet: who holds it then is a
-//! bufferer that has it.
+//! Looked at while a message is no longer in anybody's short-term buffer and not stable yet: who
+//! holds it then is a bufferer that has it.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -30,8 +30,9 @@ const LOSSES: [f64; 2] = [0.001, 0.015];
 const MEMBERS: u32 = 100;
 /// About how many links a message crosses in a tree of depth 4: for the choice of C.
 const LINKS: f64 = 3.4;
-/// When a message is looked at, after it was sent: before the ten rounds of stability, and so late that those who got it
-/// by a repair have it no longer in their short-term buffer, which is three rounds.
+/// When a message is looked at, after it was sent: before the ten rounds of stability, and so late
+/// that those who got it by a repair have it no longer in their short-term buffer, which is three
+/// rounds.
 const LOOK: Duration = Duration::from_millis(950);
 /// The program's one protocol on every host.
 const CHANNEL: Channel = Channel::SOLE;

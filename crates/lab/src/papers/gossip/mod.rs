@@ -1,14 +1,17 @@
-//! 004: Pbcast and its variants beside SRM, over lossy networks, with slow members, and what it buffers (ch. 4–7).
+//! 004: Pbcast and its variants beside SRM, over lossy networks, with slow members, and what it
+//! buffers (ch. 4–7).
 //!
-//! A figure is a list of points, each measured on the simulator with every seed; a table of them; distributions of
-//! latencies where it draws histograms; and a judge.
+//! A figure is a list of points, each measured on the simulator with every seed; a table of them;
+//! distributions of latencies where it draws histograms; and a judge.
 //!
-//! - `point`, `network`, `protocol`: what a point is measured with, over which network, by which protocol.
+//! - `point`, `network`, `protocol`: what a point is measured with, over which network, by which
+//!   protocol.
 //! - `sim`: one point. `metric`: the quantities that tables have columns for.
 //! - `curve`, `histogram`: what can be said of points and of distributions.
-//! - `perturbed`: slow members and drops (ch. 4). `cost`: digests beside session messages (5.5). `overhead`: requests,
-//!   repairs, link use (6.3–6.5). `latency`: gaps and latencies (6.6, 6.7, 6.9). `clusters`, `router`: 6.8 and 6.10.
-//!   `buffers`, `locations`: what is buffered, and where (ch. 7). `transcript`: exchanges, played by `exchange`.
+//! - `perturbed`: slow members and drops (ch. 4). `cost`: digests beside session messages (5.5).
+//!   `overhead`: requests, repairs, link use (6.3–6.5). `latency`: gaps and latencies (6.6, 6.7,
+//!   6.9). `clusters`, `router`: 6.8 and 6.10. `buffers`, `locations`: what is buffered, and where
+//!   (ch. 7). `transcript`: exchanges, played by `exchange`.
 
 mod buffers;
 mod clusters;

@@ -1,7 +1,8 @@
-//! The networks of 004 ch. 4, 6 and 7: vertices, links, where members are, and which of them a figure looks at.
+//! The networks of 004 ch. 4, 6 and 7: vertices, links, where members are, and which of them a
+//! figure looks at.
 //!
-//! What the text draws but does not print is ours and said in the conditions of a run: how wide the levels of a tree of
-//! depth 4 are, where its random members stand, which queue is before a link.
+//! What the text draws but does not print is ours and said in the conditions of a run: how wide the
+//! levels of a tree of depth 4 are, where its random members stand, which queue is before a link.
 
 use std::time::Duration;
 
@@ -38,7 +39,8 @@ pub(super) enum Shape {
     Clusters { size: u32 },
     /// A tree whose root is a slow router and no member, the sender in its left half (004 6.8.2).
     Router { size: u32 },
-    /// A transit-stub network, a member on every vertex, the sender on a transit router (004 7.5.1).
+    /// A transit-stub network, a member on every vertex, the sender on a transit router (004
+    /// 7.5.1).
     TransitStub { size: u32 },
     /// Hosts around a switch that loses what the setting says (004 4.2, 4.5).
     Switch { size: u32 },
@@ -59,7 +61,8 @@ impl Shape {
         }
     }
 
-    /// What the figures have on their axis: the number of vertices, or of members where they differ.
+    /// What the figures have on their axis: the number of vertices, or of members where they
+    /// differ.
     pub(super) fn size(self) -> u32 {
         match self {
             Self::Sparse { members, .. } => members,
@@ -73,8 +76,9 @@ impl Shape {
         }
     }
 
-    /// Which members gossip with the other cluster where gossip is hierarchical (004 3.7); so many that a few digests,
-    /// requests and repairs get through in a round although half of them are lost on the way.
+    /// Which members gossip with the other cluster where gossip is hierarchical (004 3.7); so many
+    /// that a few digests, requests and repairs get through in a round although half of them are
+    /// lost on the way.
     pub(super) fn links(self) -> impl Fn(usize) -> bool {
         let cluster = match self {
             Self::Clusters { size } => size as usize,
@@ -95,7 +99,8 @@ impl Shape {
 /// A network with its members; hosts are named by their index.
 pub(super) struct Network {
     pub(super) topology: Topology,
-    /// The core of the multicast tree; 004 does not say where it is. Ours: where the sender's side joins the rest.
+    /// The core of the multicast tree; 004 does not say where it is. Ours: where the sender's side
+    /// joins the rest.
     pub(super) core: Vertex,
     pub(super) sender: usize,
     /// Those that a figure looks at.
@@ -104,8 +109,8 @@ pub(super) struct Network {
     pub(super) out: Way,
     /// What joins the two halves of the network, where that is looked at.
     pub(super) between: Option<Way>,
-    /// Where neighbours are, by host: equal for those in one subtree of the root or one cluster, where that matters
-    /// (004 5.3.3, 3.7).
+    /// Where neighbours are, by host: equal for those in one subtree of the root or one cluster,
+    /// where that matters (004 5.3.3, 3.7).
     pub(super) zones: Vec<u32>,
 }
 
@@ -165,7 +170,8 @@ fn usual(setting: &Setting) -> LinkSpec {
     link(setting, setting.bandwidth, LINK_DELAY, setting.noise)
 }
 
-/// Makes both directions of the link between two neighbours lose what the figure singles it out for.
+/// Makes both directions of the link between two neighbours lose what the figure singles it out
+/// for.
 fn single_out(topology: &mut Topology, setting: &Setting, from: Vertex, to: Vertex) {
     for (tail, head) in [(from, to), (to, from)] {
         if let Some(way) = topology.way(tail, head) {
@@ -176,8 +182,8 @@ fn single_out(topology: &mut Topology, setting: &Setting, from: Vertex, to: Vert
     }
 }
 
-/// How wide each level of a tree of depth 4 and of `size` vertices is: each wider than the one above by one factor. The
-/// first level below the root has `first` vertices if that is given.
+/// How wide each level of a tree of depth 4 and of `size` vertices is: each wider than the one
+/// above by one factor. The first level below the root has `first` vertices if that is given.
 fn widths(size: u32, first: Option<u32>) -> [u32; 5] {
     let sum = |factor: f64| -> f64 {
         let level = first.map_or(factor, f64::from);

@@ -1,7 +1,8 @@
-//! Requests, repairs and link use over the size of the group (004 6.3–6.5: Fig. 6.1, 6.2, 6.4, 6.5, 6.6).
+//! Requests, repairs and link use over the size of the group (004 6.3–6.5: Fig. 6.1, 6.2, 6.4, 6.5,
+//! 6.6).
 //!
-//! Requests and repairs are what a member receives, duplicates too, addressed to it or not; digests and session messages are
-//! in the link use only.
+//! Requests and repairs are what a member receives, duplicates too, addressed to it or not; digests
+//! and session messages are in the link use only.
 
 use super::super::data::Table;
 use super::super::plot::Axis;
@@ -306,7 +307,8 @@ fn use_rises(table: &Table, scheme: Scheme, metric: Metric, verdict: &mut Verdic
     );
 }
 
-/// SRM uses more of the link than Pbcast, the more the larger the group; Pbcast's use grows more slowly.
+/// SRM uses more of the link than Pbcast, the more the larger the group; Pbcast's use grows more
+/// slowly.
 fn links(table: &Table, verdict: &mut Verdict) {
     for metric in [LINK_OUT, LINK_IN] {
         for srm in SRMS {

@@ -1,7 +1,8 @@
 //! Members that sleep now and then, and messages dropped everywhere, on a fast switch (004 ch. 4).
 //!
-//! A host sleeps through whole intervals of 100 ms; what its bounded input buffer does not hold meanwhile is lost.
-//! Healthy members are those that are not perturbed; the sender is healthy and is not counted.
+//! A host sleeps through whole intervals of 100 ms; what its bounded input buffer does not hold
+//! meanwhile is lost. Healthy members are those that are not perturbed; the sender is healthy and
+//! is not counted.
 
 use super::super::data::{Cell, Table};
 use super::super::plot::Axis;
@@ -327,7 +328,8 @@ fn fig4_7(data: &Data, verdict: &mut Verdict) {
     );
 }
 
-/// The limit of requests and repairs a round is between what 100 and what 200 messages a second need; see the sweep.
+/// The limit of requests and repairs a round is between what 100 and what 200 messages a second
+/// need; see the sweep.
 fn fig4_9_setting(size: u32, rate: f64, drop: f64) -> Setting {
     let setting = setting(size, Scheme::Pbcast);
     Setting {

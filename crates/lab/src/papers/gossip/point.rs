@@ -1,4 +1,5 @@
-//! What a point of 004's figures is measured with: scheme, network, load, noise, and what the text leaves open.
+//! What a point of 004's figures is measured with: scheme, network, load, noise, and what the text
+//! leaves open.
 
 use super::super::data::Cell;
 use super::network::Shape;
@@ -88,15 +89,16 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// 004 6.3.1: 100 messages a second of 210 bytes for 100 s over links of 1.5 Mb/s that lose 0.1 %; over 10 Mb/s in
-    /// large trees and between clusters.
+    /// 004 6.3.1: 100 messages a second of 210 bytes for 100 s over links of 1.5 Mb/s that lose 0.1
+    /// %; over 10 Mb/s in large trees and between clusters.
     pub(super) fn new(shape: Shape, scheme: Scheme) -> Self {
         Self {
             shape,
             scheme,
             bandwidth: match shape {
-                // 004 prints none here. SRM's session messages alone fill 1.5 Mb/s with 300 members, and with the queues of
-                // 1.5 Mb/s a request from the other cluster comes too late for its round.
+                // 004 prints none here. SRM's session messages alone fill 1.5 Mb/s with 300
+                // members, and with the queues of 1.5 Mb/s a request from the other cluster comes
+                // too late for its round.
                 Shape::Sparse { .. } | Shape::Clusters { .. } => 10_000_000,
                 _ => 1_500_000,
             },
@@ -133,7 +135,8 @@ pub(super) struct Open {
     pub(super) sub_gsize: u32,
     /// The most requests, and the most repairs, that a member sends a round.
     pub(super) limit: u32,
-    /// Whether the core of the multicast tree is the vertex that is farthest from ours (the last one).
+    /// Whether the core of the multicast tree is the vertex that is farthest from ours (the last
+    /// one).
     pub(super) core_far: bool,
     /// Whether a duplicate sets a message's gossip count back (Fig. 5.3 as printed).
     pub(super) duplicate_resets: bool,

@@ -22,7 +22,8 @@ use super::point::{Scheme, Setting};
 const FRAMING: u32 = 28 + 24 + 1 + 16;
 /// Spanning trees that messages are spread along (004 3.6.1 leaves their number open).
 const TREES: u16 = 16;
-/// Messages that may wait for everybody's acknowledgement, less than come in a sleep (ours; 004 prints no window).
+/// Messages that may wait for everybody's acknowledgement, less than come in a sleep (ours; 004
+/// prints no window).
 const WINDOW: u32 = 16;
 /// Messages that may wait at a sender that is held up; the user's next ones are refused.
 const WAITING: usize = 4;
@@ -34,9 +35,11 @@ pub(super) struct Built<P> {
     pub(super) factory: Factory<P>,
     pub(super) inspect: Inspect,
     pub(super) service: Service,
-    /// Bytes of a message for the user, so that its packet on a link has as many as the setting says.
+    /// Bytes of a message for the user, so that its packet on a link has as many as the setting
+    /// says.
     pub(super) payload: u32,
-    /// Whether members know each other from the start: 004's have no membership, the ring makes its own.
+    /// Whether members know each other from the start: 004's have no membership, the ring makes its
+    /// own.
     pub(super) acquainted: bool,
 }
 
@@ -110,8 +113,8 @@ fn srm(setting: &Setting) -> Result<Built<Box<dyn Instrumented>>, RunError> {
     })
 }
 
-/// 004 4.4: failure time-outs above every pause. A sleep of 100 ms follows another with probability p; one in a million
-/// lasts for 14 s at p = 0.9.
+/// 004 4.4: failure time-outs above every pause. A sleep of 100 ms follows another with probability
+/// p; one in a million lasts for 14 s at p = 0.9.
 fn ring(setting: &Setting, net: &Network) -> Result<Built<Box<dyn Instrumented>>, RunError> {
     let pause = Duration::from_secs(60);
     let lan = RingConfig::lan();

@@ -1,6 +1,7 @@
 //! One point on the simulator: all members start, get to know each other, then the sender sends.
 //!
-//! What happens before the first message is not measured; what is still under way after the last one is.
+//! What happens before the first message is not measured; what is still under way after the last
+//! one is.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,18 +23,20 @@ use super::protocol::Built;
 
 /// Time to measure distances, and for rings to form, before the sender begins.
 const SETTLING: Duration = Duration::from_secs(10);
-/// The sender sends for so long before it is measured: how a stream begins is not what the figures are about.
+/// The sender sends for so long before it is measured: how a stream begins is not what the figures
+/// are about.
 const PRELUDE: Duration = Duration::from_secs(2);
 /// Time for what is still missing after the last message.
 const DRAIN: Duration = Duration::from_secs(10);
-/// The histograms' bins: fine enough for 5 ms links and with a gap of 10 ms in the middle of one; the last holds all from
-/// 5 s on, as in Fig. 6.12.
+/// The histograms' bins: fine enough for 5 ms links and with a gap of 10 ms in the middle of one;
+/// the last holds all from 5 s on, as in Fig. 6.12.
 const BINS: Bins = Bins::Linear {
     width: 4_000_000,
     count: 1_251,
 };
 
-/// Larger than any datagram: a message is one packet on every link, as in ns-2 and on an SP2's switch.
+/// Larger than any datagram: a message is one packet on every link, as in ns-2 and on an SP2's
+/// switch.
 const MTU: u32 = 65_535;
 /// 004 4.3: a perturbed member sleeps through intervals of this length.
 const SLEEP: Duration = Duration::from_millis(100);
@@ -48,7 +51,8 @@ pub(super) struct Run {
     /// Those that the figure looks at.
     pub(super) receivers: Vec<usize>,
     between: Option<Way>,
-    /// How long the link at the sender transmitted while the sender sent: away from the sender, and towards it.
+    /// How long the link at the sender transmitted while the sender sent: away from the sender, and
+    /// towards it.
     busy: [Duration; 2],
 }
 
@@ -143,8 +147,8 @@ impl<P: Instrumented> PreparedRun<P> {
     }
 }
 
-/// Hosts that cost nothing; those that are perturbed are the last ones, and what comes while they sleep has to fit into
-/// their input buffers.
+/// Hosts that cost nothing; those that are perturbed are the last ones, and what comes while they
+/// sleep has to fit into their input buffers.
 fn hosts(setting: &Setting, members: usize) -> (HostConfig, BTreeMap<usize, HostConfig>) {
     let host = match setting.shape {
         Shape::Switch { .. } => HostConfig {
@@ -180,8 +184,8 @@ impl Run {
         hosts.iter().map(of).sum::<f64>() / hosts.len() as f64
     }
 
-    /// Datagrams of a role that a member receives a second, mean over all members, addressed to them or not (004
-    /// 6.3.1.1).
+    /// Datagrams of a role that a member receives a second, mean over all members, addressed to
+    /// them or not (004 6.3.1.1).
     pub(super) fn received(&self, role: Role) -> f64 {
         let packets = |host: &HostMeasures| -> Packets { *host.traffic.of(role) };
         self.mean(|host| self.rate(packets(host).received))
@@ -217,8 +221,8 @@ impl Run {
         hosts.filter(|host| host.host != self.sender)
     }
 
-    /// The mean of a healthy member's throughput over windows and its variance, mean over members. The windows are those
-    /// in which the sender sends, but for the first and the last.
+    /// The mean of a healthy member's throughput over windows and its variance, mean over members.
+    /// The windows are those in which the sender sends, but for the first and the last.
     pub(super) fn healthy_windows(&self) -> (f64, f64) {
         let window = self.measures.window.as_secs_f64();
         let sending = (self.setting.seconds / window) as usize;
@@ -245,8 +249,8 @@ impl Run {
             .sum()
     }
 
-    /// Repairs that a healthy member sends for each message of the sender: the mean over members, and in the worst window
-    /// of any.
+    /// Repairs that a healthy member sends for each message of the sender: the mean over members,
+    /// and in the worst window of any.
     pub(super) fn resent(&self) -> (f64, f64) {
         let window = self.measures.window.as_secs_f64();
         let a_window = self.setting.rate * window;
@@ -272,7 +276,8 @@ impl Run {
         self.measures.hosts[self.sender].submitted as f64
     }
 
-    /// The share of a link's bandwidth that is used while the sender sends: away from the sender, or towards it.
+    /// The share of a link's bandwidth that is used while the sender sends: away from the sender,
+    /// or towards it.
     pub(super) fn link_use(&self, towards: bool) -> f64 {
         self.busy[usize::from(towards)].as_secs_f64() / self.setting.seconds
     }

@@ -1,4 +1,5 @@
-//! Rows in short: that they run, that exchanges come out as drawn, and that empty data satisfies no judge.
+//! Rows in short: that they run, that exchanges come out as drawn, and that empty data satisfies no
+//! judge.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,8 @@
 //! 001: ACK, NAK with polling, ring and tree over switched Ethernet (Table 1–3, Fig. 8–21).
 //!
-//! A figure is a list of points, each measured on the simulator or on namespaces, and a judge. The time of a message is
-//! from its offer until the sender knows that every receiver has it, buffer reservation included (001 section 4).
+//! A figure is a list of points, each measured on the simulator or on namespaces, and a judge. The
+//! time of a message is from its offer until the sender knows that every receiver has it, buffer
+//! reservation included (001 section 4).
 //!
 //! - `point`: systems, their parameters, and what 001 does not print.
 //! - `sim`, `net`: one point on the simulator, and on namespaces of this machine.
@@ -11,15 +12,18 @@
 //! - `plan`: which points a figure has. `draw`: what to draw of them.
 //!
 //! What does not come out, and why:
-//! - Fig. 8, 11, 14: the growth from 1 to 30 receivers is 001's in milliseconds, but 001's times hold 13 to 20 ms more for
-//!   every message, which neither wire nor receivers explain and which is not modelled: in percent it is larger here.
+//! - Fig. 8, 11, 14: the growth from 1 to 30 receivers is 001's in milliseconds, but 001's times
+//!   hold 13 to 20 ms more for every message, which neither wire nor receivers explain and which is
+//!   not modelled: in percent it is larger here.
 //! - Fig. 9: the sender's kernel sends while its process copies, so most of the copy costs no time.
-//! - Fig. 10, 12, 18, 19: right where the processor is the bottleneck (small packets) and where the wire is; between them
-//!   a window of 3 or another poll is a few percent better. Half the costs, or twice, move that region (see the notes).
-//! - Fig. 20, small messages: receivers register with the sender itself, where 001's first exchange goes through the tree
-//!   too, so that a chain's delay counts once and not twice.
-//! - Table 3: NAK and ring both fill the wire and are equal; ACK with 50 KB packets falls behind the trees only where its
-//!   acknowledgements cannot be handled while the kernel sends: with a send buffer of 16 KiB, as the notes show.
+//! - Fig. 10, 12, 18, 19: right where the processor is the bottleneck (small packets) and where the
+//!   wire is; between them a window of 3 or another poll is a few percent better. Half the costs,
+//!   or twice, move that region (see the notes).
+//! - Fig. 20, small messages: receivers register with the sender itself, where 001's first exchange
+//!   goes through the tree too, so that a chain's delay counts once and not twice.
+//! - Table 3: NAK and ring both fill the wire and are equal; ACK with 50 KB packets falls behind
+//!   the trees only where its acknowledgements cannot be handled while the kernel sends: with a
+//!   send buffer of 16 KiB, as the notes show.
 
 mod compare;
 mod draw;
@@ -272,7 +276,8 @@ impl Figure {
         Ok(())
     }
 
-    /// Says what the verdict would be with other values of what 001 leaves open; it decides nothing.
+    /// Says what the verdict would be with other values of what 001 leaves open; it decides
+    /// nothing.
     fn remark(&self, points: &Points, verdict: &mut Verdict) {
         for open in plan::OPEN {
             let of = points.of(|key| open.is_of(key));

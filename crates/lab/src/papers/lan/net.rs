@@ -1,7 +1,8 @@
 //! A point on namespaces of this machine: real sockets and processes, one switch of 100 Mb/s wires.
 //!
-//! What the simulator varies of what 001 leaves open (costs, copy, socket buffers, duplex) is what it is here. All hosts
-//! share this machine's processors: where they and not the wires set the time, a row says so.
+//! What the simulator varies of what 001 leaves open (costs, copy, socket buffers, duplex) is what
+//! it is here. All hosts share this machine's processors: where they and not the wires set the
+//! time, a row says so.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,7 +18,8 @@ use super::points::{self, MACHINE, Measured};
 /// Messages of a run, as on the simulator.
 const MESSAGES: usize = 3;
 
-/// Measures every point of `plan` once for every seed, which is only its number here; says under which conditions.
+/// Measures every point of `plan` once for every seed, which is only its number here; says under
+/// which conditions.
 pub(super) fn run(
     context: &Context<'_>,
     plan: &[Setting],

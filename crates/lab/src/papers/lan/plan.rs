@@ -69,9 +69,11 @@ pub(super) fn search(quick: bool) -> Vec<Setting> {
     .collect()
 }
 
-/// Table 2: packets that do and do not fill the last round of polls, trees whose chains do and do not divide.
+/// Table 2: packets that do and do not fill the last round of polls, trees whose chains do and do
+/// not divide.
 pub(super) fn table2(quick: bool) -> Vec<Setting> {
-    // Windows with which no acknowledgement finds the sender's socket full: the table is about what is sent, not lost.
+    // Windows with which no acknowledgement finds the sender's socket full: the table is about what
+    // is sent, not lost.
     let systems = [
         (System::Ack, 2),
         (System::Nak { poll: 17 }, 20),
@@ -96,7 +98,8 @@ pub(super) fn table2(quick: bool) -> Vec<Setting> {
         .collect()
 }
 
-/// TCP to each in turn beside ACK. 001 does not say with which packets: these are the best of Fig. 10.
+/// TCP to each in turn beside ACK. 001 does not say with which packets: these are the best of Fig.
+/// 10.
 pub(super) fn fig8(quick: bool) -> Vec<Setting> {
     pairs(&[System::Tcp, System::Ack], receivers(quick))
         .into_iter()

@@ -28,8 +28,8 @@ pub(super) struct Setting {
 /// What 001 does not print.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Open {
-    /// Nanoseconds a byte of the copy from the user's memory into the protocol's, which the sender makes before it sends
-    /// a packet; 0 is "the protocol without the copy" (001 Fig. 9).
+    /// Nanoseconds a byte of the copy from the user's memory into the protocol's, which the sender
+    /// makes before it sends a packet; 0 is "the protocol without the copy" (001 Fig. 9).
     pub(super) copy: u64,
     /// What of a message may wait in the sender's kernel, in KiB: Linux 2.2 has 64 unless asked.
     pub(super) send_buffer: u64,
@@ -59,8 +59,9 @@ impl Duplex {
 }
 
 impl Open {
-    /// What the figures are measured with. 4 ns a byte is what memory of such machines copies at. With twice the preset's
-    /// costs ACK's 426,502 B take about 4 ms more to 30 receivers than to one, as in Fig. 8.
+    /// What the figures are measured with. 4 ns a byte is what memory of such machines copies at.
+    /// With twice the preset's costs ACK's 426,502 B take about 4 ms more to 30 receivers than to
+    /// one, as in Fig. 8.
     pub(super) const DEFAULT: Self = Self {
         copy: 4,
         send_buffer: 64,

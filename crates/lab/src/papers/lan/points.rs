@@ -78,7 +78,8 @@ impl Key {
 /// What was measured of one message, in the mean of those of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Measured {
-    /// From the offer until the sender knows that all have it, in milliseconds; not a number if it never came to that.
+    /// From the offer until the sender knows that all have it, in milliseconds; not a number if it
+    /// never came to that.
     pub(super) time: f64,
     /// Data packets sent for the first time.
     pub(super) packets: f64,
@@ -303,8 +304,8 @@ fn measured(row: &RecordRef<'_>) -> Measured {
     }
 }
 
-/// The straight line through points that errs least: its height at 0, its slope, and the share of the variance that it
-/// explains.
+/// The straight line through points that errs least: its height at 0, its slope, and the share of
+/// the variance that it explains.
 pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64, f64) {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;

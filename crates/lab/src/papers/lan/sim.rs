@@ -1,7 +1,8 @@
 //! A point on the simulator: 31 machines on two switches, with what 001's machines cost.
 //!
-//! Costs are those of the host model's preset, of which 001 confirms none, times what lets 29 more receivers take the 4 ms
-//! that Fig. 8 prints ([`Open`](super::point::Open)); that and what else the paper does not print is swept.
+//! Costs are those of the host model's preset, of which 001 confirms none, times what lets 29 more
+//! receivers take the 4 ms that Fig. 8 prints ([`Open`](super::point::Open)); that and what else
+//! the paper does not print is swept.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -30,7 +31,8 @@ const DELAY: Duration = Duration::from_micros(5);
 const SWITCH: u64 = 512 << 10;
 /// Machines on the first switch, the sender among them (001 Fig. 7).
 const FIRST_SWITCH: u32 = 16;
-/// When a first message has gone to all, so that everybody knows everybody: what comes later is measured.
+/// When a first message has gone to all, so that everybody knows everybody: what comes later is
+/// measured.
 const BEGIN: Duration = Duration::from_secs(2);
 /// Messages of a run, each after the one before has long ended.
 const MESSAGES: u32 = 3;
@@ -68,8 +70,8 @@ fn measure(setting: &Setting, seed: u64) -> Result<Measured, RunError> {
     };
     let settings = MessagesConfig {
         bulk: BulkConfig {
-            // The announcement says how long the message is, and who registers has room for it: that is the paper's
-            // exchange before the data, and there is no other.
+            // The announcement says how long the message is, and who registers has room for it:
+            // that is the paper's exchange before the data, and there is no other.
             reserve: false,
             ..BulkConfig::paper(policy, packet, setting.window)
         },
@@ -158,8 +160,8 @@ fn topology(setting: &Setting) -> Topology {
     topology
 }
 
-/// A cable of two stations, after IEEE 802.3u. What waits at either is not bounded: on a shared cable the simulator's
-/// processes do not wait for room in their send buffers.
+/// A cable of two stations, after IEEE 802.3u. What waits at either is not bounded: on a shared
+/// cable the simulator's processes do not wait for room in their send buffers.
 fn cable() -> BusSpec {
     BusSpec {
         bandwidth: BANDWIDTH,
@@ -193,7 +195,8 @@ fn host(setting: &Setting) -> HostConfig {
     }
 }
 
-/// The sender: before it sends a packet it copies it out of the user's memory, if it is one of 001's protocols.
+/// The sender: before it sends a packet it copies it out of the user's memory, if it is one of
+/// 001's protocols.
 fn sender(setting: &Setting) -> HostConfig {
     let host = host(setting);
     let copy = match setting.system {

@@ -1,5 +1,5 @@
-//! The figure of a row: a heading, its plots side by side, and below them the paper's finding, the verdict claim by
-//! claim, and where the data came from. A reader needs nothing beside it.
+//! The figure of a row: a heading, its plots side by side, and below them the paper's finding, the
+//! verdict claim by claim, and where the data came from. A reader needs nothing beside it.
 
 use super::super::Record;
 use super::Plot;

@@ -1,4 +1,5 @@
-//! What to draw: axes with units, series with error bars, guides. How it is drawn is left to the modules below.
+//! What to draw: axes with units, series with error bars, guides. How it is drawn is left to the
+//! modules below.
 //!
 //! - `scale`: from values to places on an axis, and which of them get a tick.
 //! - `text`: how wide words are, where lines break.
@@ -34,7 +35,8 @@ impl Plot {
         }
     }
 
-    /// Adds a series. The order is the legend's; series without a colour of their own take the next of the palette.
+    /// Adds a series. The order is the legend's; series without a colour of their own take the next
+    /// of the palette.
     pub fn with(mut self, series: Series) -> Self {
         self.series.push(series);
         self

@@ -6,7 +6,8 @@ use super::scale::Scale;
 use super::text::{escape, width, wrap};
 use super::{Guide, Mark, Plot, Point, Series};
 
-/// Okabe and Ito's palette, which the colour-blind can tell apart; yellow, too light on white, is left out.
+/// Okabe and Ito's palette, which the colour-blind can tell apart; yellow, too light on white, is
+/// left out.
 const PALETTE: [&str; 7] = [
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444",
 ];
@@ -314,7 +315,8 @@ impl Area {
             let (Some(x), Some(high)) = (self.x.place(point.x), self.y.place(high)) else {
                 continue;
             };
-            // A bar that reaches down to zero has no foot on a logarithmic axis: it runs off the plot.
+            // A bar that reaches down to zero has no foot on a logarithmic axis: it runs off the
+            // plot.
             let low = self.y.place(low).unwrap_or(self.bottom + 10.0);
             let (x, paint) = (
                 x + shift,

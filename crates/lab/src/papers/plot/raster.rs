@@ -1,4 +1,5 @@
-//! SVG to PNG, for readers that cannot show SVG: by the program `groupcast-draw`, which stands beside this one.
+//! SVG to PNG, for readers that cannot show SVG: by the program `groupcast-draw`, which stands
+//! beside this one.
 
 use std::env;
 use std::io::Write as _;

@@ -1,6 +1,7 @@
 //! How wide words are, where lines break, and how they stand in SVG.
 //!
-//! Whoever shows an SVG picks the font, so widths are those of a wide one (DejaVu Sans): text may end early, not late.
+//! Whoever shows an SVG picks the font, so widths are those of a wide one (DejaVu Sans): text may
+//! end early, not late.
 
 use std::borrow::Cow;
 
@@ -22,7 +23,8 @@ fn advance(c: char) -> f64 {
     }
 }
 
-/// Breaks `text` into lines no wider than `limit` at a font size of one; a longer word stands alone.
+/// Breaks `text` into lines no wider than `limit` at a font size of one; a longer word stands
+/// alone.
 pub(super) fn wrap(text: &str, limit: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_ascii_whitespace() {

@@ -4,7 +4,8 @@ use super::super::data::Data;
 use super::super::figure::POINTS;
 use super::super::plot::{Point, Series};
 
-/// A system takes a load if it delivers so much of what is offered: the rest is what the ends of a window cut off.
+/// A system takes a load if it delivers so much of what is offered: the rest is what the ends of a
+/// window cut off.
 const SUSTAINED: f64 = 0.98;
 
 /// What a curve is of.
@@ -107,7 +108,8 @@ impl Curve {
             .fold(f64::NAN, f64::max)
     }
 
-    /// The latency at a throughput between the least and the most sustained one, by linear interpolation.
+    /// The latency at a throughput between the least and the most sustained one, by linear
+    /// interpolation.
     pub(super) fn latency_at(&self, throughput: f64) -> Option<f64> {
         let sustained: Vec<_> = self
             .sustained()
@@ -123,8 +125,8 @@ impl Curve {
         })
     }
 
-    /// `self` by `other` at every load that `other` took and `self` reaches: the other's throughput, and this one's
-    /// latency by the other's there.
+    /// `self` by `other` at every load that `other` took and `self` reaches: the other's
+    /// throughput, and this one's latency by the other's there.
     pub(super) fn latencies_by(&self, other: &Self) -> Vec<(f64, f64)> {
         let at = |sample: &Sample| {
             let latency = self.latency_at(sample.throughput())?;
@@ -133,8 +135,8 @@ impl Curve {
         other.sustained().filter_map(at).collect()
     }
 
-    /// Of all pairs of loads that `other` and `self` took, with so many times the throughput at least: the one with the
-    /// least latency by the other's.
+    /// Of all pairs of loads that `other` and `self` took, with so many times the throughput at
+    /// least: the one with the least latency by the other's.
     pub(super) fn best_over(&self, other: &Self, throughput: f64) -> Option<Pair> {
         let pairs = other.sustained().flat_map(|before| {
             self.sustained().map(|after| Pair {
@@ -149,8 +151,8 @@ impl Curve {
             .min_by(|a, b| a.latency.total_cmp(&b.latency))
     }
 
-    /// From where on the latency climbs: the least sustained load above which `step` more is not taken, or costs more
-    /// latency than all from the first load up to there.
+    /// From where on the latency climbs: the least sustained load above which `step` more is not
+    /// taken, or costs more latency than all from the first load up to there.
     pub(super) fn climb(&self, step: f64) -> Option<f64> {
         let first = self.sustained().next()?.latency();
         let climbs = |sample: &&Sample| {
@@ -162,7 +164,8 @@ impl Curve {
         found.map(Sample::throughput)
     }
 
-    /// To be drawn: latency over throughput, at the loads that the system took. At the others it is that of full queues.
+    /// To be drawn: latency over throughput, at the loads that the system took. At the others it is
+    /// that of full queues.
     pub(super) fn series(&self, name: &str) -> Series {
         Series::line(name, self.sustained().map(Sample::point))
     }
@@ -226,7 +229,8 @@ impl Curves {
         wires
     }
 
-    /// The first curve for which `is` holds; without samples if there is none, so that no claim of it holds.
+    /// The first curve for which `is` holds; without samples if there is none, so that no claim of
+    /// it holds.
     pub(super) fn find(&self, is: impl Fn(&Key) -> bool) -> &Curve {
         static NONE: Curve = Curve {
             key: Key {

@@ -1,15 +1,18 @@
 //! 002: the Accelerated Ring beside the original one, latency over throughput (Fig. 1–7).
 //!
-//! A figure is a list of curves, each measured at several loads. The files are those of [the skeleton](super), and
-//! `curve`: what can be said of a curve beside another.
+//! A figure is a list of curves, each measured at several loads. The files are those of [the
+//! skeleton](super), and `curve`: what can be said of a curve beside another.
 //!
 //! What does not come out, and why:
-//! - Fig. 2, library: at one or two packets a visit the message that waits behind them doubles the latency, so the curve
-//!   begins with a fall and "more than all before" is met at once. Its climb as such begins as the daemon's does.
-//! - Fig. 5, Spread, with full queues: where Safe takes delivery off the token's path, original and accelerated ring are
-//!   bound by the same processor, whatever the windows, and peak within 1 %; 002 measured 35 % more. At equal latency,
-//!   which is what 002 compares, the accelerated one is ahead.
-//! - Fig. 7 comes out unless a process takes so long to wake up that data catches up with the token (see its sweep).
+//! - Fig. 2, library: at one or two packets a visit the message that waits behind them doubles the
+//!   latency, so the curve begins with a fall and "more than all before" is met at once. Its climb
+//!   as such begins as the daemon's does.
+//! - Fig. 5, Spread, with full queues: where Safe takes delivery off the token's path, original and
+//!   accelerated ring are bound by the same processor, whatever the windows, and peak within 1 %;
+//!   002 measured 35 % more. At equal latency, which is what 002 compares, the accelerated one is
+//!   ahead.
+//! - Fig. 7 comes out unless a process takes so long to wake up that data catches up with the token
+//!   (see its sweep).
 
 mod curve;
 mod draw;

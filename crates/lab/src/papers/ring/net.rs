@@ -1,7 +1,9 @@
-//! Points on namespaces of this machine: real sockets, real processes, one switch of wires that are as slow as said.
+//! Points on namespaces of this machine: real sockets, real processes, one switch of wires that are
+//! as slow as said.
 //!
-//! All hosts share this machine's processors, so the wires must be slow enough to be what limits: 100 Mb/s is for
-//! eight hosts on two cores, 1 Gb/s is not quite. There is no Spread here, and nothing is random.
+//! All hosts share this machine's processors, so the wires must be slow enough to be what limits:
+//! 100 Mb/s is for eight hosts on two cores, 1 Gb/s is not quite. There is no Spread here, and
+//! nothing is random.
 
 use std::time::Duration;
 
@@ -31,8 +33,8 @@ fn counted(context: &Context<'_>) -> Duration {
     Duration::from_millis(context.choose(2_000, 700))
 }
 
-/// Measures the points of `plan`, which are for 1 Gb/s, on 100 Mb/s and 1 Gb/s, loads in proportion; each once for
-/// every seed, which is only its number here.
+/// Measures the points of `plan`, which are for 1 Gb/s, on 100 Mb/s and 1 Gb/s, loads in
+/// proportion; each once for every seed, which is only its number here.
 pub(super) fn measure_all(
     context: &Context<'_>,
     plan: &[Point],

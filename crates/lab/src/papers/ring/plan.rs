@@ -1,5 +1,5 @@
-//! Which points each figure has: from a tenth of the wire to more than it takes (002 IV-A: "from 100 Mbps up to the
-//! maximum throughput of the system").
+//! Which points each figure has: from a tenth of the wire to more than it takes (002 IV-A: "from
+//! 100 Mbps up to the maximum throughput of the system").
 
 use groupcast_core::Service;
 
@@ -136,7 +136,8 @@ pub(super) fn sizes(service: Service, quick: bool) -> Vec<Point> {
     plan
 }
 
-/// Fig. 7. The library too is driven at a rate: even with one packet a visit it would send more than that.
+/// Fig. 7. The library too is driven at a rate: even with one packet a visit it would send more
+/// than that.
 pub(super) fn low(quick: bool) -> Vec<Point> {
     [
         Implementation::Paced,

@@ -1,7 +1,8 @@
-//! A point of 002's figures: implementation, protocol, wire, windows, load, and what is measured of it.
+//! A point of 002's figures: implementation, protocol, wire, windows, load, and what is measured of
+//! it.
 //!
-//! Everything here that 002 prints is cited; the rest is ours, stated in the data's conditions, and swept where a
-//! verdict could hang on it.
+//! Everything here that 002 prints is cited; the rest is ours, stated in the data's conditions, and
+//! swept where a verdict could hang on it.
 
 use groupcast_bench::measure::ring::{Method, Windows};
 use groupcast_core::Service;
@@ -17,7 +18,8 @@ pub(super) const HOSTS: usize = 8;
 pub(super) enum Implementation {
     /// One process a host, that sends and receives; its load is set by the personal window.
     Library,
-    /// The same at a fixed rate, as the daemons' senders have it: what remains is the cost of clients.
+    /// The same at a fixed rate, as the daemons' senders have it: what remains is the cost of
+    /// clients.
     Paced,
     /// A daemon with a sending and a receiving client.
     Daemon,
@@ -43,9 +45,11 @@ impl Implementation {
 /// The original ring of Totem, or the accelerated one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Protocol {
-    /// Accelerated window 0, second priority method: the token leaves last and is handled last (002 III-D).
+    /// Accelerated window 0, second priority method: the token leaves last and is handled last (002
+    /// III-D).
     Original,
-    /// Accelerated window above 0; first priority method in the prototypes, second in Spread (002 III-D).
+    /// Accelerated window above 0; first priority method in the prototypes, second in Spread (002
+    /// III-D).
     Accelerated,
 }
 
@@ -89,8 +93,9 @@ impl Wire {
 pub(super) enum Load {
     /// So much payload by all senders together, in Mb/s, each at a fixed rate.
     Rate(f64),
-    /// As much as the ring takes with this personal window: a visit finds as many messages as it may send
-    /// (002 IV-A, library). They were handed over when the visit before took theirs: 002 does not say when.
+    /// As much as the ring takes with this personal window: a visit finds as many messages as it
+    /// may send (002 IV-A, library). They were handed over when the visit before took theirs: 002
+    /// does not say when.
     Window(u32),
 }
 
@@ -137,9 +142,10 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// What the figures are measured with. On 1 Gb/s interrupts are moderated, and Spread's latency at 100 Mb/s comes
-    /// near the 400 µs that 002 names; 10 Gb/s cards hold little back. A process of real-time priority (002 I) is
-    /// quick to run. The windows are Spread's own, and the smallest with which the accelerated ring peaks here too.
+    /// What the figures are measured with. On 1 Gb/s interrupts are moderated, and Spread's latency
+    /// at 100 Mb/s comes near the 400 µs that 002 names; 10 Gb/s cards hold little back. A process
+    /// of real-time priority (002 I) is quick to run. The windows are Spread's own, and the
+    /// smallest with which the accelerated ring peaks here too.
     pub(super) fn on(wire: Wire) -> Self {
         Self {
             card: match wire {
@@ -166,8 +172,8 @@ impl Point {
         }
     }
 
-    /// The ring's windows: 002 takes the smallest personal window that reaches the most throughput, and the accelerated
-    /// window that is best for it; it prints neither ([`Open::windows`]).
+    /// The ring's windows: 002 takes the smallest personal window that reaches the most throughput,
+    /// and the accelerated window that is best for it; it prints neither ([`Open::windows`]).
     pub(super) fn windows(&self) -> Windows {
         let (personal, accelerated) = match self.load {
             Load::Window(packets) => (packets, packets),

@@ -1,8 +1,9 @@
 //! A point on the simulator: eight hosts around a switch, with what 002's hosts cost.
 //!
-//! Prices of system calls, messages and clients are the presets of the host model, which take no more from 002 than
-//! what the accelerated protocol reaches on 10 Gb/s (see [`HostConfig::xeon_10g`]). Latencies follow from them and from
-//! two numbers that 002 does not print: how long cards and interrupts hold a frame back, and the switch's memory.
+//! Prices of system calls, messages and clients are the presets of the host model, which take no
+//! more from 002 than what the accelerated protocol reaches on 10 Gb/s (see
+//! [`HostConfig::xeon_10g`]). Latencies follow from them and from two numbers that 002 does not
+//! print: how long cards and interrupts hold a frame back, and the switch's memory.
 
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ const BEGIN: Duration = Duration::from_millis(1_000);
 const MESSAGES: f64 = 3_000.0;
 /// What a switch keeps for all its ports: 2 MiB, as the smaller ones of both kinds do.
 const SWITCH: u64 = 2 << 20;
-/// Bytes of a large message's packet beyond its payload, at most; a small one's fills an Ethernet frame.
+/// Bytes of a large message's packet beyond its payload, at most; a small one's fills an Ethernet
+/// frame.
 const HEADERS: usize = 100;
 
 /// States what 002 leaves open.
@@ -88,8 +90,8 @@ fn hosts(point: &Point) -> HostConfig {
     }
 }
 
-/// 002's hosts with Spread: a message to or from a client costs the daemon what lets Spread reach 2.1 Gb/s with 1,350 B
-/// and 5.3 Gb/s with 8,850 B (002 IV-A.3).
+/// 002's hosts with Spread: a message to or from a client costs the daemon what lets Spread reach
+/// 2.1 Gb/s with 1,350 B and 5.3 Gb/s with 8,850 B (002 IV-A.3).
 fn spread() -> HostConfig {
     let message = Cost::nanos(0, 2_350, 105);
     let daemon = HostConfig::xeon_10g_daemon();
@@ -140,8 +142,9 @@ fn source(point: &Point) -> SourceConfig {
     }
 }
 
-/// How long to warm up and to count: so many messages at the offered rate. Where more is offered than is taken, five
-/// times as many: what a whole rotation brings is delivered at once if it is Safe.
+/// How long to warm up and to count: so many messages at the offered rate. Where more is offered
+/// than is taken, five times as many: what a whole rotation brings is delivered at once if it is
+/// Safe.
 fn times(point: &Point, scale: f64) -> (Duration, Duration) {
     let bits = MESSAGES * scale * point.size as f64 * 8.0;
     let wire = point.wire.mbps();
@@ -200,7 +203,8 @@ fn read(measures: &Measures) -> Measured {
         .map(|host| host.usage.overflowed)
         .sum();
     Measured {
-        // What is Safe comes a rotation at once: in a short run the slowest receiver is the one that just waits.
+        // What is Safe comes a rotation at once: in a short run the slowest receiver is the one
+        // that just waits.
         throughput: overall.goodput_mean_bps / 1e6,
         latency: micros(overall.latency.mean()),
         latency_99: micros(overall.latency.quantile(0.99)),

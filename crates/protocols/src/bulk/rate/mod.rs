@@ -1,23 +1,29 @@
-//! How fast a sender sends: a bucket of bytes that fills at a rate, and a controller that finds the rate.
+//! How fast a sender sends: a bucket of bytes that fills at a rate, and a controller that finds the
+//! rate.
 //!
-//! The controller looks at the worst loss among the receivers that the sender waits for, and at the round trip, one
-//! epoch after the other.
+//! The controller looks at the worst loss among the receivers that the sender waits for, and at the
+//! round trip, one epoch after the other.
 //!
-//! - Every sixteenth epoch is sent at a lower rate. What is lost then is not lost to congestion: it is the baseline. The
-//!   round trip is near to what it is without a queue. Where it is not, others keep the queue full, and what is lost says
-//!   nothing of the link.
-//! - Loss above the baseline with a round trip that a queue has lengthened is congestion: the rate falls.
-//! - Heavy loss above the baseline without a queue that shows may be congestion too. The rate falls, and an epoch at a
-//!   lower rate follows at once: if most of the loss stays, it is the link's own, and the rate is restored.
-//! - Otherwise the rate grows: doubled each epoch until the first congestion, then by a packet per round trip in each
-//!   round trip, as TCP's window does, scaled to the smaller decrease. A rate that is not used up does not grow.
+//! - Every sixteenth epoch is sent at a lower rate. What is lost then is not lost to congestion: it
+//!   is the baseline. The round trip is near to what it is without a queue. Where it is not, others
+//!   keep the queue full, and what is lost says nothing of the link.
+//! - Loss above the baseline with a round trip that a queue has lengthened is congestion: the rate
+//!   falls.
+//! - Heavy loss above the baseline without a queue that shows may be congestion too. The rate
+//!   falls, and an epoch at a lower rate follows at once: if most of the loss stays, it is the
+//!   link's own, and the rate is restored.
+//! - Otherwise the rate grows: doubled each epoch until the first congestion, then by a packet per
+//!   round trip in each round trip, as TCP's window does, scaled to the smaller decrease. A rate
+//!   that is not used up does not grow.
 //!
 //! A controller that yields differs in two things:
 //!
-//! - A queue that is there through a whole epoch is congestion where nothing is lost, too: the queue of a host whose
-//!   sockets wait holds whatever they put into it. The rate falls below what went through. If the queue stays all the same,
-//!   others keep it full until something is lost, as TCP does: the rate is restored, and for a while only loss counts.
-//! - After loss it falls as far as TCP's window, and grows by a step that depends on the time alone.
+//! - A queue that is there through a whole epoch is congestion where nothing is lost, too: the
+//!   queue of a host whose sockets wait holds whatever they put into it. The rate falls below what
+//!   went through. If the queue stays all the same, others keep it full until something is lost, as
+//!   TCP does: the rate is restored, and for a while only loss counts.
+//! - After loss it falls as far as TCP's window, and grows by a step that depends on the time
+//!   alone.
 
 use core::time::Duration;
 
@@ -83,7 +89,8 @@ pub(super) struct Rate {
 /// The rate has fallen: was the loss congestion?
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// The rate before, whether it was still sought by doubling, and what was lost above the baseline.
+    /// The rate before, whether it was still sought by doubling, and what was lost above the
+    /// baseline.
     rate: f64,
     starting: bool,
     excess: f64,
@@ -104,8 +111,8 @@ impl Rate {
     const MIN: f64 = 16e3;
     /// After congestion the rate is this part of what it was.
     const DECREASE: f64 = 0.85;
-    /// And this one, if it yields and there is a queue: as TCP's window (CUBIC's), because a single loss is not yet congestion
-    /// here, so it must not cost less.
+    /// And this one, if it yields and there is a queue: as TCP's window (CUBIC's), because a single
+    /// loss is not yet congestion here, so it must not cost less.
     const DECREASE_YIELDING: f64 = 0.7;
     /// A queue that is no shorter after so many decreases is kept full by others.
     const VAIN_MAX: u32 = 5;
@@ -113,9 +120,9 @@ impl Rate {
     const RIVALS: u32 = 64;
     /// Packets per round trip and round trip: as fair to TCP as the smaller decrease allows.
     const INCREASE: f64 = 0.3;
-    /// If it yields: as fast as with such a round trip, if it is shorter, so that the step depends on the time alone, and flows
-    /// of different rates come nearer to each other; and this part of the rate in each epoch, because where links are fast
-    /// packets would be too few.
+    /// If it yields: as fast as with such a round trip, if it is shorter, so that the step depends
+    /// on the time alone, and flows of different rates come nearer to each other; and this part of
+    /// the rate in each epoch, because where links are fast packets would be too few.
     const YIELDING_ROUND_TRIP_MIN: Duration = Duration::from_millis(6);
     const YIELDING_GROWTH: f64 = 0.002;
     /// An epoch is at least this long, and two round trips.
@@ -268,7 +275,8 @@ impl Rate {
         self.rate = Some(next.clamp(Self::MIN.min(self.max), self.max));
     }
 
-    /// Whether there was a queue all through an epoch with this shortest round trip, and that counts.
+    /// Whether there was a queue all through an epoch with this shortest round trip, and that
+    /// counts.
     fn stays(&self, shortest: Duration) -> bool {
         let unqueued = self.shortest_unqueued.value();
         self.yields && exceeds(shortest, unqueued, Self::STAYS_MIN)
@@ -298,8 +306,8 @@ impl Rate {
         rate * decrease.min(1.0 - excess)
     }
 
-    /// The rate while there is a queue and nothing is lost: below what went through, until the queue is gone; what it was
-    /// before, if others keep it full.
+    /// The rate while there is a queue and nothing is lost: below what went through, until the
+    /// queue is gone; what it was before, if others keep it full.
     fn drain(&mut self, rate: f64, achieved: f64, shortest: Duration) -> f64 {
         let through = rate.min(achieved);
         self.starting = false;
@@ -350,7 +358,8 @@ impl Rate {
         }
     }
 
-    /// After an epoch at a lower rate: what was lost in it is lost anyway, unless a queue `stays` that others keep full.
+    /// After an epoch at a lower rate: what was lost in it is lost anyway, unless a queue `stays`
+    /// that others keep full.
     fn read_probe(&mut self, loss: f64, stays: bool) {
         // What is on its way was sent before.
         self.settling = true;
@@ -381,12 +390,14 @@ impl Rate {
     }
 }
 
-/// Whether a round trip is so much longer than one without a queue, `least` in any case, that there is one.
+/// Whether a round trip is so much longer than one without a queue, `least` in any case, that there
+/// is one.
 fn exceeds(round_trip: Duration, unqueued: Duration, least: Duration) -> bool {
     round_trip > unqueued + (unqueued / 2).max(least)
 }
 
-/// The square root, by Newton's method: this crate has no floating-point library, and needs no more than this.
+/// The square root, by Newton's method: this crate has no floating-point library, and needs no more
+/// than this.
 fn sqrt(square: f64) -> f64 {
     if square <= 0.0 {
         return 0.0;

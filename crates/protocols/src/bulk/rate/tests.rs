@@ -10,8 +10,8 @@ fn adaptive(yields: bool) -> RateControl {
     RateControl::Adaptive { max: None, yields }
 }
 
-/// A link of `capacity` bytes a second without a queue and with `loss` of its own, for `epochs` epochs; the mean
-/// rate of the second half.
+/// A link of `capacity` bytes a second without a queue and with `loss` of its own, for `epochs`
+/// epochs; the mean rate of the second half.
 fn settle(control: RateControl, capacity: f64, loss: f64, epochs: u32) -> f64 {
     let packet = 1400;
     let mut rng = Rng::new(1);
@@ -65,8 +65,9 @@ fn the_links_own_loss_is_not_taken_for_congestion() {
     }
 }
 
-/// A link of 12.5 MB/s that loses nothing and queues everything, and round trips that others make longer by what
-/// `others` says for each epoch: for each of `epochs` epochs the rate, and how long the queue is.
+/// A link of 12.5 MB/s that loses nothing and queues everything, and round trips that others make
+/// longer by what `others` says for each epoch: for each of `epochs` epochs the rate, and how long
+/// the queue is.
 fn queue(epochs: u32, others: impl Fn(u32) -> Duration) -> Vec<(f64, Duration)> {
     let (packet, capacity) = (1400, 12.5e6);
     let mut now = Time::ZERO;

@@ -1,4 +1,5 @@
-//! The policies: which receiver acknowledges what, and to whom (001 section 3). Everything else is the same for all of them.
+//! The policies: which receiver acknowledges what, and to whom (001 section 3). Everything else is
+//! the same for all of them.
 //!
 //! | policy | a receiver acknowledges | to |
 //! |---|---|---|
@@ -7,8 +8,9 @@
 //! | ring | packet k, if it is receiver k mod N and has all up to k; the last packet in any case | the sender |
 //! | tree | every packet that it and all behind it in its chain have, in order | the receiver before it; the first, the sender |
 //!
-//! Under the other policies a flagged packet means that the sender has waited in vain, and so does a poll: every receiver
-//! answers, to the sender. Acknowledgements are cumulative, so one may stand for several where packets were repaired.
+//! Under the other policies a flagged packet means that the sender has waited in vain, and so does
+//! a poll: every receiver answers, to the sender. Acknowledgements are cumulative, so one may stand
+//! for several where packets were repaired.
 
 use groupcast_core::MemberId;
 
@@ -35,8 +37,8 @@ pub(super) struct RosterPlace {
     acknowledged: u64,
 }
 
-/// An acknowledgement that has overtaken the roster. It came by unicast from a receiver that had the roster sooner, and it
-/// is not repeated before the sender times out.
+/// An acknowledgement that has overtaken the roster. It came by unicast from a receiver that had
+/// the roster sooner, and it is not repeated before the sender times out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct EarlyAck {
     from: MemberId,
@@ -93,8 +95,8 @@ impl RosterPlace {
 }
 
 impl Receiver {
-    /// Acknowledges a data packet as the policy asks: `new` to this receiver or not, `before` the lowest missing packet
-    /// until then, `answer` if it was flagged.
+    /// Acknowledges a data packet as the policy asks: `new` to this receiver or not, `before` the
+    /// lowest missing packet until then, `answer` if it was flagged.
     pub(super) fn acknowledge(
         &mut self,
         context: &mut Context<'_>,
@@ -123,7 +125,8 @@ impl Receiver {
         }
     }
 
-    /// Whether one of the packets from `before` to `next` is this receiver's to acknowledge on a ring.
+    /// Whether one of the packets from `before` to `next` is this receiver's to acknowledge on a
+    /// ring.
     fn has_turn(&self, before: u64, next: u64) -> bool {
         let Some((index, receivers)) = self.place.index else {
             return false;
@@ -132,8 +135,8 @@ impl Receiver {
         turn < next
     }
 
-    /// Tree: acknowledges to the receiver before what this one and all behind it have, if that is more than before, or
-    /// `again`.
+    /// Tree: acknowledges to the receiver before what this one and all behind it have, if that is
+    /// more than before, or `again`.
     pub(super) fn acknowledge_in_chain(&mut self, context: &mut Context<'_>, again: bool) {
         let Policy::Tree { height } = self.policy() else {
             return;

@@ -1,4 +1,5 @@
-//! Blocks that miss packets: what is here of them, data and parity, until it is enough to restore the rest.
+//! Blocks that miss packets: what is here of them, data and parity, until it is enough to restore
+//! the rest.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -80,7 +81,8 @@ impl Blocks {
         }
     }
 
-    /// Forgets the blocks that lie wholly below `next`, and the one of `number` if nothing of it is missing.
+    /// Forgets the blocks that lie wholly below `next`, and the one of `number` if nothing of it is
+    /// missing.
     pub(super) fn forget(&mut self, next: u64, complete: Option<u64>) {
         while let Some(entry) = self.kept.first_entry() {
             if *entry.key() + self.size > next {
@@ -94,7 +96,8 @@ impl Blocks {
         }
     }
 
-    /// The packets of the block that begins with `first` and has `count` packets which can be restored now.
+    /// The packets of the block that begins with `first` and has `count` packets which can be
+    /// restored now.
     pub(super) fn restore(&self, first: u64, count: usize) -> Option<Vec<(u64, Bytes)>> {
         let block = self.kept.get(&first)?;
         let (held, parity) = (block.held, &block.parity);
@@ -123,8 +126,8 @@ impl Blocks {
         )
     }
 
-    /// The blocks that have parity for several losses: their first packets, and how many packets of each are here, parity
-    /// included.
+    /// The blocks that have parity for several losses: their first packets, and how many packets of
+    /// each are here, parity included.
     pub(super) fn with_parity(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
         let blocks = self.kept.iter();
         blocks.filter_map(|(first, block)| {

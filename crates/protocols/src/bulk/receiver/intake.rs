@@ -79,7 +79,8 @@ impl Receiver {
         self.ask_for_missing(context);
     }
 
-    /// Restores what is missing of the block that `number` is in, if that can be done now; whether it was.
+    /// Restores what is missing of the block that `number` is in, if that can be done now; whether
+    /// it was.
     pub(super) fn restore(&mut self, context: &mut Context<'_>, number: u64) -> bool {
         let (Some(store), Some(blocks)) = (self.state.store_mut(), &mut self.blocks) else {
             return false;
@@ -130,7 +131,8 @@ impl Receiver {
         store.consumed(bytes);
         let quarter = (store.buffer() / 4).max(1);
         let opens = store.limit(self.top) >= self.reported_limit + quarter;
-        // The sender may be held up by the limit that it knows: it learns of the room without having to ask.
+        // The sender may be held up by the limit that it knows: it learns of the room without
+        // having to ask.
         if opens && self.reported_limit < self.top + quarter && !store.is_complete() {
             self.report_room(context);
         }

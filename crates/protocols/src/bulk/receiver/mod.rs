@@ -1,5 +1,6 @@
-//! The receiver of one transfer, from the announcement to the end. `intake.rs` takes data, `reporting.rs` reports and asks
-//! for what is missing; `acknowledge.rs` has the policies: which receiver acknowledges what.
+//! The receiver of one transfer, from the announcement to the end. `intake.rs` takes data,
+//! `reporting.rs` reports and asks for what is missing; `acknowledge.rs` has the policies: which
+//! receiver acknowledges what.
 //!
 //! ```text
 //!  Announced ── the user accepts ──▶ Registering ── a Start lists it ──▶ Receiving
@@ -7,8 +8,8 @@
 //!  any state ── the sender finishes or is silent, the user refuses ──▶ Over
 //! ```
 //!
-//! A receiver takes any data that it hears from the moment that it has accepted. If it is too late for the current pass,
-//! it stays in Registering until the Start of the next pass lists it.
+//! A receiver takes any data that it hears from the moment that it has accepted. If it is too late
+//! for the current pass, it stays in Registering until the Start of the next pass lists it.
 
 mod acknowledge;
 mod blocks;
@@ -340,7 +341,8 @@ impl Receiver {
         let limit = context.config.vanish_after;
         let silent = context.now - self.heard;
         if silent < limit {
-            // A receiver that has everything says so again: the last message of either side may have been lost.
+            // A receiver that has everything says so again: the last message of either side may
+            // have been lost.
             if self.is_received && silent >= limit / 8 {
                 self.report(context, Purpose::Acknowledge, false);
             }

@@ -30,8 +30,8 @@ impl Receiver {
         }
     }
 
-    /// A NAK of another receiver. If this receiver misses nothing more, it behaves as if it had sent that NAK itself
-    /// (001 section 3).
+    /// A NAK of another receiver. If this receiver misses nothing more, it behaves as if it had
+    /// sent that NAK itself (001 section 3).
     pub(super) fn overhear(&mut self, context: &mut Context<'_>, report: &ReceiverReport) {
         let asks = report.purpose == Purpose::Nak && self.timers.due(Timer::Nak).is_some();
         let Some(store) = self.state.store().filter(|_| asks) else {
@@ -48,7 +48,8 @@ impl Receiver {
         }
     }
 
-    /// Asks for what is missing, or sets the timer to do so, if anything is missing and it was not just asked for.
+    /// Asks for what is missing, or sets the timer to do so, if anything is missing and it was not
+    /// just asked for.
     pub(super) fn ask_for_missing(&mut self, context: &mut Context<'_>) {
         let Some(store) = self.state.store() else {
             return;
@@ -179,8 +180,8 @@ impl Receiver {
     }
 }
 
-/// What is missing below `below`, less what the parity that is here will restore once the rest is; `None` if there is no
-/// parity.
+/// What is missing below `below`, less what the parity that is here will restore once the rest is;
+/// `None` if there is no parity.
 fn missing_beside_parity(store: &Store, blocks: &Blocks, below: u64) -> Option<RangeSet> {
     let mut with_parity = blocks.with_parity().peekable();
     with_parity.peek()?;
@@ -190,8 +191,9 @@ fn missing_beside_parity(store: &Store, blocks: &Blocks, below: u64) -> Option<R
     }
     for (first, here) in with_parity {
         let block = first..(first + blocks.size()).min(below).max(first);
-        // So many more restore the rest. What is held of an earlier transfer is not here to restore others from; and what
-        // could be restored and still is missing had no room: it is asked for as if there were no parity.
+        // So many more restore the rest. What is held of an earlier transfer is not here to restore
+        // others from; and what could be restored and still is missing had no room: it is asked for
+        // as if there were no parity.
         let wanted = ((block.end - block.start) as usize).saturating_sub(here);
         if wanted > 0 {
             let gaps = block.filter(|number| !store.has(*number));
@@ -203,7 +205,8 @@ fn missing_beside_parity(store: &Store, blocks: &Blocks, below: u64) -> Option<R
     Some(missing)
 }
 
-/// As many of the `gaps` below `below` as fit into a control message, and below which packet they are all there are.
+/// As many of the `gaps` below `below` as fit into a control message, and below which packet they
+/// are all there are.
 fn list(gaps: impl Iterator<Item = Range<u64>>, below: u64) -> (Vec<Range<u64>>, u64) {
     let room = BulkConfig::CONTROL_MAX - 80 - REASON_MAX;
     let (mut used, mut at) = (0, 0);

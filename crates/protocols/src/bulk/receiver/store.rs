@@ -1,4 +1,5 @@
-//! What a receiver holds of a stream: which packets, those that wait for their place, and the room for more.
+//! What a receiver holds of a stream: which packets, those that wait for their place, and the room
+//! for more.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::ops::Range;
@@ -18,7 +19,8 @@ pub(super) enum Taken {
     New,
     /// It was here before.
     Duplicate,
-    /// There is no room for it, it is out of order where order is asked for, or it is no packet of this stream.
+    /// There is no room for it, it is out of order where order is asked for, or it is no packet of
+    /// this stream.
     Refused,
 }
 
@@ -46,10 +48,11 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Gaps that are looked at to find the limit of an ordered receiver; more are unusual, and cost it speed only.
+    /// Gaps that are looked at to find the limit of an ordered receiver; more are unusual, and cost
+    /// it speed only.
     const GAPS_MAX: usize = 4096;
-    /// Ranges of packets that are held, with gaps between them. A packet that would be one more is refused, and sent again
-    /// when there are fewer gaps.
+    /// Ranges of packets that are held, with gaps between them. A packet that would be one more is
+    /// refused, and sent again when there are fewer gaps.
     const RANGES_MAX: usize = 1 << 16;
     /// So many packets have room however small they are.
     const PACKETS_MIN: u64 = 64;
@@ -98,7 +101,8 @@ impl Store {
         }
     }
 
-    /// Takes packet `number`, `last` if the stream ends with it. With `in_order`, only the next one.
+    /// Takes packet `number`, `last` if the stream ends with it. With `in_order`, only the next
+    /// one.
     pub(super) fn take(&mut self, number: u64, last: bool, in_order: bool, body: Bytes) -> Taken {
         let len = body.len() as u64;
         if self.held.contains(number) {
@@ -109,8 +113,8 @@ impl Store {
         }
         let room = match self.order {
             Order::InOrder => number < self.limit(0),
-            // What fills a gap was granted before: it is let in beyond the credit, which is why memory is bounded by twice
-            // the buffer.
+            // What fills a gap was granted before: it is let in beyond the credit, which is why
+            // memory is bounded by twice the buffer.
             Order::AsTheyCome if number < self.held.end() => {
                 self.unconsumed + len <= 2 * self.buffer_max
             }
@@ -130,7 +134,8 @@ impl Store {
         match self.order {
             Order::AsTheyCome => self.hand_over(number, body),
             Order::InOrder => {
-                // What waits is copied: a slice would keep all of the memory that was received with it.
+                // What waits is copied: a slice would keep all of the memory that was received with
+                // it.
                 let body = match number == self.handed {
                     true => body,
                     false => Bytes::copy_from_slice(&body),
@@ -219,8 +224,8 @@ impl Store {
         if self.order == Order::AsTheyCome {
             return top.max(self.next) + room;
         }
-        // Every missing packet below the limit has its place reserved: what comes early never fills the place of what
-        // it waits for.
+        // Every missing packet below the limit has its place reserved: what comes early never fills
+        // the place of what it waits for.
         let mut limit = self.next;
         for gap in self.held.gaps(u64::MAX).take(Self::GAPS_MAX) {
             let missing = gap.end - gap.start;
@@ -297,7 +302,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any order of arrival with repeats: in order every byte once, in order; as they come every byte once.
+        /// Any order of arrival with repeats: in order every byte once, in order; as they come
+        /// every byte once.
         #[test]
         fn every_byte_is_handed_over_once(arrivals in prop::collection::vec(0u64..12, 0..60), in_order: bool) {
             let length = 115;

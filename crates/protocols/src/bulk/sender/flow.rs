@@ -1,4 +1,5 @@
-//! What a sender sends when: packets in their turn, repairs, parity, polls; when it asks for reports again.
+//! What a sender sends when: packets in their turn, repairs, parity, polls; when it asks for
+//! reports again.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -259,7 +260,8 @@ impl Sender {
         }
     }
 
-    /// Keeps the timer that asks again: soon if it waits for reports, now and then if it has nothing to send.
+    /// Keeps the timer that asks again: soon if it waits for reports, now and then if it has
+    /// nothing to send.
     pub(super) fn arm(&mut self, context: &mut Context<'_>) {
         let waits = self.stream.ahead() > 0 && self.has_nothing_to_send(self.limit());
         let is_set = self.timers.due(Timer::Retransmit).is_some();

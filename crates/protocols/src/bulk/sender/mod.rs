@@ -1,4 +1,5 @@
-//! The sender of one transfer: which receivers it waits for, what it sends, and what becomes of each of them.
+//! The sender of one transfer: which receivers it waits for, what it sends, and what becomes of
+//! each of them.
 //!
 //! ```text
 //!  Announcing ── the receivers are there ──▶ Starting ── all are ready ──▶ Sending ── all have the pass ──▶ Concluding
@@ -8,13 +9,14 @@
 //!  any state ── every receiver is settled, or the user cancels ──▶ Over
 //! ```
 //!
-//! A *pass* goes once over what its receivers need. The first pass serves the receivers that registered in time. A
-//! receiver that registers later, or is demoted because it holds back the others, listens; the next pass serves it what
-//! it still misses.
+//! A *pass* goes once over what its receivers need. The first pass serves the receivers that
+//! registered in time. A receiver that registers later, or is demoted because it holds back the
+//! others, listens; the next pass serves it what it still misses.
 //!
-//! `state.rs` has the states and the edges; `registration.rs` is what happens while it is announced, `pass.rs` begins and
-//! ends passes, `flow.rs` sends, `reports.rs` reads what receivers report, `slow.rs` looks for receivers that hold back
-//! the others, `repair.rs` decides what is sent again.
+//! `state.rs` has the states and the edges; `registration.rs` is what happens while it is
+//! announced, `pass.rs` begins and ends passes, `flow.rs` sends, `reports.rs` reads what receivers
+//! report, `slow.rs` looks for receivers that hold back the others, `repair.rs` decides what is
+//! sent again.
 
 mod flow;
 mod pass;
@@ -56,7 +58,8 @@ pub(super) struct Sender {
     peers: BTreeMap<MemberId, Peer>,
     /// Receivers that are settled, and whether they are complete.
     settled: BTreeMap<MemberId, bool>,
-    /// Receivers in whose place another incarnation of their node has registered. Most have been restarted.
+    /// Receivers in whose place another incarnation of their node has registered. Most have been
+    /// restarted.
     replaced: BTreeMap<MemberId, Replaced>,
     stream: Stream,
     /// Packets of a block, if there is parity.
@@ -81,8 +84,9 @@ struct Replaced {
 }
 
 impl Replaced {
-    /// It was heard; whether it is there, and was not restarted. What was on its way may come up to `delay` later, or all at
-    /// once when this host was paused: so it must have been heard twice, `delay` apart.
+    /// It was heard; whether it is there, and was not restarted. What was on its way may come up to
+    /// `delay` later, or all at once when this host was paused: so it must have been heard twice,
+    /// `delay` apart.
     fn is_there(&mut self, now: Time, delay: Duration) -> bool {
         if now - self.at < delay {
             return false;
@@ -206,14 +210,16 @@ impl Sender {
         }
     }
 
-    /// Settles the receivers that have everything, and whose users have said so where that is asked for.
+    /// Settles the receivers that have everything, and whose users have said so where that is asked
+    /// for.
     fn settle_complete(&mut self, context: &mut Context<'_>) {
         if self.stream.length.is_none() {
             return;
         }
         let packets = self.stream.packets();
         let confirm = self.transfer.confirm;
-        // A receiver that did not know beforehand where the stream ends has to say that it has learnt it.
+        // A receiver that did not know beforehand where the stream ends has to say that it has
+        // learnt it.
         let open = self.transfer.length.is_none();
         let done = |peer: &Peer| {
             peer.next >= packets && (peer.holds || !open) && (peer.concluded || !confirm)

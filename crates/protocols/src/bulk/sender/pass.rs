@@ -1,4 +1,5 @@
-//! Passes: once over what their receivers need, from the roster to the last packet that all of them have.
+//! Passes: once over what their receivers need, from the roster to the last packet that all of them
+//! have.
 
 use alloc::vec::Vec;
 
@@ -15,7 +16,8 @@ use super::state::{Concluding, Pass, Sending, Starting, State};
 use super::{Peer, Sender};
 
 impl Sender {
-    /// Releases what all receivers of the pass have, and ends the pass if that is all of it; whether it ended.
+    /// Releases what all receivers of the pass have, and ends the pass if that is all of it;
+    /// whether it ended.
     pub(super) fn release_or_end_pass(&mut self, context: &mut Context<'_>) -> bool {
         let end = self.stream.pass_end();
         let lowest = self.gating().map(|peer| peer.next).min();
@@ -106,12 +108,14 @@ impl Sender {
         }
     }
 
-    /// 001 section 4: receivers say that they have room before the first data. In later passes they say what they need.
+    /// 001 section 4: receivers say that they have room before the first data. In later passes they
+    /// say what they need.
     pub(super) fn asks_to_be_ready(&self, config: &BulkConfig) -> bool {
         config.reserve || self.pass_number() > PassNumber::FIRST
     }
 
-    /// Tells the receivers of a pass who they are: pages that overlap by two, so that each finds its neighbours.
+    /// Tells the receivers of a pass who they are: pages that overlap by two, so that each finds
+    /// its neighbours.
     pub(super) fn send_roster(&self, context: &mut Context<'_>) {
         const PAGE: usize = BulkConfig::CONTROL_MAX / 16 - 2;
         let roster = self.roster();
@@ -178,7 +182,8 @@ impl Sender {
         });
     }
 
-    /// Where data and polls go: a later pass for one receiver is unicast; others may join the first.
+    /// Where data and polls go: a later pass for one receiver is unicast; others may join the
+    /// first.
     pub(super) fn destination(&self) -> Destination {
         match self.roster() {
             [only] if self.pass_number() > PassNumber::FIRST => Destination::Member(*only),

@@ -58,7 +58,8 @@ impl Peer {
         }
     }
 
-    /// Takes in what it says of itself, while `stamp` is the last stamp given; whether it has more than before.
+    /// Takes in what it says of itself, while `stamp` is the last stamp given; whether it has more
+    /// than before.
     pub(super) fn read(&mut self, now: Time, report: &ReceiverReport, stamp: Stamp) -> bool {
         self.heard = now;
         self.concluded |= report.status == Status::Concluded;
@@ -68,7 +69,8 @@ impl Peer {
         self.has(report.next, stamp)
     }
 
-    /// It has all below `next`, as is learnt while `stamp` is the last stamp given; whether that is more than before.
+    /// It has all below `next`, as is learnt while `stamp` is the last stamp given; whether that is
+    /// more than before.
     pub(super) fn has(&mut self, next: u64, stamp: Stamp) -> bool {
         let more = next > self.next;
         if more {
@@ -78,8 +80,8 @@ impl Peer {
         more
     }
 
-    /// Whether it knows of later transmissions than when it had more: it has lost what it had, as a receiver does that took
-    /// the sender for gone and met it again.
+    /// Whether it knows of later transmissions than when it had more: it has lost what it had, as a
+    /// receiver does that took the sender for gone and met it again.
     pub(super) fn has_begun_anew(&self, report: &ReceiverReport) -> bool {
         report.next < self.next && report.seen > self.learnt_at
     }
@@ -96,8 +98,8 @@ impl Peer {
         self.learnt_at = stamp;
     }
 
-    /// Takes in what it says it needs of a stream of `packets` packets (`known` or a guess). Below the packet returned it
-    /// has listed all of that.
+    /// Takes in what it says it needs of a stream of `packets` packets (`known` or a guess). Below
+    /// the packet returned it has listed all of that.
     pub(super) fn read_needs(&mut self, report: &ReceiverReport, packets: u64, known: bool) -> u64 {
         self.needs = RangeSet::default();
         for gap in &report.missing {

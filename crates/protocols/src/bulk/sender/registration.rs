@@ -1,5 +1,5 @@
-//! Registration: the sender announces the transfer, receivers register, and the first pass begins when those that the
-//! transfer names or counts, or all that are there, have registered.
+//! Registration: the sender announces the transfer, receivers register, and the first pass begins
+//! when those that the transfer names or counts, or all that are there, have registered.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -28,7 +28,8 @@ impl Sender {
             .keys()
             .find(|peer| peer.node == from.node && peer.incarnation != from.incarnation);
         if let Some(former) = former.copied() {
-            // A node has one incarnation at a time: the one before is gone, unless it is heard again.
+            // A node has one incarnation at a time: the one before is gone, unless it is heard
+            // again.
             self.peers.remove(&former);
             let replaced = Replaced {
                 at: context.now,
@@ -92,8 +93,8 @@ impl Sender {
         }
     }
 
-    /// A receiver does not take part. It has answered all the same: the others are waited for no longer than after a
-    /// registration.
+    /// A receiver does not take part. It has answered all the same: the others are waited for no
+    /// longer than after a registration.
     pub(super) fn handle_refusal(
         &mut self,
         context: &mut Context<'_>,
@@ -109,8 +110,8 @@ impl Sender {
         }
     }
 
-    /// `receiver` was replaced by another incarnation of its node, and is there all the same: two receivers have one name.
-    /// Neither can be told from the other by it, so neither is served.
+    /// `receiver` was replaced by another incarnation of its node, and is there all the same: two
+    /// receivers have one name. Neither can be told from the other by it, so neither is served.
     pub(super) fn give_up_same_name(&mut self, context: &mut Context<'_>, receiver: MemberId) {
         self.replaced.remove(&receiver);
         let other = self.peers.keys().find(|peer| peer.node == receiver.node);
@@ -150,7 +151,8 @@ impl Sender {
         self.timers.set(Timer::Announce, again);
     }
 
-    /// Begins the first pass if all receivers that the transfer waits for have registered; whether it did.
+    /// Begins the first pass if all receivers that the transfer waits for have registered; whether
+    /// it did.
     pub(super) fn begin_if_all_registered(&mut self, context: &mut Context<'_>) -> bool {
         let complete = self.have_all_registered(context);
         if complete {
@@ -187,8 +189,8 @@ impl Sender {
         !context.known.members().all(answered)
     }
 
-    /// The time to register is over: begins, unless a member that is known has not answered, or this endpoint has never
-    /// heard any other.
+    /// The time to register is over: begins, unless a member that is known has not answered, or
+    /// this endpoint has never heard any other.
     pub(super) fn begin_with_present(&mut self, context: &mut Context<'_>) {
         let config = context.config;
         let census_over = !self.peers.is_empty() || !self.settled.is_empty();
@@ -216,7 +218,8 @@ impl Sender {
         }
     }
 
-    /// Begins with the receivers that have registered: the time to register is over, or the user says so.
+    /// Begins with the receivers that have registered: the time to register is over, or the user
+    /// says so.
     pub(in crate::bulk) fn begin(&mut self, context: &mut Context<'_>) {
         if !matches!(self.state, State::Announcing(_)) {
             return;

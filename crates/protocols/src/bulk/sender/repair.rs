@@ -1,9 +1,9 @@
 //! Repairs: which packets are sent again, and when parity takes their place.
 //!
-//! A parity packet restores one packet of its block at every receiver, whichever each misses. So where several receivers
-//! lose different packets, a block gets as many parity packets as the receiver that misses most of it, once all of it
-//! was sent; and where they lose much, as many as are to be expected before any has asked. As long as one is enough,
-//! it is the block's sum.
+//! A parity packet restores one packet of its block at every receiver, whichever each misses. So
+//! where several receivers lose different packets, a block gets as many parity packets as the
+//! receiver that misses most of it, once all of it was sent; and where they lose much, as many as
+//! are to be expected before any has asked. As long as one is enough, it is the block's sum.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -178,8 +178,8 @@ impl Sender {
         }
     }
 
-    /// Whether a receiver had nothing of a block when the pass began: what it held then is not in its memory, and parity
-    /// restores nothing without it.
+    /// Whether a receiver had nothing of a block when the pass began: what it held then is not in
+    /// its memory, and parity restores nothing without it.
     fn needs_all(&self, receiver: MemberId, block: Range<u64>) -> bool {
         let peer = self.peers.get(&receiver);
         let range = peer.and_then(|peer| peer.needs.range_with(block.start));
@@ -254,7 +254,8 @@ impl Sender {
     /// The packets of a block, if parity can be made of them.
     fn whole_block(&self, first: u64) -> Option<Vec<&[u8]>> {
         let packets = self.stream.block_end(first) - first;
-        // A receiver that does not know yet where the stream ends does not know how many packets this block has.
+        // A receiver that does not know yet where the stream ends does not know how many packets
+        // this block has.
         let is_known = self.transfer.length.is_some() || packets >= self.block.map_or(1, u64::from);
         is_known.then(|| self.stream.block(first)).flatten()
     }
@@ -283,7 +284,8 @@ impl Sender {
         true
     }
 
-    /// Packet `number` was sent in its turn: if its block ends with it and much is lost, parity follows at once.
+    /// Packet `number` was sent in its turn: if its block ends with it and much is lost, parity
+    /// follows at once.
     pub(super) fn foresee(&mut self, number: u64) {
         let Some(size) = self.block.map(u64::from) else {
             return;

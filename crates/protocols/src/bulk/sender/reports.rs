@@ -1,4 +1,5 @@
-//! What a sender learns from reports: what each receiver has and needs, how long a round trip takes, how much is lost.
+//! What a sender learns from reports: what each receiver has and needs, how long a round trip
+//! takes, how much is lost.
 
 use core::time::Duration;
 
@@ -49,8 +50,8 @@ impl Sender {
         }
     }
 
-    /// A receiver that has lost what it had cannot be served by this pass, which may have moved on: the next one serves
-    /// it.
+    /// A receiver that has lost what it had cannot be served by this pass, which may have moved on:
+    /// the next one serves it.
     pub(super) fn look_for_loss(
         &mut self,
         context: &mut Context<'_>,
@@ -70,7 +71,8 @@ impl Sender {
         peer.gates &= matches!(self.state, State::Starting(_)) && !peer.ready;
     }
 
-    /// Takes in what a report says of its receiver, or of a chain; whether any has more than before.
+    /// Takes in what a report says of its receiver, or of a chain; whether any has more than
+    /// before.
     fn read_report(
         &mut self,
         context: &mut Context<'_>,

@@ -13,7 +13,8 @@ use super::{Peer, Sender};
 const LOSS_MIN: f64 = 0.03;
 
 impl Sender {
-    /// Finds the few receivers that hold back the many, and sets aside those that have done so for too long.
+    /// Finds the few receivers that hold back the many, and sets aside those that have done so for
+    /// too long.
     pub(super) fn look_for_slow(&mut self, context: &mut Context<'_>) {
         let passed = context.now - self.looked;
         let config = context.config;

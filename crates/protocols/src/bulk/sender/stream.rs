@@ -1,4 +1,5 @@
-//! The sender's part of the stream: bytes that were offered, cut into packets, kept until all receivers have them.
+//! The sender's part of the stream: bytes that were offered, cut into packets, kept until all
+//! receivers have them.
 //!
 //! ```text
 //!   base            cursor                fill
@@ -31,7 +32,8 @@ impl Slot {
     }
 }
 
-/// The packets of a stream that are offered and not released, and one pass over what is needed of it.
+/// The packets of a stream that are offered and not released, and one pass over what is needed of
+/// it.
 #[derive(Debug)]
 pub(super) struct Stream {
     packet: u64,

@@ -1,5 +1,5 @@
-//! Goal: whatever receivers do (come late, hold parts, go away, fill up, give up), each is settled once and rightly.
-//! Method: a small network of endpoints whose users keep what they are told.
+//! Goal: whatever receivers do (come late, hold parts, go away, fill up, give up), each is settled
+//! once and rightly. Method: a small network of endpoints whose users keep what they are told.
 
 use std::time::Duration;
 use std::vec;

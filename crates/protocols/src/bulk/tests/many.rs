@@ -1,6 +1,7 @@
-//! Goal: of 200 receivers, 20 that lose much cost the others little: they are demoted, and complete after them.
-//! Method: the simulator's cluster; the time at which the last healthy receiver has everything, beside a run without loss.
-//! `examples/scenarios/few-lossy.toml` is the same with ten times the bytes, on wires.
+//! Goal: of 200 receivers, 20 that lose much cost the others little: they are demoted, and complete
+//! after them. Method: the simulator's cluster; the time at which the last healthy receiver has
+//! everything, beside a run without loss. `examples/scenarios/few-lossy.toml` is the same with ten
+//! times the bytes, on wires.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ const RECEIVERS: usize = 200;
 /// Of so many receivers one loses much.
 const LOSSY: usize = 10;
 
-/// How long it takes until all receivers that lose nothing have a message, and how many were demoted.
+/// How long it takes until all receivers that lose nothing have a message, and how many were
+/// demoted.
 fn healthy_after(loss: f64) -> (Duration, u64) {
     let mut config = ClusterConfig::new(RECEIVERS + 1, 1);
     config.contract = Contract::Accounted;

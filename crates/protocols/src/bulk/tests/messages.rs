@@ -1,6 +1,6 @@
-//! Goal: every policy carries a stream to all receivers whatever the network loses, with the paper's number of
-//! acknowledgements where it loses nothing.
-//! Method: the simulator's cluster, one message a transfer, the checker's verdict, the endpoints' counters.
+//! Goal: every policy carries a stream to all receivers whatever the network loses, with the
+//! paper's number of acknowledgements where it loses nothing. Method: the simulator's cluster, one
+//! message a transfer, the checker's verdict, the endpoints' counters.
 
 use std::time::Duration;
 use std::vec;
@@ -74,7 +74,8 @@ fn counters(cluster: &Cluster<Messages>, host: usize) -> Counters {
     cluster.protocol(host).expect("it runs").bulk().counters()
 }
 
-/// 001 table 2, for a whole transfer of P packets to N receivers: in the network, and at the sender.
+/// 001 table 2, for a whole transfer of P packets to N receivers: in the network, and at the
+/// sender.
 fn table_2(policy: Policy, n: u64, p: u64) -> (u64, u64) {
     match policy {
         Policy::Ack => (n * p, n * p),
@@ -136,7 +137,8 @@ fn the_defaults_get_through_heavy_loss_and_repeat_little_more_than_was_lost() {
     cluster.set_loss(0.2);
     send(&mut cluster, 2_000_000, Duration::from_secs(60));
     let counters = counters(&cluster, 0);
-    // Alone, each receiver needs 1.25 transmissions a packet; repeats without parity take 1.63 for three.
+    // Alone, each receiver needs 1.25 transmissions a packet; repeats without parity take 1.63 for
+    // three.
     let packets = 2_000_000_u64.div_ceil(1400);
     let sent = counters.packets_sent + counters.parity_sent;
     let ratio = sent as f64 / packets as f64;

@@ -1,5 +1,5 @@
-//! Behaviour of bulk transfers: over the simulated network, a message a transfer, and over a small network of endpoints
-//! where transfers are more than messages.
+//! Behaviour of bulk transfers: over the simulated network, a message a transfer, and over a small
+//! network of endpoints where transfers are more than messages.
 
 mod endpoints;
 mod many;

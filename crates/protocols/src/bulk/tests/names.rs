@@ -1,5 +1,5 @@
-//! Goal: a receiver that refuses is named, and of two receivers with one name neither is taken for the other.
-//! Method: a small network of endpoints whose users keep what they are told.
+//! Goal: a receiver that refuses is named, and of two receivers with one name neither is taken for
+//! the other. Method: a small network of endpoints whose users keep what they are told.
 
 use std::time::Duration;
 use std::vec::Vec;

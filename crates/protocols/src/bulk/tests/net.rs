@@ -1,4 +1,5 @@
-//! A small network of endpoints: every datagram takes a millisecond, or is lost. Users keep what they are told.
+//! A small network of endpoints: every datagram takes a millisecond, or is lost. Users keep what
+//! they are told.
 
 use std::boxed::Box;
 use std::collections::{BTreeMap, VecDeque};
@@ -43,8 +44,8 @@ pub(super) struct Net {
     pub(super) data: Vec<BTreeMap<u64, Bytes>>,
     /// How each user answers an announcement; `None`: not at all.
     pub(super) acceptance: Vec<Option<Acceptance>>,
-    /// Users that keep whole chunks of so many bytes of what they were given, and take a transfer for the former one that
-    /// is sent anew, as receivers of files do.
+    /// Users that keep whole chunks of so many bytes of what they were given, and take a transfer
+    /// for the former one that is sent anew, as receivers of files do.
     pub(super) chunk: Option<u64>,
     /// The transfer that each user takes part in.
     former: Vec<Option<TransferId>>,

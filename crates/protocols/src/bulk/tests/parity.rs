@@ -1,6 +1,6 @@
-//! Goal: one parity packet repairs a different loss at each receiver, as a sum where nobody misses two; where much is lost
-//! parity goes out before anybody can have asked.
-//! Method: a small network in which what is lost is chosen, and every packet that leaves is noted with its time.
+//! Goal: one parity packet repairs a different loss at each receiver, as a sum where nobody misses
+//! two; where much is lost parity goes out before anybody can have asked. Method: a small network
+//! in which what is lost is chosen, and every packet that leaves is noted with its time.
 
 use std::boxed::Box;
 use std::cell::RefCell;
@@ -30,8 +30,9 @@ struct Seen {
     parity: BTreeMap<u64, Vec<(Time, u16)>>,
 }
 
-/// Sends a file; `loses` says whether a receiver loses the first transmission of a packet, and of a parity packet (whose
-/// number is that of the packet behind its block). Everybody must get everything.
+/// Sends a file; `loses` says whether a receiver loses the first transmission of a packet, and of a
+/// parity packet (whose number is that of the packet behind its block). Everybody must get
+/// everything.
 fn run(mut loses: impl FnMut(usize, u64) -> bool + 'static) -> (Net, Seen) {
     let config = BulkConfig {
         packet: PACKET,
@@ -110,7 +111,8 @@ fn who_misses_two_packets_of_a_block_gets_two_that_are_no_sum() {
     assert_eq!(sender.parity_sent, (sums + others) as u64);
 }
 
-/// The share of blocks with parity whose first left before anybody can have asked: asking takes two milliseconds.
+/// The share of blocks with parity whose first left before anybody can have asked: asking takes two
+/// milliseconds.
 fn foreseen(loss: f64) -> f64 {
     let mut rng = Rng::new(5);
     let (_, seen) = run(move |_, _| rng.chance(loss));

@@ -1,7 +1,7 @@
-//! Goal: whatever dies or is cut off while a transfer runs, and whatever receivers keep of it, it is resumed until everybody
-//! has everything.
-//! Method: a small network; schedules from seeds kill receivers and the sender, which come back as new incarnations, and cut
-//! hosts off. Receivers keep whole chunks, which end anywhere in a packet or a block of parity; a sender sends again until
+//! Goal: whatever dies or is cut off while a transfer runs, and whatever receivers keep of it, it
+//! is resumed until everybody has everything. Method: a small network; schedules from seeds kill
+//! receivers and the sender, which come back as new incarnations, and cut hosts off. Receivers keep
+//! whole chunks, which end anywhere in a packet or a block of parity; a sender sends again until
 //! all is done.
 
 use std::collections::BTreeSet;
@@ -232,13 +232,15 @@ fn interrupted_transfers_are_resumed_until_all_is_there() {
     (0..60).for_each(survives);
 }
 
-/// Parity that could not restore what a receiver missed, as it held the rest of the block from an earlier life (148).
+/// Parity that could not restore what a receiver missed, as it held the rest of the block from an
+/// earlier life (148).
 #[test]
 fn seeds_that_failed_once_stay_mended() {
     [148].into_iter().for_each(survives);
 }
 
-/// More seeds: `RESUME_SEEDS=0..5000 cargo test -p groupcast-protocols --release more_seeds -- --ignored`
+/// More seeds: `RESUME_SEEDS=0..5000 cargo test -p groupcast-protocols --release more_seeds --
+/// --ignored`
 #[test]
 #[ignore = "takes minutes; seeds come from the environment"]
 fn more_seeds() {
@@ -254,7 +256,8 @@ fn more_seeds() {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// A receiver holds part of a block from an earlier transfer, and gets more parity of it than it misses packets.
+/// A receiver holds part of a block from an earlier transfer, and gets more parity of it than it
+/// misses packets.
 #[test]
 fn parity_of_a_block_that_is_held_in_part_stands_for_no_packet() {
     let config = BulkConfig {

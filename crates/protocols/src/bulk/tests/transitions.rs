@@ -1,5 +1,5 @@
-//! Goal: what sender and receiver go through can be polled, edge by edge. Method: a transfer to one receiver that misses
-//! nothing.
+//! Goal: what sender and receiver go through can be polled, edge by edge. Method: a transfer to one
+//! receiver that misses nothing.
 
 use std::time::Duration;
 use std::vec::Vec;

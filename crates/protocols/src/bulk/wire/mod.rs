@@ -1,7 +1,9 @@
-//! Datagram bodies of bulk transfers. All integers are big-endian; a varint has seven bits a byte, lowest first.
+//! Datagram bodies of bulk transfers. All integers are big-endian; a varint has seven bits a byte,
+//! lowest first.
 //!
-//! Every body begins with its kind (1) and its transfer's number (4). The sender of the transfer is the member that the
-//! datagram comes from, or for the kinds that receivers send, the member that it is addressed to.
+//! Every body begins with its kind (1) and its transfer's number (4). The sender of the transfer is
+//! the member that the datagram comes from, or for the kinds that receivers send, the member that
+//! it is addressed to.
 //!
 //! | kind | from | after kind and number |
 //! |---|---|---|
@@ -14,7 +16,8 @@
 //! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name; reason |
 //! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
 //!
-//! Packet `n` carries the bytes of the stream from `n` × packet size on; all packets are full but the last.
+//! Packet `n` carries the bytes of the stream from `n` × packet size on; all packets are full but
+//! the last.
 
 mod data;
 mod handshake;
@@ -81,7 +84,8 @@ pub(super) enum Finish {
 }
 
 impl Message {
-    /// Reads a body: of which transfer, and what. A data packet's part of the stream is a slice, not a copy.
+    /// Reads a body: of which transfer, and what. A data packet's part of the stream is a slice,
+    /// not a copy.
     pub(super) fn decode(bytes: &Bytes) -> Result<(u32, Self), DecodeError> {
         let mut reader = Reader::new(bytes);
         let kind = reader.u8("kind")?;

@@ -1,4 +1,5 @@
-//! What is written comes back; damage is another message or an error; the layout of a data packet is pinned.
+//! What is written comes back; damage is another message or an error; the layout of a data packet
+//! is pinned.
 
 use groupcast_core::{Incarnation, MemberId, NodeId};
 use proptest::prelude::*;

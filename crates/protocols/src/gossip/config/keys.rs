@@ -1,4 +1,5 @@
-//! The keys by which files set what is more than one number: hash buffering, the trees, announcements.
+//! The keys by which files set what is more than one number: hash buffering, the trees,
+//! announcements.
 
 use groupcast_core::settings::{Setting, SettingField as _, Spec};
 

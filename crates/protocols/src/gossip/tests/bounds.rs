@@ -1,4 +1,5 @@
-//! What a flood of forged requests, digests and messages can make a member keep and send: no more than its settings say.
+//! What a flood of forged requests, digests and messages can make a member keep and send: no more
+//! than its settings say.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -171,7 +172,8 @@ fn the_buffer_is_bounded_whoever_fills_it() {
         assert!(reported(&mut script, "buffered") <= 20_000);
     }
     assert_eq!(script.told('A').len(), 199);
-    // Messages that all wait for others that never come: when they fill the buffer, those are given up.
+    // Messages that all wait for others that never come: when they fill the buffer, those are given
+    // up.
     script.told('A');
     for number in 400..600 {
         script.forge('B', 'A', &data(message('B', number), 1000));

@@ -1,4 +1,5 @@
-//! The exchanges that 004 draws: Figs. 3.1, 5.5, 5.6 and 5.8, and the tests that a request has to pass.
+//! The exchanges that 004 draws: Figs. 3.1, 5.5, 5.6 and 5.8, and the tests that a request has to
+//! pass.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -60,7 +61,8 @@ fn figure_3_1_a_member_that_misses_a_message_asks_whoever_gossips_of_it() {
     assert_eq!(script.told('D'), ["A1"]);
 }
 
-/// 004 Fig. 5.5 and 5.6: only B gets M1; who gossips with whom is given. A: C E, B: A C, C: D A, D: B A, E: C D.
+/// 004 Fig. 5.5 and 5.6: only B gets M1; who gossips with whom is given. A: C E, B: A C, C: D A, D:
+/// B A, E: C D.
 fn five_members(variant: Variant) -> (Vec<String>, Vec<String>, Vec<char>) {
     let mut script = Script::new("ABCDE", |who| {
         paper(

@@ -8,8 +8,8 @@ use groupcast_core::{MemberId, MessageId, NodeId};
 use super::super::{GossipConfig, HashConfig, Place, Variant};
 use super::script::{Script, message};
 
-/// The twelve values that are printed beside 004 Fig. 7.1, in tenths: the members are A, B, C and D; M1 is the first
-/// message of A, M2 the first of C, M3 the second of A.
+/// The twelve values that are printed beside 004 Fig. 7.1, in tenths: the members are A, B, C and
+/// D; M1 is the first message of A, M2 the first of C, M3 the second of A.
 fn printed(id: MessageId, member: MemberId) -> u32 {
     let row: [u32; 4] = match (id.sender.node.0, id.number) {
         (65, 1) => [2, 8, 3, 9],

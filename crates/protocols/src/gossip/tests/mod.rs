@@ -1,4 +1,5 @@
-//! Members that exchange scripted messages without a network: what is said is written down, line by line.
+//! Members that exchange scripted messages without a network: what is said is written down, line by
+//! line.
 
 mod bounds;
 mod exchanges;

@@ -1,4 +1,5 @@
-//! The stage: members called A, B, C …, messages that arrive at once and in order, and a log of what was said.
+//! The stage: members called A, B, C …, messages that arrive at once and in order, and a log of
+//! what was said.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -50,7 +51,8 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// Members of these names who know each other, with `settings` each. Rounds begin when the script says so.
+    /// Members of these names who know each other, with `settings` each. Rounds begin when the
+    /// script says so.
     pub(super) fn new(names: &str, settings: impl Fn(char) -> GossipConfig) -> Self {
         let mut members = BTreeMap::new();
         for name in names.chars() {

@@ -1,4 +1,5 @@
-//! When repairs are multicast, by the size of the group: one member, asked and told by others that it knows.
+//! When repairs are multicast, by the size of the group: one member, asked and told by others that
+//! it knows.
 
 use core::iter;
 
@@ -26,7 +27,8 @@ struct Asked {
 }
 
 impl Asked {
-    /// It knows as many others of a group of `size` as its view takes, has sent a message, and is in its first round.
+    /// It knows as many others of a group of `size` as its view takes, has sent a message, and is
+    /// in its first round.
     fn new(size: u64, config: GossipConfig) -> Self {
         let now = Time::ZERO;
         let mut member = Gossip::new(config, other(0), Rng::new(1), now).unwrap();

@@ -1,4 +1,5 @@
-//! Digests, byte by byte: what a member holds and misses of each sender, as runs of numbers. The layout is in `wire`.
+//! Digests, byte by byte: what a member holds and misses of each sender, as runs of numbers. The
+//! layout is in `wire`.
 
 use alloc::vec::Vec;
 
@@ -73,7 +74,8 @@ fn runs(reader: &mut Reader<'_>, bits: bool) -> Result<Vec<Run>, DecodeError> {
             Some(before) => u64::checked_sub(before, distance).unwrap_or(0),
         };
         let more = reader.varint("length")?;
-        // Numbers begin at 1, and runs do not touch: a distance of 1 would go on with the run before.
+        // Numbers begin at 1, and runs do not touch: a distance of 1 would go on with the run
+        // before.
         if last > NUMBER_MAX || last <= more || (before.is_some() && distance < 2) {
             return Err(reader.invalid("run", distance));
         }
@@ -122,8 +124,8 @@ fn write_runs(writer: &mut Writer<'_>, runs: &[Run], bits: bool) {
 }
 
 impl Run {
-    /// Leaves out the lowest numbers as far as `budget` bytes make it necessary. Returns how many bytes it takes, at most;
-    /// `None` if not even one number fits.
+    /// Leaves out the lowest numbers as far as `budget` bytes make it necessary. Returns how many
+    /// bytes it takes, at most; `None` if not even one number fits.
     pub(in super::super) fn shorten(&mut self, budget: usize, bits: bool) -> Option<usize> {
         let more = self.last - self.first;
         let numbers = varint_len(self.last) + varint_len(more);

@@ -1,6 +1,7 @@
 //! What members of a gossip group say to each other, byte by byte.
 //!
-//! Every body begins with one byte, its kind; members are 16 bytes, `v` is a varint, other numbers are big-endian.
+//! Every body begins with one byte, its kind; members are 16 bytes, `v` is a varint, other numbers
+//! are big-endian.
 //!
 //! | kind | name | fields |
 //! |---|---|---|
@@ -16,7 +17,8 @@
 //! | 10 | join | self-description, answer wanted (1) |
 //! | 11 | leave | |
 //!
-//! A sign of life is a member (16) and its heartbeat (v). A digest is a list, to the end of the body, of
+//! A sign of life is a member (16) and its heartbeat (v). A digest is a list, to the end of the
+//! body, of
 //!
 //! | field | size | meaning |
 //! |---|---|---|
@@ -43,8 +45,8 @@ pub(super) use self::digest::{HOLDING_LEN, HOLDING_RUNS_MAX, Holding, Run};
 /// Bytes before a payload.
 pub(super) const DATA_HEADER: usize = 1 + 2 + 16 + 8;
 
-/// No message has a higher number: a member that sends a million a second gets there after 146,000 years. What counts on
-/// from a number that was read cannot overflow.
+/// No message has a higher number: a member that sends a million a second gets there after 146,000
+/// years. What counts on from a number that was read cannot overflow.
 pub(super) const NUMBER_MAX: u64 = u64::MAX >> 2;
 
 /// In the place of a tree: multicast.

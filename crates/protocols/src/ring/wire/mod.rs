@@ -17,9 +17,9 @@
 //! | 11 commit token | hop 8, ring 24, list of left members, list of (member 16, attempt 8, filled 1, body max 2, old ring 24, aru 8, high 8, safe 8, obligations 16) |
 //! | 12 announcement | ring 24, lists of members: members, heard |
 //!
-//! Data that is padded says so by a flag, and says at its end how much of it is padding: in the last
-//! byte, or, for 255 bytes and more, in the two bytes before it (it is 255 then). So no byte of
-//! padding can be taken for payload, wherever in a record the body ends.
+//! Data that is padded says so by a flag, and says at its end how much of it is padding: in the
+//! last byte, or, for 255 bytes and more, in the two bytes before it (it is 255 then). So no byte
+//! of padding can be taken for payload, wherever in a record the body ends.
 //!
 //! In the first format joins, commit tokens and announcements had the kinds 3, 4 and 5, and padding
 //! stood in the body. Members of the two formats form no ring with each other.

@@ -1,10 +1,11 @@
 //! Who is in a bimodal group, as far as this daemon has heard.
 //!
 //! Each daemon announces which of its clients are in the group (a *presence*, a message of the
-//! gossip): when that changes, when it hears of a daemon that may not know, when it has slept itself,
-//! and every ten seconds. The gossip says which daemons it has heard lately; what the others announced is forgotten when they are no more
-//! among these and have been silent. So a view is this daemon's own, it comes late, and no message
-//! is known to stand before or after it: it is marked approximate.
+//! gossip): when that changes, when it hears of a daemon that may not know, when it has slept
+//! itself, and every ten seconds. The gossip says which daemons it has heard lately; what the
+//! others announced is forgotten when they are no more among these and have been silent. So a view
+//! is this daemon's own, it comes late, and no message is known to stand before or after it: it is
+//! marked approximate.
 //!
 //! A change here is shown at once; what others announce is gathered until the daemon tends the
 //! group.
@@ -27,9 +28,9 @@ use crate::view::{Cause, View, ViewId, ViewKind};
 /// later in a large group, so that all together make at most some 20 such announcements a second.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
 const ANNOUNCE_PER_DAEMON: Duration = Duration::from_millis(50);
-/// Announcements get lost, and daemons that were silent are forgotten: what was announced is announced
-/// again so long after the last time, in a large group so late that all together make at most some two
-/// a second. Views that are wrong are right again after that.
+/// Announcements get lost, and daemons that were silent are forgotten: what was announced is
+/// announced again so long after the last time, in a large group so late that all together make at
+/// most some two a second. Views that are wrong are right again after that.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
 const REPEAT_PER_DAEMON: Duration = Duration::from_millis(500);
 /// A daemon that the gossip has lost is forgotten when it has been silent for so long.

@@ -1,4 +1,5 @@
-//! What hosts and their users promise: every cost once, in its place; nothing lost between a user and a process.
+//! What hosts and their users promise: every cost once, in its place; nothing lost between a user
+//! and a process.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -33,7 +34,8 @@ fn dear() -> HostConfig {
     }
 }
 
-/// A group in one configuration whose user is told of everything, at a moment at which no timeout is due for 5 ms.
+/// A group in one configuration whose user is told of everything, at a moment at which no timeout
+/// is due for 5 ms.
 fn quiet(hosts: usize, host: HostConfig) -> Cluster<Sequencer> {
     let mut config = ClusterConfig::new(hosts, 7);
     config.host = host;
@@ -102,7 +104,8 @@ fn offer(cluster: &mut Cluster<Sequencer>, host: usize, len: usize) -> Offer {
 
 const WAKING: Duration = micros(30 + 4);
 
-/// From the moment at which the user of host 0, in the same process or whose message is there, offers one until a datagram with 1,000 bytes of payload is handled at host 1.
+/// From the moment at which the user of host 0, in the same process or whose message is there,
+/// offers one until a datagram with 1,000 bytes of payload is handled at host 1.
 fn to_the_other_process() -> Duration {
     // Prefix 24, channel 1, the sequencer's header 34, tag 16; one frame.
     let datagram = 1_000 + 75;
@@ -304,7 +307,8 @@ fn a_user_is_refused_when_too_much_waits_and_told_when_there_is_room() {
 #[test]
 fn messages_wait_while_the_protocol_has_no_room_and_keep_their_order() {
     let mut cluster = quiet(2, dear());
-    // The sequencer takes 100 of a member before it has placed the first; host 1 is not the one who places them.
+    // The sequencer takes 100 of a member before it has placed the first; host 1 is not the one who
+    // places them.
     cluster.partition(&[&[0], &[1]]);
     for number in 0..130 {
         let payload = vec![number; 4];

@@ -1,7 +1,7 @@
 //! What was sent to one member is brought to another: it changes counters only.
 //!
-//! Every datagram to one member is recorded on its way, hellos and the sequencer's requests alike, and later put before
-//! a host that it was not meant for and whose replay window has never seen it.
+//! Every datagram to one member is recorded on its way, hellos and the sequencer's requests alike,
+//! and later put before a host that it was not meant for and whose replay window has never seen it.
 
 use std::cell::RefCell;
 

@@ -1,12 +1,15 @@
-//! A shared Ethernet: one cable, many stations, carrier sense and collisions (IEEE 802.3 CSMA/CD, half duplex).
+//! A shared Ethernet: one cable, many stations, carrier sense and collisions (IEEE 802.3 CSMA/CD,
+//! half duplex).
 //!
-//! A station with a frame sends as soon as it hears nothing and has heard nothing for a gap. Two that begin within the
-//! propagation do not hear each other in time: both go on until they do, jam, and try again after a random number of
-//! slots, of a range that doubles with each collision of the frame; after sixteen the frame is given up.
+//! A station with a frame sends as soon as it hears nothing and has heard nothing for a gap. Two
+//! that begin within the propagation do not hear each other in time: both go on until they do, jam,
+//! and try again after a random number of slots, of a range that doubles with each collision of the
+//! frame; after sixteen the frame is given up.
 //!
-//! What follows from these rules and is seen on real cables appears here too: a station that has just succeeded draws
-//! from the smallest range and tends to keep the cable, while the back-off of the others grows until their frames are
-//! dropped (the Packet Starvation Effect that 000 met with four and eight senders).
+//! What follows from these rules and is seen on real cables appears here too: a station that has
+//! just succeeded draws from the smallest range and tends to keep the cable, while the back-off of
+//! the others grows until their frames are dropped (the Packet Starvation Effect that 000 met with
+//! four and eight senders).
 //!
 //! ```text
 //!   enqueue ─▶ Attempt ─ carrier heard ─▶ deferring ─ signal over, gap ─▶ Attempt
@@ -18,11 +21,12 @@
 //!              jam, back-off ─▶ Attempt, or dropped
 //! ```
 //!
-//! Hosting it: after [`Bus::enqueue`] and [`Bus::handle`] take every step from [`Bus::poll`] and put it on the agenda;
-//! call `handle` at its time. Steps that were overtaken by events do nothing.
+//! Hosting it: after [`Bus::enqueue`] and [`Bus::handle`] take every step from [`Bus::poll`] and
+//! put it on the agenda; call `handle` at its time. Steps that were overtaken by events do nothing.
 //!
-//! Deviations from the standard: every two stations are the whole propagation apart, as if the cable were a star (the
-//! worst case that the slot is made for); a collision is recognised at its first bit.
+//! Deviations from the standard: every two stations are the whole propagation apart, as if the
+//! cable were a star (the worst case that the slot is made for); a collision is recognised at its
+//! first bit.
 
 mod spec;
 mod station;
@@ -87,7 +91,8 @@ pub struct BusCounters {
 struct Signal {
     station: u32,
     begins: Time,
-    /// When its last bit leaves, the jam included; not known while the station may still hear a collision.
+    /// When its last bit leaves, the jam included; not known while the station may still hear a
+    /// collision.
     ends: Option<Time>,
     collided: bool,
 }
@@ -133,8 +138,8 @@ impl<F> Bus<F> {
         }
     }
 
-    /// A station is to send `frame`, which carries an IP packet of `ip_bytes`. False if too much waits there already:
-    /// the frame is dropped.
+    /// A station is to send `frame`, which carries an IP packet of `ip_bytes`. False if too much
+    /// waits there already: the frame is dropped.
     ///
     /// # Panics
     /// If there is no such station.
@@ -200,8 +205,8 @@ impl<F> Bus<F> {
         self.stations[station].counters
     }
 
-    /// How evenly the stations shared it, in bytes: 1 if equally, 1/n if one of n had it all (Jain's index); 1 if
-    /// nothing was sent.
+    /// How evenly the stations shared it, in bytes: 1 if equally, 1/n if one of n had it all
+    /// (Jain's index); 1 if nothing was sent.
     pub fn fairness(&self) -> f64 {
         let shares = self.stations.iter().map(|it| it.counters.bytes as f64);
         let (sum, squares) = shares.fold((0.0, 0.0), |(sum, squares), share| {
@@ -248,8 +253,9 @@ impl<F> Bus<F> {
         self.steps.push_back((at, step));
     }
 
-    /// What `station` hears now. At the end of a gap that it waited for it is deaf to what began in the last third of
-    /// it (802.3, interFrameSpacingPart2): who waits is not overtaken by who is a little faster.
+    /// What `station` hears now. At the end of a gap that it waited for it is deaf to what began in
+    /// the last third of it (802.3, interFrameSpacingPart2): who waits is not overtaken by who is a
+    /// little faster.
     fn carrier(&self, now: Time, station: u32, at_end_of_gap: bool) -> Carrier {
         let deaf = if at_end_of_gap {
             self.spec.gap / 3
@@ -321,7 +327,8 @@ impl<F> Bus<F> {
         }
     }
 
-    /// A station, if it is still sending, will hear another at `at`. The first that it hears is enough.
+    /// A station, if it is still sending, will hear another at `at`. The first that it hears is
+    /// enough.
     fn hear(&mut self, station: u32, at: Time) {
         if let Doing::Sending { hears, .. } = &mut self.stations[station as usize].doing
             && !mem::replace(hears, true)

@@ -5,19 +5,21 @@ use std::time::Duration;
 use crate::link::QueueLimit;
 use crate::link::spec::{ETHERNET_PAYLOAD_MIN, SpecError};
 
-/// What a shared Ethernet is like. The default is the 10 Mb/s Ethernet of the standard at a tenth of its longest cable.
+/// What a shared Ethernet is like. The default is the 10 Mb/s Ethernet of the standard at a tenth
+/// of its longest cable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BusSpec {
     /// Bits per second. Default 10 Mbit/s.
     pub bandwidth: u64,
-    /// From end to end; every two stations are taken to be this far apart. Default 2.5 µs: one segment of 500 m. The
-    /// standard's largest network has about 25 µs.
+    /// From end to end; every two stations are taken to be this far apart. Default 2.5 µs: one
+    /// segment of 500 m. The standard's largest network has about 25 µs.
     pub propagation: Duration,
     /// The unit of the back-off. Default 51.2 µs, the time of 64 bytes.
     pub slot: Duration,
     /// What a station waits between frames. Default 9.6 µs.
     pub gap: Duration,
-    /// Bits before a frame; a station that hears a collision during them completes them. Default 64.
+    /// Bits before a frame; a station that hears a collision during them completes them. Default
+    /// 64.
     pub preamble: u32,
     /// Bits that a station sends after it has heard a collision, so that all hear it. Default 32.
     pub jam: u32,
@@ -25,7 +27,8 @@ pub struct BusSpec {
     pub attempts_max: u32,
     /// Collisions after which the back-off does not double any more. Default 10: up to 1,023 slots.
     pub doublings_max: u32,
-    /// Bytes of a frame beyond the IP packet, without preamble and gap: header and check sequence. Default 18.
+    /// Bytes of a frame beyond the IP packet, without preamble and gap: header and check sequence.
+    /// Default 18.
     pub overhead: u32,
     /// The smallest IP packet that a frame carries; a smaller one is padded to it. Default 46.
     pub payload_min: u32,
@@ -75,7 +78,8 @@ impl BusSpec {
                 field: "attempts_max",
             });
         }
-        // The other may begin as late as it hears this one, and a third of a gap later if it has waited for the gap.
+        // The other may begin as late as it hears this one, and a third of a gap later if it has
+        // waited for the gap.
         let most = self.frame_time(0).saturating_sub(self.gap / 3) / 2;
         if self.propagation > most {
             return Err(SpecError::BusTooLong {

@@ -78,7 +78,8 @@ impl Lan {
         }
     }
 
-    /// The part of the time in which the cable carried frames that arrived, gaps between frames left out.
+    /// The part of the time in which the cable carried frames that arrived, gaps between frames
+    /// left out.
     fn efficiency(&self) -> f64 {
         let counters = self.bus.counters();
         let gaps = self.bus.spec.gap.as_secs_f64() * counters.frames as f64;
@@ -139,8 +140,9 @@ fn who_begins_a_nanosecond_earlier_than_that_collides() {
 
 #[test]
 fn a_collision_is_jammed_and_the_shorter_back_off_goes_first() {
-    // Both complete the preamble (6.4 µs) and jam (3.2 µs). Who draws no slot must wait until the other's jam is over
-    // (2.5 µs) and a gap long; who draws one comes 51.2 µs after its jam, and finds it sending.
+    // Both complete the preamble (6.4 µs) and jam (3.2 µs). Who draws no slot must wait until the
+    // other's jam is over (2.5 µs) and a gap long; who draws one comes 51.2 µs after its jam, and
+    // finds it sending.
     let quick = 9_600 + 2_500 + 9_600 + 57_600 + 2_500;
     let mut outcomes = BTreeMap::<usize, u32>::new();
     for seed in 0..200 {
@@ -160,7 +162,8 @@ fn a_collision_is_jammed_and_the_shorter_back_off_goes_first() {
             u64::from(lan.bus.counters().collisions > 0)
         );
     }
-    // Of {0, 1} both draw different numbers half of the time, and each is the first in half of those.
+    // Of {0, 1} both draw different numbers half of the time, and each is the first in half of
+    // those.
     assert!(
         outcomes.values().all(|count| (35..=65).contains(count)),
         "{outcomes:?}"
@@ -194,7 +197,8 @@ fn a_frame_is_given_up_after_its_last_attempt_and_none_is_forgotten() {
     assert_eq!(sum(|it| u64::from(it.queue_packets_high)), 100);
 }
 
-/// Metcalfe and Boggs (1976), section 6: `Q` stations of which each begins in a slot with probability 1/Q.
+/// Metcalfe and Boggs (1976), section 6: `Q` stations of which each begins in a slot with
+/// probability 1/Q.
 fn metcalfe_boggs(spec: &BusSpec, stations: u32, ip_bytes: u32) -> f64 {
     let acquisition = (1.0 - 1.0 / f64::from(stations)).powi(stations as i32 - 1);
     let contention = (1.0 - acquisition) / acquisition * spec.slot.as_secs_f64();
@@ -204,8 +208,9 @@ fn metcalfe_boggs(spec: &BusSpec, stations: u32, ip_bytes: u32) -> f64 {
 
 #[test]
 fn many_stations_share_the_longest_cable_as_metcalfe_and_boggs_predict() {
-    // Their slot is the round trip of the cable. Their stations know how many they are and forget what befell them:
-    // the back-off lets a winner of few keep the cable, which does better, and is too short for many, which does worse.
+    // Their slot is the round trip of the cable. Their stations know how many they are and forget
+    // what befell them: the back-off lets a winner of few keep the cable, which does better, and is
+    // too short for many, which does worse.
     let share = |propagation, stations: u32| {
         let spec = BusSpec {
             propagation: Duration::from_nanos(propagation),

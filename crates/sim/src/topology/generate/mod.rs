@@ -1,7 +1,7 @@
 //! Networks of known shapes, from few numbers.
 //!
-//! Vertices are numbered in the order in which each function names them, all are [`Kind::Plain`] unless it says
-//! otherwise, and none has a host yet. Links are alike in both directions.
+//! Vertices are numbered in the order in which each function names them, all are [`Kind::Plain`]
+//! unless it says otherwise, and none has a host yet. Links are alike in both directions.
 
 mod random;
 
@@ -19,8 +19,9 @@ pub const VERTICES_MAX: u64 = 1 << 20;
 /// The most links of a generated or imported network: about four million.
 pub const EDGES_MAX: u64 = 1 << 22;
 
-/// A tree in which every vertex above the last level has `branching` children, the root 0 at level 0, the last level
-/// `depth`. Numbered breadth first: the children of `v` are `branching * v + 1` and on.
+/// A tree in which every vertex above the last level has `branching` children, the root 0 at level
+/// 0, the last level `depth`. Numbered breadth first: the children of `v` are `branching * v + 1`
+/// and on.
 ///
 /// # Errors
 /// `branching` is 0 and `depth` is not, or the tree is too large.
@@ -40,8 +41,8 @@ pub fn tree(branching: u32, depth: u32, link: LinkSpec) -> Result<Topology, Shap
     filled(branching, size, link)
 }
 
-/// A tree of `size` vertices filled breadth first, each with `branching` children as long as there are enough: the
-/// parent of `v` is `(v - 1) / branching`.
+/// A tree of `size` vertices filled breadth first, each with `branching` children as long as there
+/// are enough: the parent of `v` is `(v - 1) / branching`.
 ///
 /// # Errors
 /// `size` is 0, `branching` is 0 and `size` above 1, or the tree is too large.
@@ -77,7 +78,8 @@ pub fn chain(size: u32, link: LinkSpec) -> Result<Topology, ShapeError> {
     filled(1, size.into(), link)
 }
 
-/// Vertex 0 is a store-and-forward switch with `buffer` bytes for all its ports together, `stations` around it.
+/// Vertex 0 is a store-and-forward switch with `buffer` bytes for all its ports together,
+/// `stations` around it.
 ///
 /// # Errors
 /// `stations` is 0 or too large.
@@ -85,7 +87,8 @@ pub fn switch(stations: u32, buffer: u64, link: LinkSpec) -> Result<Topology, Sh
     around(stations, Kind::Switch { buffer }, link)
 }
 
-/// Vertex 0 is the cable of a shared Ethernet, `stations` tap it. The taps themselves take no time and lose nothing.
+/// Vertex 0 is the cable of a shared Ethernet, `stations` tap it. The taps themselves take no time
+/// and lose nothing.
 ///
 /// # Errors
 /// `stations` is 0 or too large.
@@ -111,8 +114,8 @@ pub fn mesh(size: u32, link: LinkSpec) -> Result<Topology, ShapeError> {
     Ok(topology)
 }
 
-/// `clusters` full meshes of `size` vertices, one mesh after the other, with `inner` inside; the first vertices of
-/// successive meshes are joined by `between`.
+/// `clusters` full meshes of `size` vertices, one mesh after the other, with `inner` inside; the
+/// first vertices of successive meshes are joined by `between`.
 ///
 /// # Errors
 /// `clusters` or `size` is 0, or there are too many vertices or links.
@@ -136,7 +139,8 @@ pub fn clusters(
     Ok(topology)
 }
 
-/// Routers 0 and 1 joined by `bottleneck`; then `left` vertices around 0, then `right` around 1, by `link`.
+/// Routers 0 and 1 joined by `bottleneck`; then `left` vertices around 0, then `right` around 1, by
+/// `link`.
 ///
 /// # Errors
 /// There are too many vertices.

@@ -8,13 +8,16 @@ use super::{ShapeError, limit_edges, pairs, plain, positive, probability};
 use crate::link::LinkSpec;
 use crate::topology::{Topology, Vertex};
 
-/// A random tree of `size` vertices and further random links, `edges` in all, no two between the same vertices.
+/// A random tree of `size` vertices and further random links, `edges` in all, no two between the
+/// same vertices.
 ///
-/// Each vertex is linked to one of those before it, all equally likely (a random recursive tree, logarithmically
-/// deep); the further links are any set of the other pairs, all sets equally likely.
+/// Each vertex is linked to one of those before it, all equally likely (a random recursive tree,
+/// logarithmically deep); the further links are any set of the other pairs, all sets equally
+/// likely.
 ///
 /// # Errors
-/// `size` is 0, `edges` is less than the tree needs or more than there are pairs, or there are too many.
+/// `size` is 0, `edges` is less than the tree needs or more than there are pairs, or there are too
+/// many.
 pub fn random(
     size: u32,
     edges: u64,
@@ -39,21 +42,24 @@ pub fn random(
     Ok(topology)
 }
 
-/// What a transit-stub network is made of, after Calvert, Doar and Zegura, "Modeling Internet Topology" (IEEE
-/// Communications Magazine, 1997), whose generator (GT-ITM) 004 used in chapter 7.
+/// What a transit-stub network is made of, after Calvert, Doar and Zegura, "Modeling Internet
+/// Topology" (IEEE Communications Magazine, 1997), whose generator (GT-ITM) 004 used in chapter 7.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TransitStub {
-    /// Transit domains (backbones). Each two are joined by one link between routers drawn at random.
+    /// Transit domains (backbones). Each two are joined by one link between routers drawn at
+    /// random.
     pub transits: u32,
     /// Routers of each transit domain.
     pub transit_size: u32,
-    /// Stub domains that hang on each transit router, each by one link to a vertex of it drawn at random.
+    /// Stub domains that hang on each transit router, each by one link to a vertex of it drawn at
+    /// random.
     pub stubs: u32,
     /// Vertices of each stub domain.
     pub stub_size: u32,
     /// Probability of a link between two routers of a domain, beyond those of a random tree of all.
     pub transit_edges: f64,
-    /// Probability of a link between two vertices of a stub domain, beyond those of a random tree of all.
+    /// Probability of a link between two vertices of a stub domain, beyond those of a random tree
+    /// of all.
     pub stub_edges: f64,
     /// Links between transit routers.
     pub transit: LinkSpec,
@@ -90,12 +96,12 @@ impl TransitStub {
     }
 }
 
-/// A transit-stub network: first the transit routers, domain by domain, then for each of them in turn its stub
-/// domains, vertex by vertex.
+/// A transit-stub network: first the transit routers, domain by domain, then for each of them in
+/// turn its stub domains, vertex by vertex.
 ///
 /// # Errors
-/// There are no transit routers, stub domains are empty, a share is not between 0 and 1, or there are too many
-/// vertices or links (counted as if every domain were a full mesh).
+/// There are no transit routers, stub domains are empty, a share is not between 0 and 1, or there
+/// are too many vertices or links (counted as if every domain were a full mesh).
 pub fn transit_stub(shape: &TransitStub, rng: &mut Rng) -> Result<Topology, ShapeError> {
     shape.check()?;
     let (mut topology, vertices) = plain(shape.size())?;
@@ -164,10 +170,11 @@ fn connect_domain(
     }
 }
 
-/// `wanted` pairs `(a, b)`, `a < b < size`, other than `(linked[b], b)`, in ascending order of `b`, then `a`.
+/// `wanted` pairs `(a, b)`, `a < b < size`, other than `(linked[b], b)`, in ascending order of `b`,
+/// then `a`.
 ///
-/// Draws the smaller of the set and its complement and draws again what it has already, so that either takes two trials
-/// a pair at most on average.
+/// Draws the smaller of the set and its complement and draws again what it has already, so that
+/// either takes two trials a pair at most on average.
 fn further_pairs(size: u32, linked: &[u32], wanted: u64, rng: &mut Rng) -> Vec<(u32, u32)> {
     let free = pairs(size) + 1 - u64::from(size);
     let complement = wanted > free / 2;
@@ -225,8 +232,8 @@ mod tests {
         assert_ne!(draw(1), draw(2));
     }
 
-    /// 0 is linked to all others; of the 6 pairs of those, `wanted` are drawn: each comes in 6,000 trials about
-    /// `wanted` × 1,000 times, with a standard deviation of at most 39.
+    /// 0 is linked to all others; of the 6 pairs of those, `wanted` are drawn: each comes in 6,000
+    /// trials about `wanted` × 1,000 times, with a standard deviation of at most 39.
     #[test]
     fn further_links_are_equally_likely() {
         let mut rng = Rng::new(7);

@@ -1,4 +1,5 @@
-//! Laws of topologies: counts of the shapes, shortest paths against Floyd and Warshall, trees against closed forms.
+//! Laws of topologies: counts of the shapes, shortest paths against Floyd and Warshall, trees
+//! against closed forms.
 
 mod graph;
 mod import;
@@ -22,8 +23,8 @@ const fn link(millis: u64) -> LinkSpec {
     LinkSpec::ideal(0, Duration::from_millis(millis))
 }
 
-/// Connected networks of up to 24 vertices, some of them trees, with delays of 0 to 3 ms that differ by direction if
-/// `lopsided`.
+/// Connected networks of up to 24 vertices, some of them trees, with delays of 0 to 3 ms that
+/// differ by direction if `lopsided`.
 fn networks(lopsided: bool) -> impl Strategy<Value = (Topology, Rng)> {
     (1..24u32, 0..30u64, any::<u64>()).prop_map(move |(size, further, seed)| {
         let mut rng = Rng::new(seed);

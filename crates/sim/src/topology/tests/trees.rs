@@ -1,10 +1,12 @@
-//! Multicast trees: who is reached, by how many copies, after how long; in closed form where there is one.
+//! Multicast trees: who is reached, by how many copies, after how long; in closed form where there
+//! is one.
 
 use super::*;
 use crate::link::BusSpec;
 use crate::topology::{EdgeId, Kind, MulticastTree, Routes, Way};
 
-/// When a packet of `sender` is at each vertex that it reaches, in delay and hops. Panics if it comes to one twice.
+/// When a packet of `sender` is at each vertex that it reaches, in delay and hops. Panics if it
+/// comes to one twice.
 fn spread(
     tree: &MulticastTree,
     topology: &Topology,
@@ -88,7 +90,8 @@ proptest! {
         prop_assert_eq!(ways, paths);
     }
 
-    /// From a sender to a member over the shared tree: the two paths to the core, less what they have in common.
+    /// From a sender to a member over the shared tree: the two paths to the core, less what they
+    /// have in common.
     #[test]
     fn over_a_core_tree_paths_meet_where_those_to_the_core_do((topology, mut rng) in networks(false)) {
         let core = any_vertex(&topology, &mut rng);
@@ -140,7 +143,8 @@ proptest! {
     }
 }
 
-/// On a cycle of 8 around core 0, packets pass the core to reach the other side, however near it is by unicast.
+/// On a cycle of 8 around core 0, packets pass the core to reach the other side, however near it is
+/// by unicast.
 #[test]
 fn over_a_core_tree_the_far_side_of_a_cycle_is_beyond_the_core() {
     let mut cycle = generate::chain(8, link(5)).unwrap();
@@ -233,8 +237,8 @@ fn price(topology: &Topology, way: Way) -> u64 {
     }
 }
 
-/// Costs of copies and of multicast to `hosts` destinations on each of `sites` Ethernets whose routers `join` links,
-/// from a further host on the first.
+/// Costs of copies and of multicast to `hosts` destinations on each of `sites` Ethernets whose
+/// routers `join` links, from a further host on the first.
 fn costs(sites: usize, hosts: usize, join: fn(&mut Topology, &[Vertex])) -> (u64, u64) {
     let mut topology = Topology::new();
     let (mut routers, mut members, mut source) = (Vec::new(), Vec::new(), None);

@@ -19,7 +19,8 @@ impl Line {
     }
 }
 
-/// What `variant` said but for digests that led to nothing and for the first multicasts, as `from → to kind message`.
+/// What `variant` said but for digests that led to nothing and for the first multicasts, as `from →
+/// to kind message`.
 pub(super) fn spoken<'a>(data: &'a Data, variant: &'a str) -> impl Iterator<Item = RecordRef<'a>> {
     let rows = data.table(SAID).having("variant", variant);
     rows.filter(|row| !matches!(row.text("kind"), "data" | "join"))

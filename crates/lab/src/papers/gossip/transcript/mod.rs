@@ -1,6 +1,8 @@
-//! The exchanges that 004 draws: what members say to each other, in order (Fig. 3.1, 5.5–5.6, 5.8, 7.1).
+//! The exchanges that 004 draws: what members say to each other, in order (Fig. 3.1, 5.5–5.6, 5.8,
+//! 7.1).
 //!
-//! Where the text leaves a message open, our reading is a condition of the run. A judge reads the transcript alone.
+//! Where the text leaves a message open, our reading is a condition of the run. A judge reads the
+//! transcript alone.
 
 mod judge;
 mod script;

@@ -59,7 +59,8 @@ pub(super) fn fig5_5(variant: Variant) -> Script {
     Script {
         members: &["A", "B", "C", "D", "E"],
         zones: &[],
-        // 004 5.3.1: round 1 A to C, B to A, C to D, D to B, E to C; round 2 A to E, B to C, C to A, D to A, E to D.
+        // 004 5.3.1: round 1 A to C, B to A, C to D, D to B, E to C; round 2 A to E, B to C, C to
+        // A, D to A, E to D.
         partners: &[
             &[&[2], &[4]],
             &[&[0], &[2]],

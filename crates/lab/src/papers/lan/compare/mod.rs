@@ -1,8 +1,8 @@
-//! What 001 compares its protocols with: raw UDP multicast, and TCP to one receiver after the other. For the simulator
-//! only: they know no losses to speak of, no strangers and no restarts.
+//! What 001 compares its protocols with: raw UDP multicast, and TCP to one receiver after the
+//! other. For the simulator only: they know no losses to speak of, no strangers and no restarts.
 //!
-//! A message is delivered to its sender once the sender knows that all receivers have it, as with the protocols that
-//! they are compared with. Layout of a datagram, all numbers big-endian:
+//! A message is delivered to its sender once the sender knows that all receivers have it, as with
+//! the protocols that they are compared with. Layout of a datagram, all numbers big-endian:
 //!
 //! | byte | meaning |
 //! |---|---|

@@ -1,5 +1,6 @@
-//! TCP to one receiver after the other (001 Fig. 8), as Linux 2.2 has it on a LAN: a connection a receiver and message,
-//! slow start from two segments up to a window of 32 KiB, an acknowledgement for every second segment and for the last.
+//! TCP to one receiver after the other (001 Fig. 8), as Linux 2.2 has it on a LAN: a connection a
+//! receiver and message, slow start from two segments up to a window of 32 KiB, an acknowledgement
+//! for every second segment and for the last.
 //!
 //! What is lost is sent again after a second, with all that follows; 001's network loses nothing.
 

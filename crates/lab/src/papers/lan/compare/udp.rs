@@ -1,4 +1,5 @@
-//! Raw UDP multicast (001 Fig. 9): all packets of a message at once, and every receiver answers when the last one comes.
+//! Raw UDP multicast (001 Fig. 9): all packets of a message at once, and every receiver answers
+//! when the last one comes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

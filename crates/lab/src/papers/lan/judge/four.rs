@@ -1,4 +1,5 @@
-//! The four beside each other: memory, acknowledgements, throughput, messages of one packet (001 Table 1–3, sections 5–6).
+//! The four beside each other: memory, acknowledgements, throughput, messages of one packet (001
+//! Table 1–3, sections 5–6).
 
 use super::super::super::Verdict;
 use super::super::points::{Key, Point, Points};

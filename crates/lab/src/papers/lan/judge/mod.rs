@@ -15,7 +15,8 @@ pub(super) use self::ring::{fig15, fig16, fig17};
 pub(super) use self::tree::{fig18, fig19, fig20, fig21};
 use super::points::Points;
 
-/// Two times are the same if they differ by no more than this share: 001's are means of three runs that it calls random.
+/// Two times are the same if they differ by no more than this share: 001's are means of three runs
+/// that it calls random.
 const SAME: f64 = 0.01;
 
 fn percent(ratio: f64) -> f64 {
