@@ -85,6 +85,18 @@ pub struct OrderPlace {
     pub seq: u64,
 }
 
+impl OrderPlace {
+    /// The place of the message numbered `index`, from 0 on, of those that end at `seq` in the order
+    /// of `config`.
+    pub const fn new(config: ConfigId, seq: u64, index: u64) -> Self {
+        let index = if index < 0xffff { index } else { 0xffff };
+        Self {
+            config,
+            seq: (seq << 16) | index,
+        }
+    }
+}
+
 /// Whether a configuration is the regular one or the transitional one between two regular ones
 /// (EVS).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -11,8 +11,8 @@
 //! - [`settings`](mod@settings): lists of settings, from which files are read and documents
 //!   written.
 //! - [`wire`]: bounds-checked cursors and the prefix of every datagram.
-//! - [`mech`]: receive windows, send queues, packing and fragmentation, timers, round-trip
-//!   estimates.
+//! - [`mech`]: receive windows, delivery in one order, the end of a configuration, peers, send
+//!   queues, timers.
 //! - [`family`] and [`contract`]: protocols by name, and what their histories are judged by.
 //! - [`instrument`]: what experiments do with a protocol beyond its contract.
 //! - [`text`]: text of foreign origin, made safe to print.

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use bytes::Bytes;
 use groupcast_core::wire::{ClusterTag, Prefix, VERSION};
 use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, OrderPlace, Service};
-use groupcast_protocols::ring::packing::{Packer, Record, Unpacker};
+use groupcast_protocols::packing::{Packer, Record, Unpacker};
 use groupcast_session::frame::{
     ClientFrame, DaemonFrame, FRAME_MAX, FrameDecoder, MAGIC, MessageHead, encode_message_head,
     encode_publish_head,

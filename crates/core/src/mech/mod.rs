@@ -2,6 +2,11 @@
 //!
 //! - [`window`]: what was received of a numbered sequence: gaps, the all-received-up-to mark, the
 //!   retransmission store.
+//! - [`seq`], [`indices`]: places in one order; members of one configuration and sets of them.
+//! - [`delivery`]: delivery in one order, up to a horizon for each service.
+//! - [`closing`]: how members that move on together finish their old configuration (EVS).
+//! - [`peers`]: what is remembered of others from configuration to configuration: evidence,
+//!   quarantine, namesakes.
 //! - [`bookmarks`]: where streams go on that a member no longer follows.
 //! - [`participation`]: a member, leaving, left; and the transitions of a state machine, kept for
 //!   who asks.
@@ -10,8 +15,13 @@
 //! - [`estimate`]: a smoothed duration and its deviation.
 
 pub mod bookmarks;
+pub mod closing;
+pub mod delivery;
 pub mod estimate;
+pub mod indices;
 pub mod participation;
+pub mod peers;
 pub mod send_queue;
+pub mod seq;
 pub mod timers;
 pub mod window;

@@ -3,15 +3,16 @@
 
 use alloc::vec::Vec;
 
+use groupcast_core::mech::closing::Holding;
+use groupcast_core::mech::indices::Indices;
 use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::gather::Gather;
-use super::indices::Indices;
 use super::link::Sent;
 use super::numbers::{Hop, Seq};
 use super::ordering::Ordering;
 use super::recovery::Recovery;
-use super::wire::{Commit, CommitMember, Holding, Message};
+use super::wire::{Commit, CommitMember, Message};
 use super::{Ring, State, Timer};
 
 /// A member that has declared what it holds.
@@ -92,7 +93,7 @@ impl Ring {
             Some(ring) => {
                 let (aru, high) = (ring.window.aru(), ring.window.high());
                 Holding {
-                    ring: ring.id,
+                    config: ring.id,
                     aru,
                     high,
                     safe: ring.safe.min(aru),
@@ -100,12 +101,12 @@ impl Ring {
                 }
             }
             None => {
-                let ring = ConfigId {
+                let config = ConfigId {
                     counter: 0,
                     representative: self.local,
                 };
                 Holding {
-                    ring,
+                    config,
                     aru: Seq::ZERO,
                     high: Seq::ZERO,
                     safe: Seq::ZERO,

@@ -4,10 +4,10 @@
 use alloc::format;
 use core::time::Duration;
 
+use groupcast_core::mech::indices::Indices;
 pub use groupcast_core::settings::ConfigError;
 use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
 
-use super::indices::Indices;
 #[cfg(feature = "planted-bugs")]
 use super::planted::Planted;
 

@@ -1,27 +1,21 @@
-//! Delivery in order: records out of packets, safe messages held back, the end of a configuration.
+//! Delivery: records out of packets, in the order and by the rules of
+//! [`core::mech::delivery`](groupcast_core::mech::delivery).
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use groupcast_core::{Delivery, Event, MemberId, MessageId, OrderPlace, Service};
+use groupcast_core::mech::delivery::{Cursor, Held};
+use groupcast_core::mech::indices::Indices;
+use groupcast_core::{ConfigId, Delivery, Event, MemberId, MessageId, OrderPlace, Service};
 
-use super::indices::Indices;
-use super::numbers::Seq;
+use super::numbers::{Index, Seq, Window};
 use super::ordering::Ordering;
-use super::packing::{Record, Unpacker};
 use super::wire::Packet;
+use crate::packing::{Record, Unpacker};
 
-/// How far delivery has come in one ring.
+/// The senders' streams of records in one ring, as far as they are delivered.
 #[derive(Debug)]
-pub(super) struct Cursor {
-    /// The packet that is being delivered.
-    seq: Seq,
-    /// How far into its body.
-    at: usize,
-    /// Messages that ended in it so far.
-    index: u64,
-    /// A safe message that must wait; it blocks all behind it (002 III-B).
-    blocked: Option<Record>,
+pub(super) struct Streams {
     /// One for each member.
     unpackers: Vec<Unpacker>,
     message_max: usize,
@@ -29,28 +23,58 @@ pub(super) struct Cursor {
     pub(super) malformed: u64,
 }
 
-impl Cursor {
-    pub(super) fn new(start: Seq, members: usize, message_max: usize) -> Self {
+impl Streams {
+    pub(super) fn new(members: usize, message_max: usize) -> Self {
         Self {
-            seq: start.next(),
-            at: 0,
-            index: 0,
-            blocked: None,
             unpackers: vec![Unpacker::default(); members],
             message_max,
             malformed: 0,
         }
     }
 
-    /// All packets up to here are delivered.
-    pub(super) fn delivered(&self) -> Seq {
-        self.seq.before()
+    /// The next record that ends in `packet` behind `at`.
+    fn next(&mut self, packet: &Packet, at: &mut usize) -> Option<Record> {
+        let unpacker = &mut self.unpackers[packet.origin.at()];
+        let record = unpacker.next(&packet.body, at, self.message_max);
+        record.unwrap_or_else(|_| {
+            self.malformed += 1;
+            None
+        })
+    }
+}
+
+/// The packets of a ring on their way to its user.
+struct Packets<'a, E> {
+    id: ConfigId,
+    members: &'a [MemberId],
+    window: &'a Window,
+    streams: &'a mut Streams,
+    emit: &'a mut E,
+}
+
+impl<E: FnMut(Event)> Held for Packets<'_, E> {
+    type Message = Record;
+
+    fn origin(&self, seq: Seq) -> Option<Index> {
+        self.window.get(seq).map(|packet| packet.origin)
     }
 
-    pub(super) fn step(&mut self) {
-        self.seq = self.seq.next();
-        self.at = 0;
-        self.index = 0;
+    fn next(&mut self, seq: Seq, at: &mut usize) -> Option<Record> {
+        // A recovered packet belongs to an old ring, where it is delivered.
+        let packet = self.window.get(seq).filter(|it| it.recovered.is_none())?;
+        self.streams.next(packet, at)
+    }
+
+    fn service(record: &Record) -> Service {
+        record.service
+    }
+
+    fn deliver(&mut self, seq: Seq, index: u64, origin: Index, record: Record) {
+        // A large unreliable message rides on the ring; its users are promised no place all the
+        // same.
+        let place =
+            (record.service != Service::Unreliable).then(|| OrderPlace::new(self.id, seq.0, index));
+        (self.emit)(delivery(self.members[origin.at()], record, place));
     }
 }
 
@@ -68,60 +92,21 @@ impl Ordering {
 
     /// The same with safe messages up to `horizon`.
     fn deliver_to(&mut self, horizon: Seq, emit: &mut impl FnMut(Event)) {
-        while self.window.get(self.cursor.seq).is_some() && self.deliver_packet(horizon, emit) {}
+        let (cursor, mut packets) = self.packets(emit);
+        cursor.deliver(&mut packets, |service| match service {
+            Service::Safe => horizon,
+            _ => Seq::MAX,
+        });
     }
 
     /// Passes packets that belong to an old ring, where they are delivered, and forgets what all
     /// hold: while a ring forms, nothing of its own is delivered.
     pub(super) fn skip_recovered(&mut self) {
         let recovered = |packet: &Packet| packet.recovered.is_some();
-        while self.window.get(self.cursor.seq).is_some_and(recovered) {
+        while self.window.get(self.cursor.next()).is_some_and(recovered) {
             self.cursor.step();
         }
         self.discard();
-    }
-
-    /// Delivers the packet under the cursor and moves on; false if a safe message must wait.
-    fn deliver_packet(&mut self, horizon: Seq, emit: &mut impl FnMut(Event)) -> bool {
-        let cursor = &mut self.cursor;
-        let Some(packet) = self.window.get(cursor.seq) else {
-            return false;
-        };
-        if packet.recovered.is_some() {
-            // It belongs to an old ring, where it is delivered.
-            cursor.step();
-            return true;
-        }
-        let sender = self.members[packet.origin.at()];
-        let unpacker = &mut cursor.unpackers[packet.origin.at()];
-        loop {
-            let record = match cursor.blocked.take() {
-                Some(record) => record,
-                None => match unpacker.next(&packet.body, &mut cursor.at, cursor.message_max) {
-                    Ok(Some(record)) => record,
-                    Ok(None) => break,
-                    Err(_) => {
-                        cursor.malformed += 1;
-                        break;
-                    }
-                },
-            };
-            if record.service == Service::Safe && cursor.seq > horizon {
-                cursor.blocked = Some(record);
-                return false;
-            }
-            let place = OrderPlace {
-                config: self.id,
-                seq: (cursor.seq.0 << 16) | cursor.index.min(0xffff),
-            };
-            cursor.index += 1;
-            // A large unreliable message rides on the ring; its users are promised no place all the
-            // same.
-            let place = (record.service != Service::Unreliable).then_some(place);
-            emit(delivery(sender, record, place));
-        }
-        cursor.step();
-        true
     }
 
     /// The rest of the regular configuration, at its end: up to the first gap, or the first safe
@@ -132,32 +117,32 @@ impl Ordering {
         self.deliver_to(self.safe, emit);
     }
 
-    /// The messages of the transitional configuration: all that are held, in order; behind the
-    /// first gap only those of members in `bound`, which cannot depend on what is missing (EVS;
-    /// Totem's deliver-to-originators rule).
+    /// The messages of the transitional configuration: behind a gap only those of members in
+    /// `bound`.
     pub(super) fn deliver_transitional(
         &mut self,
         mut bound: Indices,
         emit: &mut impl FnMut(Event),
     ) {
         self.plants.bound_behind_gap(&mut bound);
-        let mut behind_gap = false;
-        while self.cursor.seq <= self.window.high() {
-            let origin = self.window.get(self.cursor.seq).map(|packet| packet.origin);
-            let deliver = match origin {
-                None => {
-                    behind_gap = true;
-                    false
-                }
-                Some(origin) => !behind_gap || bound.contains(origin),
-            };
-            if deliver {
-                self.deliver_packet(Seq::MAX, emit);
-            } else {
-                self.cursor.blocked = None;
-                self.cursor.step();
-            }
-        }
+        let high = self.window.high();
+        let (cursor, mut packets) = self.packets(emit);
+        cursor.deliver_transitional(&mut packets, bound, high);
+    }
+
+    /// The cursor, and what it goes along.
+    fn packets<'a, E: FnMut(Event)>(
+        &'a mut self,
+        emit: &'a mut E,
+    ) -> (&'a mut Cursor<Record>, Packets<'a, E>) {
+        let packets = Packets {
+            id: self.id,
+            members: &self.members,
+            window: &self.window,
+            streams: &mut self.streams,
+            emit,
+        };
+        (&mut self.cursor, packets)
     }
 }
 

@@ -3,11 +3,11 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
+use groupcast_core::mech::peers::{Peers, Stranger};
 use groupcast_core::{MemberId, Time};
 
 use super::numbers::Attempt;
 use super::ordering::Ordering;
-use super::peers::Peers;
 use super::wire::{Join, Message};
 use super::{Ring, State, Timer};
 
@@ -103,7 +103,7 @@ impl Ring {
         next.entered = now;
         self.timers.cancel_all_but(Timer::Leave);
         if let Some(member) = self.link.unanswered_call() {
-            self.peers.note_unanswered_call(now, member);
+            self.reach.note_unanswered_call(now, member);
         }
         self.link.clear();
         self.flow.token_went(now, false);
@@ -176,7 +176,7 @@ impl Ring {
         gather.joined = Some(now);
         let join = Join {
             attempt: self.peers.attempt,
-            counter: self.peers.counter,
+            counter: self.peers.counter(),
             leaving: false,
             proc: gather.proc.iter().copied().collect(),
             fail: gather.fail.iter().copied().collect(),
@@ -233,24 +233,18 @@ impl Ring {
             }
             return;
         }
-        // A new life of a member waits until the old one is missed: it might be a namesake of a
-        // living one.
-        let namesake = ring.members.iter().any(|member| member.node == from.node);
-        if namesake || join.fail.contains(&self.local) || self.peers.is_quarantined(now, from) {
+        if join.fail.contains(&self.local) {
             return;
         }
-        // That it names us may be history; that it hears one of us is evidence.
-        if join
-            .heard
-            .iter()
-            .any(|member| ring.members.contains(member))
-        {
-            let mut gather = Gather::default();
-            gather.proc.insert(from);
-            self.gather(now, "stranger joins", gather);
-            self.gather_join(now, from, join);
-        } else {
-            self.answer_stranger(now);
+        match self.peers.stranger(now, from, &join.heard, &ring.members) {
+            Stranger::Ignore => {}
+            Stranger::Answer => self.answer_stranger(now),
+            Stranger::LetIn => {
+                let mut gather = Gather::default();
+                gather.proc.insert(from);
+                self.gather(now, "stranger joins", gather);
+                self.gather_join(now, from, join);
+            }
         }
     }
 
@@ -349,8 +343,9 @@ impl Ring {
             return;
         }
         gather.agreed = true;
+        let (min, max) = (self.config.quarantine_min, self.config.quarantine_max);
         for excluded in gather.fail.difference(&gather.left) {
-            self.peers.quarantine(now, *excluded, &self.config);
+            self.peers.quarantine(now, *excluded, min, max);
         }
         self.timers.cancel(Timer::Consensus);
         if gather.members().next() == Some(self.local) {

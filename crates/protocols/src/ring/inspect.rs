@@ -4,8 +4,8 @@ use bytes::Bytes;
 use groupcast_core::SocketClass;
 use groupcast_core::trace::{Inspected, Role};
 
-use super::packing::Unpacker;
 use super::wire::{Message, is_again};
+use crate::packing::Unpacker;
 
 /// An [`Inspect`](groupcast_core::trace::Inspect) for the ring. Messages that span several packets
 /// are not seen.
@@ -63,9 +63,9 @@ mod tests {
     use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, Service};
 
     use super::super::numbers::{Index, Round, Seq};
-    use super::super::packing::{Packer, Record};
     use super::super::wire::{DataHeader, Packet, RingKey};
     use super::*;
+    use crate::packing::{Packer, Record};
 
     #[test]
     fn a_data_packet_shows_its_payloads_and_whether_it_is_sent_again() {

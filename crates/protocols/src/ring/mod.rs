@@ -22,10 +22,11 @@
 //!
 //! Files: `ordering` and `delivery` are 002's rules for one ring; `operational`, `gather`,
 //! `commit`, `recovery` are the states; `rest` is what a quiet ring does; `flow` tunes the windows;
-//! `link` gets the token over one hop; `peers` is what a member remembers of others from ring to
-//! ring; `packing` puts messages into packets; `numbers` has the types of sequence numbers, hops
-//! and rounds; `wire` is the format; `inspect` reads it from outside; `planted` has the bugs that
-//! tests plant.
+//! `link` gets the token over one hop, `reach` remembers whom it does not reach; `strangers` is how
+//! rings find each other, `leave` how a member leaves; `numbers` has the types of sequence numbers,
+//! hops and rounds; `wire` is the format; `inspect` reads it from outside; `planted` has the bugs
+//! that tests plant. Messages share packets by `crate::packing`; how a configuration is delivered
+//! and finished, and what is remembered of others, is in `core::mech`.
 //!
 //! # Guarantees
 //! Unreliable, reliable, FIFO, causal, agreed, safe (reliable to causal are delivered like agreed).
@@ -62,19 +63,19 @@ mod delivery;
 mod family;
 mod flow;
 mod gather;
-mod indices;
 mod inspect;
+mod leave;
 mod link;
 mod numbers;
 mod operational;
 mod ordering;
 mod outbox;
-pub mod packing;
-mod peers;
 mod planted;
+mod reach;
 mod recovery;
 mod rest;
 mod status;
+mod strangers;
 mod wire;
 
 use alloc::boxed::Box;
@@ -82,6 +83,7 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::peers::Peers;
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::trace::Transition;
@@ -96,17 +98,18 @@ pub use self::family::FAMILY;
 use self::flow::Flow;
 use self::gather::Gather;
 pub use self::inspect::inspect;
+use self::leave::Leaving;
 use self::link::Link;
 use self::operational::Operational;
 use self::ordering::{Ordering, PacketSize};
 use self::outbox::Outbox;
-use self::packing::{Packer, Record};
-use self::peers::Peers;
 pub use self::planted::{Planted, UnknownPlanted};
+use self::reach::Reach;
 use self::recovery::Recovery;
 use self::status::Counters;
 pub use self::status::{RingCounters, RingStatus};
 use self::wire::Message;
+use crate::packing::{Packer, Record};
 
 /// A member of a token ring.
 ///
@@ -132,6 +135,8 @@ pub struct Ring {
     state: State,
     timers: Timers<Timer>,
     peers: Peers,
+    reach: Reach,
+    leaving: Option<Leaving>,
     link: Link,
     flow: Flow,
     queue: SendQueue<Packer>,
@@ -332,6 +337,8 @@ impl Ring {
             state: State::Gather(Gather::default()),
             timers: Timers::default(),
             peers: Peers::default(),
+            reach: Reach::default(),
+            leaving: None,
             link: Link::default(),
             queue: SendQueue::new(limits, Packer::default()),
             unordered: VecDeque::new(),
@@ -399,7 +406,7 @@ impl Ring {
         let mut gather = Gather::default();
         if let Some(silent) = self.link.unacknowledged()
             && silent != self.local
-            && self.peers.note_unacknowledged(silent)
+            && self.reach.note_unacknowledged(silent)
         {
             gather.fail.insert(silent);
         }

@@ -1,43 +1,12 @@
 //! The ring's numbers, each a type of its own, so that none is taken for another; and the window
-//! over the first of them.
+//! over the first of them. A packet's number is a place in the order of its ring.
 
+pub(super) use groupcast_core::mech::indices::Index;
+pub(super) use groupcast_core::mech::peers::Attempt;
+pub(super) use groupcast_core::mech::seq::Seq;
 use groupcast_core::mech::window::{Insert, SeqWindow};
 
 use super::wire::Packet;
-
-/// The sequence number of a packet, or a mark: all packets up to it have something in common.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub(super) struct Seq(pub(super) u64);
-
-impl Seq {
-    /// Below the first.
-    pub(super) const ZERO: Self = Self(0);
-    /// Above all that a ring reaches.
-    pub(super) const MAX: Self = Self(u64::MAX);
-
-    pub(super) fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-
-    pub(super) fn before(self) -> Self {
-        Self(self.0 - 1)
-    }
-
-    /// The number `count` above this one.
-    pub(super) fn plus(self, count: u64) -> Self {
-        Self(self.0 + count)
-    }
-
-    /// How far this number is above `mark`; 0 if it is not.
-    pub(super) fn above(self, mark: Self) -> u64 {
-        self.0.saturating_sub(mark.0)
-    }
-
-    /// All numbers above this one up to `last`.
-    pub(super) fn up_to(self, last: Self) -> impl Iterator<Item = Self> {
-        (self.0 + 1..=last.0).map(Self)
-    }
-}
 
 /// Packets that were claimed together: those above one number up to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,29 +100,8 @@ impl Round {
     }
 }
 
-/// A member's count of its own changes of mind about who should be in the next ring.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub(super) struct Attempt(pub(super) u64);
-
-impl Attempt {
-    pub(super) fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
-
-/// The index of a member in its ring.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Index(pub(super) u16);
-
-impl Index {
-    /// The index of the representative.
-    pub(super) const REPRESENTATIVE: Self = Self(0);
-
-    /// As the index of a slice.
-    pub(super) fn at(self) -> usize {
-        usize::from(self.0)
-    }
-}
+/// The index of a ring's representative.
+pub(super) const REPRESENTATIVE: Index = Index(0);
 
 /// The packets of a ring, by number.
 #[derive(Debug)]

@@ -5,17 +5,17 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{MemberId, SocketClass, Time};
 
 use super::delivery::delivery;
-use super::indices::Indices;
 use super::link::Sent;
 use super::numbers::{Index, Seq};
 use super::ordering::{Ordering, Visit};
-use super::packing::{Packer, Record, Unpacker};
 use super::wire::{Data, DataHeader, Message, Packet, RingKey, RingTag, Token};
 use super::{Ring, State, Timer, TokenPriority};
+use crate::packing::{Packer, Record, Unpacker};
 
 /// What only an operational member needs.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl Ring {
                 && ring.is_settled(&token)
                 && self.queue.is_empty()
                 && self.unordered.is_empty();
-            let called = core::mem::take(&mut operational.callers).len() > 0;
+            let called = !core::mem::take(&mut operational.callers).is_empty();
             if !settled || called {
                 operational.quiet_since = now;
             }

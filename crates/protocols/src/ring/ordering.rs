@@ -8,18 +8,20 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::delivery::Cursor;
+use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::config::RingConfig;
-use super::delivery::Cursor;
-use super::indices::Indices;
-use super::numbers::{Claimed, Hop, Index, Round, Run, Seq, Window};
+use super::delivery::Streams;
+use super::numbers::{Claimed, Hop, Index, REPRESENTATIVE, Round, Run, Seq, Window};
 use super::planted::Plants;
 use super::wire::{
     Commit, DATA_HEADER, Data, Packet, RECOVERED_HEADER, RTR_RUNS_MAX, Recovered, RingKey, RingTag,
     Token,
 };
+use crate::packing::Record;
 
 /// State of one ring's order.
 #[derive(Debug)]
@@ -31,7 +33,8 @@ pub(super) struct Ordering {
     pub(super) me: Index,
     pub(super) packet_size: PacketSize,
     pub(super) window: Window,
-    pub(super) cursor: Cursor,
+    pub(super) cursor: Cursor<Record>,
+    pub(super) streams: Streams,
     /// All members hold all up to here (Global_aru; 002 III-A.4).
     pub(super) safe: Seq,
     /// The round of what is sent now.
@@ -99,14 +102,15 @@ impl Ordering {
         packet_size: PacketSize,
         config: &RingConfig,
     ) -> Self {
-        let cursor = Cursor::new(start, members.len(), config.message_max);
+        let streams = Streams::new(members.len(), config.message_max);
         Self {
             id,
             members,
             me,
             packet_size,
             window: Window::new(start, config.seq_gap_max as usize * 2),
-            cursor,
+            cursor: Cursor::new(start),
+            streams,
             safe: start,
             round: Round::default(),
             hop: Hop::default(),
@@ -131,7 +135,7 @@ impl Ordering {
     }
 
     pub(super) fn is_representative(&self) -> bool {
-        self.me == Index::REPRESENTATIVE
+        self.me == REPRESENTATIVE
     }
 
     /// The member to which `hops` hops lead from here: 1 to the successor.

@@ -9,17 +9,17 @@ use alloc::collections::VecDeque;
 use core::str::FromStr;
 use core::time::Duration;
 
+use groupcast_core::mech::indices::Indices;
 use groupcast_core::{ConfigurationKind, Event, OrderPlace, Time};
 
 use super::config::RingConfig;
 use super::delivery::delivery;
-use super::indices::Indices;
 use super::numbers::{Hop, Seq};
 use super::ordering::{Limits, Ordering};
-use super::packing::{Packer, Unpacker};
 use super::recovery::Recovery;
 use super::wire::{Data, Token};
 use super::{Ring, State};
+use crate::packing::{Packer, Unpacker};
 
 /// A broken rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -222,7 +222,7 @@ impl Plants {
     #[inline]
     pub(super) fn bound_behind_gap(self, bound: &mut Indices) {
         if self.has(Planted::DeliverAllAfterGap) {
-            *bound = Indices(u128::MAX);
+            *bound = Indices::ALL;
         }
     }
 
@@ -233,7 +233,7 @@ impl Plants {
             recovery.queue.clear();
         }
         if self.has(Planted::OwnSafeBorder) {
-            recovery.horizon = recovery.old.as_ref().map_or(Seq::ZERO, |old| old.safe);
+            recovery.closing.safe = recovery.old.as_ref().map_or(Seq::ZERO, |old| old.safe);
         }
     }
 
@@ -356,10 +356,7 @@ impl Ring {
             return;
         };
         let sender = ring.members[data.packet.origin.at()];
-        let place = OrderPlace {
-            config: ring.id,
-            seq: data.seq.0 << 16,
-        };
+        let place = OrderPlace::new(ring.id, data.seq.0, 0);
         let (mut unpacker, mut at) = (Unpacker::default(), 0);
         if data.packet.recovered.is_none()
             && let Ok(Some(record)) =

@@ -13,14 +13,14 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use groupcast_core::mech::closing::{Closing, Holding, start_above};
 use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
 
 use super::config::RingConfig;
-use super::indices::Indices;
 use super::numbers::{Index, Round, Seq};
 use super::operational::Operational;
 use super::ordering::{Ordering, PacketSize};
-use super::wire::{Commit, Data, Holding, Packet, Recovered, Token};
+use super::wire::{Commit, Data, Packet, Recovered, Token};
 use super::{Ring, State, Timer};
 
 /// The forming ring and what is to be recovered through it.
@@ -29,21 +29,12 @@ pub(super) struct Recovery {
     pub(super) ordering: Ordering,
     /// The last ring that was installed, into which recovered packets go.
     pub(super) old: Option<Ordering>,
-    /// Members of the forming ring that come from this member's old ring.
-    transitional: Vec<MemberId>,
-    /// Members of the old ring whose messages are delivered behind a gap: the transitional ones and
-    /// all whom one of them is obliged to. They hold the same packets, so what is right for one is
-    /// right for all.
-    bound: Indices,
-    /// For each member of the forming ring, whether it comes from this member's old ring.
-    same_ring: Vec<bool>,
+    /// How the old ring is finished.
+    pub(super) closing: Closing,
     left: Vec<MemberId>,
     /// Packets of the old ring that this member holds, not all members hold, and no member has
     /// re-originated yet.
     pub(super) queue: BTreeSet<Seq>,
-    /// All members of the old ring hold it up to here: the highest that one of the transitional
-    /// members knows of.
-    pub(super) horizon: Seq,
     /// Visits in a row at which the token's backlog was 0.
     clear_visits: u32,
     /// Visits in a row at which the token's aru covered `install`.
@@ -66,47 +57,18 @@ impl Recovery {
             .iter()
             .filter_map(|part| Some((part.member, part.holding?)))
             .collect();
-        let mine = holdings
-            .iter()
-            .find(|(member, _)| *member == local)
-            .map(|(_, holding)| holding.ring);
-        let same_ring: Vec<bool> = holdings
-            .iter()
-            .map(|(_, holding)| Some(holding.ring) == mine)
-            .collect();
-        let same = || {
-            holdings
-                .iter()
-                .zip(&same_ring)
-                .filter(|(_, same)| **same)
-                .map(|(part, _)| part)
-        };
-
-        let low = same()
-            .map(|(_, holding)| holding.aru)
-            .min()
-            .unwrap_or_default();
-        let high = same()
-            .map(|(_, holding)| holding.high)
-            .max()
-            .unwrap_or_default();
-        let horizon = same()
-            .map(|(_, holding)| holding.safe)
-            .max()
-            .unwrap_or_default();
+        let old_members = old.as_ref().map_or(&[][..], |old| &old.members);
+        let closing = Closing::new(&holdings, local, old_members);
         let queue = match &old {
-            Some(old) => low
+            Some(old) => closing
+                .low
                 .max(old.window.discarded())
-                .up_to(high.min(old.window.high()))
+                .up_to(closing.high.min(old.window.high()))
                 .filter(|seq| old.window.get(*seq).is_some())
                 .collect(),
             None => BTreeSet::new(),
         };
-        let mut start = holdings
-            .iter()
-            .map(|(_, holding)| holding.high)
-            .max()
-            .unwrap_or_default();
+        let mut start = start_above(&holdings);
         config.plants().ring_starts(&mut start);
         let members: Vec<MemberId> = holdings.iter().map(|(member, _)| *member).collect();
         let me = members
@@ -114,19 +76,8 @@ impl Recovery {
             .position(|member| *member == local)
             .unwrap_or(0);
         let packet_size = PacketSize::agreed(commit, config);
-        let transitional: Vec<MemberId> = same().map(|(member, _)| *member).collect();
-        let mut bound = same().fold(Indices::default(), |bound, (_, holding)| {
-            bound.union(holding.obligations)
-        });
-        let old_members = old.iter().flat_map(|old| &old.members);
-        for (index, member) in old_members.enumerate() {
-            if transitional.contains(member) {
-                bound.insert(Index(index as u16));
-            }
-        }
         let mut recovery = Self {
-            transitional,
-            bound,
+            closing,
             ordering: Ordering::new(
                 commit.ring,
                 members,
@@ -136,10 +87,8 @@ impl Recovery {
                 config,
             ),
             old,
-            same_ring,
             left: commit.left.clone(),
             queue,
-            horizon,
             clear_visits: 0,
             complete_visits: 0,
             resting: None,
@@ -156,7 +105,7 @@ impl Recovery {
         else {
             return;
         };
-        if self.same_ring.get(data.packet.origin.at()) != Some(&true)
+        if self.closing.same.get(data.packet.origin.at()) != Some(&true)
             || origin.at() >= old.members.len()
         {
             return;
@@ -241,7 +190,7 @@ impl Ring {
         if let Some(old) = recovery.old.as_mut().filter(|_| holds_all) {
             // From now on others may install the ring and rely on this member to deliver (Totem's
             // obligation set).
-            old.obligations = old.obligations.union(recovery.bound);
+            old.obligations = old.obligations.union(recovery.closing.bound);
             old.plants.obliged(&mut old.obligations);
         }
         let members = recovery.ordering.members.len() as u32;
@@ -266,14 +215,14 @@ impl Ring {
         let events = &mut self.events;
         if let Some(old) = &mut recovery.old {
             let mut emit = |event| events.push_back(event);
-            old.deliver_regular_end(recovery.horizon, &mut emit);
+            old.deliver_regular_end(recovery.closing.safe, &mut emit);
             emit(Event::Configuration(Configuration {
                 kind: ConfigurationKind::Transitional,
                 id: old.id,
-                members: recovery.transitional.clone(),
+                members: recovery.closing.members.clone(),
                 left: recovery.left.clone(),
             }));
-            old.deliver_transitional(recovery.bound, &mut emit);
+            old.deliver_transitional(recovery.closing.bound, &mut emit);
             old.plants.old_ring_finished(events);
         }
         events.push_back(Event::Configuration(Configuration {
@@ -289,7 +238,7 @@ impl Ring {
             other => other,
         });
         self.config.plants().rewind(&mut self.queue);
-        self.peers.forget_unacknowledged();
+        self.reach.forget_unacknowledged();
         let counter = self.state.expect_operational().ordering.id.counter;
         self.peers.note_installed(counter);
         self.counters.configurations += 1;

@@ -127,10 +127,10 @@ impl Ring {
         let callers = core::mem::take(&mut operational.callers);
         let members = &operational.ordering.members;
         let caller = callers.first();
-        let unreached = caller.is_some_and(|it| !self.peers.may_call(now, members[it.at()]));
+        let unreached = caller.is_some_and(|it| !self.reach.may_call(now, members[it.at()]));
         // However often one member calls, the others see the token as often as in a quiet ring.
         let due = now >= operational.round_at;
-        if round || callers.len() > 1 || due && callers.len() > 0 || unreached {
+        if round || callers.len() > 1 || due && !callers.is_empty() || unreached {
             token.idle = false;
             operational.quiet_since = now;
             self.timers.set(Timer::Loss, now + self.token_loss());
@@ -206,7 +206,7 @@ impl Ring {
 
     /// Whether what waits here is done only once it is known that all hold it.
     fn awaits_stability(&self) -> bool {
-        self.queue.holds_safe() || self.peers.leaving.is_some()
+        self.queue.holds_safe() || self.leaving.is_some()
     }
 
     /// Whether the token must go round at once instead of resting.

@@ -92,7 +92,7 @@ impl Ring {
         let size = ring.map_or(PacketSize::own(&self.config), |ring| ring.packet_size);
         let mut counters = self.counters;
         counters.rotations_slow = self.flow.slow();
-        counters.malformed += ring.map_or(0, |ring| ring.cursor.malformed);
+        counters.malformed += ring.map_or(0, |ring| ring.streams.malformed);
         RingStatus {
             state: self.state.name(),
             configuration: self.configuration(),

@@ -2,18 +2,19 @@
 
 use alloc::vec::Vec;
 
+use groupcast_core::mech::closing::Holding;
+use groupcast_core::mech::indices::Indices;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
 
 use super::Kind;
 use crate::ring::config::BODY_LEAST;
-use crate::ring::indices::Indices;
 use crate::ring::numbers::{Attempt, Hop, Seq};
 
 const FLAG_LEAVING: u8 = 1;
 /// Sequence numbers that no ring reaches; a peer's bug must not make ours overflow.
 const SEQ_LIMIT: u64 = 1 << 47;
-/// Counters of rings that none of ours reaches, whatever it hears (`Peers::next_counter`).
+/// Counters of rings that none of ours reaches, whatever it hears (`core::mech::peers::Peers::next_counter`).
 const COUNTER_LIMIT: u64 = 1 << 62;
 
 /// A member's view of who is there (Totem's join message).
@@ -56,19 +57,6 @@ pub(in crate::ring) struct CommitMember {
     pub(in crate::ring) body_max: u16,
     /// What it holds; `None` until the token has passed it.
     pub(in crate::ring) holding: Option<Holding>,
-}
-
-/// What a member holds of its old ring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::ring) struct Holding {
-    /// The last ring that it installed; of its own, with counter 0, if none.
-    pub(in crate::ring) ring: ConfigId,
-    pub(in crate::ring) aru: Seq,
-    pub(in crate::ring) high: Seq,
-    /// All members of the old ring are known to hold all up to here.
-    pub(in crate::ring) safe: Seq,
-    /// Members of the old ring whose messages it must deliver behind a gap.
-    pub(in crate::ring) obligations: Indices,
 }
 
 /// What a ring tells strangers from time to time.
@@ -123,7 +111,7 @@ pub(super) fn join(reader: &mut Reader<'_>) -> Result<Join, DecodeError> {
 
 fn indices(reader: &mut Reader<'_>) -> Result<Indices, DecodeError> {
     let (high, low) = (reader.u64("obligations")?, reader.u64("obligations")?);
-    Ok(Indices(u128::from(high) << 64 | u128::from(low)))
+    Ok(Indices::from_bits(u128::from(high) << 64 | u128::from(low)))
 }
 
 pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
@@ -144,7 +132,7 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
             return Err(reader.invalid("body max", u64::from(body_max)));
         }
         let holding = Holding {
-            ring: ring_id(reader)?,
+            config: ring_id(reader)?,
             aru: Seq(reader.u64("aru")?),
             high: Seq(reader.u64("high")?),
             safe: Seq(reader.u64("safe")?),
@@ -187,14 +175,14 @@ pub(super) fn put_commit(writer: &mut Writer<'_>, commit: &Commit) {
     } in &commit.members
     {
         let empty = Holding {
-            ring: commit.ring,
+            config: commit.ring,
             aru: Seq::ZERO,
             high: Seq::ZERO,
             safe: Seq::ZERO,
             obligations: Indices::default(),
         };
         let Holding {
-            ring,
+            config,
             aru,
             high,
             safe,
@@ -206,11 +194,11 @@ pub(super) fn put_commit(writer: &mut Writer<'_>, commit: &Commit) {
             .u8(holding.is_some().into())
             .u16(*body_max);
         writer
-            .config(ring)
+            .config(config)
             .u64(aru.0)
             .u64(high.0)
             .u64(safe.0)
-            .put(&obligations.0.to_be_bytes());
+            .put(&obligations.bits().to_be_bytes());
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) use self::data::{
     DATA_HEADER, Data, DataHeader, PADDING_MAX, Packet, PaddingEnd, RECOVERED_HEADER, Recovered,
     is_again,
 };
-pub(super) use self::membership::{Announcement, Commit, CommitMember, Holding, Join};
+pub(super) use self::membership::{Announcement, Commit, CommitMember, Join};
 pub(super) use self::token::{RTR_RUNS_MAX, Token};
 use super::numbers::{Hop, Index};
 

@@ -2,11 +2,12 @@
 
 use alloc::vec;
 
+use groupcast_core::mech::closing::Holding;
+use groupcast_core::mech::indices::Indices;
 use groupcast_core::{MemberId, NodeId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::ring::indices::Indices;
 use crate::ring::numbers::{Attempt, Round, Run, Seq};
 
 fn member(node: u64) -> MemberId {
@@ -35,11 +36,11 @@ fn examples() -> Vec<Message> {
         origin: Index(1),
     });
     let holding = Holding {
-        ring: ring(),
+        config: ring(),
         aru: Seq(5),
         high: Seq(8),
         safe: Seq(4),
-        obligations: Indices(5),
+        obligations: Indices::from_bits(5),
     };
     vec![
         Message::Data(Data {

@@ -1,0 +1,327 @@
+//! What a member remembers of others from configuration to configuration: whom it hears, whose
+//! messages about membership are stale, who is in quarantine, and when it answered last.
+//!
+//! - **Evidence**: another member's word that it hears one of us shows that the way to it works. A
+//!   member that is in no configuration of ours is let in on evidence only; else a link that works
+//!   one way would break and form the configuration again and again.
+//! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon.
+//! - **Namesakes**: a new life of a member waits until the old one is missed; of two living
+//!   processes of one name, the one that has run for less time gives way.
+//!
+//! Every table is bounded by [`Peers::MAX`].
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::id::{Incarnation, MemberId};
+use crate::time::Time;
+
+/// A member's count of its own changes of mind about who should be in the next configuration.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub struct Attempt(pub u64);
+
+impl Attempt {
+    /// The next one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// What to do about a member that is in no configuration of ours, and that was heard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stranger {
+    /// Nothing: it is in quarantine, or a namesake of a member.
+    Ignore,
+    /// Let it know that it is heard, as often as [`Peers::may_answer`] allows.
+    Answer,
+    /// Let it in: it hears us.
+    LetIn,
+}
+
+/// What a member remembers of others.
+#[derive(Debug, Default)]
+pub struct Peers {
+    /// Own changes of mind so far.
+    pub attempt: Attempt,
+    /// The highest counter of a configuration seen anywhere since the last one was installed.
+    counter: u64,
+    /// The counter of the last configuration that this member began to form.
+    formed: u64,
+    /// The highest attempt of each member, and when it was last heard of one.
+    attempts: BTreeMap<MemberId, (Attempt, Time)>,
+    /// When a member was last heard.
+    heard: BTreeMap<MemberId, Time>,
+    quarantine: Delays,
+    /// When a stranger was last answered.
+    answered: Option<Time>,
+    /// When a process with this member's name was last answered.
+    namesake_answered: Option<Time>,
+}
+
+/// How long a member counts as heard. Short, so that a member that hears nothing any more is not
+/// taken for one that does.
+const HEARD_FOR: Duration = Duration::from_millis(300);
+/// The most members whose evidence is told.
+const HEARD_TOLD: usize = 64;
+/// Another member's word raises the counter of this member's next configuration by no more. No
+/// group forms so many; and so many times as many are below what others refuse.
+const COUNTER_JUMP_MAX: u64 = 1 << 32;
+/// Strangers, and processes with this member's name, are answered at most this often.
+const ANSWER_INTERVAL: Duration = Duration::from_millis(10);
+
+impl Peers {
+    /// The most entries of each table.
+    pub const MAX: usize = 512;
+
+    /// The highest counter of a configuration that is known.
+    pub fn counter(&self) -> u64 {
+        self.counter
+    }
+
+    /// A configuration with this counter exists somewhere, as another member says.
+    pub fn note_counter(&mut self, counter: u64) {
+        self.counter = self.counter.max(counter);
+    }
+
+    /// The configuration with this counter was installed: higher ones that were heard of before
+    /// came to nothing.
+    pub fn note_installed(&mut self, counter: u64) {
+        self.counter = counter;
+    }
+
+    /// The counter of the next configuration that this member forms: higher than any that was seen,
+    /// and than any that it gave before, which makes configurations distinct. Another member's word
+    /// raises it by no more than 2^32 each time, so that it never reaches what others refuse. The
+    /// second result says whether it would have been raised further.
+    pub fn next_counter(&mut self) -> (u64, bool) {
+        let most = self.formed + COUNTER_JUMP_MAX;
+        let capped = self.counter > most;
+        self.formed = self.counter.clamp(self.formed, most) + 1;
+        self.counter = self.formed;
+        (self.formed, capped)
+    }
+
+    /// Notes an attempt of `from`: `None` if it is stale, else whether it is a new one. Where too
+    /// many members have made attempts, the one that has been silent for longest is forgotten, but
+    /// none that `keeps` says to keep.
+    pub fn note_attempt(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        attempt: Attempt,
+        keeps: impl Fn(MemberId) -> bool,
+    ) -> Option<bool> {
+        if self.attempts.len() >= Self::MAX && !self.attempts.contains_key(&from) {
+            let strangers = self.attempts.iter().filter(|(member, _)| !keeps(**member));
+            let silent = strangers.min_by_key(|(_, (_, at))| *at);
+            let silent = silent.map(|(member, _)| *member)?;
+            self.attempts.remove(&silent);
+        }
+        let first = (Attempt::default(), now);
+        let (seen, at) = self.attempts.entry(from).or_insert(first);
+        if attempt < *seen {
+            return None;
+        }
+        let fresh = attempt > *seen;
+        (*seen, *at) = (attempt, now);
+        Some(fresh)
+    }
+
+    /// A message about membership came from `from`.
+    pub fn note_heard(&mut self, now: Time, from: MemberId) {
+        if self.heard.len() >= Self::MAX {
+            self.heard.retain(|_, at| now.since(*at) < HEARD_FOR);
+        }
+        if self.heard.len() < Self::MAX {
+            self.heard.insert(from, now);
+        }
+    }
+
+    /// The members that were heard in the last 300 ms, at most 64: evidence for them that the way
+    /// to us works.
+    pub fn heard(&self, now: Time) -> Vec<MemberId> {
+        let recent = self
+            .heard
+            .iter()
+            .filter(|(_, at)| now.since(**at) < HEARD_FOR);
+        recent.map(|(member, _)| *member).take(HEARD_TOLD).collect()
+    }
+
+    /// `member` was excluded: it is not let in for `min`, for twice as long each time that it
+    /// happens again soon, for `max` at most.
+    pub fn quarantine(&mut self, now: Time, member: MemberId, min: Duration, max: Duration) {
+        if !self.is_quarantined(now, member) && self.quarantine.begin(now, member, min, max) {
+            self.heard.remove(&member);
+        }
+    }
+
+    /// Whether `member` is not let in now.
+    pub fn is_quarantined(&self, now: Time, member: MemberId) -> bool {
+        self.quarantine.lasts(now, member)
+    }
+
+    /// What a member of a configuration of `members` does about `from`, which says that it hears
+    /// `heard`. That it names us may be history; that it hears one of us is evidence.
+    pub fn stranger(
+        &self,
+        now: Time,
+        from: MemberId,
+        heard: &[MemberId],
+        members: &[MemberId],
+    ) -> Stranger {
+        // A new life of a member might be a namesake of a living one.
+        let namesake = members.iter().any(|member| member.node == from.node);
+        if namesake || self.is_quarantined(now, from) {
+            Stranger::Ignore
+        } else if heard.iter().any(|member| members.contains(member)) {
+            Stranger::LetIn
+        } else {
+            Stranger::Answer
+        }
+    }
+
+    /// Whether strangers may be answered now. If so, the next answer must wait.
+    pub fn may_answer(&mut self, now: Time) -> bool {
+        may_answer(&mut self.answered, now)
+    }
+
+    /// The same for processes with this member's name.
+    pub fn may_answer_namesake(&mut self, now: Time) -> bool {
+        may_answer(&mut self.namesake_answered, now)
+    }
+}
+
+/// Whether the last answer was long ago; then this one is the last.
+fn may_answer(last: &mut Option<Time>, now: Time) -> bool {
+    let may = last.is_none_or(|at| now.since(at) >= ANSWER_INTERVAL);
+    if may {
+        *last = Some(now);
+    }
+    may
+}
+
+/// Whether the local process gives way to another of its name: it has run for less time. Each is
+/// told by its uptime in milliseconds and its incarnation.
+pub fn gives_way(local: (u64, Incarnation), other: (u64, Incarnation)) -> bool {
+    (other.0, local.1) > (local.0, other.1)
+}
+
+/// Members with whom something is not done for a time, longer each time that it is needed again
+/// soon.
+#[derive(Debug, Default)]
+pub struct Delays {
+    delays: BTreeMap<MemberId, Delay>,
+}
+
+#[derive(Debug)]
+struct Delay {
+    until: Time,
+    length: Duration,
+}
+
+impl Delays {
+    /// How many times its length a delay is remembered after its end.
+    const REMEMBERED: u32 = 8;
+
+    /// Delays `member` from `now` on: for `min`, or for twice as long as before if that was not
+    /// long ago, for `max` at most. False if there is no room for one more.
+    pub fn begin(&mut self, now: Time, member: MemberId, min: Duration, max: Duration) -> bool {
+        if self.delays.len() >= Peers::MAX {
+            self.delays.retain(|_, delay| now < delay.until);
+        }
+        let before = self.delays.get(&member);
+        if self.delays.len() >= Peers::MAX && before.is_none() {
+            return false;
+        }
+        let recent = before.filter(|it| now.since(it.until) < it.length * Self::REMEMBERED);
+        let length = recent.map_or(min, |before| (before.length * 2).min(max));
+        let until = now + length;
+        self.delays.insert(member, Delay { until, length });
+        true
+    }
+
+    /// Whether `member` is delayed now.
+    pub fn lasts(&self, now: Time, member: MemberId) -> bool {
+        let delay = self.delays.get(&member);
+        delay.is_some_and(|delay| now < delay.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::NodeId;
+
+    fn member(node: u64) -> MemberId {
+        MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        }
+    }
+
+    #[test]
+    fn many_lives_of_others_do_not_make_a_member_of_the_configuration_forgotten() {
+        let mut peers = Peers::default();
+        let in_ring = |member: MemberId| member.node.0 < 3;
+        for node in 0..2_000 {
+            let now = Time::from_millis(node);
+            peers.note_attempt(now, member(node), Attempt(7), in_ring);
+        }
+        assert_eq!(peers.attempts.len(), Peers::MAX);
+        let now = Time::from_millis(3_000);
+        for node in 0..3 {
+            let seen = peers.note_attempt(now, member(node), Attempt(6), in_ring);
+            assert_eq!(seen, None, "a stale join of {node}");
+        }
+        assert!(peers.attempts.contains_key(&member(1_999)));
+        assert!(!peers.attempts.contains_key(&member(3)));
+    }
+
+    #[test]
+    fn a_counter_out_of_all_proportion_moves_ours_by_a_bounded_jump() {
+        let mut peers = Peers::default();
+        peers.note_counter(41);
+        assert_eq!(peers.next_counter(), (42, false));
+        peers.note_counter(u64::MAX);
+        let jumped = 42 + COUNTER_JUMP_MAX + 1;
+        assert_eq!(peers.next_counter(), (jumped, true));
+        peers.note_installed(jumped);
+        assert_eq!(peers.next_counter(), (jumped + 1, false));
+    }
+
+    #[test]
+    fn a_stranger_is_let_in_on_evidence_and_not_out_of_quarantine() {
+        let mut peers = Peers::default();
+        let ring = [member(1), member(2)];
+        let (stranger, now) = (member(3), Time::from_millis(5));
+        let about =
+            |peers: &Peers, now, heard: &[MemberId]| peers.stranger(now, stranger, heard, &ring);
+        assert_eq!(about(&peers, now, &[]), Stranger::Answer);
+        assert_eq!(about(&peers, now, &[member(9)]), Stranger::Answer);
+        assert_eq!(about(&peers, now, &[member(2)]), Stranger::LetIn);
+        let (min, max) = (Duration::from_millis(100), Duration::from_millis(150));
+        peers.quarantine(now, stranger, min, max);
+        assert_eq!(about(&peers, now, &[member(2)]), Stranger::Ignore);
+        let again = now + min;
+        assert_eq!(about(&peers, again, &[member(2)]), Stranger::LetIn);
+        peers.quarantine(again, stranger, min, max);
+        let lasts = |at| peers.is_quarantined(again + at, stranger);
+        assert!(lasts(Duration::from_millis(149)) && !lasts(Duration::from_millis(150)));
+        let new_life = MemberId {
+            incarnation: Incarnation(77),
+            ..member(2)
+        };
+        let verdict = peers.stranger(now, new_life, &[member(1)], &ring);
+        assert_eq!(verdict, Stranger::Ignore);
+    }
+
+    #[test]
+    fn of_two_namesakes_one_gives_way_even_if_they_began_together() {
+        let (young, old) = ((5, Incarnation(1)), (9, Incarnation(2)));
+        assert!(gives_way(young, old) && !gives_way(old, young));
+        let twin = (9, Incarnation(3));
+        assert_ne!(gives_way(twin, old), gives_way(old, twin));
+    }
+}

@@ -1,0 +1,102 @@
+//! How rings find each other, and what a member does about a process with its own name. What it
+//! remembers of others is [`core::mech::peers`](groupcast_core::mech::peers).
+
+use groupcast_core::mech::peers::{Stranger, gives_way};
+use groupcast_core::{Event, MemberId, Time};
+
+use super::gather::Gather;
+use super::operational::Operational;
+use super::wire::{Announcement, Message};
+use super::{Ring, State, Timer};
+
+impl Ring {
+    /// Sets the next turn of this member to announce the ring.
+    pub(super) fn plan_announcement(&mut self, now: Time) {
+        let members = self.state.expect_operational().ordering.members.len();
+        let turn = self.config.announce_interval * members as u32;
+        let delay = self.rng.duration(turn * 3 / 4, turn * 5 / 4);
+        self.timers.set(Timer::Announce, now + delay);
+    }
+
+    pub(super) fn announce_by_turn(&mut self, now: Time) {
+        self.announce(now);
+        self.plan_announcement(now);
+    }
+
+    fn announce(&mut self, now: Time) {
+        let heard = self.peers.heard(now);
+        let ring = &self.state.expect_operational().ordering;
+        let announcement = Announcement {
+            ring: ring.id,
+            members: ring.members.clone(),
+            heard,
+        };
+        self.outbox.multicast(&Message::Announcement(announcement));
+    }
+
+    /// Announces the ring to a stranger, which learns from it that it is heard.
+    pub(super) fn answer_stranger(&mut self, now: Time) {
+        if self.peers.may_answer(now) {
+            self.announce(now);
+        }
+    }
+
+    pub(super) fn handle_announcement(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        announcement: Announcement,
+    ) {
+        self.peers.note_counter(announcement.ring.counter);
+        if self.peers.is_quarantined(now, from) {
+            return;
+        }
+        self.peers.note_heard(now, from);
+        match &self.state {
+            State::Operational(Operational { ordering: ring, .. }) => {
+                let heard = &announcement.heard;
+                match self.peers.stranger(now, from, heard, &ring.members) {
+                    Stranger::Ignore => {}
+                    Stranger::Answer => self.answer_stranger(now),
+                    Stranger::LetIn => {
+                        let mut gather = Gather::default();
+                        gather.proc.insert(from);
+                        gather.proc.extend(announcement.members);
+                        self.gather(now, "another ring", gather);
+                    }
+                }
+            }
+            State::Gather(gather) if !gather.proc.contains(&from) => {
+                let hears_us = announcement
+                    .heard
+                    .iter()
+                    .any(|member| gather.proc.contains(member));
+                if hears_us {
+                    self.gather_strangers(now, from, &announcement.members);
+                } else {
+                    self.join_soon(now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A datagram of another process with this member's name.
+    pub(super) fn handle_namesake(&mut self, now: Time, from: MemberId, message: &Message) {
+        let uptime_ms = u64::try_from(now.since(self.started).as_millis()).unwrap_or(u64::MAX);
+        if let Message::NameInUse { uptime_ms: theirs } = message {
+            let local = (uptime_ms, self.local.incarnation);
+            if gives_way(local, (*theirs, from.incarnation)) {
+                self.events.push_back(Event::NameInUse { holder: from });
+                self.timers.cancel_all();
+                self.transition("name in use", |before| State::Left(before.into_installed()));
+                self.queue.close();
+            }
+            return;
+        }
+        if self.peers.may_answer_namesake(now) {
+            self.outbox
+                .unicast(from, Message::NameInUse { uptime_ms }.encode());
+        }
+    }
+}
