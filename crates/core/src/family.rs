@@ -1,13 +1,16 @@
 //! Families: protocols by name, for all who let a name choose the protocol.
 //!
 //! A protocol describes itself once, as a [`Family`]. The swarm, the fuzz targets, the conformance
-//! tests, scenarios and measurements know of a protocol only what stands there.
+//! tests and scenarios know of a protocol only what stands there.
+
+mod config;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
+pub use self::config::{FamilySettings, GroupConfig, Members, PresetName};
 use crate::contract::Contract;
 use crate::id::MemberId;
 use crate::instrument::Instrumented;
@@ -30,6 +33,8 @@ pub struct Family {
     pub contract: Contract,
     /// How a member is made, at least one way.
     pub variants: &'static [Variant],
+    /// What files can set. `None`: members are always as [`build`](Self::build) makes them.
+    pub settings: Option<FamilySettings>,
     /// Reads its datagrams from outside.
     pub inspect: Inspect,
     /// How the swarm tries it.

@@ -76,6 +76,7 @@ pub const FAMILY: Family = Family {
     service: Service::Unreliable,
     contract: Contract::Unreliable,
     variants: &[Variant { name: "", build }],
+    settings: None,
     inspect,
     trial: Trial {
         len_max: Flood::MESSAGE_MAX,

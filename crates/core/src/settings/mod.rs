@@ -8,6 +8,7 @@
 //! configuration, the simulator's scenarios and the reference in the documents.
 //!
 //! - [`Setting`], [`Spec`], [`Kind`], [`Value`]: a setting, what it may be, what it is.
+//! - [`SettingState`]: the same for readers that do not know the type of the configuration.
 //! - [`Settings`]: a configuration that has such a list.
 //! - [`ConfigError`]: a setting that cannot work.
 //! - [`read`]: from what a file has to a value; [`units`] and [`suggest`] help it.
@@ -25,6 +26,7 @@ pub mod units;
 use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 pub use self::error::ConfigError;
 pub use self::field::SettingField;
@@ -53,7 +55,8 @@ pub struct Setting<C: 'static> {
 /// What a setting needs beside it.
 #[derive(Debug)]
 pub struct Needs<C: 'static> {
-    /// The other setting and its value, as a file has them: `policy = "tree"`.
+    /// The other setting as a file has it: with its value if only one will do, as in `policy =
+    /// "tree"`, else its name alone.
     pub what: &'static str,
     /// Whether it is so.
     pub is_met: fn(&C) -> bool,
@@ -70,6 +73,32 @@ pub struct Preset<C: 'static> {
     pub make: fn() -> C,
 }
 
+/// A setting as it is in a configuration, without the configuration's type.
+#[derive(Clone, Debug)]
+pub struct SettingState {
+    /// Its name in files, and in errors.
+    pub name: &'static str,
+    /// What it decides, in one line.
+    pub meaning: String,
+    /// What it may be.
+    pub spec: Spec,
+    /// What goes wrong when it is too small, too large or otherwise wrong.
+    pub wrong: &'static str,
+    /// Its value; none where it is left open, and where another setting makes it meaningless.
+    pub value: Option<Value>,
+    /// What it needs beside it, as in [`Needs::what`].
+    pub needs: Option<&'static str>,
+    /// Whether that is so; true where it needs nothing.
+    pub is_met: bool,
+}
+
+impl SettingState {
+    /// Its value as a file would have it, or in words where it is left open.
+    pub fn shown(&self) -> String {
+        self.spec.shown(self.value)
+    }
+}
+
 impl<C> Setting<C> {
     /// What it decides, in one line.
     pub fn meaning(&self) -> String {
@@ -82,9 +111,20 @@ impl<C> Setting<C> {
 
     /// Its value in `config` as a file would have it, or in words where it is left open.
     pub fn shown(&self, config: &C) -> String {
-        match (self.get)(config) {
-            Some(value) => format!("`{}`", self.spec.kind.toml(value)),
-            None => self.spec.unset.to_owned(),
+        self.spec.shown((self.get)(config))
+    }
+
+    /// How it is in `config`.
+    fn state(&self, config: &C) -> SettingState {
+        let needs = self.needs.as_ref();
+        SettingState {
+            name: self.name,
+            meaning: self.meaning(),
+            spec: self.spec,
+            wrong: self.wrong,
+            value: (self.get)(config),
+            needs: needs.map(|needs| needs.what),
+            is_met: needs.is_none_or(|needs| (needs.is_met)(config)),
         }
     }
 }
@@ -105,6 +145,25 @@ pub trait Settings: Sized + 'static {
     /// The setting of that name.
     fn setting(name: &str) -> Option<&'static Setting<Self>> {
         Self::settings().find(|setting| setting.name == name)
+    }
+
+    /// Every setting as it is now, in the order in which it is read and documented.
+    fn listed(&self) -> Vec<SettingState> {
+        Self::settings()
+            .map(|setting| setting.state(self))
+            .collect()
+    }
+
+    /// Gives the setting `name` a value, which must be of its kind. Returns whether there is such a
+    /// setting.
+    fn assign(&mut self, name: &str, value: Value) -> bool {
+        match Self::setting(name) {
+            Some(setting) => {
+                (setting.set)(self, value);
+                true
+            }
+            None => false,
+        }
     }
 
     /// Checks that every setting is of its range.

@@ -145,6 +145,14 @@ impl Spec {
         self
     }
 
+    /// A value of it as a file would have it, or in words where it is left open.
+    pub(super) fn shown(&self, value: Option<Value>) -> String {
+        match value {
+            Some(value) => format!("`{}`", self.kind.toml(value)),
+            None => String::from(self.unset),
+        }
+    }
+
     /// What it may be, in words, for documents.
     pub fn describe(&self) -> String {
         match (self.kind.describe(), self.rule) {

@@ -14,11 +14,9 @@
 //!   some at a time.
 //! - `measured`, `record`, `summary`, `files`: what comes out.
 
-mod bulk;
 mod change;
 mod error;
 mod files;
-mod gossip;
 mod hosts;
 mod link;
 mod measure;

@@ -5,35 +5,18 @@
 
 use std::fmt::Write as _;
 
-use groupcast_core::settings::Settings;
-use groupcast_protocols::bulk::{BulkConfig, MessagesConfig, Wanted};
-use groupcast_protocols::gossip::GossipConfig;
-use groupcast_protocols::ring::RingConfig;
-use groupcast_protocols::srm::SrmConfig;
+use groupcast_core::family::FamilySettings;
 
-/// The tables, by the protocol's name.
-fn tables() -> [(&'static str, String); 4] {
-    let messages = MessagesConfig {
-        receivers: Wanted::Open,
-        ..MessagesConfig::default()
-    };
-    [
-        ("ring", table(&RingConfig::lan())),
-        ("bulk", table(&BulkConfig::lan()) + &rows(&messages)),
-        ("gossip", table(&GossipConfig::lan())),
-        ("srm", table(&SrmConfig::lan())),
-    ]
-}
-
-/// The settings of a protocol whose first preset is `usual`.
-fn table<C: Settings>(usual: &C) -> String {
+/// The settings of a family: those of its first preset are the defaults.
+fn table(settings: &FamilySettings) -> String {
     let mut text =
         String::from("| key | value | default | meaning | when wrong |\n|---|---|---|---|---|\n");
-    let words: Vec<_> = C::PRESETS
+    let presets = settings.presets();
+    let words: Vec<_> = presets
         .iter()
         .map(|preset| format!("`\"{}\"`", preset.name))
         .collect();
-    let what: Vec<_> = C::PRESETS
+    let meanings: Vec<_> = presets
         .iter()
         .map(|preset| format!("`{}`: {}", preset.name, preset.meaning))
         .collect();
@@ -42,45 +25,47 @@ fn table<C: Settings>(usual: &C) -> String {
         "| `preset` | {} | {} | where the other defaults come from. {} | |",
         words.join(", "),
         words[0],
-        what.join(". "),
+        meanings.join(". "),
     );
-    text + &rows(usual)
-}
-
-fn rows<C: Settings>(usual: &C) -> String {
-    C::settings().fold(String::new(), |mut text, setting| {
-        let needs = setting
-            .needs
-            .as_ref()
-            .map(|needs| format!("; with `{}`", needs.what));
+    let usual = settings.config(None).expect("the first preset");
+    for setting in usual.list() {
+        let needs = setting.needs.map(|needs| format!("; with `{needs}`"));
         let _ = writeln!(
             text,
             "| `{}` | {}{} | {} | {} | {} |",
             setting.name,
             setting.spec.describe(),
             needs.unwrap_or_default(),
-            setting.shown(usual),
-            setting.meaning(),
+            setting.shown(),
+            setting.meaning,
             setting.wrong,
         );
-        text
-    })
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::path::Path;
     use std::time::Duration;
 
-    use groupcast_core::settings::{Kind, Setting, Value};
+    use groupcast_core::family::Family;
+    use groupcast_core::settings::{Kind, SettingState, Value};
+    use groupcast_protocols::registry::FAMILIES;
 
     use super::*;
     use crate::scenario::Scenario;
 
+    /// The families that have settings.
+    fn families() -> impl Iterator<Item = (&'static Family, &'static FamilySettings)> {
+        let settings = |family: &&'static Family| Some((*family, family.settings.as_ref()?));
+        FAMILIES.iter().filter_map(settings)
+    }
+
     /// A value of the setting: its default, or one of its range where it is left open.
-    fn value<C>(setting: &Setting<C>, usual: &C) -> Value {
-        let kind = setting.spec.kind;
-        (setting.get)(usual).unwrap_or_else(|| match kind {
+    fn value(setting: &SettingState) -> Value {
+        setting.value.unwrap_or_else(|| match setting.spec.kind {
             Kind::Count { least, .. } => Value::Integer(least.max(1)),
             Kind::Time { .. } => Value::Time(Duration::from_millis(10)),
             Kind::Flag => Value::Flag(true),
@@ -88,29 +73,35 @@ mod tests {
         })
     }
 
-    /// Every setting is a key of the protocol's.
-    fn every_setting_is_a_key<C: Settings>(protocol: &str, usual: &C) {
-        for setting in C::settings() {
-            let value = setting.spec.kind.toml(value(setting, usual));
-            let needs = setting.needs.as_ref().map_or("", |needs| needs.what);
-            let keys = format!("name = \"{protocol}\"\n{needs}\n{} = {value}", setting.name);
-            let text = format!(
-                "duration = \"1 s\"\n[network]\nkind = \"switch\"\nhosts = 4\n\
-                 link = {{ bandwidth = \"1 Gb/s\", delay = \"5 us\" }}\n[protocol]\n{keys}"
-            );
-            if let Err(error) = Scenario::parse(Path::new("s.toml"), &text, &[]) {
-                panic!("{keys}\n{error}");
-            }
-        }
+    /// A line with a setting, after lines with the settings that it needs.
+    fn keys(setting: &SettingState, all: &BTreeMap<&str, SettingState>) -> String {
+        let needed = match setting.needs {
+            Some(needed) if needed.contains('=') => format!("{needed}\n"),
+            Some(name) => keys(&all[name], all),
+            None => String::new(),
+        };
+        let value = setting.spec.kind.toml(value(setting));
+        format!("{needed}{} = {value}\n", setting.name)
     }
 
     #[test]
     fn every_setting_of_the_lists_is_read() {
-        every_setting_is_a_key("ring", &RingConfig::lan());
-        every_setting_is_a_key("bulk", &BulkConfig::lan());
-        every_setting_is_a_key("bulk", &MessagesConfig::default());
-        every_setting_is_a_key("gossip", &GossipConfig::lan());
-        every_setting_is_a_key("srm", &SrmConfig::lan());
+        for (family, settings) in families() {
+            let list = settings.config(None).expect("the first preset").list();
+            let all: BTreeMap<_, _> = list.into_iter().map(|it| (it.name, it)).collect();
+            for setting in all.values() {
+                let keys = keys(setting, &all);
+                let text = format!(
+                    "duration = \"1 s\"\n[network]\nkind = \"switch\"\nhosts = 4\n\
+                     link = {{ bandwidth = \"1 Gb/s\", delay = \"5 us\" }}\n\
+                     [protocol]\nname = \"{}\"\n{keys}",
+                    family.name
+                );
+                if let Err(error) = Scenario::parse(Path::new("s.toml"), &text, &[]) {
+                    panic!("{keys}\n{error}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -118,11 +109,11 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios.md");
         let found = std::fs::read_to_string(&path).unwrap();
         let mut document = found.clone();
-        for (protocol, table) in tables() {
-            let begin = format!("<!-- settings of {protocol} -->\n");
-            let start = document.find(&begin).expect(protocol) + begin.len();
-            let end = start + document[start..].find("<!-- end -->").expect(protocol);
-            document.replace_range(start..end, &table);
+        for (family, settings) in families() {
+            let begin = format!("<!-- settings of {} -->\n", family.name);
+            let start = document.find(&begin).expect(family.name) + begin.len();
+            let end = start + document[start..].find("<!-- end -->").expect(family.name);
+            document.replace_range(start..end, &table(settings));
         }
         if std::env::var_os("BLESS").is_some() {
             std::fs::write(&path, &document).unwrap();

@@ -1,6 +1,7 @@
-//! The settings of a protocol, read by its list of them.
+//! The settings of a protocol, read by the names that its family lists.
 
-use groupcast_core::settings::{ConfigError, Settings};
+use groupcast_core::family::{FamilySettings, GroupConfig};
+use groupcast_core::settings::ConfigError;
 
 use super::error::ScenarioError;
 use super::section::Section;
@@ -8,47 +9,42 @@ use super::section::Section;
 type Result<T> = std::result::Result<T, ScenarioError>;
 
 /// The settings that `section` gives, laid over its preset.
-pub(super) fn read<C: Settings>(section: &Section<'_>) -> Result<C> {
-    let presets: Vec<_> = C::PRESETS
-        .iter()
-        .map(|preset| (preset.name, preset.make))
-        .collect();
-    let make = match section.get("preset") {
-        Some(entry) => entry.word(&presets)?,
-        None => presets[0].1,
+pub(super) fn read(
+    section: &Section<'_>,
+    settings: &FamilySettings,
+) -> Result<Box<dyn GroupConfig>> {
+    let preset = match section.get("preset") {
+        Some(entry) => {
+            let names: Vec<_> = settings
+                .presets()
+                .iter()
+                .map(|it| (it.name, it.name))
+                .collect();
+            Some(entry.word(&names)?)
+        }
+        None => None,
     };
-    let mut config = make();
-    lay_over(section, &mut config)?;
+    let config = settings.config(preset);
+    let mut config = config.expect("the name of one of its presets");
+    lay_over(section, &mut *config)?;
     Ok(config)
 }
 
-/// The same, if `validate` finds that they fit each other.
-pub(super) fn checked<C: Settings>(
-    section: &Section<'_>,
-    validate: fn(&C) -> std::result::Result<(), ConfigError>,
-) -> Result<C> {
-    let config = read(section)?;
-    match validate(&config) {
-        Ok(()) => Ok(config),
-        Err(error) => Err(refused(section, &error)),
-    }
-}
-
 /// Lays the settings that `section` gives over `config`.
-pub(super) fn lay_over<C: Settings>(section: &Section<'_>, config: &mut C) -> Result<()> {
-    for setting in C::settings() {
+fn lay_over(section: &Section<'_>, config: &mut dyn GroupConfig) -> Result<()> {
+    for setting in config.list() {
         if let Some(entry) = section.get(setting.name) {
-            (setting.set)(config, entry.value(&setting.spec.kind)?);
+            config.set(setting.name, entry.value(&setting.spec.kind)?);
         }
     }
-    for setting in C::settings() {
-        let (Some(needs), Some(entry)) = (&setting.needs, section.get(setting.name)) else {
+    for setting in config.list() {
+        let (Some(needs), Some(entry)) = (setting.needs, section.get(setting.name)) else {
             continue;
         };
-        if !(needs.is_met)(config) {
+        if !setting.is_met {
             return Err(entry.wrong(
-                format!("`{}` has no meaning without {}", setting.name, needs.what),
-                format!("leave it out, or say {}", needs.what),
+                format!("`{}` has no meaning without {needs}", setting.name),
+                format!("leave it out, or say {needs}"),
             ));
         }
     }

@@ -6,9 +6,12 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use groupcast_core::Contract;
+use groupcast_core::family::FamilySettings;
 use groupcast_lab::scenario::{
     Cell, ErrorSpan, RunError, RunOptions, RunReport, Scenario, Watch, run,
 };
+use groupcast_protocols::registry::FAMILIES;
 
 /// A directory of its own, gone at the end.
 struct Directory(PathBuf);
@@ -380,14 +383,23 @@ stop = "8 s"
 }
 
 #[test]
-fn gossip_and_srm_repair_what_links_lose_and_keep_their_contract() {
-    for protocol in [
-        "[protocol]\nname = \"gossip\"\nvariant = \"local\"\nacquainted = 3\nsub_gsize = 2",
-        "[protocol]\nname = \"gossip\"\npreset = \"paper\"\nbufferers = 3\nacquainted = 9\ntrees = 4\narity = 2",
-        "[protocol]\nname = \"srm\"\npreset = \"ns2\"\ntiming = \"sqrt-group\"\nacquainted = 9",
-    ] {
-        let out = Directory::new("epidemic");
-        let report = run_into(&parse(&lossy(protocol)), 1, Some(&out));
+fn families_that_report_gaps_repair_what_links_lose_and_keep_their_contract() {
+    let mut protocols = vec![
+        "[protocol]\nname = \"gossip\"\nvariant = \"local\"\nacquainted = 3\nsub_gsize = 2".to_owned(),
+        "[protocol]\nname = \"gossip\"\npreset = \"paper\"\nbufferers = 3\nacquainted = 9\ntrees = 4\narity = 2"
+            .to_owned(),
+    ];
+    for family in FAMILIES.iter().filter(|it| it.contract == Contract::Gapped) {
+        for preset in family.settings.iter().flat_map(FamilySettings::presets) {
+            protocols.push(format!(
+                "[protocol]\nname = \"{}\"\npreset = \"{}\"\nacquainted = 9",
+                family.name, preset.name
+            ));
+        }
+    }
+    for protocol in protocols {
+        let out = Directory::new("gapped");
+        let report = run_into(&parse(&lossy(&protocol)), 1, Some(&out));
         assert_eq!(report.broken, [], "{protocol}");
         let kinds = String::from_utf8(out.files()["packets.csv"].clone()).unwrap();
         let repairs = kinds.lines().any(|line| line.contains(",repair,"));

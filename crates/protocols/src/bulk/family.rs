@@ -2,11 +2,15 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use groupcast_core::contract::Contract;
-use groupcast_core::family::{Factory, Family, Situation, Trial, Variant};
-use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
+use groupcast_core::family::{
+    Factory, Family, FamilySettings, GroupConfig, Members, Situation, Trial, Variant,
+};
+use groupcast_core::settings::{ConfigError, SettingState, Settings as _, Value};
+use groupcast_core::{Incarnation, Instrumented, MemberId, NodeId, Rng, Service, Time};
 
 use super::{
     BulkConfig, Messages, MessagesConfig, NakRule, Policy, RateControl, Repair, SlowPolicy, inspect,
@@ -37,6 +41,7 @@ pub const FAMILY: Family = Family {
             build: build_tree,
         },
     ],
+    settings: Some(FamilySettings::of::<MessagesConfig>()),
     inspect,
     // A transfer takes a census and a few round trips, so there are fewer messages than the ring
     // gets, and progress after healing has to wait until those who are gone are given up.
@@ -47,6 +52,35 @@ pub const FAMILY: Family = Family {
         ..Trial::new(vary)
     },
 };
+
+/// The settings of the transfers come first, as documents have them.
+impl GroupConfig for MessagesConfig {
+    fn list(&self) -> Vec<SettingState> {
+        let mut list = self.bulk.listed();
+        list.extend(self.listed());
+        list
+    }
+
+    fn set(&mut self, name: &str, value: Value) {
+        if !self.bulk.assign(name, value) {
+            self.assign(name, value);
+        }
+    }
+
+    fn members(&self) -> Result<Members, ConfigError> {
+        // Whether settings fit each other does not depend on whose member it is.
+        let unnamed = MemberId {
+            node: NodeId(0),
+            incarnation: Incarnation(0),
+        };
+        Messages::new(unnamed, self.clone(), Rng::new(0))?;
+        let config = self.clone();
+        Ok(Members::new(Arc::new(move |local, rng, _| {
+            let messages = Messages::new(local, config.clone(), rng);
+            Box::new(messages.expect("the settings were checked"))
+        })))
+    }
+}
 
 /// A member of a group of tests: whoever is there, short time-outs.
 fn build(local: MemberId, rng: Rng, policy: Policy) -> Box<dyn Instrumented> {

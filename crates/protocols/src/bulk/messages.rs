@@ -14,7 +14,7 @@ use core::time::Duration;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use groupcast_core::event::Account;
 use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
-use groupcast_core::settings::{Setting, SettingField as _, Spec};
+use groupcast_core::settings::{Preset, Setting, SettingField as _, Settings as _, Spec};
 use groupcast_core::trace::Transition;
 use groupcast_core::wire::Reader;
 use groupcast_core::{
@@ -46,6 +46,29 @@ groupcast_core::settings! {
         /// delivered here, and accounted for with the members that have them by then.
         pub leave_within: Duration = Duration::from_secs(10) => Spec::time(),
             "Too small: messages are given up that others miss. Too large: a member ends late.";
+    }
+    presets [
+        Preset {
+            name: BulkConfig::PRESETS[0].name,
+            meaning: BulkConfig::PRESETS[0].meaning,
+            make: || MessagesConfig::open(0),
+        },
+        Preset {
+            name: BulkConfig::PRESETS[1].name,
+            meaning: BulkConfig::PRESETS[1].meaning,
+            make: || MessagesConfig::open(1),
+        },
+    ]
+}
+
+impl MessagesConfig {
+    /// The preset of the transfers that has this index, in an open group.
+    fn open(preset: usize) -> Self {
+        Self {
+            bulk: (BulkConfig::PRESETS[preset].make)(),
+            receivers: Wanted::Open,
+            ..Self::default()
+        }
     }
 }
 

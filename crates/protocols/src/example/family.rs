@@ -17,6 +17,7 @@ pub const FAMILY: Family = Family {
     service: Service::Fifo,
     contract: Contract::Gapped,
     variants: &[Variant { name: "", build }],
+    settings: None,
     inspect,
     trial: Trial {
         len_max: Example::MESSAGE_MAX,

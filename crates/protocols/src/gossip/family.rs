@@ -5,11 +5,11 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use groupcast_core::contract::Contract;
-use groupcast_core::family::{Factory, Family, Situation, Trial, Variant};
+use groupcast_core::family::{Factory, Family, FamilySettings, Situation, Trial, Variant};
 use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 
 use super::config::Variant as Repairs;
-use super::{Dissemination, Gossip, GossipConfig, HashConfig, inspect};
+use super::{Dissemination, Gossip, GossipConfig, HashConfig, ZonedConfig, inspect};
 
 /// Gossip: each sender's messages in order, and a report of those that are lost.
 pub const FAMILY: Family = Family {
@@ -18,6 +18,7 @@ pub const FAMILY: Family = Family {
     service: Service::Fifo,
     contract: Contract::Gapped,
     variants: &[Variant { name: "", build }],
+    settings: Some(FamilySettings::of::<ZonedConfig>().introduced()),
     inspect,
     trial: Trial {
         len_max: 8_000,

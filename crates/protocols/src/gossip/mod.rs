@@ -73,6 +73,7 @@ mod stream;
 mod tests;
 mod tree;
 mod wire;
+mod zones;
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -101,6 +102,7 @@ pub use self::status::{GossipCounters, GossipStatus};
 use self::stream::Stream;
 use self::tree::Trees;
 use self::wire::{DATA_HEADER, Heartbeat, Message, SelfDescription};
+pub use self::zones::ZonedConfig;
 
 /// A member of a gossip group.
 ///

@@ -5,7 +5,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use groupcast_core::contract::Contract;
-use groupcast_core::family::{Factory, Family, Situation, Trial, Variant};
+use groupcast_core::family::{
+    Factory, Family, FamilySettings, GroupConfig, Members, Situation, Trial, Variant,
+};
+use groupcast_core::settings::{ConfigError, SettingState, Settings as _, Value};
 use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 
 use super::{Ring, RingConfig, TokenPriority, inspect};
@@ -17,6 +20,7 @@ pub const FAMILY: Family = Family {
     service: Service::Agreed,
     contract: Contract::Ordered,
     variants: &[Variant { name: "", build }],
+    settings: Some(FamilySettings::of::<RingConfig>()),
     inspect,
     trial: Trial {
         #[cfg(feature = "planted-bugs")]
@@ -33,6 +37,26 @@ fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
         Ring::new(RingConfig::lan(), local, rng, now)
             .expect("the preset is valid; a test holds it"),
     )
+}
+
+impl GroupConfig for RingConfig {
+    fn list(&self) -> Vec<SettingState> {
+        self.listed()
+    }
+
+    fn set(&mut self, name: &str, value: Value) {
+        self.assign(name, value);
+    }
+
+    fn members(&self) -> Result<Members, ConfigError> {
+        self.validate()?;
+        let config = self.clone();
+        let members = Members::new(Arc::new(move |local, rng, now| {
+            let ring = Ring::new(config.clone(), local, rng, now);
+            Box::new(ring.expect("the settings were checked"))
+        }));
+        Ok(members.at_most(self.members_max))
+    }
 }
 
 /// The sizes of datagrams that hosts beside each other may have: plain Ethernet, PPPoE, and

@@ -2,10 +2,14 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use groupcast_core::contract::Contract;
-use groupcast_core::family::{Factory, Family, Situation, Trial, Variant};
+use groupcast_core::family::{
+    Factory, Family, FamilySettings, GroupConfig, Members, Situation, Trial, Variant,
+};
+use groupcast_core::settings::{ConfigError, SettingState, Settings as _, Value};
 use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 
 use super::{Srm, SrmConfig, Timing, inspect};
@@ -17,6 +21,7 @@ pub const FAMILY: Family = Family {
     service: Service::Reliable,
     contract: Contract::Gapped,
     variants: &[Variant { name: "", build }],
+    settings: Some(FamilySettings::of::<SrmConfig>().introduced()),
     inspect,
     trial: Trial {
         len_max: 8_000,
@@ -34,6 +39,25 @@ pub const FAMILY: Family = Family {
 fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     let srm = Srm::new(SrmConfig::lan(), local, rng, now);
     Box::new(srm.expect("the preset is valid; a test holds it"))
+}
+
+impl GroupConfig for SrmConfig {
+    fn list(&self) -> Vec<SettingState> {
+        self.listed()
+    }
+
+    fn set(&mut self, name: &str, value: Value) {
+        self.assign(name, value);
+    }
+
+    fn members(&self) -> Result<Members, ConfigError> {
+        self.validate()?;
+        let config = self.clone();
+        Ok(Members::new(Arc::new(move |local, rng, now| {
+            let srm = Srm::new(config.clone(), local, rng, now);
+            Box::new(srm.expect("the settings were checked"))
+        })))
+    }
 }
 
 /// Every way to set timers, with much and with little kept for repairs; sources and messages that

@@ -1,9 +1,10 @@
 //! How long requests and repairs wait: the timer parameters, fixed, by the size of the group, or
 //! adapted (004 5.4).
 //!
-//! A request waits for U[C1·d, (C1 + C2)·d], d the distance to the source; a repair for U[D1·d, (D1
-//! + D2)·d], d the distance to the requestor. The adaptive rules and their constants are those of
-//! Floyd et al., *A reliable multicast framework* (1997), as ns-2 has them (`srm-adaptive.tcl`).
+//! A request waits for a random time in [C1·d, (C1 + C2)·d], where d is the distance to the source;
+//! a repair for one in [D1·d, (D1 + D2)·d], where d is the distance to the member that asked. The
+//! adaptive rules and their constants are those of Floyd et al., *A reliable multicast framework*
+//! (1997), as ns-2 has them (`srm-adaptive.tcl`).
 
 use alloc::format;
 use core::time::Duration;
