@@ -158,10 +158,12 @@ impl Check<'_> {
     }
 
     pub(super) fn ring(&self, options: &Options) -> Result<RingConfig, ConfigError> {
-        let mut ring = match options.settings.get("ring.preset") {
-            Some(Value::Word("wan")) => RingConfig::daemon_wan(),
-            _ => RingConfig::daemon(),
+        let presets = RingConfig::DAEMON_PRESETS;
+        let named = match options.settings.get("ring.preset") {
+            Some(Value::Word(name)) => presets.iter().find(|preset| preset.name == *name),
+            _ => None,
         };
+        let mut ring = (named.unwrap_or(&presets[0]).make)();
         // What clients may send is limited by the engine, whose own messages must pass too.
         ring.message_max = FRAME_MAX;
         let key = |field: &str| format!("ring.{field}");

@@ -34,7 +34,10 @@ pub struct Key {
 }
 
 /// The words of `ring.preset`.
-pub(super) const PRESETS: &[&str] = &["lan", "wan"];
+const PRESETS: &[&str] = &[
+    RingConfig::DAEMON_PRESETS[0].name,
+    RingConfig::DAEMON_PRESETS[1].name,
+];
 
 /// All keys.
 pub fn keys() -> Vec<Key> {
@@ -91,18 +94,19 @@ fn usual_endpoint() -> EndpointConfig {
 
 fn preset() -> Key {
     let kind = Kind::Word(PRESETS);
-    let presets: Vec<String> = RingConfig::PRESETS
+    let presets: Vec<String> = RingConfig::DAEMON_PRESETS
         .iter()
         .map(|preset| format!("`{}`: {}", preset.name, preset.meaning))
         .collect();
+    let words: Vec<String> = PRESETS.iter().map(|word| format!("`\"{word}\"`")).collect();
     Key {
         name: "ring.preset".into(),
         meaning: format!(
             "Which settings the others of this table are laid over. {}. The defaults below are those of `lan`.",
             presets.join(". ")
         ),
-        value: "`\"lan\"` or `\"wan\"`".into(),
-        default: "`\"lan\"`".into(),
+        value: words.join(" or "),
+        default: words[0].clone(),
         wrong: "`lan` on slow links: rings break and form again without end. `wan` on fast ones: six times the time to \
                 notice a crash."
             .into(),

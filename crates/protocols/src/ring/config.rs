@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use groupcast_core::mech::indices::Indices;
 pub use groupcast_core::settings::ConfigError;
-use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
+use groupcast_core::settings::{Preset, Settings, Span, Spec};
 
 #[cfg(feature = "planted-bugs")]
 use super::planted::Planted;
@@ -183,6 +183,19 @@ impl RingConfig {
     pub fn daemon_wan() -> Self {
         Self::daemon().over_distance()
     }
+
+    /// The presets of a daemon, under the names that [`PRESETS`](Settings::PRESETS) has: which of
+    /// them a network needs is the same with a daemon and without.
+    pub const DAEMON_PRESETS: &'static [Preset<Self>] = &[
+        Preset {
+            make: Self::daemon,
+            ..Self::PRESETS[0]
+        },
+        Preset {
+            make: Self::daemon_wan,
+            ..Self::PRESETS[1]
+        },
+    ];
 
     /// These settings with time-outs for links of up to 100 ms one way.
     fn over_distance(self) -> Self {
