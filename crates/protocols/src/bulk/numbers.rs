@@ -1,7 +1,78 @@
-//! Counts of a transfer that must not be mistaken for each other.
-//!
-//! Packet numbers are plain `u64`: sets and ranges of them are what most of the code works on, and
-//! whatever counts bytes says so in its name.
+//! The numbers of a transfer, each a type of its own, so that none is taken for another or for a
+//! count of bytes.
+
+use core::ops::{Add, Range, Sub};
+
+/// Which packet of the stream, from 0: packet `n` begins at byte `n` times the length of a packet.
+/// Also where packets end: one past the last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub(super) struct PacketNumber(pub(super) u64);
+
+impl PacketNumber {
+    /// The first packet.
+    pub(super) const ZERO: Self = Self(0);
+
+    /// Above every packet of a stream, with room for sums.
+    pub(super) const END: Self = Self(u64::MAX >> 4);
+
+    /// Above every number.
+    pub(super) const MAX: Self = Self(u64::MAX);
+
+    /// The first packet of the block of `size` packets that this one is in.
+    pub(super) fn block_start(self, size: u64) -> Self {
+        Self(self.0 - self.0 % size)
+    }
+
+    /// How many packets of its block come before this one.
+    pub(super) fn index_in_block(self, size: u64) -> u64 {
+        self.0 % size
+    }
+
+    /// Whether a block of `size` packets begins with it.
+    pub(super) fn starts_block(self, size: u64) -> bool {
+        self.0.is_multiple_of(size)
+    }
+
+    /// Where it begins in the stream, with packets of `packet` bytes.
+    pub(super) fn offset(self, packet: u64) -> u64 {
+        self.0.saturating_mul(packet)
+    }
+
+    /// One past the last packet of a stream of `length` bytes, with packets of `packet` bytes.
+    pub(super) fn end_of(length: u64, packet: u64) -> Self {
+        Self(length.div_ceil(packet))
+    }
+
+    /// How many packets lie from `first` to this one; 0 if this one comes before it.
+    pub(super) fn distance_from(self, first: Self) -> u64 {
+        self.0.saturating_sub(first.0)
+    }
+}
+
+impl Add<u64> for PacketNumber {
+    type Output = Self;
+
+    fn add(self, packets: u64) -> Self {
+        Self(self.0 + packets)
+    }
+}
+
+impl Sub for PacketNumber {
+    type Output = u64;
+
+    /// How many packets lie between two; `earlier` is not the later one.
+    fn sub(self, earlier: Self) -> u64 {
+        self.0 - earlier.0
+    }
+}
+
+/// Packets in a row.
+pub(super) type Packets = Range<PacketNumber>;
+
+/// Each of `packets`, lowest first.
+pub(super) fn each(packets: Packets) -> impl Iterator<Item = PacketNumber> {
+    (packets.start.0..packets.end.0).map(PacketNumber)
+}
 
 /// A sender's count of its transmissions: data, parity and polls alike. Each carries its own; 0
 /// before the first.

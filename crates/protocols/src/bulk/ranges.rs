@@ -1,21 +1,22 @@
-//! Sets of numbers kept as ranges: which packets of a stream a receiver holds or misses.
+//! Sets of numbers kept as ranges: which packets or bytes of a stream a receiver holds or misses.
 //!
 //! Memory grows with the number of gaps, not of packets. A caller that puts foreign input into a
 //! set bounds its ranges.
 
 use alloc::collections::BTreeMap;
-use core::ops::Range;
+use core::ops::{Add, Range};
 
-/// A set of numbers, as disjoint ranges that do not touch.
+/// A set of numbers, as disjoint ranges that do not touch. The lowest number is the default of its
+/// type.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct RangeSet {
+pub(super) struct RangeSet<N> {
     /// End of each range by its start.
-    ranges: BTreeMap<u64, u64>,
+    ranges: BTreeMap<N, N>,
 }
 
-impl RangeSet {
+impl<N: Copy + Ord + Default + Add<u64, Output = N>> RangeSet<N> {
     /// Adds all numbers of `range`.
-    pub(super) fn insert(&mut self, range: Range<u64>) {
+    pub(super) fn insert(&mut self, range: Range<N>) {
         let Range { mut start, mut end } = range;
         if start >= end {
             return;
@@ -42,7 +43,7 @@ impl RangeSet {
     }
 
     /// Takes all numbers of `range` out.
-    pub(super) fn remove(&mut self, range: Range<u64>) {
+    pub(super) fn remove(&mut self, range: Range<N>) {
         if range.is_empty() {
             return;
         }
@@ -61,23 +62,23 @@ impl RangeSet {
     }
 
     /// Whether `number` is in it.
-    pub(super) fn contains(&self, number: u64) -> bool {
+    pub(super) fn contains(&self, number: N) -> bool {
         self.range_with(number).is_some()
     }
 
     /// The range that `number` is in.
-    pub(super) fn range_with(&self, number: u64) -> Option<Range<u64>> {
+    pub(super) fn range_with(&self, number: N) -> Option<Range<N>> {
         let (start, end) = self.ranges.range(..=number).next_back()?;
         (number < *end).then_some(*start..*end)
     }
 
     /// The lowest number from `from` on that is not in it.
-    pub(super) fn first_missing(&self, from: u64) -> u64 {
+    pub(super) fn first_missing(&self, from: N) -> N {
         self.range_with(from).map_or(from, |range| range.end)
     }
 
     /// The range, or what is left of it, that is the first at or after `from`.
-    pub(super) fn next_from(&self, from: u64) -> Option<Range<u64>> {
+    pub(super) fn next_from(&self, from: N) -> Option<Range<N>> {
         if let Some(range) = self.range_with(from) {
             return Some(from..range.end);
         }
@@ -86,8 +87,8 @@ impl RangeSet {
     }
 
     /// The ranges below `limit` that are not in it, lowest first.
-    pub(super) fn gaps(&self, limit: u64) -> impl Iterator<Item = Range<u64>> + '_ {
-        let mut from = 0;
+    pub(super) fn gaps(&self, limit: N) -> impl Iterator<Item = Range<N>> + '_ {
+        let mut from = N::default();
         core::iter::from_fn(move || {
             let start = self.first_missing(from);
             if start >= limit {
@@ -104,13 +105,15 @@ impl RangeSet {
     }
 
     /// Its ranges, lowest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Range<N>> + '_ {
         self.ranges.iter().map(|(start, end)| *start..*end)
     }
 
     /// One past the highest number; 0 if it is empty.
-    pub(super) fn end(&self) -> u64 {
-        self.ranges.last_key_value().map_or(0, |(_, end)| *end)
+    pub(super) fn end(&self) -> N {
+        self.ranges
+            .last_key_value()
+            .map_or(N::default(), |(_, end)| *end)
     }
 
     /// How many ranges it has: what its memory grows with.
@@ -120,9 +123,9 @@ impl RangeSet {
 
     /// Whether `number`, added, would make one of its ranges longer instead of being a range of its
     /// own.
-    pub(super) fn touches(&self, number: u64) -> bool {
-        let below = number.checked_sub(1);
-        below.is_some_and(|below| self.contains(below)) || self.contains(number + 1)
+    pub(super) fn touches(&self, number: N) -> bool {
+        let below = self.ranges.range(..number).next_back();
+        below.is_some_and(|(_, end)| *end >= number) || self.contains(number + 1)
     }
 
     /// Whether nothing is in it.

@@ -16,7 +16,7 @@ use groupcast_core::MemberId;
 
 use super::super::config::Policy;
 use super::super::context::Context;
-use super::super::numbers::PassNumber;
+use super::super::numbers::{PacketNumber, PassNumber};
 use super::super::wire::{Message, Purpose, ReceiverReport, Start, Status};
 use super::store::Store;
 use super::{Receiver, State};
@@ -30,11 +30,11 @@ pub(super) struct RosterPlace {
     before: Option<MemberId>,
     behind: Option<MemberId>,
     /// What the receivers behind it in its chain all have: next and limit.
-    behind_has: Option<(u64, u64)>,
+    behind_has: Option<(PacketNumber, PacketNumber)>,
     /// An acknowledgement of the receiver behind that has overtaken the roster.
     early: Option<EarlyAck>,
     /// The highest packet, plus one, that it has acknowledged down its chain.
-    acknowledged: u64,
+    acknowledged: PacketNumber,
 }
 
 /// An acknowledgement that has overtaken the roster. It came by unicast from a receiver that had
@@ -43,8 +43,8 @@ pub(super) struct RosterPlace {
 struct EarlyAck {
     from: MemberId,
     pass: PassNumber,
-    next: u64,
-    limit: u64,
+    next: PacketNumber,
+    limit: PacketNumber,
 }
 
 impl RosterPlace {
@@ -101,7 +101,7 @@ impl Receiver {
         &mut self,
         context: &mut Context<'_>,
         new: bool,
-        before: u64,
+        before: PacketNumber,
         answer: bool,
     ) {
         let Some(store) = self.state.store() else {
@@ -127,11 +127,11 @@ impl Receiver {
 
     /// Whether one of the packets from `before` to `next` is this receiver's to acknowledge on a
     /// ring.
-    fn has_turn(&self, before: u64, next: u64) -> bool {
+    fn has_turn(&self, before: PacketNumber, next: PacketNumber) -> bool {
         let Some((index, receivers)) = self.place.index else {
             return false;
         };
-        let turn = before + (index + receivers - before % receivers) % receivers;
+        let turn = before + (index + receivers - before.0 % receivers) % receivers;
         turn < next
     }
 
@@ -148,7 +148,7 @@ impl Receiver {
             return;
         };
         let behind_has = if last {
-            Some((u64::MAX, u64::MAX))
+            Some((PacketNumber::MAX, PacketNumber::MAX))
         } else {
             self.place.behind_has
         };
@@ -177,7 +177,7 @@ impl Receiver {
             next,
             limit: own.limit.min(behind_limit),
             missing: [].into(),
-            listed_below: 0,
+            listed_below: PacketNumber::ZERO,
             // Of the receivers behind it nothing is known but what they have.
             status: match own.status {
                 Status::Concluded | Status::Failed(_) => own.status,
@@ -213,7 +213,7 @@ impl Receiver {
         if self.place.behind != Some(from) {
             return;
         }
-        let (next, limit) = self.place.behind_has.unwrap_or((0, 0));
+        let (next, limit) = self.place.behind_has.unwrap_or_default();
         let opens = report.limit > limit && report.next <= next;
         self.place.behind_has = Some((next.max(report.next), limit.max(report.limit)));
         self.acknowledge_in_chain(context, opens);

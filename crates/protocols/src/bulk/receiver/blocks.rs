@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
+use super::super::numbers::PacketNumber;
 use super::super::parity;
 use super::store::PACKET_COST;
 
@@ -18,7 +19,7 @@ pub(super) struct Blocks {
     packet: usize,
     /// Blocks that are kept at most: of others, data is not kept, and nothing restored.
     kept_max: usize,
-    kept: BTreeMap<u64, Block>,
+    kept: BTreeMap<PacketNumber, Block>,
 }
 
 #[derive(Debug, Default)]
@@ -42,13 +43,8 @@ impl Blocks {
         }
     }
 
-    /// The first packet of the block that `number` is in.
-    fn first_of(&self, number: u64) -> u64 {
-        number - number % self.size
-    }
-
-    fn block(&mut self, number: u64) -> Option<&mut Block> {
-        let first = self.first_of(number);
+    fn block(&mut self, number: PacketNumber) -> Option<&mut Block> {
+        let first = number.block_start(self.size);
         if self.kept.len() >= self.kept_max && !self.kept.contains_key(&first) {
             return None;
         }
@@ -56,9 +52,9 @@ impl Blocks {
     }
 
     /// Keeps a packet for as long as its block misses others.
-    pub(super) fn keep(&mut self, number: u64, body: Bytes) {
+    pub(super) fn keep(&mut self, number: PacketNumber, body: Bytes) {
         let size = self.size as usize;
-        let at = (number % self.size) as usize;
+        let at = number.index_in_block(self.size) as usize;
         if let Some(block) = self.block(number) {
             block.data.resize(size, None);
             let before = block.data[at].replace(body);
@@ -67,9 +63,9 @@ impl Blocks {
     }
 
     /// Keeps parity packet `index` of the block that begins with `first` and has `count` packets.
-    pub(super) fn keep_parity(&mut self, first: u64, index: u16, body: Bytes) {
+    pub(super) fn keep_parity(&mut self, first: PacketNumber, index: u16, body: Bytes) {
         let known = index == parity::XOR || u64::from(index) < self.size;
-        let fits = first.is_multiple_of(self.size) && body.len() == self.packet;
+        let fits = first.starts_block(self.size) && body.len() == self.packet;
         if known
             && fits
             && let Some(block) = self.block(first)
@@ -83,7 +79,7 @@ impl Blocks {
 
     /// Forgets the blocks that lie wholly below `next`, and the one of `number` if nothing of it is
     /// missing.
-    pub(super) fn forget(&mut self, next: u64, complete: Option<u64>) {
+    pub(super) fn forget(&mut self, next: PacketNumber, complete: Option<PacketNumber>) {
         while let Some(entry) = self.kept.first_entry() {
             if *entry.key() + self.size > next {
                 break;
@@ -91,14 +87,18 @@ impl Blocks {
             entry.remove();
         }
         if let Some(number) = complete {
-            let first = self.first_of(number);
+            let first = number.block_start(self.size);
             self.kept.remove(&first);
         }
     }
 
     /// The packets of the block that begins with `first` and has `count` packets which can be
     /// restored now.
-    pub(super) fn restore(&self, first: u64, count: usize) -> Option<Vec<(u64, Bytes)>> {
+    pub(super) fn restore(
+        &self,
+        first: PacketNumber,
+        count: usize,
+    ) -> Option<Vec<(PacketNumber, Bytes)>> {
         let block = self.kept.get(&first)?;
         let (held, parity) = (block.held, &block.parity);
         let data = block.data.iter().enumerate();
@@ -128,7 +128,7 @@ impl Blocks {
 
     /// The blocks that have parity for several losses: their first packets, and how many packets of
     /// each are here, parity included.
-    pub(super) fn with_parity(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+    pub(super) fn with_parity(&self) -> impl Iterator<Item = (PacketNumber, usize)> + '_ {
         let blocks = self.kept.iter();
         blocks.filter_map(|(first, block)| {
             let count = block.parity.len();

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::super::context::Context;
+use super::super::numbers::PacketNumber;
 use super::super::transfer::Notice;
 use super::super::wire::{Data, DataHeader, Purpose};
 use super::Receiver;
@@ -67,7 +68,7 @@ impl Receiver {
         };
         let before = store.next();
         let end = header.number + blocks.size();
-        let end = store.packets().unwrap_or(u64::MAX).min(end);
+        let end = store.packets().unwrap_or(PacketNumber::MAX).min(end);
         if !store.has_all(header.number..end) {
             // Parity comes when all of its block was sent.
             self.top = self.top.max(end);
@@ -81,13 +82,13 @@ impl Receiver {
 
     /// Restores what is missing of the block that `number` is in, if that can be done now; whether
     /// it was.
-    pub(super) fn restore(&mut self, context: &mut Context<'_>, number: u64) -> bool {
+    pub(super) fn restore(&mut self, context: &mut Context<'_>, number: PacketNumber) -> bool {
         let (Some(store), Some(blocks)) = (self.state.store_mut(), &mut self.blocks) else {
             return false;
         };
-        let first = number - number % blocks.size();
-        let packets = store.packets().unwrap_or(u64::MAX);
-        let count = packets.saturating_sub(first).min(blocks.size());
+        let first = number.block_start(blocks.size());
+        let packets = store.packets().unwrap_or(PacketNumber::MAX);
+        let count = packets.distance_from(first).min(blocks.size());
         let mut any = false;
         for (number, mut body) in blocks.restore(first, count as usize).unwrap_or_default() {
             // Where the length is not known yet, blocks with parity are of full packets.

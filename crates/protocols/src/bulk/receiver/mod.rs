@@ -30,7 +30,7 @@ use self::blocks::Blocks;
 use self::store::Store;
 use super::config::Policy;
 use super::context::Context;
-use super::numbers::{PassNumber, Stamp};
+use super::numbers::{PacketNumber, PassNumber, Stamp};
 use super::transfer::{Acceptance, Failure, Notice, TransferId};
 use super::wire::{Announce, Finish, Message, NAME_MAX, Poll, Purpose, REASON_MAX, Refusal, Start};
 
@@ -49,13 +49,13 @@ pub(super) struct Receiver {
     /// What parity can restore, if the sender sends any.
     blocks: Option<Blocks>,
     /// One past the highest packet that was sent, as far as is known.
-    top: u64,
+    top: PacketNumber,
     /// The highest stamp seen, when, and how many transmissions were received.
     seen: Stamp,
     seen_at: Time,
     received: u64,
     /// The limit in the last report.
-    reported_limit: u64,
+    reported_limit: PacketNumber,
     /// When it last asked for missing packets, and what it had seen then.
     asked: Option<(Time, Stamp)>,
     /// When the sender was last heard.
@@ -150,11 +150,11 @@ impl Receiver {
             pass: PassNumber::default(),
             place: RosterPlace::default(),
             blocks: None,
-            top: 0,
+            top: PacketNumber::ZERO,
             seen: Stamp::default(),
             seen_at: context.now,
             received: 0,
-            reported_limit: 0,
+            reported_limit: PacketNumber::ZERO,
             asked: None,
             heard: context.now,
             register_wait: context.config.announce_interval,
@@ -269,7 +269,7 @@ impl Receiver {
         if let Some(length) = poll.length {
             store.end_at(length);
         }
-        let top = store.packets().unwrap_or(u64::MAX).min(poll.top);
+        let top = store.packets().unwrap_or(PacketNumber::MAX).min(poll.top);
         self.top = self.top.max(top);
         self.report_state(context, true);
         self.hand_over(context);

@@ -1,7 +1,6 @@
 //! What a receiver reports of itself, and when it asks for what it misses.
 
 use alloc::vec::Vec;
-use core::ops::Range;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +8,7 @@ use groupcast_core::MemberId;
 
 use super::super::config::BulkConfig;
 use super::super::context::Context;
+use super::super::numbers::{PacketNumber, Packets, each};
 use super::super::ranges::RangeSet;
 use super::super::wire::{Message, Purpose, REASON_MAX, ReceiverReport, Status};
 use super::blocks::Blocks;
@@ -38,7 +38,7 @@ impl Receiver {
             return;
         };
         let covered = store.missing(self.top).all(|gap| {
-            let covers = |other: &Range<u64>| other.start <= gap.start && gap.end <= other.end;
+            let covers = |other: &Packets| other.start <= gap.start && gap.end <= other.end;
             report.missing.iter().any(covers)
         });
         if covered {
@@ -182,7 +182,11 @@ impl Receiver {
 
 /// What is missing below `below`, less what the parity that is here will restore once the rest is;
 /// `None` if there is no parity.
-fn missing_beside_parity(store: &Store, blocks: &Blocks, below: u64) -> Option<RangeSet> {
+fn missing_beside_parity(
+    store: &Store,
+    blocks: &Blocks,
+    below: PacketNumber,
+) -> Option<RangeSet<PacketNumber>> {
     let mut with_parity = blocks.with_parity().peekable();
     with_parity.peek()?;
     let mut missing = RangeSet::default();
@@ -196,7 +200,7 @@ fn missing_beside_parity(store: &Store, blocks: &Blocks, below: u64) -> Option<R
         // as if there were no parity.
         let wanted = ((block.end - block.start) as usize).saturating_sub(here);
         if wanted > 0 {
-            let gaps = block.filter(|number| !store.has(*number));
+            let gaps = each(block).filter(|number| !store.has(*number));
             for number in gaps.skip(wanted) {
                 missing.remove(number..number + 1);
             }
@@ -207,9 +211,9 @@ fn missing_beside_parity(store: &Store, blocks: &Blocks, below: u64) -> Option<R
 
 /// As many of the `gaps` below `below` as fit into a control message, and below which packet they
 /// are all there are.
-fn list(gaps: impl Iterator<Item = Range<u64>>, below: u64) -> (Vec<Range<u64>>, u64) {
+fn list(gaps: impl Iterator<Item = Packets>, below: PacketNumber) -> (Vec<Packets>, PacketNumber) {
     let room = BulkConfig::CONTROL_MAX - 80 - REASON_MAX;
-    let (mut used, mut at) = (0, 0);
+    let (mut used, mut at) = (0, PacketNumber::ZERO);
     let mut listed = Vec::new();
     for gap in gaps {
         used += varint_len(gap.start - at) + varint_len(gap.end - gap.start);

@@ -6,6 +6,7 @@ use core::ops::Range;
 
 use bytes::Bytes;
 
+use super::super::numbers::{PacketNumber, Packets};
 use super::super::ranges::RangeSet;
 use super::super::transfer::{Acceptance, Order};
 
@@ -32,19 +33,19 @@ pub(super) struct Store {
     length: Option<u64>,
     order: Order,
     buffer_max: u64,
-    held: RangeSet,
+    held: RangeSet<PacketNumber>,
     /// What was held before the transfer, and is not handed over.
-    before: RangeSet,
+    before: RangeSet<PacketNumber>,
     /// In order: packets that wait for those before them.
-    early: BTreeMap<u64, Bytes>,
+    early: BTreeMap<PacketNumber, Bytes>,
     early_bytes: u64,
     /// In order: all packets below were handed over.
-    handed: u64,
+    handed: PacketNumber,
     /// Bytes that were handed over and are not consumed.
     unconsumed: u64,
     ready: VecDeque<(u64, Bytes)>,
     /// The lowest packet that is missing.
-    next: u64,
+    next: PacketNumber,
 }
 
 impl Store {
@@ -74,14 +75,14 @@ impl Store {
             // Whole packets only; the end of the stream ends a packet too.
             let ends = length.is_some_and(|length| end >= length);
             let end = if ends {
-                end.div_ceil(packet)
+                PacketNumber::end_of(end, packet)
             } else {
-                end / packet
+                PacketNumber(end / packet)
             };
-            before.insert(start.div_ceil(packet)..end);
+            before.insert(PacketNumber(start.div_ceil(packet))..end);
         }
         if let Some(length) = length {
-            before.remove(length.div_ceil(packet)..u64::MAX);
+            before.remove(PacketNumber::end_of(length, packet)..PacketNumber::MAX);
         }
         Self {
             packet,
@@ -90,12 +91,12 @@ impl Store {
             buffer_max: (buffer_max as u64)
                 .min(packet * (buffer_max / PACKET_COST) as u64)
                 .max(packet * Self::PACKETS_MIN.min(buffer_max as u64 / packet)),
-            next: before.first_missing(0),
+            next: before.first_missing(PacketNumber::ZERO),
             held: before.clone(),
             before,
             early: BTreeMap::new(),
             early_bytes: 0,
-            handed: 0,
+            handed: PacketNumber::ZERO,
             unconsumed: 0,
             ready: VecDeque::new(),
         }
@@ -103,7 +104,13 @@ impl Store {
 
     /// Takes packet `number`, `last` if the stream ends with it. With `in_order`, only the next
     /// one.
-    pub(super) fn take(&mut self, number: u64, last: bool, in_order: bool, body: Bytes) -> Taken {
+    pub(super) fn take(
+        &mut self,
+        number: PacketNumber,
+        last: bool,
+        in_order: bool,
+        body: Bytes,
+    ) -> Taken {
         let len = body.len() as u64;
         if self.held.contains(number) {
             return Taken::Duplicate;
@@ -112,7 +119,7 @@ impl Store {
             return Taken::Refused;
         }
         let room = match self.order {
-            Order::InOrder => number < self.limit(0),
+            Order::InOrder => number < self.limit(PacketNumber::ZERO),
             // What fills a gap was granted before: it is let in beyond the credit, which is why
             // memory is bounded by twice the buffer.
             Order::AsTheyCome if number < self.held.end() => {
@@ -125,7 +132,7 @@ impl Store {
             return Taken::Refused;
         }
         if last {
-            self.end_at(number * self.packet + len);
+            self.end_at(number.offset(self.packet) + len);
         }
         self.held.insert(number..number + 1);
         if number == self.next {
@@ -149,15 +156,15 @@ impl Store {
     }
 
     /// Bytes of packet `number`, if that is known.
-    pub(super) fn len_of(&self, number: u64) -> Option<usize> {
-        let start = number.checked_mul(self.packet)?;
+    pub(super) fn len_of(&self, number: PacketNumber) -> Option<usize> {
+        let start = number.0.checked_mul(self.packet)?;
         let left = self.length?.checked_sub(start)?;
         Some(left.min(self.packet) as usize)
     }
 
     /// Whether a packet of `len` bytes can be number `number` of the stream.
-    fn fits(&self, number: u64, last: bool, len: u64) -> bool {
-        let start = number.saturating_mul(self.packet);
+    fn fits(&self, number: PacketNumber, last: bool, len: u64) -> bool {
+        let start = number.offset(self.packet);
         match self.length {
             Some(length) => start < length && len == self.packet.min(length - start),
             None if last => len > 0 && len <= self.packet && self.held.end() <= number + 1,
@@ -167,14 +174,14 @@ impl Store {
 
     /// The stream has `length` bytes, as its sender has learnt. Nothing changes if that cannot be.
     pub(super) fn end_at(&mut self, length: u64) {
-        if self.length.is_none() && self.held.end() <= length.div_ceil(self.packet) {
+        if self.length.is_none() && self.held.end() <= PacketNumber::end_of(length, self.packet) {
             self.length = Some(length);
         }
     }
 
-    fn hand_over(&mut self, number: u64, body: Bytes) {
+    fn hand_over(&mut self, number: PacketNumber, body: Bytes) {
         self.unconsumed += body.len() as u64;
-        self.ready.push_back((number * self.packet, body));
+        self.ready.push_back((number.offset(self.packet), body));
     }
 
     fn hand_over_in_order(&mut self) {
@@ -182,7 +189,7 @@ impl Store {
             if let Some(body) = self.early.remove(&self.handed) {
                 self.early_bytes -= body.len() as u64;
                 self.hand_over(self.handed, body);
-                self.handed += 1;
+                self.handed = self.handed + 1;
             } else if let Some(range) = self.before.range_with(self.handed) {
                 self.handed = range.end;
             } else {
@@ -202,23 +209,23 @@ impl Store {
     }
 
     /// Whether a packet is held.
-    pub(super) fn has(&self, number: u64) -> bool {
+    pub(super) fn has(&self, number: PacketNumber) -> bool {
         self.held.contains(number)
     }
 
     /// Whether all packets of a range are held.
-    pub(super) fn has_all(&self, range: Range<u64>) -> bool {
+    pub(super) fn has_all(&self, range: Packets) -> bool {
         let held = self.held.range_with(range.start);
         range.is_empty() || held.is_some_and(|held| held.end >= range.end)
     }
 
     /// The lowest packet that is missing.
-    pub(super) fn next(&self) -> u64 {
+    pub(super) fn next(&self) -> PacketNumber {
         self.next
     }
 
     /// There is room for packets below this one; `top` is one past the highest that was seen.
-    pub(super) fn limit(&self, top: u64) -> u64 {
+    pub(super) fn limit(&self, top: PacketNumber) -> PacketNumber {
         let used = self.unconsumed + self.early_bytes;
         let mut room = self.buffer_max.saturating_sub(used) / self.packet;
         if self.order == Order::AsTheyCome {
@@ -227,7 +234,7 @@ impl Store {
         // Every missing packet below the limit has its place reserved: what comes early never fills
         // the place of what it waits for.
         let mut limit = self.next;
-        for gap in self.held.gaps(u64::MAX).take(Self::GAPS_MAX) {
+        for gap in self.held.gaps(PacketNumber::MAX).take(Self::GAPS_MAX) {
             let missing = gap.end - gap.start;
             if missing >= room {
                 return gap.start + room;
@@ -244,18 +251,19 @@ impl Store {
     }
 
     /// The packets below `below` that are missing, lowest first.
-    pub(super) fn missing(&self, below: u64) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub(super) fn missing(&self, below: PacketNumber) -> impl Iterator<Item = Packets> + '_ {
         self.held.gaps(below)
     }
 
     /// One past the highest packet that is held.
-    pub(super) fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> PacketNumber {
         self.held.end()
     }
 
     /// Packets of the stream, once its length is known.
-    pub(super) fn packets(&self) -> Option<u64> {
-        self.length.map(|length| length.div_ceil(self.packet))
+    pub(super) fn packets(&self) -> Option<PacketNumber> {
+        let length = self.length?;
+        Some(PacketNumber::end_of(length, self.packet))
     }
 
     /// Bytes of the stream, once they are known.
@@ -312,7 +320,7 @@ mod tests {
             let mut handed = vec![0u32; length as usize];
             let mut at = 0;
             for number in arrivals.into_iter().chain(0..12) {
-                store.take(number, false, false, packet(number, length));
+                store.take(PacketNumber(number), false, false, packet(number, length));
                 while let Some((offset, bytes)) = store.pop() {
                     prop_assert!(!in_order || offset >= at);
                     at = offset + bytes.len() as u64;
@@ -330,18 +338,27 @@ mod tests {
     #[test]
     fn what_comes_early_leaves_room_for_what_it_waits_for() {
         let mut store = store(Some(1000), 40, Order::InOrder, Vec::new());
-        assert_eq!(store.limit(0), 4);
+        assert_eq!(store.limit(PacketNumber::ZERO), PacketNumber(4));
         for number in [1, 2, 3] {
             assert_eq!(
-                store.take(number, false, false, packet(number, 1000)),
+                store.take(PacketNumber(number), false, false, packet(number, 1000)),
                 Taken::New
             );
         }
-        assert_eq!(store.take(4, false, false, packet(4, 1000)), Taken::Refused);
-        assert_eq!(store.take(0, false, false, packet(0, 1000)), Taken::New);
-        assert_eq!((store.limit(0), store.buffered()), (4, 40));
+        assert_eq!(
+            store.take(PacketNumber(4), false, false, packet(4, 1000)),
+            Taken::Refused
+        );
+        assert_eq!(
+            store.take(PacketNumber(0), false, false, packet(0, 1000)),
+            Taken::New
+        );
+        assert_eq!(
+            (store.limit(PacketNumber::ZERO), store.buffered()),
+            (PacketNumber(4), 40)
+        );
         store.consumed(20);
-        assert_eq!(store.limit(0), 6);
+        assert_eq!(store.limit(PacketNumber::ZERO), PacketNumber(6));
     }
 
     #[test]
@@ -349,18 +366,25 @@ mod tests {
         let mut far = store(None, 1 << 30, Order::AsTheyCome, Vec::new());
         let mut held = 0;
         for number in 1..200_000 {
-            let taken = far.take(number * 1000, false, false, packet(0, 1000));
+            let taken = far.take(PacketNumber(number * 1000), false, false, packet(0, 1000));
             held += usize::from(taken == Taken::New);
             far.pop();
             far.consumed(10);
         }
         assert_eq!(held, Store::RANGES_MAX);
-        assert_eq!(far.take(0, false, false, packet(0, 1000)), Taken::New);
-        assert_eq!(far.take(1, false, false, packet(0, 1000)), Taken::New);
+        assert_eq!(
+            far.take(PacketNumber(0), false, false, packet(0, 1000)),
+            Taken::New
+        );
+        assert_eq!(
+            far.take(PacketNumber(1), false, false, packet(0, 1000)),
+            Taken::New
+        );
 
         let mut small = store(None, 1 << 20, Order::AsTheyCome, Vec::new());
-        let taken = (0..1 << 20)
-            .filter(|number| small.take(*number, false, false, packet(0, 1000)) == Taken::New);
+        let taken = (0..1 << 20).filter(|number| {
+            small.take(PacketNumber(*number), false, false, packet(0, 1000)) == Taken::New
+        });
         assert_eq!(taken.count(), (1 << 20) / PACKET_COST);
     }
 
@@ -368,19 +392,24 @@ mod tests {
     fn packets_that_cannot_be_of_this_stream_are_refused() {
         let mut store = store(Some(25), 1000, Order::InOrder, Vec::new());
         assert_eq!(
-            store.take(3, false, false, Bytes::from_static(b"x")),
+            store.take(PacketNumber(3), false, false, Bytes::from_static(b"x")),
             Taken::Refused
         );
         assert_eq!(
-            store.take(2, false, false, Bytes::from_static(b"1234567890")),
+            store.take(
+                PacketNumber(2),
+                false,
+                false,
+                Bytes::from_static(b"1234567890")
+            ),
             Taken::Refused
         );
         assert_eq!(
-            store.take(2, true, false, Bytes::from_static(b"12345")),
+            store.take(PacketNumber(2), true, false, Bytes::from_static(b"12345")),
             Taken::New
         );
         assert_eq!(
-            store.take(u64::MAX >> 4, false, false, Bytes::from_static(b"x")),
+            store.take(PacketNumber::END, false, false, Bytes::from_static(b"x")),
             Taken::Refused
         );
     }
@@ -388,9 +417,9 @@ mod tests {
     #[test]
     fn an_open_stream_ends_with_its_last_packet() {
         let mut store = store(None, 1000, Order::InOrder, Vec::new());
-        store.take(0, false, false, packet(0, 1000));
+        store.take(PacketNumber(0), false, false, packet(0, 1000));
         assert!(!store.is_complete());
-        store.take(1, true, false, Bytes::from_static(b"end"));
+        store.take(PacketNumber(1), true, false, Bytes::from_static(b"end"));
         assert_eq!((store.is_complete(), store.length()), (true, Some(13)));
     }
 }

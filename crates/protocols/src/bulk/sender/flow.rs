@@ -9,6 +9,7 @@ use groupcast_core::{Destination, MemberId, SocketClass, Transmit, TransmitBuf};
 
 use super::super::config::{BulkConfig, Policy, Repair};
 use super::super::context::Context;
+use super::super::numbers::PacketNumber;
 use super::super::transfer::Outcome;
 use super::super::wire::{DATA_HEADER, DataHeader, Message, Poll};
 use super::state::Sending;
@@ -61,10 +62,10 @@ impl Sender {
         &mut self,
         context: &mut Context<'_>,
         buf: &mut TransmitBuf,
-        first: u64,
+        first: PacketNumber,
         index: u16,
         body: &Bytes,
-        limit: u64,
+        limit: PacketNumber,
     ) {
         let stamp = self.stream.stamp(context.now);
         if let Some(sending) = self.sending_mut() {
@@ -86,7 +87,7 @@ impl Sender {
         buf.push(&[&header.encode(), body]);
     }
 
-    fn has_nothing_to_send(&self, limit: u64) -> bool {
+    fn has_nothing_to_send(&self, limit: PacketNumber) -> bool {
         let has_parity = |sending: &Sending| sending.parities.next().is_some();
         self.stream.next(limit).is_none() && !self.sending().is_some_and(has_parity)
     }
@@ -110,15 +111,15 @@ impl Sender {
         &mut self,
         context: &mut Context<'_>,
         buf: &mut TransmitBuf,
-        number: u64,
+        number: PacketNumber,
         body: &Bytes,
-        limit: u64,
+        limit: PacketNumber,
     ) {
         let (again, stamp) = self.stream.sent(context.now, number);
         let last_of_pass = number + 1 == self.stream.pass_end();
         let flagged = match context.config.policy {
             // 001 section 3: packets i-1, 2i-1 … and always the last.
-            Policy::Nak { poll } => (number + 1).is_multiple_of(poll.into()) || last_of_pass,
+            Policy::Nak { poll } => (number + 1).starts_block(poll.into()) || last_of_pass,
             Policy::Ack | Policy::Ring | Policy::Tree { .. } => false,
         };
         // After the last repair that can be sent nothing else would make a receiver answer.
@@ -147,11 +148,11 @@ impl Sender {
     }
 
     /// All that are waited for have room below this packet.
-    pub(super) fn limit(&self) -> u64 {
+    pub(super) fn limit(&self) -> PacketNumber {
         self.gating()
             .map(|peer| peer.limit)
             .min()
-            .unwrap_or(u64::MAX)
+            .unwrap_or(PacketNumber::MAX)
     }
 
     /// How long to wait before asking again.

@@ -42,6 +42,7 @@ use self::peer::Peer;
 use self::state::{Announcing, State};
 use self::stream::Stream;
 use super::context::Context;
+use super::numbers::PacketNumber;
 use super::rate::Rate;
 use super::transfer::{
     Notice, OfferError, Outcome, Progress, ReceiverProgress, Transfer, TransferId, Wanted,
@@ -132,7 +133,7 @@ impl Sender {
             state: State::Announcing(Announcing {
                 since: context.now,
                 census_over: false,
-                listed_below: 0,
+                listed_below: PacketNumber::ZERO,
             }),
             peers: BTreeMap::new(),
             settled: BTreeMap::new(),
@@ -350,8 +351,8 @@ impl Sender {
     }
 
     pub(super) fn progress(&self, packet: usize) -> Progress {
-        let bytes = |packets: u64| {
-            let bytes = packets.saturating_mul(packet as u64);
+        let bytes = |next: PacketNumber| {
+            let bytes = next.offset(packet as u64);
             self.stream.length.map_or(bytes, |length| bytes.min(length))
         };
         let lowest = self.peers.values().map(|peer| peer.next).min();
@@ -359,7 +360,7 @@ impl Sender {
             phase: self.state.kind(),
             pass: self.pass_number().0,
             position: self.stream.position(),
-            acknowledged: bytes(lowest.unwrap_or(0)),
+            acknowledged: bytes(lowest.unwrap_or_default()),
             length: self.stream.length,
             packets: self.packets,
             repeated: self.repeated,

@@ -7,7 +7,7 @@ use groupcast_core::Destination;
 
 use super::super::config::BulkConfig;
 use super::super::context::Context;
-use super::super::numbers::PassNumber;
+use super::super::numbers::{PacketNumber, PassNumber};
 use super::super::ranges::RangeSet;
 use super::super::transfer::Notice;
 use super::super::wire::{Message, Start};
@@ -25,7 +25,7 @@ impl Sender {
             self.release(base);
             return false;
         }
-        self.stream.release(u64::MAX >> 4);
+        self.stream.release(PacketNumber::END);
         if !self.begin_pass_if_missed(context) {
             self.transition(context, "all have the pass", |before| {
                 let (pass, backoff) = (before.into_pass(), 0);
@@ -37,7 +37,7 @@ impl Sender {
     }
 
     /// Every receiver that is waited for has all packets below `base`.
-    fn release(&mut self, base: u64) {
+    fn release(&mut self, base: PacketNumber) {
         let State::Sending(sending) = &mut self.state else {
             debug_assert!(false, "packets are released while they are sent");
             return;
@@ -46,7 +46,7 @@ impl Sender {
             sending.base = base;
             self.stream.release(base);
             let size = self.block.map_or(1, u64::from);
-            sending.parities.release(base - base % size);
+            sending.parities.release(base.block_start(size));
         }
     }
 
@@ -164,11 +164,12 @@ impl Sender {
             }
         }
         // What a receiver could not list for want of room is for the next pass.
-        needed.remove(starting.listed_below..u64::MAX);
-        if needed.is_empty() && packets > 0 {
-            needed.insert(0..1);
+        needed.remove(starting.listed_below..PacketNumber::MAX);
+        if needed.is_empty() && packets > PacketNumber::ZERO {
+            needed.insert(PacketNumber::ZERO..PacketNumber::ZERO + 1);
         }
-        let base = needed.next_from(0).map_or(0, |range| range.start);
+        let first = needed.next_from(PacketNumber::ZERO);
+        let base = first.map_or(PacketNumber::ZERO, |range| range.start);
         self.stream.begin(needed);
         self.transition(context, "all are ready", |before| {
             State::Sending(Sending {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use groupcast_core::Time;
 
-use super::super::numbers::Stamp;
+use super::super::numbers::{PacketNumber, Stamp};
 use super::super::ranges::RangeSet;
 use super::super::rate::Seen;
 use super::super::wire::{ReceiverReport, Status};
@@ -17,12 +17,12 @@ pub(super) struct Peer {
     /// It has said what it needs in this pass.
     pub(super) ready: bool,
     /// It has all below this packet, and takes those below the limit.
-    pub(super) next: u64,
+    pub(super) next: PacketNumber,
     /// The last stamp given when that was learnt.
     learnt_at: Stamp,
-    pub(super) limit: u64,
+    pub(super) limit: PacketNumber,
     /// What it misses, as it said when it registered or a pass began.
-    pub(super) needs: RangeSet,
+    pub(super) needs: RangeSet<PacketNumber>,
     /// It has said that it has everything, or its user that all is well.
     pub(super) holds: bool,
     pub(super) concluded: bool,
@@ -43,9 +43,9 @@ impl Peer {
         Self {
             gates: false,
             ready: false,
-            next: 0,
+            next: PacketNumber::ZERO,
             learnt_at: Stamp::default(),
-            limit: 0,
+            limit: PacketNumber::ZERO,
             needs: RangeSet::default(),
             holds: false,
             concluded: false,
@@ -71,7 +71,7 @@ impl Peer {
 
     /// It has all below `next`, as is learnt while `stamp` is the last stamp given; whether that is
     /// more than before.
-    pub(super) fn has(&mut self, next: u64, stamp: Stamp) -> bool {
+    pub(super) fn has(&mut self, next: PacketNumber, stamp: Stamp) -> bool {
         let more = next > self.next;
         if more {
             self.next = next;
@@ -100,7 +100,12 @@ impl Peer {
 
     /// Takes in what it says it needs of a stream of `packets` packets (`known` or a guess). Below
     /// the packet returned it has listed all of that.
-    pub(super) fn read_needs(&mut self, report: &ReceiverReport, packets: u64, known: bool) -> u64 {
+    pub(super) fn read_needs(
+        &mut self,
+        report: &ReceiverReport,
+        packets: PacketNumber,
+        known: bool,
+    ) -> PacketNumber {
         self.needs = RangeSet::default();
         for gap in &report.missing {
             self.needs.insert(gap.start..gap.end.min(packets));

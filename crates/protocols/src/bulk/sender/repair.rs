@@ -7,14 +7,13 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use bytes::Bytes;
 use groupcast_core::MemberId;
 
 use super::super::config::Repair;
 use super::super::context::Context;
-use super::super::numbers::{PassNumber, Stamp};
+use super::super::numbers::{PacketNumber, Packets, PassNumber, Stamp, each};
 use super::super::parity;
 use super::super::wire::ReceiverReport;
 use super::Sender;
@@ -29,7 +28,7 @@ const PROACTIVE_MIN: f64 = 0.03;
 /// The parity of the blocks that are kept.
 #[derive(Debug, Default)]
 pub(super) struct Parities {
-    blocks: BTreeMap<u64, Block>,
+    blocks: BTreeMap<PacketNumber, Block>,
 }
 
 #[derive(Debug, Default)]
@@ -65,12 +64,12 @@ impl Block {
 
 impl Parities {
     /// Forgets all below `base`, which is the start of a block.
-    pub(super) fn release(&mut self, base: u64) {
+    pub(super) fn release(&mut self, base: PacketNumber) {
         self.blocks = self.blocks.split_off(&base);
     }
 
     /// The first block with parity to be sent, and the packet.
-    pub(super) fn next(&self) -> Option<(u64, u16, Bytes)> {
+    pub(super) fn next(&self) -> Option<(PacketNumber, u16, Bytes)> {
         self.blocks.iter().find_map(|(first, block)| {
             let (index, body) = block.next()?;
             Some((*first, index, body.clone()))
@@ -78,7 +77,7 @@ impl Parities {
     }
 
     /// It was sent.
-    pub(super) fn sent(&mut self, first: u64, index: u16, stamp: Stamp) {
+    pub(super) fn sent(&mut self, first: PacketNumber, index: u16, stamp: Stamp) {
         let Some(block) = self.blocks.get_mut(&first) else {
             return;
         };
@@ -125,7 +124,7 @@ impl Sender {
         }
     }
 
-    fn repeat(&mut self, context: &Context<'_>, report: &ReceiverReport, gap: Range<u64>) {
+    fn repeat(&mut self, context: &Context<'_>, report: &ReceiverReport, gap: Packets) {
         self.stream.repair(gap, due(context, report));
     }
 
@@ -153,13 +152,15 @@ impl Sender {
         report: &ReceiverReport,
     ) {
         let size = self.block.map_or(1, u64::from);
-        let base = self.sending().map_or(0, |sending| sending.base);
-        let mut missing: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
+        let base = self
+            .sending()
+            .map_or(PacketNumber::ZERO, |sending| sending.base);
+        let mut missing: BTreeMap<PacketNumber, Vec<Packets>> = BTreeMap::new();
         for gap in &report.missing {
             let mut at = gap.start.max(base);
             let end = gap.end.min(self.stream.top());
             while at < end {
-                let first = at - at % size;
+                let first = at.block_start(size);
                 let piece = at..end.min(first + size);
                 at = piece.end;
                 missing.entry(first).or_default().push(piece);
@@ -180,7 +181,7 @@ impl Sender {
 
     /// Whether a receiver had nothing of a block when the pass began: what it held then is not in
     /// its memory, and parity restores nothing without it.
-    fn needs_all(&self, receiver: MemberId, block: Range<u64>) -> bool {
+    fn needs_all(&self, receiver: MemberId, block: Packets) -> bool {
         let peer = self.peers.get(&receiver);
         let range = peer.and_then(|peer| peer.needs.range_with(block.start));
         range.is_some_and(|range| range.end >= block.end)
@@ -190,18 +191,18 @@ impl Sender {
         &mut self,
         context: &mut Context<'_>,
         report: &ReceiverReport,
-        first: u64,
-        gaps: Vec<Range<u64>>,
+        first: PacketNumber,
+        gaps: Vec<Packets>,
     ) {
         let is_due = due(context, report);
-        let past = |number: u64| self.stream.get(number).is_some_and(&is_due);
+        let past = |number: PacketNumber| self.stream.get(number).is_some_and(&is_due);
         let lost = gaps
             .iter()
             .cloned()
-            .flatten()
+            .flat_map(each)
             .filter(|number| past(*number))
             .count();
-        let last = self.stream.block_end(first) - 1;
+        let last = PacketNumber(self.stream.block_end(first).0 - 1);
         // Before the end of the block has arrived there may be more to come.
         let ended = self
             .stream
@@ -238,7 +239,7 @@ impl Sender {
     }
 
     /// Has the sum of a block sent; false if that cannot be.
-    fn sum_up(&mut self, first: u64) -> bool {
+    fn sum_up(&mut self, first: PacketNumber) -> bool {
         let Some(bodies) = self.whole_block(first) else {
             return false;
         };
@@ -252,7 +253,7 @@ impl Sender {
     }
 
     /// The packets of a block, if parity can be made of them.
-    fn whole_block(&self, first: u64) -> Option<Vec<&[u8]>> {
+    fn whole_block(&self, first: PacketNumber) -> Option<Vec<&[u8]>> {
         let packets = self.stream.block_end(first) - first;
         // A receiver that does not know yet where the stream ends does not know how many packets
         // this block has.
@@ -261,7 +262,7 @@ impl Sender {
     }
 
     /// Has `count` more parity packets of a block sent; false if there are not as many.
-    fn demand(&mut self, first: u64, count: usize) -> bool {
+    fn demand(&mut self, first: PacketNumber, count: usize) -> bool {
         let known = self
             .sending()
             .and_then(|sending| sending.parities.blocks.get(&first));
@@ -286,11 +287,11 @@ impl Sender {
 
     /// Packet `number` was sent in its turn: if its block ends with it and much is lost, parity
     /// follows at once.
-    pub(super) fn foresee(&mut self, number: u64) {
+    pub(super) fn foresee(&mut self, number: PacketNumber) {
         let Some(size) = self.block.map(u64::from) else {
             return;
         };
-        let first = number - number % size;
+        let first = number.block_start(size);
         if number + 1 != self.stream.block_end(first) || !self.parity_pays() {
             return;
         }

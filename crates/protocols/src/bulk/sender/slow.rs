@@ -24,7 +24,11 @@ impl Sender {
         self.looked = context.now;
         let limit = self.limit();
         let held_back = self.stream.is_held_back(limit);
-        let base = self.gating().map(|peer| peer.next).min().unwrap_or(0);
+        let base = self
+            .gating()
+            .map(|peer| peer.next)
+            .min()
+            .unwrap_or_default();
         let count = self.gating().count();
         let mut losses: Vec<f64> = self.gating().map(|peer| peer.loss).collect();
         losses.sort_by(f64::total_cmp);

@@ -6,7 +6,7 @@ use groupcast_core::trace::Transition;
 use groupcast_core::{MemberId, Time};
 
 use super::super::context::Context;
-use super::super::numbers::PassNumber;
+use super::super::numbers::{PacketNumber, PassNumber};
 use super::super::transfer::PhaseKind;
 use super::repair::Parities;
 use super::{Sender, Timer};
@@ -33,7 +33,7 @@ pub(super) struct Announcing {
     /// Whether the members that are there have had the time to register.
     pub(super) census_over: bool,
     /// Every receiver has listed what it needs below this packet.
-    pub(super) listed_below: u64,
+    pub(super) listed_below: PacketNumber,
 }
 
 /// A pass: once over what its receivers need.
@@ -48,7 +48,7 @@ pub(super) struct Pass {
 pub(super) struct Starting {
     pub(super) pass: Pass,
     /// Every receiver has listed what it needs below this packet.
-    pub(super) listed_below: u64,
+    pub(super) listed_below: PacketNumber,
     /// Time-outs in a row that brought no progress.
     pub(super) backoff: u32,
 }
@@ -57,7 +57,7 @@ pub(super) struct Starting {
 pub(super) struct Sending {
     pub(super) pass: Pass,
     /// Every receiver that is waited for has all packets below.
-    pub(super) base: u64,
+    pub(super) base: PacketNumber,
     pub(super) parities: Parities,
     /// Time-outs in a row that brought no progress.
     pub(super) backoff: u32,

@@ -14,7 +14,7 @@ use core::ops::Range;
 use bytes::{Bytes, BytesMut};
 use groupcast_core::Time;
 
-use super::super::numbers::Stamp;
+use super::super::numbers::{PacketNumber, Packets, Stamp};
 use super::super::ranges::RangeSet;
 
 /// A packet that is kept.
@@ -42,21 +42,21 @@ pub(super) struct Stream {
     window: usize,
     /// Packets of a block: kept until nothing of the block is missing. 1 without parity.
     block: u64,
-    base: u64,
+    base: PacketNumber,
     /// Packets that this pass sends.
-    needed: RangeSet,
-    kept: BTreeMap<u64, Slot>,
+    needed: RangeSet<PacketNumber>,
+    kept: BTreeMap<PacketNumber, Slot>,
     /// The next packet to be offered, and its bytes so far.
-    fill: u64,
+    fill: PacketNumber,
     part: BytesMut,
     /// The next packet to be sent in its turn.
-    cursor: u64,
+    cursor: PacketNumber,
     /// Packets kept below the cursor.
     ahead: usize,
     /// Packets to be sent again out of turn.
-    repairs: BTreeSet<u64>,
+    repairs: BTreeSet<PacketNumber>,
     /// One past the highest packet sent in this pass.
-    top: u64,
+    top: PacketNumber,
     stamp: Stamp,
     /// When the last stamps were given, for round trips.
     times: VecDeque<Time>,
@@ -72,29 +72,32 @@ impl Stream {
             length,
             window: window as usize,
             block: u64::from(block.max(1)),
-            base: 0,
+            base: PacketNumber::ZERO,
             needed: RangeSet::default(),
             kept: BTreeMap::new(),
-            fill: 0,
+            fill: PacketNumber::ZERO,
             part: BytesMut::new(),
-            cursor: 0,
+            cursor: PacketNumber::ZERO,
             ahead: 0,
             repairs: BTreeSet::new(),
-            top: 0,
+            top: PacketNumber::ZERO,
             stamp: Stamp::default(),
             times: VecDeque::new(),
         }
     }
 
     /// Packets of the stream, or more than there will be if its length is not known.
-    pub(super) fn packets(&self) -> u64 {
-        self.length
-            .map_or(u64::MAX >> 4, |length| length.div_ceil(self.packet))
+    pub(super) fn packets(&self) -> PacketNumber {
+        self.length.map_or(PacketNumber::END, |length| {
+            PacketNumber::end_of(length, self.packet)
+        })
     }
 
     /// Begins a pass over `needed`.
-    pub(super) fn begin(&mut self, needed: RangeSet) {
-        self.fill = needed.next_from(0).map_or(0, |range| range.start);
+    pub(super) fn begin(&mut self, needed: RangeSet<PacketNumber>) {
+        self.fill = needed
+            .next_from(PacketNumber::ZERO)
+            .map_or(PacketNumber::ZERO, |range| range.start);
         self.cursor = self.fill;
         self.base = self.fill;
         self.needed = needed;
@@ -102,11 +105,11 @@ impl Stream {
         self.part.clear();
         self.repairs.clear();
         self.ahead = 0;
-        self.top = 0;
+        self.top = PacketNumber::ZERO;
     }
 
     /// One past the last packet of the pass.
-    pub(super) fn pass_end(&self) -> u64 {
+    pub(super) fn pass_end(&self) -> PacketNumber {
         self.needed.end().min(self.packets())
     }
 
@@ -118,11 +121,11 @@ impl Stream {
         }
         let range = self.needed.next_from(self.fill)?;
         let packets = range.end.min(range.start + room as u64).min(self.packets());
-        let start = range.start * self.packet + self.part.len() as u64;
+        let start = range.start.offset(self.packet) + self.part.len() as u64;
         let end = self
             .length
             .unwrap_or(u64::MAX)
-            .min(packets.saturating_mul(self.packet));
+            .min(packets.offset(self.packet));
         (start < end).then_some(start..end)
     }
 
@@ -150,12 +153,12 @@ impl Stream {
         }
     }
 
-    fn length_of(&self, number: u64) -> usize {
-        let left = self.length.unwrap_or(u64::MAX) - number * self.packet;
+    fn length_of(&self, number: PacketNumber) -> usize {
+        let left = self.length.unwrap_or(u64::MAX) - number.offset(self.packet);
         left.min(self.packet) as usize
     }
 
-    fn stage(&mut self, number: u64, body: Bytes) {
+    fn stage(&mut self, number: PacketNumber, body: Bytes) {
         let slot = Slot {
             body,
             stamp: Stamp::default(),
@@ -170,7 +173,7 @@ impl Stream {
         if self.length.is_some() {
             return;
         }
-        let length = self.fill * self.packet + self.part.len() as u64;
+        let length = self.fill.offset(self.packet) + self.part.len() as u64;
         self.length = Some(length);
         if !self.part.is_empty() {
             let body = self.part.split().freeze();
@@ -184,12 +187,12 @@ impl Stream {
             .needed
             .next_from(self.fill)
             .map_or(self.fill, |range| range.start);
-        let position = at * self.packet + self.part.len() as u64;
+        let position = at.offset(self.packet) + self.part.len() as u64;
         self.length.map_or(position, |length| position.min(length))
     }
 
     /// All receivers that are waited for have all below `base`.
-    pub(super) fn release(&mut self, base: u64) {
+    pub(super) fn release(&mut self, base: PacketNumber) {
         if base <= self.base {
             return;
         }
@@ -197,7 +200,7 @@ impl Stream {
         let sent = base.min(self.cursor).max(self.base);
         self.ahead -= self.kept.range(self.base..sent).count();
         self.base = base;
-        let whole_blocks = base - base % self.block;
+        let whole_blocks = base.block_start(self.block);
         while let Some(entry) = self.kept.first_entry() {
             if *entry.key() >= whole_blocks {
                 break;
@@ -217,13 +220,13 @@ impl Stream {
     }
 
     /// The first packet that is kept and was sent.
-    pub(super) fn first_sent(&self) -> Option<(u64, &Slot)> {
+    pub(super) fn first_sent(&self) -> Option<(PacketNumber, &Slot)> {
         let (number, slot) = self.kept.range(self.base..).next()?;
         slot.is_sent().then_some((*number, slot))
     }
 
     /// Has the packets of `missing` repaired that `wants` says yes to.
-    pub(super) fn repair(&mut self, missing: Range<u64>, wants: impl Fn(&Slot) -> bool) {
+    pub(super) fn repair(&mut self, missing: Packets, wants: impl Fn(&Slot) -> bool) {
         let missing = missing.start.max(self.base)..missing.end.max(self.base);
         for (number, slot) in self.kept.range(missing) {
             if slot.is_sent() && wants(slot) {
@@ -233,12 +236,12 @@ impl Stream {
     }
 
     /// The next packet to be sent again.
-    pub(super) fn next_repair(&self) -> Option<u64> {
+    pub(super) fn next_repair(&self) -> Option<PacketNumber> {
         self.repairs.first().copied()
     }
 
     /// The next packet to send: a repair, or one in its turn below `limit` if the window is open.
-    pub(super) fn next(&self, limit: u64) -> Option<u64> {
+    pub(super) fn next(&self, limit: PacketNumber) -> Option<PacketNumber> {
         if let Some(repair) = self.repairs.first() {
             return Some(*repair);
         }
@@ -250,12 +253,12 @@ impl Stream {
     }
 
     /// A kept packet.
-    pub(super) fn get(&self, number: u64) -> Option<&Slot> {
+    pub(super) fn get(&self, number: PacketNumber) -> Option<&Slot> {
         self.kept.get(&number)
     }
 
     /// Packet `number` is sent now; whether it was before, and its stamp.
-    pub(super) fn sent(&mut self, now: Time, number: u64) -> (bool, Stamp) {
+    pub(super) fn sent(&mut self, now: Time, number: PacketNumber) -> (bool, Stamp) {
         let stamp = self.stamp(now);
         let again = self.kept.get_mut(&number).is_some_and(|slot| {
             let again = slot.is_sent();
@@ -294,22 +297,22 @@ impl Stream {
     }
 
     /// One past the highest packet that was sent in this pass.
-    pub(super) fn top(&self) -> u64 {
+    pub(super) fn top(&self) -> PacketNumber {
         self.top
     }
 
     /// Whether the window, or the room of a receiver, holds back a packet that is staged.
-    pub(super) fn is_held_back(&self, limit: u64) -> bool {
+    pub(super) fn is_held_back(&self, limit: PacketNumber) -> bool {
         self.next(limit).is_none() && self.kept.range(self.cursor..).next().is_some()
     }
 
     /// Whether a packet is the last of the stream.
-    pub(super) fn is_last(&self, number: u64) -> bool {
+    pub(super) fn is_last(&self, number: PacketNumber) -> bool {
         self.length.is_some() && number + 1 == self.packets()
     }
 
     /// The packets of the block that begins with `first`, if all of them are here.
-    pub(super) fn block(&self, first: u64) -> Option<Vec<&[u8]>> {
+    pub(super) fn block(&self, first: PacketNumber) -> Option<Vec<&[u8]>> {
         let end = self.block_end(first);
         let kept = self.kept.range(first..end);
         let bodies: Vec<&[u8]> = kept.map(|(_, slot)| &slot.body[..]).collect();
@@ -317,7 +320,7 @@ impl Stream {
     }
 
     /// Where the block that begins with `first` ends.
-    pub(super) fn block_end(&self, first: u64) -> u64 {
+    pub(super) fn block_end(&self, first: PacketNumber) -> PacketNumber {
         (first + self.block).min(self.packets())
     }
 
@@ -346,7 +349,7 @@ mod tests {
     fn stream(length: Option<u64>) -> Stream {
         let mut stream = Stream::new(10, 4, 1, length);
         let mut all = RangeSet::default();
-        all.insert(0..stream.packets());
+        all.insert(PacketNumber::ZERO..stream.packets());
         stream.begin(all);
         stream
     }
@@ -367,8 +370,11 @@ mod tests {
             let mut stream = stream(Some(35));
             assert_eq!(offer_all(&mut stream, piece), 35);
             assert_eq!(stream.kept(), 4);
-            assert_eq!(stream.get(3).map(|slot| slot.body.len()), Some(5));
-            assert!(stream.is_last(3) && !stream.is_last(2));
+            assert_eq!(
+                stream.get(PacketNumber(3)).map(|slot| slot.body.len()),
+                Some(5)
+            );
+            assert!(stream.is_last(PacketNumber(3)) && !stream.is_last(PacketNumber(2)));
         }
     }
 
@@ -378,30 +384,30 @@ mod tests {
         offer_all(&mut stream, 1000);
         assert_eq!(stream.kept(), 9, "two windows, and a block");
         for number in 0..4 {
-            assert_eq!(stream.next(u64::MAX), Some(number));
-            stream.sent(Time::ZERO, number);
+            assert_eq!(stream.next(PacketNumber::MAX), Some(PacketNumber(number)));
+            stream.sent(Time::ZERO, PacketNumber(number));
         }
-        assert_eq!((stream.next(u64::MAX), stream.ahead()), (None, 4));
-        stream.release(1);
-        assert_eq!(stream.next(u64::MAX), Some(4));
-        assert_eq!(stream.next(4), None, "a receiver has no room");
+        assert_eq!((stream.next(PacketNumber::MAX), stream.ahead()), (None, 4));
+        stream.release(PacketNumber(1));
+        assert_eq!(stream.next(PacketNumber::MAX), Some(PacketNumber(4)));
+        assert_eq!(stream.next(PacketNumber(4)), None, "a receiver has no room");
         stream.go_back();
-        assert_eq!(stream.next(u64::MAX), Some(1));
+        assert_eq!(stream.next(PacketNumber::MAX), Some(PacketNumber(1)));
     }
 
     #[test]
     fn a_pass_goes_over_what_is_needed_only() {
         let mut stream = Stream::new(10, 4, 1, Some(100));
         let mut needed = RangeSet::default();
-        needed.insert(2..4);
-        needed.insert(8..10);
+        needed.insert(PacketNumber(2)..PacketNumber(4));
+        needed.insert(PacketNumber(8)..PacketNumber(10));
         stream.begin(needed);
         assert_eq!(stream.wanted(), Some(20..40));
         stream.offer(Bytes::from(vec![0; 20]));
         assert_eq!(stream.wanted(), Some(80..100));
         stream.offer(Bytes::from(vec![0; 20]));
         assert_eq!((stream.wanted(), stream.kept()), (None, 4));
-        assert_eq!(stream.next(u64::MAX), Some(2));
+        assert_eq!(stream.next(PacketNumber::MAX), Some(PacketNumber(2)));
     }
 
     #[test]
@@ -420,13 +426,15 @@ mod tests {
         let mut stream = stream(Some(100));
         offer_all(&mut stream, 100);
         for number in 0..3 {
-            stream.sent(Time::ZERO, number);
+            stream.sent(Time::ZERO, PacketNumber(number));
         }
-        stream.repair(0..9, |slot| slot.stamp <= Stamp(2));
-        assert_eq!(stream.next(u64::MAX), Some(0));
-        assert_eq!(stream.sent(Time::ZERO, 0), (true, Stamp(4)));
-        assert_eq!(stream.next(u64::MAX), Some(1));
-        stream.sent(Time::ZERO, 1);
-        assert_eq!(stream.next(u64::MAX), Some(3));
+        stream.repair(PacketNumber(0)..PacketNumber(9), |slot| {
+            slot.stamp <= Stamp(2)
+        });
+        assert_eq!(stream.next(PacketNumber::MAX), Some(PacketNumber(0)));
+        assert_eq!(stream.sent(Time::ZERO, PacketNumber(0)), (true, Stamp(4)));
+        assert_eq!(stream.next(PacketNumber::MAX), Some(PacketNumber(1)));
+        stream.sent(Time::ZERO, PacketNumber(1));
+        assert_eq!(stream.next(PacketNumber::MAX), Some(PacketNumber(3)));
     }
 }

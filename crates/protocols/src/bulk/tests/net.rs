@@ -258,7 +258,7 @@ impl Net {
     }
 
     /// What a user has of the stream: each byte was the right one.
-    pub(super) fn there(&self, index: usize) -> RangeSet {
+    pub(super) fn there(&self, index: usize) -> RangeSet<u64> {
         let mut there = RangeSet::default();
         let held = self.acceptance[index].iter().flat_map(|one| &one.held);
         held.for_each(|range| there.insert(range.clone()));

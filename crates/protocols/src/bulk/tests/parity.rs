@@ -53,18 +53,19 @@ fn run(mut loses: impl FnMut(usize, u64) -> bool + 'static) -> (Net, Seen) {
         let Ok((_, Message::Data(Data { header, .. }))) = Message::decode(body) else {
             return false;
         };
+        let number = header.number.0;
         let mut notes = notes.borrow_mut();
         if let Some(index) = header.parity {
             if to == 1 {
-                let parity = notes.parity.entry(header.number).or_default();
+                let parity = notes.parity.entry(number).or_default();
                 parity.push((now, index));
             }
-            return loses(to, header.number + BLOCK);
+            return loses(to, number + BLOCK);
         }
-        if header.number % BLOCK == BLOCK - 1 {
-            notes.ends.entry(header.number + 1 - BLOCK).or_insert(now);
+        if number % BLOCK == BLOCK - 1 {
+            notes.ends.entry(number + 1 - BLOCK).or_insert(now);
         }
-        !header.again && loses(to, header.number)
+        !header.again && loses(to, number)
     }));
     net.send(file(length, Wanted::Count(RECEIVERS)));
     net.must(Duration::from_secs(20), Net::is_sent);

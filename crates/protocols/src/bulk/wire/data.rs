@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader};
 
-use super::super::numbers::Stamp;
+use super::super::numbers::{PacketNumber, Stamp};
 use super::packet;
 
 /// Bytes of a data packet before its part of the stream.
@@ -28,7 +28,7 @@ pub(in crate::bulk) struct DataHeader {
     pub(in crate::bulk) again: bool,
     /// The sender's count of transmissions.
     pub(in crate::bulk) stamp: Stamp,
-    pub(in crate::bulk) number: u64,
+    pub(in crate::bulk) number: PacketNumber,
     /// It is this parity packet of the block that begins with the number.
     pub(in crate::bulk) parity: Option<u16>,
 }
@@ -42,7 +42,7 @@ impl DataHeader {
         bytes[5] = flags;
         bytes[6..8].copy_from_slice(&self.parity.unwrap_or(0).to_be_bytes());
         bytes[8..16].copy_from_slice(&self.stamp.0.to_be_bytes());
-        bytes[16..24].copy_from_slice(&self.number.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.number.0.to_be_bytes());
         bytes
     }
 }

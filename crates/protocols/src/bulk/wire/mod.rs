@@ -34,7 +34,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 pub(super) use self::data::{DATA_HEADER, Data, DataHeader};
 pub(super) use self::handshake::{Announce, Start};
 pub(super) use self::report::{NAME_MAX, Purpose, ReceiverReport, Status};
-use super::numbers::{PassNumber, Stamp};
+use super::numbers::{PacketNumber, PassNumber, Stamp};
 
 /// The most bytes of a reason.
 pub(super) const REASON_MAX: usize = 512;
@@ -57,7 +57,7 @@ pub(super) struct Poll {
     pub(super) pass: PassNumber,
     pub(super) stamp: Stamp,
     /// One past the highest packet that was sent in this pass.
-    pub(super) top: u64,
+    pub(super) top: PacketNumber,
     pub(super) length: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ impl Message {
             5 => Self::Poll(Poll {
                 pass: PassNumber(reader.u16("pass")?),
                 stamp: Stamp(reader.u64("stamp")?),
-                top: reader.u64("top")?,
+                top: PacketNumber(reader.u64("top")?),
                 length: reader.varint("length")?.checked_sub(1),
             }),
             6 => Self::Finish(match reader.u8("how")? {
@@ -131,7 +131,7 @@ impl Message {
             Self::Poll(poll) => {
                 writer.u8(5).u32(transfer).u16(poll.pass.0);
                 writer.u64(poll.stamp.0);
-                writer.u64(poll.top).varint(one_more(poll.length));
+                writer.u64(poll.top.0).varint(one_more(poll.length));
             }
             Self::Finish(finish) => {
                 writer.u8(6).u32(transfer);
@@ -190,9 +190,15 @@ fn refusal(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Refusal, DecodeErro
 /// Packet numbers stay far below the end of 64 bits, so that sums of them do not overflow.
 const NUMBER_MAX: u64 = 1 << 60;
 
-fn packet(reader: &mut Reader<'_>, field: &'static str) -> Result<u64, DecodeError> {
+/// A packet's number of eight bytes.
+fn packet(reader: &mut Reader<'_>, field: &'static str) -> Result<PacketNumber, DecodeError> {
     let number = reader.u64(field)?;
-    checked(reader, field, number)
+    checked(reader, field, number).map(PacketNumber)
+}
+
+/// A packet's number of as many bytes as it needs.
+fn short_packet(reader: &mut Reader<'_>, field: &'static str) -> Result<PacketNumber, DecodeError> {
+    small(reader, field).map(PacketNumber)
 }
 
 fn checked(reader: &Reader<'_>, field: &'static str, number: u64) -> Result<u64, DecodeError> {

@@ -2,14 +2,13 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use bytes::Bytes;
 use groupcast_core::Incarnation;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
-use super::super::numbers::{PassNumber, Stamp};
-use super::{checked, cut, reason, small};
+use super::super::numbers::{PacketNumber, Packets, PassNumber, Stamp};
+use super::{checked, cut, reason, short_packet, small};
 
 /// The most bytes of a receiver's name.
 pub(in crate::bulk) const NAME_MAX: usize = 255;
@@ -67,13 +66,13 @@ pub(in crate::bulk) struct ReceiverReport {
     pub(in crate::bulk) aggregate: bool,
     pub(in crate::bulk) pass: PassNumber,
     pub(in crate::bulk) status: Status,
-    pub(in crate::bulk) next: u64,
-    pub(in crate::bulk) limit: u64,
+    pub(in crate::bulk) next: PacketNumber,
+    pub(in crate::bulk) limit: PacketNumber,
     pub(in crate::bulk) seen: Stamp,
     pub(in crate::bulk) received: u64,
     pub(in crate::bulk) delay_us: u64,
-    pub(in crate::bulk) listed_below: u64,
-    pub(in crate::bulk) missing: Vec<Range<u64>>,
+    pub(in crate::bulk) listed_below: PacketNumber,
+    pub(in crate::bulk) missing: Vec<Packets>,
     pub(in crate::bulk) name: Bytes,
 }
 
@@ -92,19 +91,19 @@ pub(super) fn report(
     let flags = reader.u8("flags")?;
     let pass = PassNumber(reader.u16("pass")?);
     let status = reader.u8("status")?;
-    let next = small(reader, "next")?;
-    let limit = small(reader, "limit")?;
+    let next = short_packet(reader, "next")?;
+    let limit = short_packet(reader, "limit")?;
     let seen = Stamp(reader.varint("seen")?);
     let received = reader.varint("received")?;
     let delay_us = small(reader, "delay")?;
-    let listed_below = small(reader, "listed")?;
+    let listed_below = short_packet(reader, "listed")?;
     let count = reader.count("gaps", 2)?;
     let mut missing = Vec::with_capacity(count);
-    let mut at = 0;
+    let mut at = PacketNumber::ZERO;
     for _ in 0..count {
         let start = at + small(reader, "gap's distance")?;
         at = start + small(reader, "gap's length")?;
-        if checked(reader, "gap", at)? == start {
+        if checked(reader, "gap", at.0)? == start.0 {
             return Err(reader.invalid("gap's length", 0));
         }
         missing.push(start..at);
@@ -159,11 +158,11 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
         Status::Concluded => 3,
         Status::Failed(_) => 4,
     });
-    writer.varint(report.next).varint(report.limit);
+    writer.varint(report.next.0).varint(report.limit.0);
     writer.varint(report.seen.0).varint(report.received);
-    writer.varint(report.delay_us).varint(report.listed_below);
+    writer.varint(report.delay_us).varint(report.listed_below.0);
     writer.count(report.missing.len());
-    let mut at = 0;
+    let mut at = PacketNumber::ZERO;
     for gap in &report.missing {
         writer.varint(gap.start - at).varint(gap.end - gap.start);
         at = gap.end;

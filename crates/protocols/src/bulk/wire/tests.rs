@@ -1,11 +1,17 @@
 //! What is written comes back; damage is another message or an error; the layout of a data packet
 //! is pinned.
 
+use core::ops::Range;
+
 use groupcast_core::{Incarnation, MemberId, NodeId};
 use proptest::prelude::*;
 
 use super::super::config::Policy;
 use super::*;
+
+fn packets((start, end): (u64, u64)) -> Range<PacketNumber> {
+    PacketNumber(start)..PacketNumber(end)
+}
 
 fn member(node: u64) -> MemberId {
     MemberId {
@@ -22,7 +28,7 @@ fn examples() -> Vec<Message> {
             last: false,
             again: true,
             stamp: Stamp(77),
-            number: 1 << 33,
+            number: PacketNumber(1 << 33),
             parity: None,
         },
         body: Bytes::from_static(b"stream"),
@@ -54,19 +60,19 @@ fn examples() -> Vec<Message> {
         aggregate: false,
         pass: PassNumber(2),
         status: Status::Failed("the disk is full".into()),
-        next: 5,
-        limit: 900,
+        next: PacketNumber(5),
+        limit: PacketNumber(900),
         seen: Stamp(300),
         received: 290,
         delay_us: 12,
-        listed_below: 70,
-        missing: [5..6, 9..70].into(),
+        listed_below: PacketNumber(70),
+        missing: [(5, 6), (9, 70)].map(packets).into(),
         name: Bytes::new(),
     };
     let poll = Poll {
         pass: PassNumber(1),
         stamp: Stamp(4),
-        top: 8,
+        top: PacketNumber(8),
         length: None,
     };
     [
