@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked: the text for the user, and the exit code.
+//! A command's failure: the text for the user, and the exit code.
 
 use std::fmt;
 use std::io::Write as _;
@@ -86,7 +86,7 @@ impl Failure {
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
         let bold = Style::new().bold();
         let mut stderr = anstream::stderr().lock();
-        // Nobody is left to be told if stderr is gone too.
+        // If stderr is closed too, the error cannot be shown anywhere.
         if let Some(rendered) = &self.rendered {
             let _ = writeln!(stderr, "{rendered}");
             return self.code();

@@ -8,8 +8,8 @@ use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
 /// Writes `value` as one line of JSON. Characters of strings that a terminal does not show are
-/// escaped (`\u202e`), so that what others wrote cannot play with it; for programs the line means
-/// the same.
+/// escaped (`\u202e`), so that text of foreign origin cannot control the terminal; for programs the
+/// line means the same.
 pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Visible))?;
     out.write_all(b"\n")

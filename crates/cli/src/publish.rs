@@ -25,7 +25,7 @@ use crate::json::write_line;
 use crate::lines::Source;
 use crate::target::Target;
 
-/// While no line comes, the connection is looked at this often.
+/// While no line comes, the connection is checked this often.
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// Events of the daemon are taken at least once in so many messages.
 const MESSAGES_BETWEEN_LOOKS: u64 = 1_000;
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         );
     }
     args.check_groups()?;
-    // Before connecting: a file that cannot be read is no reason to bother the daemon.
+    // Before connecting: if the file cannot be read, the daemon is not needed.
     let input = args.input()?;
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -171,7 +171,8 @@ enum Input {
 }
 
 impl Args {
-    /// A text where a second group would stand is a message of somebody who expects it to be sent.
+    /// Refuses a text with blanks in the place of a second group: the user expects it to be sent as
+    /// a message.
     fn check_groups(&self) -> Result<(), Failure> {
         let Some(text) = self
             .groups
@@ -199,7 +200,7 @@ impl Args {
         )))
     }
 
-    /// Whether somebody at a terminal has to write the messages.
+    /// Whether the messages are to be typed at a terminal.
     fn waits_for_a_terminal(&self) -> bool {
         self.file.is_none() && self.size.is_none() && io::stdin().is_terminal()
     }
@@ -282,7 +283,8 @@ impl Publisher<'_> {
                     self.bytes += payload.len() as u64;
                     return Ok(());
                 }
-                // Others send to this client: what it does not want makes room when it is taken.
+                // Other clients may send to this one: their messages are taken, so that there is
+                // room for its own events.
                 Err(ClientError::Unread { .. }) => self.look(Duration::ZERO)?,
                 Err(error @ ClientError::TooLarge { .. }) => {
                     let (unit, number) = (self.unit, self.sent + 1);
@@ -368,7 +370,7 @@ impl Publisher<'_> {
     /// Prints how it ended.
     fn finish(mut self, result: Result<(), Failure>, json: bool) -> Result<ExitCode, Failure> {
         if result.is_err() {
-            // What is on its way may still be accepted, if there is still somebody to accept it.
+            // What is on its way may still be accepted, if the daemon is still there.
             let settled = self.client.flush_accepted(Some(SETTLE_WITHIN));
             if settled.is_ok() {
                 let _ = self.take_events(Duration::ZERO);

@@ -117,7 +117,7 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     clients.write(out)
 }
 
-/// Who sends what does not belong to the cluster, with how many datagrams and what it means.
+/// A sender whose datagrams do not belong to the cluster: how many they were, and what that means.
 fn stranger_line(stranger: &Value) -> String {
     let words = match stranger["kind"].as_str() {
         Some("other_cluster") => "of another key",

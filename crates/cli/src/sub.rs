@@ -102,7 +102,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     loop {
         match follow(&mut client, &mut printer, &mut left, &stopped)? {
             End::Done => {
-                // A daemon that goes away just now takes nothing with it that was asked for.
+                // All messages that were asked for have been printed: a daemon that ends just now
+                // changes nothing.
                 drop(client.close(CLOSE_WITHIN));
                 break;
             }
@@ -147,7 +148,7 @@ fn reconnect(
                 let printed = printer.reconnected(client.private_name())?;
                 return Ok(printed.is_some());
             }
-            // Another daemon than before, which will not take this client however often it asks.
+            // The daemon is another one than before, and would refuse this client every time.
             Err(
                 error @ ConnectError::Refused {
                     code: Refusal::Version | Refusal::Name | Refusal::Protocol,
@@ -267,16 +268,16 @@ impl Printer {
         match &mut self.json {
             Some(lines) => lines.view(&mut self.stdout, view),
             None => {
-                // Views are remarks: a user who closed stderr does not want them.
+                // Views go to stderr: a user who has closed it does not want them.
                 let _ = describe_view(&mut anstream::stderr().lock(), view);
                 Ok(())
             }
         }
     }
 
-    /// The connection of the client called `own` has ended. A view of each group, with nobody else
-    /// in it, stands before what is missed from now on; the views after joining again stand behind
-    /// it.
+    /// The connection of the client called `own` has ended. A view of each group, with this client
+    /// alone in it, stands before what is missed from now on; the views after joining again stand
+    /// behind it.
     fn disconnected(&mut self, own: &str, text: &str) -> Result<Option<()>, Failure> {
         let views = std::mem::take(&mut self.views);
         let mut printed = Ok(());

@@ -277,9 +277,9 @@ fn blocks(page: &str, heading: &str) -> Vec<String> {
     blocks.map(|block| block.trim().to_owned()).collect()
 }
 
-/// Goal: who types the tour of the README gets what it says. Method: its three blocks as one
-/// script, with a directory and ports of this test's own, without the build; what subscribes goes
-/// to the background.
+/// Goal: a reader who types the tour of the README gets what it says. Method: its three blocks as
+/// one script, with a directory and ports of this test's own, without the build; what subscribes
+/// goes to the background.
 #[test]
 fn the_tour_of_the_readme_works() {
     let host = Host::new();

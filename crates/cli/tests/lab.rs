@@ -106,7 +106,7 @@ fn a_run_is_compared_with_the_one_that_is_kept() {
     assert_eq!(same.code, 0, "{}", same.stderr);
     assert!(same.stdout.contains("as kept"), "{}", same.stdout);
 
-    // Somebody improves the kept result by hand.
+    // The kept result is changed by hand.
     let path = host.path("kept/rmp-table4.json");
     let text = std::fs::read_to_string(&path).unwrap();
     let better = text.replace("38.0,16.0", "38.0,13.0");

@@ -186,7 +186,7 @@ fn histories_are_judged() {
     host.run(&["check", "clean", "clean"])
         .fails_with(2, &["tells as well: give each history once"]);
 
-    // Delivered, and submitted by nobody.
+    // Delivered, although no member has submitted it.
     let invented = format!(
         "{{\"event\":\"deliver\",\"sender\":\"{member}\",\"number\":1,\"service\":\"agreed\",\"config\":\"1-{member}\",\
          \"seq\":65536,\"digest\":\"0000000000000005\"}}\n"

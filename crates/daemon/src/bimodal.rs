@@ -1,8 +1,9 @@
 //! The bimodal groups of a daemon: a gossip instance each, behind one channel of the node.
 //!
 //! The groups share a channel because daemons need not have the same ones: every body begins with
-//! the *label* of its group, eight bytes that follow from its name, and what is for a group that is
-//! not here is counted and dropped before any gossip sees it. Groups take turns at sending.
+//! the *label* of its group, eight bytes that follow from its name. A body for a group that this
+//! daemon does not have is counted and dropped before any gossip instance sees it. Groups take
+//! turns at sending.
 //!
 //! Each event says to which group it belongs, by the group's index.
 

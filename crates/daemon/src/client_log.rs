@@ -1,5 +1,5 @@
-//! How many lines of the log clients may cause: one that connects and breaks the protocol again and
-//! again would fill a disk.
+//! Limits the lines of the log that clients can cause: a client that connects and breaks the
+//! protocol again and again would fill a disk.
 
 use std::time::Duration;
 

@@ -66,7 +66,7 @@ pub struct Daemon {
 /// Reads the configuration again.
 type Reread = Box<dyn FnMut() -> Result<Config, ConfigError>>;
 
-/// How far a daemon has come with stopping.
+/// What a daemon does on its way from serving to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RunPhase {
     /// It serves its clients.
@@ -292,7 +292,7 @@ impl Daemon {
         }
     }
 
-    /// Lets the engine know whom the bimodal groups have heard of, now and then.
+    /// Tells the engine from time to time which daemons the bimodal groups have heard of.
     fn tend(&mut self, now: Time) {
         if now < self.tend_at {
             return;
@@ -356,7 +356,7 @@ impl Daemon {
         }
     }
 
-    /// What follows from stop requests and from time; whether the daemon goes on.
+    /// Moves on with stopping, by requests to stop and by time; returns whether the daemon goes on.
     fn advance(&mut self, now: Time, stop_requests: usize) -> bool {
         match self.phase {
             RunPhase::Running if stop_requests > 0 => {
@@ -455,7 +455,7 @@ fn submit(
 }
 
 /// How long leaving the bimodal groups may take: until messages that were just sent are stable, and
-/// two rounds to say good-bye.
+/// two rounds more to tell the others.
 fn bimodal_leave_max(config: &GossipConfig) -> Duration {
     config
         .step_interval

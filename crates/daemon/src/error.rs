@@ -13,7 +13,7 @@ use crate::config::ConfigError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
-    /// The key file is of no use.
+    /// The key file cannot be read, or holds no key.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The sockets between daemons cannot be opened.

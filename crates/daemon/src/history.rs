@@ -1,6 +1,7 @@
 //! The history of this daemon, in the file that `--history` names.
 //!
-//! The node's observer and the loop share the writer: the one writes lines, the other flushes them.
+//! The node's observer and the loop share the writer: the observer writes lines, the loop flushes
+//! them.
 
 use std::cell::RefCell;
 use std::fs::File;

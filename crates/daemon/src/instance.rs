@@ -1,7 +1,7 @@
-//! What the daemon's node carries: the ring, and the bimodal groups.
+//! The protocol instances of the daemon's node: the ring, and the bimodal groups.
 //!
-//! A node is made for one type of protocol; this one is either. Calls are passed on, and events say
-//! which of the two they come from.
+//! A node hosts instances of one type, so this type is either of the two. Calls are passed on, and
+//! events say which of the two they come from.
 
 use bytes::Bytes;
 use groupcast_core::trace::{Observable, Observation, Transition};

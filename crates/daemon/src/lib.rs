@@ -2,8 +2,8 @@
 //! protocol thread.
 //!
 //! Thin on purpose: the ring and gossip are in `protocols`, process groups and the client protocol
-//! in `session`, sockets between daemons in `net`. What is here reads configurations, owns the
-//! client sockets, and carries bytes and events from one of those to the other.
+//! in `session`, sockets between daemons in `net`. This crate reads configurations, owns the client
+//! sockets, and carries bytes and events between those crates.
 //!
 //! ```no_run
 //! use groupcast_daemon::config::{Config, Options};

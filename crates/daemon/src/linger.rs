@@ -1,9 +1,9 @@
 //! Connections that this side has ended, until the other side has too.
 //!
 //! Closing a TCP socket from which not everything was read resets the connection, and what the
-//! client has not received yet is lost: the reason why it was disconnected. So the daemon says that
-//! it sends nothing more, and goes on reading for a while what nobody wants. A Unix socket keeps
-//! what was written for the other side, so closing it is enough.
+//! client has not received yet is lost: the reason why it was disconnected. So the daemon shuts
+//! down its sending side, and for a while reads and drops what the client still sends. A Unix
+//! socket keeps what was written for the other side, so closing it is enough.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
@@ -49,7 +49,7 @@ impl Lingering {
         known
     }
 
-    /// Time has passed: who has not ended its side is reset.
+    /// Resets the connections whose other side has not ended in time.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.streams.retain(|_, (end, _)| *end > now);
     }

@@ -22,11 +22,11 @@ pub(crate) struct UnixAcceptor {
 }
 
 impl UnixAcceptor {
-    /// Who may connect: the daemon's user and group.
+    /// The mode of the socket's file: the daemon's user and group may connect.
     const MODE: u32 = 0o660;
 
-    /// Listens at `path`. What a daemon left there that is no more is replaced; anything else is
-    /// refused.
+    /// Listens at `path`. A socket file that a dead daemon has left is replaced; anything else at
+    /// the path is an error.
     pub(crate) fn open(path: &Path) -> Result<Self, DaemonError> {
         clear(path)?;
         let failed = |source| DaemonError::Socket {
@@ -62,7 +62,7 @@ impl Drop for UnixAcceptor {
     }
 }
 
-/// Makes room at `path`, unless somebody lives there.
+/// Removes the socket file at `path`, unless a daemon listens on it.
 fn clear(path: &Path) -> Result<(), DaemonError> {
     let failed = |source| DaemonError::Socket {
         path: path.to_owned(),
@@ -106,7 +106,7 @@ impl TcpAcceptor {
             .map_err(|source| DaemonError::ClientListen { address, source })
     }
 
-    /// Where it is, also if the port was left to the system.
+    /// The address that it is bound to, with the port that the system chose if none was given.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()
     }
@@ -178,7 +178,7 @@ mod tests {
         ));
         assert_eq!(fs::read(&second).unwrap(), b"precious");
 
-        // Replaced by somebody else meanwhile: not ours to remove.
+        // Another process has replaced the file meanwhile: it stays.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "another").unwrap();
         drop(acceptor);

@@ -17,7 +17,7 @@ pub const LOG_VARIABLE: &str = "GROUPCAST_LOG";
 /// The words for how much is logged.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// The log cannot be set up as asked.
+/// `GROUPCAST_LOG` is not a filter.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{LOG_VARIABLE} is not a filter: {reason}; use error, warn, info, debug, trace or off, or a list such as \
@@ -65,7 +65,7 @@ fn filter(directives: &str) -> Result<Targets, LogError> {
     })
 }
 
-/// What a pipe that takes anything takes at once.
+/// How many bytes a pipe takes at once if it takes any (POSIX's PIPE_BUF).
 const AT_ONCE: usize = 4096;
 
 /// Lines that were lost since the last one that was written.

@@ -1,8 +1,8 @@
-//! The log of a daemon's life: who is in its group, what its ring goes through, what its clients do
-//! wrong.
+//! The log of a daemon: which daemons are in its configuration, the states of its ring, and what
+//! its clients do wrong.
 //!
 //! Members are numbers on the network; the engine learns their names when daemons exchange state.
-//! The names of the last configuration are kept, so that those who are gone can be named.
+//! The names of the last configuration are kept, so that daemons that have gone can be named.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

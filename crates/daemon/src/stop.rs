@@ -25,7 +25,7 @@ impl StopHandle {
     }
 }
 
-/// The daemon's end of it.
+/// The daemon's end of the pair of sockets, with the flags that signals set.
 #[derive(Debug)]
 pub(crate) struct StopRequests {
     pub(crate) stream: mio::net::UnixStream,
@@ -99,7 +99,7 @@ impl StopRequests {
     }
 }
 
-/// Two ends, neither of which waits.
+/// A connected pair of sockets in non-blocking mode.
 fn pair() -> io::Result<(UnixStream, mio::net::UnixStream)> {
     let (write, read) = UnixStream::pair()?;
     write.set_nonblocking(true)?;

@@ -112,7 +112,7 @@ fn what_is_taken_is_said_and_nothing_stays_behind() {
     let config = directory.config("first", multicast);
     let daemon = Daemon::start(config.clone()).unwrap();
 
-    // The address is taken first, whoever has it.
+    // The address is taken before the daemon starts.
     let error = Daemon::start(config.clone()).err().unwrap();
     assert!(error.to_string().contains("is in use"), "{error}");
 

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use groupcast_core::Time;
 
-/// Nanoseconds since it was started. It does not stop for a debugger or a stopped process, and
-/// never goes back.
+/// A monotonic clock that counts nanoseconds from its start. It does not stop for a debugger or a
+/// stopped process, and never goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,

@@ -21,7 +21,7 @@ pub enum Group {
 /// polling costs a core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Spin {
-    /// Never.
+    /// Never: the thread sleeps at every wait.
     Off,
     /// While traffic was seen in the last 100 µs, if this process may use more than four cores. The
     /// default.

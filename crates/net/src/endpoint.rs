@@ -24,7 +24,7 @@ use crate::send::Sender;
 use crate::socket::{BufferReport, Sockets, datagram_max};
 use crate::wait::{Readiness, Waiter};
 
-/// Keeps the datagrams of the senders for which it says true.
+/// Which senders' datagrams are kept: those of the addresses for which it returns true.
 pub type Filter = Box<dyn Fn(SocketAddr) -> bool>;
 
 /// A [`Node`] on the network. See the [crate's example](crate).
@@ -188,7 +188,7 @@ impl<P: Protocol> Endpoint<P> {
         self.clock.now()
     }
 
-    /// The clock, for others who keep the node's time.
+    /// The clock, for other parts of the program that need the node's time.
     pub fn clock(&self) -> Clock {
         self.clock
     }

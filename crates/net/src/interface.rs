@@ -1,4 +1,4 @@
-//! The interface by which a host reaches its group, where nobody has said which.
+//! Chooses the interface by which a host reaches its group, where no configuration names one.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, UdpSocket};
 
@@ -19,7 +19,7 @@ pub(crate) struct Interface {
 /// The interface that was chosen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InterfaceChoice {
-    /// Its address.
+    /// The interface's IPv4 address.
     pub address: Ipv4Addr,
     /// What the operator should know of it, if the choice was not the host's own.
     pub warning: Option<String>,

@@ -139,9 +139,9 @@ impl Key {
     }
 }
 
-/// Whether a key file of this mode and owner is open to users whom nobody has chosen. The group of
-/// a file that root owns was chosen by root; that of a user's own file is often one that all users
-/// share.
+/// Whether a key file of this mode and owner can be read or changed by users who are not meant to.
+/// Root chose the group of a file that root owns; the group of a user's own file is often one that
+/// all users share.
 fn is_exposed(mode: u32, owner: u32) -> bool {
     let allowed = if owner == 0 { 0o740 } else { 0o700 };
     mode & 0o777 & !allowed != 0

@@ -92,8 +92,8 @@ impl<P: Protocol> EndpointBuilder<P> {
         self
     }
 
-    /// Sees what happens at the member, beginning with its start. Default: nobody does, and nothing
-    /// is digested.
+    /// Sees what happens at the member, beginning with its start. Default: no observer, and no
+    /// payload is hashed.
     pub fn observer(mut self, observer: Box<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
@@ -146,7 +146,7 @@ impl<P: Protocol> EndpointBuilder<P> {
     }
 }
 
-/// `listen` with a port that nobody has now.
+/// `listen` with a port that no socket of this host uses now.
 fn with_free_port(listen: SocketAddrV4) -> SocketAddrV4 {
     let probe = UdpSocket::bind((*listen.ip(), 0)).and_then(|probe| probe.local_addr());
     // Why an address cannot be bound is explained when the endpoint is opened.

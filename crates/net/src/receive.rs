@@ -3,8 +3,8 @@
 //! The kernel writes up to 64 KiB at a time into the slab in use; each datagram becomes a slice of
 //! it. Small datagrams follow one another, so a slab holds hundreds of them. A slab's memory lives
 //! as long as any slice of it: protocols discard in about the order of arrival, so slabs come free
-//! one after the other and are used again (warm in the cache, no allocation). Whoever keeps a small
-//! payload for long keeps 256 KiB alive with it, and should copy it instead.
+//! one after the other and are used again (warm in the cache, no allocation). A small payload that
+//! is kept for long keeps the 256 KiB of its slab alive, and should be copied instead.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,7 +21,7 @@ use crate::sys::{self, Received};
 #[derive(Debug)]
 pub(crate) struct Slabs {
     current: BytesMut,
-    /// Full slabs, oldest first: each is used again once nobody holds a slice of it.
+    /// Full slabs, oldest first: each is used again once no slice of it is left.
     retired: VecDeque<BytesMut>,
 }
 

@@ -1,4 +1,4 @@
-//! Log lines that must not become a flood: rejected datagrams, once a minute a kind.
+//! Limits the log lines about rejected datagrams: one a minute for each kind of rejection.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +23,7 @@ enum Kind {
 impl Kind {
     const COUNT: usize = 6;
 
-    /// Those that tell of somebody outside the group, by the names of their counters.
+    /// The kinds that show a sender outside the group, with the names of their counters.
     const OF_STRANGERS: [(Self, &'static str); 4] = [
         (Self::Cluster, "other_cluster"),
         (Self::Forged, "forged"),
@@ -60,8 +60,8 @@ impl Kind {
     }
 }
 
-/// Somebody whose datagrams do not belong to the group: another key, another release, another
-/// program.
+/// A sender whose datagrams do not belong to the group: it has another key, is of another release,
+/// or is another program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stranger {
     /// What is wrong with them, by the name of the counter that counts them.
@@ -105,7 +105,7 @@ impl RejectionLog {
         }
     }
 
-    /// Who sends what does not belong to the group.
+    /// The senders whose datagrams do not belong to the group.
     pub(crate) fn strangers(&self) -> impl Iterator<Item = Stranger> {
         Kind::OF_STRANGERS.into_iter().filter_map(|(kind, name)| {
             Some(Stranger {

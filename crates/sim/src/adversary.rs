@@ -1,7 +1,7 @@
 //! An adversary on the wire: it records datagrams and sends old ones again, whole, damaged or cut,
 //! from any address.
 //!
-//! It holds no key, so whatever it does must change counters only.
+//! It holds no key, so nothing that it does may change anything but counters.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl Adversary {
         Rc::new(Datagram::new(from, source, class, bytes.into()))
     }
 
-    /// One in five comes from another address: of a host, or of nobody.
+    /// One datagram in five is given another source address: a host's, or one that no host has.
     fn relocate(&mut self, datagram: Rc<Datagram>, hosts: usize) -> Rc<Datagram> {
         if !self.rng.chance(0.2) {
             return datagram;

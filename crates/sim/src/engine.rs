@@ -1,5 +1,5 @@
-//! The agenda: what happens next, in virtual time, in an order that never depends on anything but
-//! the pushes.
+//! The agenda: the queue of events in virtual time. The order in which events happen depends on
+//! nothing but the order in which they were pushed.
 //!
 //! A binary heap of small keys over a slab of payloads: sifting moves 24 bytes, whatever an event
 //! carries. Two events of one instant happen in the order in which they were pushed.

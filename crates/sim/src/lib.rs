@@ -41,4 +41,4 @@ pub use host::config::HostConfig;
 pub use host::{HostLoad, Status};
 pub use network::{Block, DatagramInfo, NetworkConfig};
 pub use trace::{Trace, TraceLevel};
-pub use world::{Factory, Transited};
+pub use world::{Factory, RecordedTransition};

@@ -1,4 +1,4 @@
-//! What the members of a world were seen to do: the judge's input, and the trace hash.
+//! The histories of a world's members, which the judge reads, and the trace hash.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -109,7 +109,8 @@ impl TraceHash {
     }
 }
 
-/// All histories of a world, in the order in which they were made, and the judge, who reads along.
+/// All histories of a world, in the order in which they were made, and the judge that checks them
+/// as they grow.
 pub(crate) struct Record {
     /// The world's time, kept up to date by it.
     pub(crate) now: Time,
@@ -128,7 +129,7 @@ impl Record {
         }))
     }
 
-    /// Who saw what.
+    /// All observations in their order, each with the member that made it.
     pub(crate) fn log(&self) -> &[(MemberId, Observation)] {
         &self.log
     }

@@ -1,9 +1,9 @@
 //! A protocol to test the simulator with: a fixed sequencer, which survives lost datagrams but no
 //! lost member.
 //!
-//! Member 1 orders. Everybody says hello until member 1 has heard all and announced the one
-//! configuration; a message goes to member 1 until it comes back with its place; who misses a place
-//! asks for it.
+//! Member 1 is the sequencer. Every member sends hellos until member 1 has heard all of them and
+//! announced the only configuration. A member sends its message to member 1 until the message comes
+//! back with its place in the order; a member that misses a place requests it.
 //!
 //! | first byte | rest |
 //! |---|---|

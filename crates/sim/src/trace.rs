@@ -1,6 +1,6 @@
-//! The trace of a world: one line for each thing that happens, for people who look for a bug.
+//! The trace of a world, to find bugs with: one line for each thing that happens.
 //!
-//! `TIME HOST WHAT`, in the world's time. Costs nothing while nobody listens.
+//! `TIME HOST WHAT`, in the world's time. It costs nothing while no trace is taken.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum TraceLevel {
 
 type Describe = Box<dyn Fn(SocketClass, &[u8]) -> String>;
 
-/// Where the lines go, and who makes sense of a protocol's bytes.
+/// Where the lines go, and how a protocol's bytes are described.
 pub struct Trace {
     pub(crate) level: TraceLevel,
     pub(crate) sink: Box<dyn FnMut(&str)>,

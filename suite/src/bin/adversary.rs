@@ -1,4 +1,5 @@
-//! An adversary on a host of a test bed: sends what no daemon would, as fast as it is told to.
+//! An adversary on a host of a test bed: sends datagrams that no daemon would send, at a given
+//! rate.
 //!
 //! `adversary KIND COUNT RATE SEED CAPTURE TARGET...` sends COUNT datagrams, RATE a second, to the
 //! targets in turn. CAPTURE (a file of `tcpdump -w`) is what it has overheard; `-` if nothing.
@@ -19,7 +20,7 @@ use groupcast_core::Rng;
 use groupcast_core::wire::{ClusterTag, PREFIX_LEN, Prefix, VERSION, Version};
 use groupcast_suite::live::pcap::{self, Datagram};
 
-/// Sent back to back before the rate is looked at.
+/// Datagrams that are sent back to back between two looks at the rate.
 const BURST: u64 = 32;
 /// Where a prefix has *addressed* and its counter.
 const NONCE: std::ops::Range<usize> = 16..24;

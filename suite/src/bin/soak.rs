@@ -68,7 +68,7 @@ struct Options {
 enum What {
     /// Five members under load, one dies or falls silent
     Failover,
-    /// All members flood: nobody is excluded
+    /// All members flood: no member is excluded
     Exclusion,
     /// Altered datagrams change counters only
     Forged,

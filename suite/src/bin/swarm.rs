@@ -203,7 +203,7 @@ fn print_failure(options: &Options, report: &SeedReport) {
         return;
     }
     let mut out = std::io::stderr().lock();
-    // Nobody listens if this fails; the exit code still tells.
+    // If this fails, the output has no reader; the exit code still tells.
     let _ = writeln!(
         out,
         "seed {} fails ({} hosts, {} faults):",

@@ -3,8 +3,8 @@
 //! submissions and leaves at any moment.
 //!
 //! Whatever happens: no panic and bounded answers. As long as no datagram was damaged or invented
-//! (which the seal prevents unless a member itself is at fault), the judge must have nothing to say
-//! either.
+//! (which the seal prevents unless a member itself is at fault), the judge must find no broken
+//! promise either.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -124,7 +124,7 @@ impl Stage {
             }
             13 | 14 => self.submit(script),
             _ => {
-                // One byte in 256, or every script would end with nobody.
+                // One byte in 256: otherwise every script would end without members.
                 if step == u8::MAX {
                     let index = script.index(MEMBERS);
                     self.members[index].leave(self.now);

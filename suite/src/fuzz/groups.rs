@@ -193,7 +193,7 @@ impl Stage {
         }
     }
 
-    /// What else may happen to a daemon: a connection breaks, the ring is full, it stops.
+    /// Other faults of a daemon: a connection breaks, the ring is full, the daemon stops.
     fn trouble(&mut self, at: usize, script: &mut Script<'_>) {
         let (how, which) = (script.u8(), script.u8());
         let now = self.now;

@@ -1,5 +1,5 @@
-//! A node among strangers: datagrams of anybody and of peers that hold the key, echoes true and
-//! false, time.
+//! A node under attack: datagrams of strangers and of peers that hold the key, true and false
+//! echoes, time that passes.
 //!
 //! Whatever comes: no panic, bounded tables, bounded answers; and an instance sees only what a peer
 //! sent that proved itself, under its own name, each datagram once.
@@ -79,7 +79,7 @@ struct Stage {
     challenges: BTreeMap<SocketAddr, u64>,
     /// Every sender's next counter: an honest one never uses one twice.
     counters: BTreeMap<Incarnation, u64>,
-    /// Who echoed a challenge of ours, and as which node.
+    /// The incarnations that echoed a challenge of the node, and as which nodes.
     proved: BTreeMap<Incarnation, BTreeSet<NodeId>>,
     /// What honest senders sent and may be played again.
     recorded: Vec<(SocketAddr, BytesMut)>,

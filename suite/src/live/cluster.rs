@@ -2,8 +2,8 @@
 //! binary.
 //!
 //! Host `h` runs the daemon `host-h`. Outputs, sockets and histories are files in the bed's
-//! directory, kept if a test fails. Who waits for what is the tests' business; this file only knows
-//! how to start, ask and stop.
+//! directory, kept if a test fails. This file only knows how to start, ask and stop them; what to
+//! wait for is left to the tests.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -345,7 +345,7 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// Notes whether any daemon was kept from running: see [`super::live`].
+    /// Notes whether the machine kept any daemon from running: see [`super::live`].
     fn drop(&mut self) {
         let starved = |host: &Host| {
             let log = host.daemon.as_ref().and_then(|daemon| daemon.stderr().ok());

@@ -1,4 +1,4 @@
-//! Who listens between the daemons: `tcpdump` at the switch of a bed.
+//! An eavesdropper between the daemons: `tcpdump` at the switch of a bed.
 
 use std::fs;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! All members flood the ring on a machine that has fewer processors than daemons: nobody may be
+//! All members flood the ring on a machine that has fewer processors than daemons: no member may be
 //! excluded for being slow.
 
 use std::fmt;
@@ -16,12 +16,12 @@ const LOOK: Duration = Duration::from_secs(2);
 /// What every host publishes, as fast as it is taken.
 const FLOOD: [&str; 4] = ["--size", "1350", "--count", "1000000000"];
 
-/// A group that nobody publishes to: its subscribers print the views and nothing else.
+/// A group to which no client publishes: its subscribers print the views and nothing else.
 const WATCHED: &str = "watched";
 
 /// What a flood showed.
 pub struct Report {
-    /// Views, at any subscriber, in which somebody was missing.
+    /// Views, at any subscriber, in which a member was missing.
     pub exclusions: u64,
     /// Those of them that no scheduling gap explains.
     pub unexplained: u64,
@@ -44,7 +44,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Floods from all of `hosts` hosts for `length`. An error if anybody was excluded although no
+/// Floods from all of `hosts` hosts for `length`. An error if a member was excluded although no
 /// daemon had logged a scheduling gap.
 pub fn flood(hosts: usize, length: Duration) -> Outcome<Report> {
     let mut cluster = Cluster::new(hosts, Link::Unlimited)?;
@@ -101,7 +101,8 @@ pub fn flood(hosts: usize, length: Duration) -> Outcome<Report> {
     Ok(report)
 }
 
-/// How many views without somebody the watchers have printed since all were there.
+/// How many views the watchers have printed, since all members were there, in which a member is
+/// missing.
 fn exclusions(watchers: &[Subscription], hosts: usize) -> Outcome<u64> {
     let mut count = 0;
     for watcher in watchers {
@@ -115,7 +116,7 @@ fn exclusions(watchers: &[Subscription], hosts: usize) -> Outcome<u64> {
     Ok(count)
 }
 
-/// A subscriber whose output nobody keeps.
+/// A subscriber whose output is not kept.
 fn subscribe_to_nothing(cluster: &Cluster, host: usize) -> Outcome<Process> {
     let mut command = cluster.bed.command(host, "sh");
     command

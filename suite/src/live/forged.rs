@@ -1,4 +1,4 @@
-//! An attack with altered datagrams on a running cluster, and what came of it.
+//! An attack with altered datagrams on a running cluster, and its results.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const REJECTED: [&str; 6] = [
     "unadmitted",
 ];
 
-/// What to do.
+/// The attack: which program, how many datagrams, at which rate.
 pub struct Attack {
     /// The adversary's executable.
     pub program: String,
@@ -31,7 +31,7 @@ pub struct Attack {
     pub rate: u64,
 }
 
-/// What came of it.
+/// The results of the attack.
 pub struct Report {
     /// Datagrams sent.
     pub sent: u64,
@@ -56,7 +56,7 @@ impl fmt::Display for Report {
 }
 
 /// Overhears three daemons while a text goes through, then sends what was overheard, altered, while
-/// another text goes through. An error if that text is not complete everywhere, if anybody was
+/// another text goes through. An error if that text is not complete everywhere, if a member was
 /// excluded, or if nothing was counted.
 pub fn attack(attack: Attack) -> Outcome<Report> {
     let published = text(1_000_000, 98);

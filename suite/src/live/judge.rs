@@ -1,9 +1,8 @@
 //! The judgements on live runs: subscribers' streams in, faults out.
 //!
-//! They are what a user is promised, in the words of the issue that the suite carries out: a
-//! subscriber that stayed has every byte, any two agree wherever both were, and every gap is
-//! bracketed by views. The judgement on the daemons' histories is `groupcast check`'s, not this
-//! file's.
+//! They are what a user is promised: a subscriber that stayed has every byte, any two agree
+//! wherever both were, and every gap is bracketed by views. The judgement on the daemons' histories
+//! is `groupcast check`'s, not this file's.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +22,7 @@ impl fmt::Display for Fault {
 /// A subscriber: its name in faults, and what it printed.
 pub type Subscriber<'a> = (&'a str, &'a Stream);
 
-/// No more faults than these are listed of one kind: the first ones tell the story.
+/// At most so many faults of one kind are listed: the first ones are enough to find the cause.
 const FAULTS_MAX: usize = 5;
 
 /// A subscriber that stayed in the publisher's component has all that was published, once, in
@@ -229,7 +228,7 @@ impl<'a> Index<'a> {
     }
 
     /// Whether the message at `index` is the last of the stream, or followed by a change of the
-    /// network before the next message. Somebody's join does not excuse a gap.
+    /// network before the next message. The join of another client does not excuse a gap.
     fn is_bracketed(&self, index: usize) -> bool {
         let mut rest = self.stream.lines[index + 1..].iter();
         let moved = rest

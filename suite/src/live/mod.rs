@@ -3,8 +3,8 @@
 //! - [`cluster`]: daemons, subscribers and publishers on the hosts of a bed.
 //! - [`stream`]: what a subscriber printed; [`judge`]: what is wrong with that.
 //! - [`text`]: something to publish.
-//! - [`eavesdrop`], [`pcap`]: what an eavesdropper has; [`forged`]: what becomes of it in an
-//!   adversary's hands (`src/bin/adversary.rs`).
+//! - [`eavesdrop`], [`pcap`]: what an eavesdropper has; [`forged`]: what an adversary makes of it
+//!   (`src/bin/adversary.rs`).
 //! - [`transfer`]: a text through a lossy network; [`exclusion`]: all members flood.
 //! - [`files`]: files to many hosts, interrupted, many and small, beside other flows.
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
@@ -46,7 +46,8 @@ pub fn skipped() -> bool {
     }
 }
 
-/// A cluster's daemon was kept from running for longer than it logs as a scheduling gap.
+/// Whether the machine kept a daemon from running for so long that the daemon logged a scheduling
+/// gap.
 static STARVED: AtomicBool = AtomicBool::new(false);
 
 /// Runs a live test, or says why it cannot run here.
@@ -103,7 +104,8 @@ impl fmt::Display for BrokenPromise {
 
 impl Error for BrokenPromise {}
 
-/// An error that lists all faults of a run in which everybody should have stayed, if there are any.
+/// An error that lists all faults of a run in which every member should have stayed, if there are
+/// any.
 pub fn verdict(faults: &[judge::Fault]) -> Outcome {
     list(faults).map_or(Ok(()), |text| Err(text.into()))
 }

@@ -1,4 +1,4 @@
-//! What every host may expect of every family: goal and method are in each test's name and body.
+//! What every host may rely on with every family: goal and method are in each test's name and body.
 //! Each runs for every family of the registry in every variant, with the settings that tests use.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Every family of the registry, held to what it says of itself.
+//! Tests every family of the registry against what its entry promises.
 //!
 //! `conformance`: the contract between a protocol and its host. `swarm`: random faults, some seeds
 //! of every family. `bulk`: more seeds of the family that once failed most. `corpus`: the committed

@@ -52,7 +52,7 @@ fn accounted(lines: &[Value], host: &str) -> Outcome<(u64, u64)> {
             Some("gap") if sender == host => (number(line, "first")?, number(line, "last")?),
             _ => continue,
         };
-        // A number that a subscriber's own daemon took for an announcement is nobody's message.
+        // A number that a subscriber's own daemon took for an announcement belongs to no message.
         if last.is_some_and(|last| first <= last) {
             return Err(format!("{line} after number {last:?}").into());
         }
@@ -136,7 +136,7 @@ fn what_is_lost_is_told_and_a_death_stops_nobody() -> Outcome {
         })?;
         cluster.daemon(3)?.kill()?;
         cluster.finish(one, LIMIT)?;
-        // Its publisher fails with it.
+        // The daemon's publisher fails with it.
         let mut three = three;
         if three.wait(LIMIT)?.is_none_or(|status| status.success()) {
             return Err("the publisher of a daemon that was killed has not failed".into());
@@ -152,7 +152,7 @@ fn what_is_lost_is_told_and_a_death_stops_nobody() -> Outcome {
                 "of host 1: {came} came, {lost} lost; of host 3: {:?}",
                 accounted(&lines, "host-3")?
             );
-            // Losses of 5 % that nobody repaired would be 30.
+            // Losses of 5 % without any repair would be 30.
             if lost > MESSAGES / 100 {
                 return Err(
                     format!("{lost} of {MESSAGES} messages are lost in spite of gossip").into(),

@@ -1,5 +1,6 @@
-//! A host is cut off in the middle of a stream and healed before its end: both sides go on, the cut
-//! one misses what it missed between two views, and afterwards all are one again.
+//! A host is cut off in the middle of a stream and healed before its end: both sides go on. What
+//! the cut side misses lies between two views of its subscriber, and afterwards all hosts are in
+//! one configuration again.
 
 use std::time::Duration;
 

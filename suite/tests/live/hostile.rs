@@ -1,6 +1,6 @@
-//! Foes and accidents: another cluster, a name twice, another version, noise on every port, a
-//! client that lies about lengths. All of it is counted and logged, and survived with flat memory
-//! while a text goes through.
+//! Attacks and accidents: another cluster, a name twice, another version, noise on every port, a
+//! client that lies about lengths. The daemons count and log all of it, and their memory does not
+//! grow while a text goes through.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -82,7 +82,7 @@ fn a_name_that_is_taken_is_refused() -> Outcome {
 fn survives(attack: impl FnOnce(&mut Cluster) -> Outcome) -> Outcome<Cluster> {
     let text = text(1_000_000, 97);
     let published = messages(&text);
-    // The fourth host is the adversary's.
+    // The adversary runs on the fourth host.
     let mut cluster = Cluster::new(4, Link::Unlimited)?;
     cluster.write_text("text", &text)?;
     for host in 1..=3 {
@@ -212,7 +212,7 @@ fn clients_that_lie_are_disconnected() -> Outcome {
     })
 }
 
-/// What is no beginning of a client's stream.
+/// Bytes with which no client's stream begins.
 fn lies() -> Vec<Vec<u8>> {
     let mut oversized = b"gcst".to_vec();
     oversized.extend(u32::MAX.to_be_bytes());

@@ -71,9 +71,9 @@ fn the_publishers_own_daemon_dies() -> Outcome {
         cluster.await_members(&[2, 3])?;
 
         // What the dead daemon's own subscriber saw was ordered and delivered there, so it may have
-        // been acknowledged to the publisher; agreed messages promise that to whoever was in the
-        // configuration only if they reached it, so the others have a beginning of the text, and
-        // the same one.
+        // been acknowledged to the publisher; agreed messages are promised only to members of the
+        // configuration that they reached, so the others have a beginning of the text, and all the
+        // same one.
         let streams = [subscriptions[1].stream()?, subscriptions[2].stream()?];
         let (second, third) = (("sub@host-2", &streams[0]), ("sub@host-3", &streams[1]));
         promised(&agree(&[second, third]))?;

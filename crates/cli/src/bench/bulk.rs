@@ -105,7 +105,8 @@ impl Bulk {
         bulk::run(&options, executable)
     }
 
-    /// What `send` is told beside the protocol; it says itself what it does not take.
+    /// The options of `send` beside the protocol; `send` itself refuses those that do not fit each
+    /// other.
     fn settings(&self) -> Vec<String> {
         let options = [
             ("--window", self.window.map(|packets| packets.to_string())),

@@ -85,7 +85,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     })
 }
 
-/// This very executable, for the processes on the hosts.
+/// The path of this executable, for the processes on the hosts.
 fn executable() -> Result<std::path::PathBuf, BenchError> {
     std::env::current_exe().map_err(|source| BenchError::Io {
         what: "find this executable",

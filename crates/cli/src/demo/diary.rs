@@ -1,4 +1,5 @@
-//! What one life of a member has seen so far, condensed to what the story tells and waits for.
+//! What one incarnation of a member has seen so far, condensed to what the demo prints and waits
+//! for.
 
 use std::time::Instant;
 
@@ -67,7 +68,7 @@ impl Tally {
     }
 }
 
-/// The diary of one life.
+/// The record of one incarnation of a member.
 #[derive(Clone, Debug)]
 pub(crate) struct Diary {
     owner: MemberId,
@@ -86,7 +87,7 @@ pub(crate) struct Diary {
 }
 
 impl Diary {
-    /// Of a life that has not begun.
+    /// The empty record of an incarnation that has not begun.
     pub(crate) fn new(owner: MemberId) -> Self {
         Self {
             owner,
@@ -102,7 +103,7 @@ impl Diary {
         }
     }
 
-    /// The next thing that was seen.
+    /// Takes in the next observation.
     pub(crate) fn enter(&mut self, at: Instant, observation: &Observation) {
         match observation {
             Observation::Submit { .. } => self.submitted += 1,

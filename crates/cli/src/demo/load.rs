@@ -1,5 +1,4 @@
-//! What the members of the demo say: messages of random sizes and services, from the seed of the
-//! run.
+//! The messages of the demo's members: of random sizes and services, from the seed of the run.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use groupcast_core::{Rng, Service};

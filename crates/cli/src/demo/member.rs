@@ -33,18 +33,18 @@ pub(crate) enum Command {
     Flow(Duration),
     /// Submit nothing more. [`What::Rested`] is the answer.
     Rest,
-    /// Hear nobody but these senders; `None`: hear everybody.
+    /// Take only the datagrams of these senders; `None`: of all senders.
     Hear(Option<BTreeSet<SocketAddr>>),
     /// Leave the group gracefully, then end.
     Leave,
-    /// End at once, without a word to anybody.
+    /// End at once, without telling the others.
     Kill,
 }
 
 /// Something that happened at a member.
 #[derive(Debug)]
 pub(crate) struct Notice {
-    /// Where.
+    /// The member at which it happened.
     pub(crate) member: MemberId,
     /// When it was noticed.
     pub(crate) at: Instant,
@@ -57,7 +57,7 @@ pub(crate) struct Notice {
 pub(crate) enum What {
     /// An observer saw this, in this order.
     Saw {
-        /// What.
+        /// The observations, oldest first.
         observations: Vec<Observation>,
         /// Payload bytes of the deliveries among it.
         bytes: u64,
@@ -68,23 +68,23 @@ pub(crate) enum What {
     Ended(Result<(), String>),
 }
 
-/// Everything that a member needs to live.
+/// Everything that a member's thread needs.
 pub(crate) struct Birth {
     /// Who it is.
     pub(crate) id: MemberId,
     /// Its name, for the thread.
     pub(crate) name: String,
-    /// Its place on the network.
+    /// The configuration of its endpoint.
     pub(crate) endpoint: EndpointConfig,
     /// The key of this run.
     pub(crate) key: Key,
     /// For challenges and the ring: from the operating system.
     pub(crate) rng: Rng,
-    /// What it will say.
+    /// The messages that it will send.
     pub(crate) messages: Messages,
 }
 
-/// The strings of a living member.
+/// The handle of a running member.
 #[derive(Debug)]
 pub(crate) struct Member {
     commands: Sender<Command>,
@@ -106,7 +106,7 @@ impl Member {
             let (mut actor, waker) = match Actor::open(birth, orders, notices.clone()) {
                 Ok(pair) => pair,
                 Err(error) => {
-                    // Who waits for it may have given up.
+                    // The thread that started this one may have stopped waiting.
                     let _ = opened.send(Err(error));
                     return;
                 }
@@ -114,7 +114,7 @@ impl Member {
             let _ = opened.send(Ok(waker));
             let result = actor.live();
             drop(actor);
-            // A stage that has gone does not want to know.
+            // If the demo has ended, the notice is dropped.
             let _ = notices.send(Notice {
                 member,
                 at: Instant::now(),
@@ -164,7 +164,7 @@ impl Work {
     };
 }
 
-/// The member, in its thread.
+/// The member itself, which runs in its thread.
 struct Actor {
     endpoint: Endpoint<Ring>,
     orders: Receiver<Command>,
@@ -215,7 +215,7 @@ impl Actor {
         Ok((actor, Arc::new(waker)))
     }
 
-    /// The loop, until the member is told to end or nobody listens any more.
+    /// The loop, until the member is told to end or the demo takes no more notices.
     fn live(&mut self) -> Result<(), String> {
         let mut ready = Vec::new();
         loop {
@@ -239,7 +239,7 @@ impl Actor {
             .expect("opened with the endpoint")
     }
 
-    /// Carries out the commands that wait; breaks at the end of life.
+    /// Carries out the commands that wait; breaks when one of them ends the member.
     fn obey(&mut self) -> ControlFlow<()> {
         loop {
             let command = match self.orders.try_recv() {
@@ -348,7 +348,7 @@ impl Actor {
         })
     }
 
-    /// Breaks if nobody listens any more.
+    /// Sends a notice to the demo; breaks if the demo takes no more.
     fn notify(&mut self, what: What) -> ControlFlow<()> {
         let notice = Notice {
             member: self.endpoint.node().local(),

@@ -3,7 +3,7 @@
 //! The members are threads of this process: real sockets on loopback, real encryption under a key
 //! made for the run, the ring with the settings of a LAN. The story starts them, loads them, kills
 //! one and lets it come back, cuts the network in two and heals it, lets all leave; then the
-//! checker of histories, which has read along at every member, gives its verdict.
+//! checker gives its verdict on the histories of all members.
 //!
 //! - [`story`]: the steps; [`stage`]: the members as the story sees them, and waiting.
 //! - [`member`]: one member's thread; [`load`]: what it says; [`diary`]: what it saw; [`network`]:

@@ -59,7 +59,7 @@ impl Network {
     }
 }
 
-/// A port that nobody on this machine uses on any address, nor the next one (a mesh needs two).
+/// A port that is free on all addresses of this machine, as is the next one (a mesh needs two).
 fn free_port(start: u16) -> u16 {
     let ports = usize::from(Network::PORT_MAX - Network::PORT_MIN);
     // The stride has no factor in common with the number of ports: no port is tried twice.

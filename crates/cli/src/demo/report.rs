@@ -2,8 +2,8 @@
 //! line.
 //!
 //! The fields of the JSON objects are those of [`Event`], with the variant's name in lower case as
-//! `event`. Members are named by life (`ben`, then `ben#2`), configurations by their full id as
-//! everywhere in groupcast's JSON, and durations are milliseconds. The last line is the verdict
+//! `event`. Members are named by incarnation (`ben`, then `ben#2`), configurations by their full id
+//! as everywhere in groupcast's JSON, and durations are milliseconds. The last line is the verdict
 //! unless the demo failed before; then stderr says why.
 
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use groupcast_check::Violation;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-/// Something worth telling.
+/// An event of the demo, as it is printed.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(crate) enum Event {
@@ -39,7 +39,7 @@ pub(crate) enum Event {
     },
     /// Members were started, in this order.
     Started { members: Vec<String> },
-    /// A member's thread was ended without a word to the others.
+    /// A member's thread was ended without telling the others.
     Killed { member: String },
     /// The network was cut: members hear only those of their own side.
     Cut { sides: Vec<Vec<String>> },
@@ -80,7 +80,7 @@ pub(crate) enum Event {
     /// What the judge of histories says.
     Verdict {
         clean: bool,
-        /// Lives of members.
+        /// Incarnations of members that the judge has seen.
         observers: u64,
         configurations: u64,
         messages: u64,
@@ -325,7 +325,7 @@ fn write_verdict(out: &mut impl Write, event: &Event) -> io::Result<()> {
     line(out, DIM, "took", &format!("{:.1} s", took_ms / 1e3))
 }
 
-/// Who delivers: by name if they are few.
+/// The members that deliver: by name if they are few, else their number.
 fn deliver(who: &[String]) -> String {
     match who {
         [one] => format!("{one} delivers"),

@@ -1,7 +1,6 @@
-//! The stage of the demo: all members with their diaries, the judge who reads along, and waiting
-//! for what must come.
+//! All members of the demo with what they have seen, the judge, and waiting for what must happen.
 //!
-//! The story thread alone owns it. Members report through one bounded channel: if the stage falls
+//! Only the story's thread uses it. Members report through one bounded channel: if the stage falls
 //! behind, they wait.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,18 +24,18 @@ pub(crate) const NAMES: [&str; 16] = [
     "mia", "nils", "olga", "paul",
 ];
 
-/// A part of the play: one name, several lives one after another.
-struct Player {
+/// A member of the demo: one name, with several incarnations one after another.
+struct DemoMember {
     name: &'static str,
     lives: u64,
-    /// Of the last life.
+    /// Of the last incarnation.
     id: MemberId,
     diary: Diary,
-    /// `None` before the first life and between two.
+    /// `None` before the first incarnation and between two.
     member: Option<Member>,
     /// Whether it was told to rest, and does.
     rested: bool,
-    /// When its last life ended.
+    /// When its last incarnation ended.
     ended: Option<Instant>,
 }
 
@@ -45,8 +44,8 @@ pub(crate) struct Stage {
     network: Network,
     key: Key,
     rng: Rng,
-    players: Vec<Player>,
-    /// Of all lives.
+    members: Vec<DemoMember>,
+    /// The names of all incarnations.
     names: BTreeMap<MemberId, String>,
     checker: Checker,
     notices: Receiver<Notice>,
@@ -62,12 +61,12 @@ impl Stage {
     /// An empty stage for `count` members, at most as many as there are [`NAMES`].
     pub(crate) fn new(count: u8, network: Network, key: Key, rng: &Rng) -> Self {
         let (sender, notices) = mpsc::sync_channel(Self::NOTICES_MAX);
-        let players = NAMES.iter().take(count.into()).map(|name| {
+        let members = NAMES.iter().take(count.into()).map(|name| {
             let id = MemberId {
                 node: NodeId::from_name(name),
                 incarnation: Incarnation(0),
             };
-            Player {
+            DemoMember {
                 name,
                 lives: 0,
                 id,
@@ -78,7 +77,7 @@ impl Stage {
             }
         });
         Self {
-            players: players.collect(),
+            members: members.collect(),
             network,
             key,
             rng: rng.fork("messages"),
@@ -89,45 +88,49 @@ impl Stage {
         }
     }
 
-    /// Starts a new life of member `index`.
+    /// Starts a new incarnation of member `index`.
     pub(crate) fn start(&mut self, index: usize) -> Result<(), Failure> {
         let incarnation = Incarnation(random_u64().map_err(Failure::failed)?);
         let rng = Rng::new(random_u64().map_err(Failure::failed)?);
-        let player = &mut self.players[index];
-        player.lives += 1;
-        player.id.incarnation = incarnation;
-        player.diary = Diary::new(player.id);
-        player.rested = true;
-        player.ended = None;
-        let name = match player.lives {
-            1 => player.name.to_owned(),
-            life => format!("{}#{life}", player.name),
+        let demo_member = &mut self.members[index];
+        demo_member.lives += 1;
+        demo_member.id.incarnation = incarnation;
+        demo_member.diary = Diary::new(demo_member.id);
+        demo_member.rested = true;
+        demo_member.ended = None;
+        let name = match demo_member.lives {
+            1 => demo_member.name.to_owned(),
+            life => format!("{}#{life}", demo_member.name),
         };
-        self.names.insert(player.id, name.clone());
-        self.checker.set_name(player.id, &name);
+        self.names.insert(demo_member.id, name.clone());
+        self.checker.set_name(demo_member.id, &name);
         let birth = Birth {
-            id: player.id,
+            id: demo_member.id,
             name,
             endpoint: self.network.endpoint(index),
             key: self.key.clone(),
             rng,
-            messages: Messages::new(self.rng.fork_index(index as u64).fork_index(player.lives)),
+            messages: Messages::new(
+                self.rng
+                    .fork_index(index as u64)
+                    .fork_index(demo_member.lives),
+            ),
         };
         let member = Member::start(birth, self.sender.clone()).map_err(|error| {
-            Failure::failed(format!("{} cannot start: {error}", player.name)).help(
+            Failure::failed(format!("{} cannot start: {error}", demo_member.name)).help(
                 "the demo needs the loopback interface: `ip address show lo` says whether it is up",
             )
         })?;
-        player.member = Some(member);
+        demo_member.member = Some(member);
         Ok(())
     }
 
-    /// Tells each of `indices` what to do; who has ended already is noticed by the next wait.
+    /// Tells each of `indices` what to do; the next wait notices a member that has ended already.
     pub(crate) fn tell(&mut self, indices: &[usize], command: impl Fn(usize) -> Command) {
         for index in indices {
-            let player = &mut self.players[*index];
-            player.rested = false;
-            if let Some(member) = &player.member {
+            let demo_member = &mut self.members[*index];
+            demo_member.rested = false;
+            if let Some(member) = &demo_member.member {
                 member.tell(command(*index));
             }
         }
@@ -142,11 +145,11 @@ impl Stage {
         }
     }
 
-    /// Begins a new chapter: from here on paths, tallies and bytes are counted anew.
+    /// Sets the mark: from here on paths, tallies and bytes are counted anew.
     pub(crate) fn mark(&mut self) {
-        self.players
+        self.members
             .iter_mut()
-            .for_each(|player| player.diary.mark());
+            .for_each(|demo_member| demo_member.diary.mark());
     }
 
     /// Waits until `done`; `what` completes the sentence "waited for … in vain".
@@ -185,7 +188,11 @@ impl Stage {
 
     fn take(&mut self, notice: Notice) -> Result<(), Failure> {
         let Notice { member, at, what } = notice;
-        let Some(player) = self.players.iter_mut().find(|player| player.id == member) else {
+        let Some(demo_member) = self
+            .members
+            .iter_mut()
+            .find(|demo_member| demo_member.id == member)
+        else {
             return Ok(());
         };
         match what {
@@ -193,21 +200,21 @@ impl Stage {
                 observations,
                 bytes,
             } => {
-                player.diary.add_bytes(bytes);
+                demo_member.diary.add_bytes(bytes);
                 for observation in &observations {
-                    player.diary.enter(at, observation);
+                    demo_member.diary.enter(at, observation);
                     self.checker.observe(member, observation);
                 }
             }
-            What::Rested => player.rested = true,
+            What::Rested => demo_member.rested = true,
             What::Ended(Err(error)) => {
                 let name = &self.names[&member];
                 return Err(Failure::failed(format!("{name} gave up: {error}")));
             }
             What::Ended(Ok(())) => {
-                player.member = None;
-                player.ended = Some(at);
-                if player.diary.left().is_none() {
+                demo_member.member = None;
+                demo_member.ended = Some(at);
+                if demo_member.diary.left().is_none() {
                     self.checker.observe(member, &Observation::Crash);
                 }
             }
@@ -216,12 +223,12 @@ impl Stage {
     }
 
     fn in_vain(&self, what: &str) -> Failure {
-        let places = self.players.iter().map(|player| {
-            let place = match player.diary.current() {
+        let places = self.members.iter().map(|demo_member| {
+            let place = match demo_member.diary.current() {
                 None => "in no configuration".to_owned(),
                 Some(current) => self.describe(current),
             };
-            format!("\n  {}: {place}", player.name)
+            format!("\n  {}: {place}", demo_member.name)
         });
         Failure::failed(format!(
             "waited for {what} in vain ({} s){}",
@@ -266,8 +273,10 @@ impl Stage {
         sides.iter().all(|side| {
             self.is_together(side)
                 && side.iter().all(|index| {
-                    let player = &self.players[*index];
-                    player.rested && player.diary.is_served() && place(index) == place(&side[0])
+                    let demo_member = &self.members[*index];
+                    demo_member.rested
+                        && demo_member.diary.is_served()
+                        && place(index) == place(&side[0])
                 })
         })
     }
@@ -292,7 +301,8 @@ impl Stage {
         all
     }
 
-    /// What `tally` says of each of `indices`, and of whom: one entry if it is the same for all.
+    /// The different values of `tally` among `indices`, each with the members that have it: one
+    /// entry if all have the same.
     pub(crate) fn tallies(
         &self,
         indices: &[usize],
@@ -311,7 +321,8 @@ impl Stage {
         all
     }
 
-    /// The verdict on a quiet group: everybody alive is together and has delivered everything.
+    /// The verdict on a quiet group: all living members are in one configuration and have delivered
+    /// everything.
     pub(crate) fn judge_quiet(&self) -> CheckReport {
         let alive = self.alive();
         let ids = || alive.iter().map(|index| self.id(*index));
@@ -328,33 +339,33 @@ impl Stage {
         CheckReport::new(&self.checker, &outcome)
     }
 
-    /// The verdict when nobody is left.
+    /// The verdict after all members have ended.
     pub(crate) fn judge(&self) -> CheckReport {
         CheckReport::new(&self.checker, &Outcome::default())
     }
 
-    /// Who is alive.
+    /// The members that are alive, by index.
     pub(crate) fn alive(&self) -> Vec<usize> {
-        let players = self.players.iter().enumerate();
-        players
-            .filter(|(_, player)| player.member.is_some())
+        let members = self.members.iter().enumerate();
+        members
+            .filter(|(_, demo_member)| demo_member.member.is_some())
             .map(|(index, _)| index)
             .collect()
     }
 
-    /// When the last life of member `index` ended.
+    /// When the last incarnation of member `index` ended.
     pub(crate) fn ended(&self, index: usize) -> Option<Instant> {
-        self.players[index].ended
+        self.members[index].ended
     }
 
-    /// The diary of member `index` in its last life.
+    /// What member `index` has seen in its last incarnation.
     pub(crate) fn diary(&self, index: usize) -> &Diary {
-        &self.players[index].diary
+        &self.members[index].diary
     }
 
-    /// Who member `index` is in its last life.
+    /// The id of member `index` in its last incarnation.
     pub(crate) fn id(&self, index: usize) -> MemberId {
-        self.players[index].id
+        self.members[index].id
     }
 
     /// The names of `indices`.

@@ -1,5 +1,5 @@
-//! The story that the demo tells, step by step: each waits for what must come, then tells what
-//! came.
+//! The steps of the demo: each does something, waits for what must follow, and prints what
+//! happened.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(crate) struct Story {
     messages: u64,
     /// All members, by index.
     all: Vec<usize>,
-    /// Who dies, and comes back.
+    /// The member that is killed and started again.
     victim: usize,
     began: Instant,
     steps: usize,
@@ -123,7 +123,8 @@ impl Story {
         )
     }
 
-    /// Submits the load, and waits until everybody has delivered it or the group changes.
+    /// Submits the load, and waits until all members have delivered it or the configuration
+    /// changes.
     fn deliver_load(&mut self) -> Result<(), Failure> {
         let (messages, members) = (self.messages, self.all.len() as u64);
         self.stage.tell(&self.all, |index| {
@@ -312,14 +313,14 @@ impl Story {
         clean
     }
 
-    /// From now on everybody alive submits a message now and then.
+    /// From now on every living member submits a message now and then.
     fn flow(&mut self) {
         let alive = self.stage.alive();
         let every = Self::FLOW * alive.len() as u32;
         self.stage.tell(&alive, |_| Command::Flow(every));
     }
 
-    /// Everybody rests, and waits until all is delivered everywhere on its side.
+    /// All members stop submitting; waits until each side has delivered all of its messages.
     fn settle(&mut self, sides: Vec<Vec<usize>>) -> Result<(), Failure> {
         self.stage.tell(&sides.concat(), |_| Command::Rest);
         self.stage

@@ -30,7 +30,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The kept results: those in the folder if there is one, else those this program was built with.
+/// The kept results: those in the folder if there is one, else those that were built into this
+/// program.
 fn entries(kept: &Kept) -> Result<Vec<Entry>, Failure> {
     if !kept.folder.is_dir() {
         return Ok(kept::built_in());

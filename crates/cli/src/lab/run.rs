@@ -115,11 +115,11 @@ struct Job {
     host: LabHost,
 }
 
-/// What became of a row.
+/// The result of a row.
 struct Outcome {
     record: Record,
     files: Vec<PathBuf>,
-    /// What differs from the kept run; `None` if nobody asked.
+    /// What differs from the kept run; `None` if `--verify` was not given.
     differences: Option<Vec<String>>,
 }
 

@@ -204,7 +204,7 @@ fn describe(transfer: &Described) -> String {
     format!("{} from {}", transfer.label, transfer.sender)
 }
 
-/// Why somebody who sends here does not take part.
+/// Why a sender whose datagrams arrive here does not take part.
 fn in_words_of(stranger: &Stranger) -> String {
     format!("{} does not take part: {}", stranger.last, stranger.hint)
 }

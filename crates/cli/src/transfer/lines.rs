@@ -174,6 +174,6 @@ fn reason(outcome: &Outcome) -> Option<&str> {
 }
 
 fn print(line: &Value) {
-    // The exit code tells as much to whoever does not read this.
+    // The exit code tells as much to a caller that does not read these lines.
     let _ = crate::json::write_line(&mut std::io::stdout().lock(), line);
 }

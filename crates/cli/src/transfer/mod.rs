@@ -19,7 +19,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::{Failure, tell};
 
-/// How a sender or a receiver is on the network.
+/// The network options that a sender and a receiver have in common.
 #[derive(clap::Args)]
 struct Network {
     /// The multicast address and port of the group, the same at the sender and its receivers

@@ -183,7 +183,7 @@ impl Args {
     }
 }
 
-/// What is sent, and what people call it.
+/// What is sent, and its name for people.
 fn cargo(paths: &[PathBuf]) -> Result<(Cargo, String), Failure> {
     if let [path] = paths
         && path == Path::new("-")
@@ -222,7 +222,7 @@ fn cargo(paths: &[PathBuf]) -> Result<(Cargo, String), Failure> {
     Ok((Cargo::Files(scan), names.join(", ")))
 }
 
-/// What the report means for whoever started the transfer.
+/// What the report means for the user who started the transfer.
 fn judge(
     report: &SendReport,
     expected: Option<usize>,

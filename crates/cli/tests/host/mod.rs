@@ -257,13 +257,13 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A UDP port that nobody has just now.
+/// A UDP port that is free now.
 pub(crate) fn free_port() -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port()
 }
 
-/// A UDP port that nobody has just now, and nobody has the next one.
+/// A UDP port that is free now, and so is the next one.
 pub(crate) fn free_port_pair() -> u16 {
     loop {
         let port = free_port();

@@ -1,12 +1,14 @@
-//! Admission: a sender is believed only after it echoed a fresh nonce of ours.
+//! Admission: a node takes datagrams of a sender only after the sender has echoed a fresh nonce of
+//! the node.
 //!
-//! The seal proves that a datagram was made with the cluster's key, not when: a recording of an
-//! earlier life would pass. So the first datagram of an unknown sender instance is dropped and
-//! answered with a challenge; the echo, sealed by that instance, proves that it lives, binds its
-//! node to its incarnation, and starts its replay window. Two peers admit each other in three
-//! datagrams. State for the unadmitted is bounded, and a challenge is never larger than the
-//! datagram that caused it. A hello is addressed to the instance that it challenges or answers, so
-//! that a recording of it says nothing to any other.
+//! The seal proves that a datagram was made with the cluster's key, but not when it was made: a
+//! recording of an earlier incarnation would pass. So the first datagram of an unknown sender
+//! instance is dropped and answered with a challenge. The echo, sealed by that instance, proves
+//! that the instance is alive now, binds its node to its incarnation, and starts its replay window.
+//! Two peers admit each other in three datagrams. The state kept for senders that are not admitted
+//! is bounded, and a challenge is never larger than the datagram that caused it. A hello is
+//! addressed to the instance that it challenges or answers, so that a recording of it says nothing
+//! to any other.
 //!
 //! Body of a hello (25 bytes): node (8), challenge (8; 0 = none), echo (8; 0 = none), one byte
 //! reserved (0).
@@ -50,7 +52,7 @@ impl Default for AdmissionConfig {
 /// The node's own message: a challenge, an echo, or both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// Who speaks; its incarnation is in the prefix.
+    /// The node that sends the hello; its incarnation is in the datagram's prefix.
     pub node: NodeId,
     /// A nonce to be echoed.
     pub challenge: Option<u64>,
@@ -84,13 +86,13 @@ impl Hello {
     }
 }
 
-/// What a sender's datagram is worth.
+/// Whether a datagram may be handed to a protocol, by what is known of its sender.
 pub(super) enum Standing {
     /// Of this admitted member, for the first time.
     Member(MemberId),
-    /// Taken before.
+    /// Its counter was seen before.
     Replayed,
-    /// Its sender must prove itself first.
+    /// Its sender is not admitted: it has been challenged.
     Unadmitted,
 }
 
@@ -98,14 +100,14 @@ pub(super) enum Standing {
 pub(super) struct OutgoingHello {
     /// Where the addressee was heard.
     pub(super) to: SocketAddr,
-    /// Who is challenged or answered.
+    /// The incarnation that is challenged or answered.
     pub(super) addressee: Incarnation,
     pub(super) hello: Hello,
 }
 
 /// A peer was admitted.
 pub(super) struct Admitted {
-    /// Who made room for it.
+    /// The peer that was dropped to make room for it.
     pub(super) evicted: Option<Incarnation>,
 }
 
@@ -167,8 +169,8 @@ impl Admission {
             incarnation: prefix.sender,
         };
         if peer.address != from {
-            // It may have moved, or somebody replays from elsewhere: the answer to a challenge
-            // tells.
+            // Either the peer has moved, or an attacker replays its datagram from elsewhere: the
+            // answer to a challenge decides.
             self.challenge(now, from, prefix.sender, None);
         }
         Standing::Member(member)
@@ -200,7 +202,7 @@ impl Admission {
         admitted
     }
 
-    /// Lets `member` in at `address`; datagrams count from number `first` on.
+    /// Admits `member` at `address`; its datagrams are taken from counter `first` on.
     fn admit(&mut self, now: Time, address: SocketAddr, member: MemberId, first: u64) -> Admitted {
         if let Some(peer) = self.peers.get_mut(&member.incarnation) {
             peer.address = address;
@@ -229,8 +231,8 @@ impl Admission {
         Admitted { evicted }
     }
 
-    /// Admits a peer on the host's word: no proof, and whatever it sends first is the first that
-    /// counts.
+    /// Admits a peer that the host vouches for: without proof, and with a replay window that begins
+    /// with the first datagram that comes.
     pub(super) fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) -> Admitted {
         self.pending.remove(&member.incarnation);
         self.admit(now, address, member, 0)

@@ -3,8 +3,8 @@
 //! The node is what the simulator and the network driver host. On the way in it checks the prefix,
 //! opens the seal, holds each sender to its replay window and admits only peers that proved to be
 //! alive (`admission.rs`); on the way out it seals every segment in place and turns members into
-//! addresses. What goes to one member is sealed for that member alone: anybody else, a later life
-//! of it too, finds it forged. Whatever fails is counted and dropped.
+//! addresses. What goes to one member is sealed for that member alone: to every other member, and
+//! to a later incarnation of the same node, it is forged. Whatever fails is counted and dropped.
 //!
 //! Body of a datagram, under the seal: one byte *channel*, then the channel's own format. Channel 0
 //! is the node's own (admission); every protocol instance has another.
@@ -47,9 +47,9 @@ impl Channel {
 pub enum Route {
     /// To the group's multicast address.
     Multicast,
-    /// A copy to each address of [`Node::mesh`]: the network has no multicast.
+    /// A unicast copy to each address of [`Node::mesh`], because the network has no multicast.
     Mesh,
-    /// To this address.
+    /// To this address alone.
     Unicast(SocketAddr),
 }
 
@@ -65,7 +65,7 @@ pub enum Reach {
 /// A datagram (or several segments) ready for the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outgoing {
-    /// Where to.
+    /// Where it goes: to the group, or to one address.
     pub route: Route,
     /// Which socket of the receiver takes it.
     pub class: SocketClass,
@@ -89,8 +89,8 @@ pub enum Rejected {
     /// Sent by this very process.
     #[error("sent by this process")]
     Own,
-    /// Forged, damaged, meant for another member or a former life of this one, or sealed with
-    /// another key that happens to have the same tag.
+    /// Forged, damaged, meant for another member or for an earlier incarnation of this node, or
+    /// sealed with another key that happens to have the same tag.
     #[error("forged, damaged, or meant for another member")]
     Forged,
     /// Taken before, or too old to tell.
@@ -99,7 +99,7 @@ pub enum Rejected {
     /// Its sender has not proved yet that it is alive; it was challenged.
     #[error("of a sender that is not admitted yet")]
     Unadmitted,
-    /// For an instance that is not here, or without a body.
+    /// For a channel that is not open here, or without a body.
     #[error("for a channel that is not open here")]
     Channel,
 }
@@ -111,25 +111,25 @@ pub struct NodeCounters {
     pub accepted: u64,
     /// Datagrams sealed.
     pub sealed: u64,
-    /// Not of this protocol, or too short.
+    /// Datagrams that do not begin with groupcast's prefix, or are too short for it.
     pub malformed: u64,
-    /// Of another version.
+    /// Datagrams of another version of the wire format.
     pub other_version: u64,
-    /// Of another cluster.
+    /// Datagrams of another cluster, which has another key.
     pub other_cluster: u64,
     /// Own datagrams that the network brought back.
     pub own: u64,
-    /// Forged, damaged, or meant for another member or a former life of this one.
+    /// Forged, damaged, or meant for another member or for an earlier incarnation of this node.
     pub forged: u64,
-    /// Replayed.
+    /// Datagrams that were received before, or are too old to tell.
     pub replayed: u64,
-    /// Of senders not admitted yet.
+    /// Datagrams of senders that are not admitted yet.
     pub unadmitted: u64,
-    /// For no open channel.
+    /// Datagrams for a channel that is not open here, or without a body.
     pub unknown_channel: u64,
     /// Transmits to a member whose address is not known.
     pub unroutable: u64,
-    /// Peers admitted.
+    /// Peers admitted so far, those that have made room for others since included.
     pub admitted: u64,
 }
 
@@ -140,11 +140,12 @@ pub struct NodeConfig {
     pub local: MemberId,
     /// How the group is reached.
     pub reach: Reach,
-    /// Bounds of admission.
+    /// How many peers are admitted, and how they are challenged.
     pub admission: AdmissionConfig,
 }
 
-/// Many protocol instances behind one surface. Drain order as for [`Protocol`].
+/// Hosts protocol instances, one a channel: seals what they send and gives them what was
+/// authenticated and admitted. The order in which to drain it is that of [`Protocol`].
 pub struct Node<P> {
     config: NodeConfig,
     sealer: Box<dyn Sealer>,
@@ -175,7 +176,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Opens `channel` for `instance`.
+    /// Opens `channel`: its datagrams go to `instance` from now on.
     ///
     /// # Panics
     /// If the channel is the node's own or open already: the caller's bug.
@@ -200,7 +201,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Whether somebody observes; without, nothing needs to be digested.
+    /// Whether there is an observer. Without one, payloads need not be hashed.
     pub fn is_observed(&self) -> bool {
         self.observer.is_some()
     }
@@ -274,9 +275,9 @@ impl<P: Protocol> Node<P> {
         Ok(())
     }
 
-    /// Admits `member` at `address` on the host's word, without a handshake: for lists of members
-    /// that are known to be fresh, as a simulator's are. A replay of what it sent before is not
-    /// found out.
+    /// Admits `member` at `address` without the handshake, because the host vouches for it: for
+    /// members that are known to be new, as a simulator's are. A replay of what it sent before is
+    /// not detected.
     pub fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) {
         let admitted = self.admission.trust(now, member, address);
         self.admitted(member.incarnation, admitted);
@@ -305,7 +306,8 @@ impl<P: Protocol> Node<P> {
         *counter += 1;
     }
 
-    /// Time has passed.
+    /// Lets the instances whose timers are due by `now` act. A call that is early or late does no
+    /// harm.
     pub fn handle_timeout(&mut self, now: Time) {
         for (_, instance) in &mut self.instances {
             if instance.poll_timeout().is_some_and(|due| due <= now) {
@@ -453,8 +455,8 @@ impl<P: Protocol> Node<P> {
             .map(|(_, instance)| instance)
     }
 
-    /// Where the copies of a [`Route::Mesh`] go: the configured peers and those who made themselves
-    /// known.
+    /// Where the copies of a [`Route::Mesh`] go: the configured peers, and the peers that were
+    /// admitted since.
     pub fn mesh(&self) -> impl Iterator<Item = SocketAddr> {
         let seeds: &[SocketAddr] = match &self.config.reach {
             Reach::Multicast => &[],

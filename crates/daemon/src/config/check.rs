@@ -1,4 +1,5 @@
-//! Values against their ranges and against each other, with the place of each that cannot be.
+//! Checks values against their ranges and against each other; errors name the place of the value
+//! that cannot be.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
@@ -246,7 +247,7 @@ impl Check<'_> {
             Err(EngineConfigError::Setting(error)) => {
                 Err(self.setting(&engine_key(error.field), &error))
             }
-            // Names are all that else can be wrong, and the only ones here are those of groups.
+            // Beside ranges only names can be wrong here, and the only names are those of groups.
             Err(error) => Err(self.error(
                 "bimodal.groups",
                 error.to_string(),

@@ -1,4 +1,4 @@
-//! What is other in one configuration than in another, by the names of the keys.
+//! The keys whose values differ between two configurations.
 
 use groupcast_core::settings::Settings;
 use groupcast_net::Group;
@@ -7,7 +7,7 @@ use super::Config;
 use super::keys::{engine_key, in_daemon};
 
 impl Config {
-    /// The keys whose values are others in `other`.
+    /// The keys whose values differ from those in `other`.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut keys = self.differences_at_the_top(other);
         keys.extend(differences(&self.engine, &other.engine, engine_key));

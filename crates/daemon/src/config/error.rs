@@ -76,13 +76,13 @@ pub enum ConfigError {
         /// Where, if it came from a file.
         place: Option<Place>,
     },
-    /// Neither a key nor the word that none is wanted.
+    /// The configuration has neither `key` nor `insecure`.
     #[error("a daemon without a key refuses to start")]
     NoKey,
 }
 
 impl ConfigError {
-    /// What only the part that `key` configures found out.
+    /// An error that only the part that `key` configures has found.
     pub(crate) fn unchecked(key: &str, error: &dyn fmt::Display) -> Self {
         Self::Value {
             key: key.to_owned(),

@@ -9,7 +9,7 @@ use groupcast_core::{
 
 use super::Cluster;
 use crate::host::{HostLoad, Status};
-use crate::world::{CHANNEL, Transited};
+use crate::world::{CHANNEL, RecordedTransition};
 
 impl<P: Instrumented> Cluster<P> {
     /// How many hosts there are.
@@ -116,13 +116,13 @@ impl<P: Instrumented> Cluster<P> {
         load.data.dropped + load.token.dropped
     }
 
-    /// What the processor and the buffers of `host` went through.
+    /// How much of its processor and buffers `host` has used.
     pub fn load(&self, host: usize) -> HostLoad {
         self.world.hosts[host].load()
     }
 
     /// All transitions of all protocol instances, in the order in which they happened.
-    pub fn transitions(&self) -> &[Transited] {
+    pub fn transitions(&self) -> &[RecordedTransition] {
         &self.world.transitions
     }
 
@@ -138,10 +138,10 @@ impl<P: Instrumented> Cluster<P> {
 
     // Judging.
 
-    /// What the judge has against the histories so far. `complete`: nothing is in flight and nobody
-    /// has work left, so whoever lives must have delivered all that it should. `together`: messages
-    /// that all who live must have delivered, in one configuration that has exactly them as
-    /// members; `None` asks for neither.
+    /// The promises that the histories so far break. `complete`: nothing is in flight and no member
+    /// has work left, so every living member must have delivered all that it should. `together`:
+    /// messages that all living members must have delivered, in one configuration that has exactly
+    /// them as members; `None` asks for neither.
     pub fn violations(&self, complete: bool, together: Option<&[MessageId]>) -> Vec<Violation> {
         self.world.violations(complete, together)
     }
@@ -155,8 +155,8 @@ impl<P: Instrumented> Cluster<P> {
         self.judge(&self.violations(false, None));
     }
 
-    /// Judges a run that came to rest: all who live are in one configuration and have nothing left
-    /// to deliver.
+    /// Judges a run that came to rest: all living members are in one configuration and have nothing
+    /// left to deliver.
     ///
     /// # Panics
     /// If a promise was broken.

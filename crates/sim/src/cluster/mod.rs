@@ -32,12 +32,12 @@ use crate::network::{Block, DatagramInfo, Network, NetworkConfig};
 use crate::trace::Trace;
 use crate::world::{CHANNEL, Factory, Medium, World};
 
-/// What a cluster is like. All of its randomness follows from the seed.
+/// The settings of a cluster. All of its randomness follows from the seed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClusterConfig {
     /// How many hosts there are.
     pub hosts: usize,
-    /// Of everything random.
+    /// The seed of everything random.
     pub seed: u64,
     /// The network. Default: a quiet gigabit LAN.
     pub network: NetworkConfig,
@@ -52,7 +52,8 @@ pub struct ClusterConfig {
     pub events_max: u64,
     /// What the checker holds the histories against. Default: one order for all.
     pub contract: Contract,
-    /// What to type to see a failure again; it is part of every panic message. Default: the seed.
+    /// The command line that repeats a failure; it is part of every panic message. Default: the
+    /// seed.
     pub replay: String,
 }
 
@@ -75,8 +76,8 @@ impl ClusterConfig {
 
 /// Hosts 0..n on one network, each with one process of the protocol `P` at a time.
 ///
-/// Hosts are named by their index. Whatever concerns "the" process of a host means the one that
-/// runs there, or the last one that did.
+/// Hosts are named by their index. "The process" of a host is the one that runs there, or the last
+/// one that ran there.
 pub struct Cluster<P> {
     world: World<P>,
     events_max: u64,
@@ -156,8 +157,8 @@ impl<P: Instrumented> Cluster<P> {
         }
     }
 
-    /// The same, but looks only after events that somebody observed: for conditions on what users
-    /// see.
+    /// The same, but tests the condition only after events that an observer saw: for conditions on
+    /// what users see.
     pub(crate) fn run_until_observed(
         &mut self,
         mut done: impl FnMut(&Self) -> bool,
@@ -222,7 +223,7 @@ impl<P: Instrumented> Cluster<P> {
         self.world.start(host)
     }
 
-    /// The process of `host` ends without a word.
+    /// The process of `host` ends without telling the others.
     pub fn crash(&mut self, host: usize) {
         self.world.crash(host);
     }
@@ -278,8 +279,9 @@ impl<P: Instrumented> Cluster<P> {
         result
     }
 
-    /// All who live have heard of each other by now: of what the others send from here on, each
-    /// owes an account from the first message, if both live when the run is judged.
+    /// Tells the judge that all living members have heard of each other by now. Of all messages
+    /// sent from here on, each member must deliver or report every one, from the first, if sender
+    /// and member are both alive when the run is judged.
     pub fn expect_accounts(&mut self) {
         self.world.expect_accounts();
     }
@@ -314,8 +316,8 @@ impl<P: Instrumented> Cluster<P> {
 
     // Network.
 
-    /// Hosts of different components no longer reach each other; those in none are together in one
-    /// more.
+    /// Hosts of different components no longer reach each other. Hosts that are in none of them
+    /// form one more component.
     pub fn partition(&mut self, components: &[&[usize]]) {
         for block in Block::partition(self.hosts(), components) {
             self.world.medium.switch().block(block);

@@ -59,7 +59,7 @@ pub enum Change {
         /// What it is like from now on.
         config: Box<HostConfig>,
     },
-    /// The source with the number that [`Experiment::add_source`] gave it stops sending.
+    /// The source stops sending; [`Experiment::add_source`] returned its number.
     Silence(usize),
     /// The source with that number sends again.
     Sound(usize),

@@ -36,12 +36,12 @@ use crate::host::{HostLoad, Status};
 use crate::link::pcap::Pcap;
 use crate::measure::{HostUse, LinkUse, Measures, Meter, MeterConfig};
 use crate::topology::{Topology, Way};
-use crate::world::{CHANNEL, Factory, Measuring, Medium, Told, World};
+use crate::world::{CHANNEL, Factory, Measuring, Medium, World, WorldNotice};
 
-/// What an experiment is like.
+/// The settings of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentConfig {
-    /// Of everything random.
+    /// The seed of everything random.
     pub seed: u64,
     /// The network, and where the hosts are.
     pub topology: Topology,
@@ -55,25 +55,26 @@ pub struct ExperimentConfig {
     pub senders_wait: bool,
     /// What the hosts are like.
     pub hosts: HostConfig,
-    /// Those that are different.
+    /// The hosts that differ from `hosts`, by index.
     pub overrides: BTreeMap<usize, HostConfig>,
-    /// How many others, drawn at random, each process knows when all start together; all of them if
-    /// there are not more. Those have admitted it. No time or traffic is spent on it. Default 0:
-    /// processes find each other by themselves.
+    /// How many other processes each process knows when all start together, drawn at random; all of
+    /// them if there are fewer. Both have admitted each other. This costs neither time nor traffic.
+    /// Default 0: processes find each other by themselves.
     pub acquainted: usize,
     /// What is measured, and how finely.
     pub measure: MeterConfig,
     /// Reads the protocol's datagrams.
     pub inspect: Inspect,
-    /// Whether the checker reads along. It keeps the whole history: memory grows with every
-    /// message.
+    /// Whether the checker judges the run as it goes. It keeps the whole history: memory grows with
+    /// every message.
     pub judged: bool,
     /// What the checker holds the histories against. Default: one order for all.
     pub contract: Contract,
 }
 
 impl ExperimentConfig {
-    /// Hosts that cost nothing on `topology`, multicast along source trees, unjudged.
+    /// Hosts on `topology` whose work costs no time, multicast along source trees; the run is not
+    /// judged.
     pub fn new(topology: Topology, inspect: Inspect, seed: u64) -> Self {
         Self {
             seed,
@@ -98,7 +99,7 @@ enum Plan {
     Change(Change),
     /// A source is asked for a message.
     Emit(usize),
-    /// The warm-up is over: what links and hosts did until now does not count.
+    /// The warm-up is over: what links and hosts did until now is left out of the measures.
     Warm,
 }
 
@@ -195,29 +196,31 @@ impl<P: Instrumented> Experiment<P> {
         }
     }
 
-    /// Takes in what the world told.
+    /// Takes in what the world has reported since the last call.
     fn hear(&mut self) {
         while let Some(told) = self.world.told.as_mut().and_then(VecDeque::pop_front) {
             let now = self.world.now();
             let meter = self.meter();
             match told {
-                Told::Accepted { host, id, payload } => meter.submitted(now, host, id, &payload),
-                Told::Refused { host, .. } => meter.rejected(now, host),
-                Told::Delivered { host, delivery } => {
+                WorldNotice::Accepted { host, id, payload } => {
+                    meter.submitted(now, host, id, &payload);
+                }
+                WorldNotice::Refused { host, .. } => meter.rejected(now, host),
+                WorldNotice::Delivered { host, delivery } => {
                     let from = meter.origin(delivery.id, &delivery.payload);
                     meter.delivered(now, host, delivery.id, &delivery.payload);
                     if let Some(from) = from {
                         self.reply(host, from);
                     }
                 }
-                Told::Configured {
+                WorldNotice::Configured {
                     host,
                     configuration,
                 } if configuration.kind == ConfigurationKind::Regular => {
                     meter.configured(now, host, configuration.members.len());
                 }
-                Told::Configured { .. } => {}
-                Told::Room { host } => self.room(host),
+                WorldNotice::Configured { .. } => {}
+                WorldNotice::Room { host } => self.room(host),
             }
         }
     }
@@ -270,7 +273,7 @@ impl<P: Instrumented> Experiment<P> {
         self.world.hosts[host].node.as_ref()
     }
 
-    /// What a host's processor and buffers went through.
+    /// How much of its processor and buffers a host has used.
     pub fn load(&self, host: usize) -> HostLoad {
         self.world.hosts[host].load()
     }
@@ -309,7 +312,7 @@ impl<P: Instrumented> Experiment<P> {
         self.world.hash()
     }
 
-    /// What the checker found so far; nothing if it does not read along.
+    /// What the checker has found so far; nothing if the run is not judged.
     pub fn violations(&self) -> Vec<Violation> {
         self.world.violations(false, None)
     }

@@ -11,7 +11,8 @@ use crate::world::Offer;
 /// All sources, by number.
 pub(super) struct Sources {
     all: Vec<Placed>,
-    /// Those that answer what their host delivers, by host: deliveries are many, they are few.
+    /// The sources that answer what their host delivers, by host. There are few of them, and many
+    /// deliveries to look them up for.
     repliers: BTreeMap<usize, Vec<usize>>,
     rng: Rng,
 }

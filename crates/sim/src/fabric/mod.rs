@@ -285,8 +285,8 @@ impl Fabric {
                 .router
                 .is_off_tree(&self.config.topology, at, packet.target)
         {
-            // It has met the shared tree: from here in all directions, where it came from too if
-            // the tree goes there.
+            // It has reached the shared tree: from here it goes along all branches, also along the
+            // one that it came by.
             packet.off_tree = false;
             came_by = None;
         }

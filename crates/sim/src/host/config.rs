@@ -1,5 +1,5 @@
-//! What a host is like: what its processor's time is spent on, how much its sockets hold, who
-//! stands beside the process.
+//! The model of a host: what its processor's time is spent on, how much its sockets hold, and which
+//! client processes run beside the protocol's.
 //!
 //! The cost model has one price list ([`Cost`]: a system call, a packet, a kibibyte) for each thing
 //! that a host does: receive, send, take a message from its user, give one to it, and copy a
@@ -10,8 +10,7 @@
 
 use std::time::Duration;
 
-/// What something costs in processor time: so much a call, a packet and a kibibyte. Default:
-/// nothing.
+/// A price in processor time: for each call, each packet and each kibibyte. Default: free.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Cost {
     /// A system call, however much it moves.
@@ -24,7 +23,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Nothing.
+    /// No cost at all.
     pub const FREE: Self = Self::nanos(0, 0, 0);
 
     /// So many nanoseconds a call, a packet and a kibibyte.
@@ -148,8 +147,8 @@ pub struct ClientConfig {
     /// Whether every client has a core of its own. Without, and with [`Processors::Own`], clients
     /// and daemon share the host's one processor. Of no meaning with [`Processors::Shared`].
     pub own_core: bool,
-    /// Messages that wait for a client before more are dropped and counted, where a daemon would
-    /// part with it.
+    /// The most messages that wait for a client; more are dropped and counted, where a real daemon
+    /// would disconnect the client.
     pub inbox_max: usize,
 }
 
@@ -201,7 +200,7 @@ pub struct HostConfig {
     /// Going to sleep when there is nothing to do and coming back: the calls that wait for the
     /// network. Only with [`Effect::End`]. Default free.
     pub wait: Duration,
-    /// How long the process takes to run once something has come while it slept, on top of
+    /// How long it takes until the process runs after something has come while it slept, on top of
     /// [`wait`](Self::wait); its processor is not busy meanwhile. Timeouts come late by it too.
     /// Only with [`Effect::End`]. Default zero: it spins.
     pub wake_up: Duration,
@@ -229,7 +228,7 @@ pub struct HostConfig {
     /// their turn, if there are any. Default 512.
     pub turn_max: u32,
     /// Whether messages for clients are written to them before the next datagram is received:
-    /// delivery is then on the token's path, as in 002's prototypes. Without, they wait until
+    /// delivery is then on the token's path, as in 002's prototypes. Otherwise they wait until
     /// nothing is left to receive (or for [`turn_max`](Self::turn_max)), as in our daemon. Of no
     /// meaning without clients. Default false.
     pub deliver_first: bool,

@@ -55,7 +55,7 @@ pub(crate) struct Datagram {
 }
 
 impl Datagram {
-    /// A datagram that nobody has read yet.
+    /// A datagram that no meter has read yet.
     pub(crate) fn new(
         from: usize,
         source: SocketAddr,
@@ -89,7 +89,7 @@ pub(crate) struct Seen {
     pub(crate) name_in_use: bool,
 }
 
-/// What a host's processor and buffers went through.
+/// How much of its processor and buffers a host has used.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HostLoad {
     /// Processor time of the process; and of its clients, unless they have cores of their own.
@@ -115,7 +115,7 @@ pub(crate) struct Offered {
     pub(crate) payload: Bytes,
 }
 
-/// What a process is at, until its work takes effect.
+/// What a process is working on, until the work takes effect.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Receiving these datagrams with one call.
@@ -174,7 +174,7 @@ pub(crate) struct Host<P> {
     pub(crate) clients: Clients,
     /// Decides when the process is forced to sleep, if it ever is.
     pub(crate) whims: Option<Rng>,
-    /// By how much longer it takes to wake up each time.
+    /// Draws by how much longer each waking takes.
     pub(crate) wake_up_rng: Option<Rng>,
     /// Perturbations with another number are void: the process or its configuration has changed.
     pub(crate) perturbation: u64,
@@ -315,7 +315,7 @@ impl<P> Host<P> {
         }
     }
 
-    /// What its processor and buffers went through.
+    /// How much of its processor and buffers it has used.
     pub(crate) fn load(&self) -> HostLoad {
         HostLoad {
             data: self.data.used,

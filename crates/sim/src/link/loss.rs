@@ -10,7 +10,7 @@ pub enum Loss {
     /// None.
     #[default]
     None,
-    /// Each packet is lost with this probability, whatever befell the others.
+    /// Each packet is lost with this probability, independently of the others.
     Rate(f64),
     /// A link that is good or bad, and may change with each packet (Gilbert 1960, Elliott 1963). It
     /// begins good.

@@ -221,7 +221,7 @@ impl LinkState {
         }
     }
 
-    /// What chance does to a packet that has `left`.
+    /// Draws what happens to a packet that has `left`: loss, delay, damage, a copy.
     #[inline(never)]
     fn risk(&mut self, left: Time, ip_bytes: u32, spec: &LinkSpec, rng: &mut Rng) -> Passage {
         if spec.loss.takes(&mut self.is_bad, rng) {

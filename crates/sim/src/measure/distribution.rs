@@ -1,5 +1,5 @@
-//! What is kept of many durations: how many, their moments exactly, a fine histogram for quantiles,
-//! a coarse one to draw.
+//! A summary of many durations: their number, exact moments, a fine histogram for quantiles and a
+//! coarse one for plots.
 
 use std::time::Duration;
 

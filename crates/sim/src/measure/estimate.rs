@@ -1,5 +1,5 @@
-//! A quantity over several seeds: its mean, how sure that is (Student's t), and the least and the
-//! greatest.
+//! A quantity over several seeds: its mean with a confidence interval (Student's t), its least and
+//! its greatest value.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! What one host was given to send: the numbers of its messages, when each was handed over, and
-//! which the protocol took.
+//! The messages that one host was given to send: their numbers, when each was handed over, and
+//! which of them the protocol took.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use groupcast_core::{MessageId, Time};
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: Time,
-    /// When the protocol took it; never, if that has not come. Until then nobody waits for it.
+    /// When the protocol took it; `Time::MAX` before. A message that was not taken is not missing
+    /// anywhere.
     taken: Time,
 }
 
@@ -26,7 +27,7 @@ pub(super) struct Issued {
     first: Option<u32>,
     /// Measured ones that were forgotten and had not been taken.
     void: u64,
-    /// Where runs of successive ids begin, oldest first, for those who look messages up by id.
+    /// Where runs of successive ids begin, oldest first: by these a message is looked up by its id.
     pub(super) runs: VecDeque<MessageId>,
     /// The last id that the protocol gave.
     pub(super) last_id: Option<MessageId>,

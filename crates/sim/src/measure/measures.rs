@@ -1,4 +1,4 @@
-//! What a run comes to: of each host, of each direction of a link, and overall.
+//! The results of a run: of each host, of each direction of a link, and overall.
 
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ pub struct Measures {
 }
 
 /// All hosts together. A *receiver* is a host that ran from before the end of the warm-up to the
-/// end and that somebody sent something to; where there is none, every host that delivered
-/// anything.
+/// end and to which another host sent messages. If there is no such host, every host that delivered
+/// anything is a receiver.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Overall {
     /// How many receivers there are.
@@ -97,8 +97,9 @@ pub struct HostMeasures {
     pub redelivered: u64,
     /// Payloads that arrived again.
     pub duplicates: u64,
-    /// Messages of which the first that is known is their delivery, because they came in pieces or
-    /// in datagrams that nobody could read: `arrival` is too high by these.
+    /// Messages whose arrival was not seen before their delivery, because they came in pieces or in
+    /// datagrams that could not be read. Their delivery counts as their arrival, so `arrival` is
+    /// too high by these.
     pub unseen: u64,
     /// Deliveries a second.
     pub throughput: f64,
@@ -240,8 +241,8 @@ impl Overall {
     }
 }
 
-/// What `host` should have delivered and did not; `None` unless it ran all the time and somebody
-/// sent it something.
+/// What `host` should have delivered and did not; `None` unless it ran all the time and another
+/// host sent it something.
 fn missing(meter: &Meter, host: usize, now: Time) -> Option<u64> {
     let receiver = &meter.hosts[host];
     if !is_whole(receiver, &meter.config) {

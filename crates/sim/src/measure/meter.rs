@@ -28,7 +28,7 @@ struct Run {
     len: u64,
 }
 
-/// A message that was found out.
+/// A message that was recognised.
 #[derive(Clone, Copy)]
 struct Known {
     host: usize,
@@ -121,9 +121,9 @@ impl Meter {
         };
     }
 
-    /// The process of `host` ends, or leaves: nobody expects it to deliver everything any more,
-    /// what it was given and its protocol has not taken is void, and the time until the next
-    /// process delivers is no gap.
+    /// The process of `host` ends, or leaves: it is no longer expected to deliver everything, what
+    /// it was given and its protocol has not taken is void, and the time until the next process
+    /// delivers is no gap.
     pub fn stopped(&mut self, host: usize) {
         let host = &mut self.hosts[host];
         host.ran = Ran::Partly;
@@ -226,8 +226,8 @@ impl Meter {
         }
         if let Some(known) = known {
             if !is_own && self.see(host, known) == Sight::First {
-                // It came in pieces, or in a datagram that nobody could read: now is the first that
-                // is known of it.
+                // It came in pieces, or in a datagram that could not be read: its delivery is the
+                // first sign of it.
                 self.hosts[host].unseen += u64::from(self.counts(known));
                 self.receive_first(now, host, known);
             }

@@ -1,10 +1,10 @@
-//! What happened, in numbers: the meter that a world tells of every message and datagram, and what
-//! it says at the end.
+//! Measurement: a world reports every message and datagram to the meter, which gives the results at
+//! the end.
 //!
 //! The [`Meter`] is told as things happen and keeps sums, not events: its memory is bounded by
 //! hosts, sources and [`MeterConfig::pending_max`], however long the world runs. It names no
-//! protocol; what a datagram is for, an [`Inspect`](groupcast_core::trace::Inspect) says. What
-//! comes out is [`Measures`]: of each host, of each direction of a link, and overall.
+//! protocol; what a datagram is for, an [`Inspect`](groupcast_core::trace::Inspect) says. The
+//! results are [`Measures`]: of each host, of each direction of a link, and overall.
 //!
 //! Words. A message is *offered* when its source hands it over, *submitted* when the protocol takes
 //! it, it *arrives* when a datagram with all of it is handled, and is *delivered* when the user has

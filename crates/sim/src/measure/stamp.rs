@@ -1,4 +1,4 @@
-//! What a measured payload begins with: who sent it, which one it is, and when.
+//! The head of a measured payload: which host sent it, its number, and when it was handed over.
 //!
 //! A payload that carries a stamp can be recognised wherever it is seen, inside a datagram too,
 //! before the protocol has ordered it. A shorter one is known by its
@@ -24,7 +24,7 @@ const MAGIC: [u8; 4] = [0xb7, b'g', b'c', 0x1a];
 pub struct Stamp {
     /// The host that sent it.
     pub host: u32,
-    /// How many messages that host had submitted before, whatever its lives.
+    /// How many messages that host had submitted before, counted over all its processes.
     pub number: u32,
     /// When it was handed over, in the world's time.
     pub at: Time,

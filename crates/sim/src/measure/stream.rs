@@ -1,17 +1,17 @@
-//! What one host saw of another host's messages, by their numbers: which came, which came again,
-//! which never did.
+//! One host's record of another host's messages, by their numbers: which arrived, which arrived
+//! again, which never did.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Whether a number was there before.
+/// Whether a number was seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sight {
     /// Never.
     First,
     /// Yes.
     Again,
-    /// Nobody knows: it is so far behind that some of its time were given up.
+    /// That is not known: the number is so far behind the newest that it has been forgotten.
     Forgotten,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct Stream {
     pub(super) arrived: Seen,
     /// Delivered.
     pub(super) delivered: Seen,
-    /// Delay of the path between the two, if anybody said.
+    /// Delay of the path between the two, if it was set.
     pub(super) path: Option<Duration>,
 }
 

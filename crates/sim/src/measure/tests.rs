@@ -130,7 +130,7 @@ fn what_is_lost_repeated_or_too_young_is_told_apart() {
     // 49 is lost at first and then arrives, for the first time; 0, 7, 14, … 98 but 49 arrive again.
     assert_eq!(measures.hosts[1].duplicates, 14);
     assert_eq!(measures.hosts[0].duplicates, 0);
-    // Nobody sent anything to host 0.
+    // No host sent anything to host 0.
     assert_eq!(
         (measures.hosts[0].missing, measures.overall.receivers),
         (None, 2)

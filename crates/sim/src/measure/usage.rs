@@ -1,4 +1,4 @@
-//! What links and hosts say of themselves at the end of a run.
+//! What each link and each host did in a run, as the results have it.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ use groupcast_core::{Rng, SocketClass, Time};
 
 use crate::seal::TAG_LEN;
 
-/// The nature of the network. The default is a quiet gigabit LAN.
+/// The settings of the network. The default is a quiet gigabit LAN.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkConfig {
     /// Bits per second of every link, each way. Default 1 Gbit/s.
@@ -87,8 +87,8 @@ impl Block {
         [SocketClass::Data, SocketClass::Control].map(|class| Self { from, to, class })
     }
 
-    /// Everything between hosts of different `components`, both ways. Hosts of `0..hosts` in none
-    /// of them are together in one more.
+    /// Everything between hosts of different `components`, both ways. Hosts of `0..hosts` that are
+    /// in none of them form one more component.
     pub fn partition(hosts: usize, components: &[&[usize]]) -> Vec<Self> {
         let component = |host: usize| components.iter().position(|part| part.contains(&host));
         (0..hosts)
@@ -339,7 +339,7 @@ impl Network {
         self.blocks[way] = self.blocks[way].saturating_sub(1);
     }
 
-    /// Takes away all blocks, filters and extra losses of hosts. The nature of the network stays.
+    /// Takes away all blocks, filters and extra losses of hosts. The settings of the network stay.
     pub fn heal(&mut self) {
         self.blocks.fill(0);
         self.ingress_loss.fill(0.0);
@@ -362,12 +362,12 @@ impl Network {
         self.drop_all.push(Box::new(filter));
     }
 
-    /// Its nature.
+    /// The settings of the network.
     pub fn config(&self) -> &NetworkConfig {
         &self.config
     }
 
-    /// Its nature, to be changed from now on.
+    /// The settings of the network; changes hold from now on.
     pub fn config_mut(&mut self) -> &mut NetworkConfig {
         &mut self.config
     }

@@ -57,7 +57,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether messages come when they come, whatever becomes of them.
+    /// Whether the times of messages do not depend on what became of the messages before.
     pub(super) fn go_by_time(&self) -> bool {
         !matches!(self, Self::Saturate | Self::Reply { .. })
     }
@@ -81,7 +81,7 @@ pub struct SourceConfig {
     /// Bytes of a payload, unless a trace says. Of [`Stamp::LEN`](crate::measure::Stamp::LEN) bytes
     /// or more, each can be recognised before it is delivered.
     pub size: u32,
-    /// What they are promised.
+    /// The service that the messages ask for.
     pub service: Service,
     /// When the source begins. Default 0.
     pub start: Time,
@@ -95,7 +95,7 @@ pub struct SourceConfig {
 }
 
 impl SourceConfig {
-    /// A source from the beginning to the end.
+    /// A source that sends from the beginning of the run to its end.
     pub fn new(arrivals: Arrivals, size: u32, service: Service) -> Self {
         Self {
             arrivals,
@@ -113,7 +113,10 @@ impl SourceConfig {
         Self::new(Arrivals::Constant { rate }, size, Service::Agreed)
     }
 
-    /// What is wrong with it, if anything is.
+    /// Checks that the settings fit each other.
+    ///
+    /// # Errors
+    /// The first that does not.
     pub fn check(&self) -> Result<(), SourceError> {
         if let Some(rate) = self.arrivals.rate()
             && !(rate > 0.0 && rate <= RATE_MAX)
@@ -134,11 +137,11 @@ impl SourceConfig {
 /// Messages a second: one a nanosecond, the resolution of time.
 const RATE_MAX: f64 = 1e9;
 
-/// Why a source cannot be.
+/// Why no source can have these settings.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// A rate that is none.
+    /// A rate that is not a number above 0, or too high.
     #[error("a source cannot send {rate} messages a second: use more than 0 and at most 10^9")]
     Rate {
         /// The rate.

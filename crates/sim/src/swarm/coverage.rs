@@ -6,7 +6,7 @@ use std::fmt;
 use groupcast_core::trace::Transition;
 
 use super::fault::{Fault, FaultKind};
-use crate::world::Transited;
+use crate::world::RecordedTransition;
 
 /// Transitions against kinds of faults.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -24,8 +24,8 @@ struct Row {
 
 impl Coverage {
     /// Counts `transitions` against the `faults` that were there.
-    pub(crate) fn count(&mut self, transitions: &[Transited], faults: &[Fault]) {
-        for Transited { at, transition, .. } in transitions {
+    pub(crate) fn count(&mut self, transitions: &[RecordedTransition], faults: &[Fault]) {
+        for RecordedTransition { at, transition, .. } in transitions {
             let row = self.rows.entry(*transition).or_default();
             let mut met = [false; FaultKind::ALL.len()];
             for kind in faults.iter().flat_map(|fault| fault.met_at(*at)) {

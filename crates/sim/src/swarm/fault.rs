@@ -222,7 +222,7 @@ fn change_process<P: Instrumented>(cluster: &mut Cluster<P>, host: usize, change
     }
 }
 
-/// Which ways a fault of `kind` closes, chosen at random around `host`.
+/// The ways that a fault of `kind` closes, chosen at random among those from and to `host`.
 fn random_cut(kind: FaultKind, hosts: usize, host: usize, rng: &mut Rng) -> Vec<Block> {
     let other = (host + 1 + rng.below(hosts as u64 - 1) as usize) % hosts;
     // To one host, from one host, or from one to another.

@@ -3,10 +3,10 @@
 //!
 //! A seed decides everything, so the seed of a failure is its replay. Each runs in three phases: at
 //! least a minute of trouble, judged for safety; then everything heals, and within a stated time
-//! all who live must be in one configuration and deliver a message of each, which is judged for
-//! liveness; then they are watched in calm, with a little loss at most, in which the configuration
-//! must not change. Of protocols that report what they miss, configurations are not asked for, and
-//! a message that is reported counts as one that is delivered.
+//! all living members must be in one configuration and deliver a message of each other member,
+//! which is judged for liveness; then follows a time without faults and with little loss, in which
+//! the configuration must not change. For protocols that report gaps, no configuration is required,
+//! and a message that is reported as lost counts as delivered.
 
 mod coverage;
 mod fault;
@@ -31,7 +31,7 @@ pub use self::scenario::{Scenario, Submission};
 use crate::trace::Trace;
 use crate::world::Factory;
 
-/// What the scenarios are like.
+/// The bounds within which scenarios are drawn.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SwarmConfig {
     /// The fewest hosts. Default 2.
@@ -99,7 +99,7 @@ impl Default for SwarmConfig {
 }
 
 impl SwarmConfig {
-    /// What `family` is to be tried with.
+    /// The settings that `family` asks for.
     pub fn of(family: &Family) -> Self {
         Self {
             messages: family.trial.messages,
@@ -218,7 +218,7 @@ impl<P> fmt::Debug for Swarm<P> {
     }
 }
 
-/// What became of a range of seeds.
+/// The results of a range of seeds.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct RangeReport {
     /// How many ran.

@@ -83,7 +83,7 @@ enum Action {
     Begin(usize),
     End(usize),
     Submit(usize),
-    /// Nothing has gone wrong so far, and all had the time to meet.
+    /// No fault has begun so far, and all members have had the time to hear of each other.
     Acquaint,
 }
 
@@ -99,9 +99,9 @@ struct Run<'a, P> {
 }
 
 impl<'a, P: Instrumented> Run<'a, P> {
-    /// How long the group is watched in calm: without a fault its configuration must not change.
+    /// How long the group is watched without faults: its configuration must not change then.
     const CALM: Duration = Duration::from_secs(4);
-    /// Within which time a message is delivered everywhere in calm.
+    /// Within which time a message is delivered everywhere while there are no faults.
     const CALM_LATENCY_MAX: Duration = Duration::from_secs(2);
 
     /// How long after the healing members that report what they miss have to meet.
@@ -269,8 +269,8 @@ impl<'a, P: Instrumented> Run<'a, P> {
         }
     }
 
-    /// Second phase: all who live come together, and a message of each reaches all. The messages,
-    /// if they did.
+    /// Second phase: all living members come together in one configuration, and a message of each
+    /// reaches all. Returns the messages.
     fn await_progress(&mut self, limit: Time) -> Result<Vec<MessageId>, String> {
         loop {
             let left = limit - self.cluster.now();
@@ -330,7 +330,7 @@ impl<'a, P: Instrumented> Run<'a, P> {
         let first = self.first();
         let ended = self.cluster.run_until_observed(
             |cluster| {
-                // Who was still leaving when everything healed is owed nothing.
+                // A member that was still leaving when everything healed must not be waited for.
                 missing.retain(|(host, id)| {
                     cluster.is_alive(*host) && !cluster.has_delivered(*host, *id)
                 });
@@ -388,7 +388,7 @@ impl<'a, P: Instrumented> Run<'a, P> {
         hosts.iter().map(of).collect()
     }
 
-    /// A message of `host`, which waits until it has it itself, and a moment longer.
+    /// Submits a message at `host` and waits until `host` has delivered it, and a moment longer.
     fn say_in_calm(&mut self, host: usize) -> Result<MessageId, String> {
         let id = self.cluster.submit(host, Service::Agreed, "calm");
         let id = id.map_err(|error| format!("host {host} refuses in calm: {error}"))?;
@@ -402,10 +402,11 @@ impl<'a, P: Instrumented> Run<'a, P> {
         Ok(id)
     }
 
-    /// The same without configurations: a message of each who lives is delivered or reported by all
-    /// who live.
+    /// The same without configurations: every living member delivers or reports a message of every
+    /// living member.
     fn await_accounts(&mut self, limit: Time) -> Result<Vec<MessageId>, String> {
-        // Who begins only now is owed nothing of those whom it has not met.
+        // A member that begins only now need not report messages of senders that it has not heard
+        // of.
         self.cluster
             .run_for(Self::MEETING.min(limit - self.cluster.now()));
         if self.config.acquainted {

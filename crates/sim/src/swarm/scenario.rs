@@ -1,4 +1,4 @@
-//! A scenario: all that a seed decides before the world begins.
+//! A scenario: everything that follows from a seed before the world begins.
 
 use std::fmt;
 use std::time::Duration;
@@ -82,7 +82,7 @@ fn random_clocks(hosts: usize, rng: &mut Rng) -> Vec<i64> {
         .collect()
 }
 
-/// Most groups start at once, give or take; in the others somebody comes late.
+/// In most groups all hosts start at about the same time; in the others one host comes late.
 fn random_starts(hosts: usize, rng: &mut Rng) -> Vec<Time> {
     let late = rng.chance(0.3);
     (0..hosts)
@@ -143,7 +143,7 @@ fn random_host(rng: &mut Rng) -> HostConfig {
 }
 
 /// More than half of the faults come soon after the one before, and in one of eight scenarios twice
-/// as many come in one storm: where two meet, bugs live.
+/// as many come in one storm: many bugs show only where two faults overlap.
 fn random_faults(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> Vec<Fault> {
     let kinds: Vec<FaultKind> = FaultKind::ALL
         .into_iter()
@@ -228,7 +228,7 @@ fn random_service(rng: &mut Rng, services: Option<&[Service]>) -> Service {
     }
 }
 
-/// Mostly small, some of a few datagrams, a few of many.
+/// Most messages are small, some take a few datagrams, and few take many.
 fn random_len(rng: &mut Rng) -> usize {
     let most = match rng.below(100) {
         0..80 => 200,

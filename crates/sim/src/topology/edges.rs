@@ -47,7 +47,7 @@ pub fn parse(text: &str, link: LinkSpec) -> Result<Topology, EdgeListError> {
     Ok(list.build())
 }
 
-/// A line of an edge list that makes no sense.
+/// An error of an edge list: the line, the character, and what is wrong there.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("line {line}, column {column}: {fault}")]
 pub struct EdgeListError {
@@ -98,7 +98,7 @@ pub enum Fault {
 /// A fault, and the word where it is.
 type Wrong<'a> = (&'a str, Fault);
 
-/// What the lines so far say.
+/// The network that the lines so far describe.
 #[derive(Default)]
 struct EdgeList<'a> {
     names: Vec<&'a str>,

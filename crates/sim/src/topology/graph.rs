@@ -1,4 +1,4 @@
-//! The graph: what there is, who is next to whom, which links are up.
+//! The graph: vertices, links, hosts, which vertices are neighbours, and which links are up.
 //!
 //! Adjacency is a list threaded through arrays, so a network grows link by link and still takes
 //! eight bytes a vertex and four a way; the ways of a vertex come in the order in which they were
@@ -48,7 +48,7 @@ struct Node {
 }
 
 impl Topology {
-    /// Nothing yet.
+    /// A topology without any vertex.
     pub fn new() -> Self {
         Self::default()
     }
@@ -160,12 +160,12 @@ impl Topology {
         self.ends[edge.index()]
     }
 
-    /// Where a way begins.
+    /// The vertex at which a way begins.
     pub fn tail(&self, way: Way) -> Vertex {
         self.ends[way.edge().index()][way.side()]
     }
 
-    /// Where a way leads.
+    /// The vertex to which a way leads.
     pub fn head(&self, way: Way) -> Vertex {
         self.ends[way.edge().index()][1 - way.side()]
     }
@@ -299,8 +299,8 @@ impl Topology {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("vertex {} is called \"{name}\" already; every vertex needs a name of its own", by.0)]
 pub struct NameTaken {
-    /// The name.
+    /// The name that was asked for.
     pub name: String,
-    /// Who has it.
+    /// The vertex that has it.
     pub by: Vertex,
 }

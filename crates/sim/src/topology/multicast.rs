@@ -26,10 +26,10 @@ pub struct MulticastTree {
     standing: Box<[Standing]>,
 }
 
-/// What a vertex is to the tree.
+/// Whether a vertex belongs to the tree, and as what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// No part of it.
+    /// The vertex is not part of the tree.
     Off,
     /// The root, or packets pass through it.
     On,

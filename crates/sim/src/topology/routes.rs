@@ -2,9 +2,9 @@
 //!
 //! A table a destination says for every vertex which way is next; it is made when the destination
 //! is first asked for, and those that were not asked lately go when the tables pass a limit. A
-//! vertex with one link needs none: its routes are those of its neighbour. Tables are not refreshed
-//! behind anybody's back: when a link changes, packets run into it until the routing has noticed,
-//! and when that is, is said with [`Routes::invalidate`].
+//! vertex with one link needs none: its routes are those of its neighbour. Tables are never
+//! refreshed by themselves: when a link changes, packets are routed as before until the caller says
+//! with [`Routes::invalidate`] that the routing has noticed.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,8 +19,8 @@ const NONE: u32 = u32::MAX;
 ///
 /// The path from one vertex to another has the least sum of [delays](Topology::delay); among those,
 /// the fewest hops; among those, at each vertex the neighbour with the lowest number, by the link
-/// with the lowest number. Only links that are up count. Asked about one topology after another, it
-/// answers wrongly unless it is told in between.
+/// with the lowest number. Only links that are up count. The answers are wrong if the topology is
+/// exchanged for another without a call of [`invalidate`](Self::invalidate).
 ///
 /// Cost: [`next`](Self::next) takes a few loads. A table takes Dijkstra's algorithm once (about a
 /// millisecond for 10,000 vertices) and four bytes a vertex.

@@ -1,4 +1,4 @@
-//! What befalls hosts: processes that start, crash, stop and go on, clocks that change; and the
+//! Changes of hosts: processes that start, crash, pause and resume, clocks that change; and the
 //! adversary's work.
 
 use std::collections::BTreeSet;
@@ -71,8 +71,8 @@ impl<P: Instrumented> World<P> {
         local
     }
 
-    /// Every process that is alive knows `count` others of them, drawn at random: as if each had
-    /// been given a list of members, and had been admitted by those on it.
+    /// Introduces to every living process `count` of the others, drawn at random: as if each had
+    /// been given a list of members, and those had admitted it.
     pub(crate) fn acquaint(&mut self, count: usize) {
         let alive: Vec<(usize, MemberId)> = self
             .hosts
@@ -113,7 +113,7 @@ impl<P: Instrumented> World<P> {
         }
     }
 
-    /// Bounds that do not keep hosts of one world apart, however many they are.
+    /// Bounds of admission that all hosts of a world fit into.
     fn admission(&self) -> AdmissionConfig {
         let least = AdmissionConfig::default();
         AdmissionConfig {
@@ -123,7 +123,7 @@ impl<P: Instrumented> World<P> {
         }
     }
 
-    /// The process of a host ends without a word. Nothing if there is none.
+    /// The process of a host ends without telling the others. Does nothing if there is none.
     pub(crate) fn crash(&mut self, index: usize) {
         let host = &mut self.hosts[index];
         if !host.is_alive() {
@@ -177,7 +177,7 @@ impl<P: Instrumented> World<P> {
     }
 
     /// What the checker finds in all histories so far; `complete` if nothing more is to be
-    /// delivered, `together` if all who live should have these messages.
+    /// delivered, `together` if all living members should have these messages.
     pub(crate) fn violations(
         &self,
         complete: bool,
@@ -202,8 +202,8 @@ impl<P: Instrumented> World<P> {
         self.record.borrow().checker.finish(&outcome)
     }
 
-    /// All who live have heard of each other: each owes an account of what the others send from now
-    /// on.
+    /// Tells the judge that all living members have heard of each other: each must deliver or
+    /// report every message that the others send from now on.
     pub(crate) fn expect_accounts(&mut self) {
         let running = self.hosts.iter().filter(|host| host.is_alive());
         let alive: Vec<MemberId> = running.filter_map(Host::member).collect();
@@ -221,7 +221,7 @@ impl<P: Instrumented> World<P> {
 
     // The adversary.
 
-    /// Listens from now on, so that there is something to replay.
+    /// The adversary records datagrams from now on, so that it has some to replay.
     pub(crate) fn listen(&mut self, config: AdversaryConfig) {
         self.adversary = Some(Adversary::new(config, self.rng.fork("adversary")));
     }

@@ -1,4 +1,4 @@
-//! What a world tells a meter of its datagrams; nothing unless somebody measures.
+//! How a world reports its datagrams to a meter, if it has one.
 
 use groupcast_core::Instrumented;
 use groupcast_core::trace::Inspect;
@@ -8,7 +8,7 @@ use crate::host::Datagram;
 use crate::measure::{Meter, Reading};
 use crate::network::{body_of, is_admission};
 
-/// Who measures a world, and how it reads the protocol's datagrams.
+/// The meter of a world, and how it reads the protocol's datagrams.
 pub(crate) struct Measuring {
     pub(crate) inspect: Inspect,
     pub(crate) meter: Meter,

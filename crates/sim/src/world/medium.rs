@@ -1,4 +1,4 @@
-//! What is between the hosts of a world.
+//! The medium between the hosts of a world: the switch or the fabric.
 
 use crate::fabric::Fabric;
 use crate::network::Network;

@@ -2,12 +2,12 @@
 //!
 //! A datagram crosses it in up to four events: it reaches the switch, it arrives at each host, it
 //! is handled when the host's processor is free. After every event only the host that it touched is
-//! drained, and one timer event a host waits at a time; it may come early (the timeout moved on),
-//! which costs a glance.
+//! drained, and one timer event a host waits at a time; it may come early, when the timeout has
+//! been moved; then it does nothing.
 //!
 //! - `traffic`: datagrams from a process that sends to the hosts that they reach.
 //! - `process`: what a host's processor does, and in what order.
-//! - `user`: messages between a process and its user, who may be a client process.
+//! - `user`: messages between a process and its user, which may be a client process.
 //! - `life`: starts, crashes, pauses, clocks; the adversary.
 
 mod life;
@@ -86,24 +86,24 @@ enum Step {
     Perturb { host: usize, generation: u64 },
     /// A host's timeout may be due.
     Timer { host: usize, generation: u64 },
-    /// The adversary strikes.
+    /// The adversary sends its next datagram.
     Attack { generation: u64 },
 }
 
 /// A transition of a host's protocol, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Transited {
+pub struct RecordedTransition {
     /// The world's time.
     pub at: Time,
-    /// Whose.
+    /// The host whose protocol it is.
     pub host: usize,
-    /// What.
+    /// The change of state, with its cause.
     pub transition: Transition,
 }
 
-/// What a world tells the measurement of an experiment, in the order in which it happens.
+/// What a world reports to the measurement of an experiment, in the order in which it happens.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum WorldNotice {
     /// A process took a message of its user.
     Accepted {
         host: usize,
@@ -128,7 +128,7 @@ pub(crate) enum Told {
 pub(crate) enum Offer {
     /// It is on its way to the process, which will accept or refuse it.
     Taken,
-    /// Too much waits already: [`Told::Room`] says when not.
+    /// Too much waits already; [`WorldNotice::Room`] says when there is room again.
     Full,
     /// No process runs there.
     Down,
@@ -140,16 +140,16 @@ pub(crate) struct World<P> {
     pub(crate) record: Rc<RefCell<Record>>,
     /// The number of the last message that each process submitted.
     pub(crate) submitted: BTreeMap<MemberId, u64>,
-    /// Who owes an account of whose messages.
+    /// From which message on each member must deliver or report what each sender sends.
     acquainted: Vec<Acquainted>,
-    pub(crate) transitions: Vec<Transited>,
+    pub(crate) transitions: Vec<RecordedTransition>,
     pub(crate) trace: Option<Trace>,
     agenda: Agenda<Step>,
     /// The machines that hosts share.
     machines: BTreeMap<u32, Machine>,
     /// What happened to messages, for a measurement that takes it out after every step; `None`
     /// without one, and then [`Seen`](crate::host::Seen) keeps the deliveries.
-    pub(crate) told: Option<VecDeque<Told>>,
+    pub(crate) told: Option<VecDeque<WorldNotice>>,
     /// Whether the network has multicast.
     multicast: bool,
     /// Whether the payloads of deliveries are kept for inspection.

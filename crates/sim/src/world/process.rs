@@ -17,7 +17,7 @@ use groupcast_core::node::Route;
 use groupcast_core::trace::Transition;
 use groupcast_core::{Event, Instrumented, Node, Time, TransmitBuf};
 
-use super::{SPINNING_MAX, Step, Told, Transited, World};
+use super::{RecordedTransition, SPINNING_MAX, Step, World, WorldNotice};
 use crate::exponential::exponential;
 use crate::fabric::Target;
 use crate::host::config::{Effect, Processors};
@@ -65,7 +65,7 @@ impl<P: Instrumented> World<P> {
         self.compute(index, cost);
     }
 
-    /// What waking up takes longer this time.
+    /// By how much longer this waking takes, drawn at random.
     fn wake_up_jitter(&mut self, index: usize) -> Duration {
         let host = &mut self.hosts[index];
         let mean = host.config.wake_up_jitter;
@@ -87,8 +87,7 @@ impl<P: Instrumented> World<P> {
         }
     }
 
-    /// The processor is free, or was about to be: what it was at takes effect, and it takes up the
-    /// next.
+    /// The processor becomes free: the task that it worked on takes effect, and it begins the next.
     pub(super) fn work(&mut self, index: usize) {
         let now = self.agenda.now();
         let host = &mut self.hosts[index];
@@ -307,8 +306,7 @@ impl<P: Instrumented> World<P> {
         self.agenda.push(host.busy_until, timer);
     }
 
-    /// Takes everything out of a host's node: what it sends, what it tells, when it wants to be
-    /// called.
+    /// Drains a host's node: its datagrams, its events, and when it wants to be called.
     pub(crate) fn drain(&mut self, index: usize) {
         loop {
             self.drain_transmits(index);
@@ -383,7 +381,7 @@ impl<P: Instrumented> World<P> {
                         host.outbox.push_back(delivery.clone());
                     } else if let Some(told) = &mut self.told {
                         let delivery = delivery.clone();
-                        told.push_back(Told::Delivered {
+                        told.push_back(WorldNotice::Delivered {
                             host: index,
                             delivery,
                         });
@@ -396,7 +394,7 @@ impl<P: Instrumented> World<P> {
                     }
                 }
                 Event::Configuration(configuration) => match &mut self.told {
-                    Some(told) => told.push_back(Told::Configured {
+                    Some(told) => told.push_back(WorldNotice::Configured {
                         host: index,
                         configuration,
                     }),
@@ -422,7 +420,7 @@ impl<P: Instrumented> World<P> {
                 let Transition { from, to, cause } = transition;
                 trace.line(at, index, format_args!("{from} => {to} ({cause})"));
             }
-            self.transitions.push(Transited {
+            self.transitions.push(RecordedTransition {
                 at,
                 host: index,
                 transition,

@@ -12,7 +12,7 @@ use crate::network::body_of;
 use crate::trace::TraceLevel;
 
 impl<P: Instrumented> World<P> {
-    /// To an address; nobody is there if it is no host's.
+    /// Sends to an address; the datagram is lost if no host has it.
     pub(super) fn send_to(
         &mut self,
         from: usize,

@@ -3,7 +3,7 @@
 //! A user offers messages; they wait for the process in a bounded queue, are submitted when its
 //! processor comes to them, and stay first in the queue while the protocol has no room. What the
 //! process delivers goes to the user at once, or to the clients: the process pays for writing, a
-//! sleeping client wakes up, and pays for reading. What becomes of each message is [`Told`].
+//! sleeping client wakes up, and pays for reading. What becomes of each message is [`WorldNotice`].
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use groupcast_core::trace::{Observation, digest};
 use groupcast_core::{Delivery, Instrumented, MessageId, Service, SubmitError, Time};
 
-use super::{CHANNEL, Offer, Step, Told, World};
+use super::{CHANNEL, Offer, Step, World, WorldNotice};
 use crate::host::config::{Effect, Processors};
 use crate::host::{Offered, Status, Task};
 
@@ -115,7 +115,7 @@ impl<P: Instrumented> World<P> {
         while let Some(offered) = offers.next() {
             let taken = counted(&offered.payload);
             let told = match self.submit(index, offered.service, offered.payload.clone()) {
-                Ok(id) => Told::Accepted {
+                Ok(id) => WorldNotice::Accepted {
                     host: index,
                     id,
                     payload: offered.payload,
@@ -129,14 +129,14 @@ impl<P: Instrumented> World<P> {
                         .for_each(|offered| host.offered.push_front(offered));
                     return;
                 }
-                Err(_) => Told::Refused { host: index },
+                Err(_) => WorldNotice::Refused { host: index },
             };
             self.report(told);
             let host = &mut self.hosts[index];
             host.offered_bytes = host.offered_bytes.saturating_sub(taken);
             if host.wants_room && host.offered_bytes < host.config.offered_max {
                 host.wants_room = false;
-                self.report(Told::Room { host: index });
+                self.report(WorldNotice::Room { host: index });
             }
         }
     }
@@ -171,7 +171,7 @@ impl<P: Instrumented> World<P> {
         let Some(config) = host.config.clients else {
             // There were clients when they were taken for them.
             for delivery in deliveries {
-                self.report(Told::Delivered {
+                self.report(WorldNotice::Delivered {
                     host: index,
                     delivery,
                 });
@@ -227,7 +227,7 @@ impl<P: Instrumented> World<P> {
         }
         let hand = std::mem::take(&mut host.clients.hand);
         for delivery in hand {
-            self.report(Told::Delivered {
+            self.report(WorldNotice::Delivered {
                 host: index,
                 delivery,
             });
@@ -235,7 +235,7 @@ impl<P: Instrumented> World<P> {
         self.wake_clients(index, life);
     }
 
-    fn report(&mut self, what: Told) {
+    fn report(&mut self, what: WorldNotice) {
         if let Some(told) = &mut self.told {
             told.push_back(what);
         }

@@ -125,7 +125,7 @@ impl Plan {
                 let range = match rng.below(100) {
                     0..75 => 100..2_000,
                     75..95 => 2_000..9_000,
-                    // Longer than anybody waits for who is silent.
+                    // Longer than a sender waits for a receiver that is silent.
                     _ => 9_000..30_000,
                 };
                 Fault::Cut {
@@ -146,8 +146,8 @@ pub struct Round {
     pub sends: usize,
     /// From its first start until it said that all is done.
     pub took: Duration,
-    /// Receivers that had kept something of a transfer that another life of theirs had completed:
-    /// one more transfer cleared it away.
+    /// Receivers that had kept something of a transfer that another process of theirs had
+    /// completed: one more transfer cleared it away.
     pub kept: usize,
 }
 
@@ -322,7 +322,7 @@ impl Soak {
         }
         round.took = begun.elapsed();
         let done = last_line(&self.said()?)?;
-        // Who had everything, was killed and came back has it twice.
+        // A receiver that had everything, was killed and was started again has it twice.
         let complete = done["complete"].as_u64().unwrap_or_default();
         if complete < (LAST - 1) as u64 || done["failed"] != serde_json::json!([]) {
             return Err(format!("exit code 0, and yet: {done}").into());

@@ -1,5 +1,5 @@
-//! `send` and `recv` on the hosts of a test bed: what is sent, who sends and receives it, and
-//! whether it arrived.
+//! `send` and `recv` on the hosts of a test bed: which files are sent, by which hosts and to which,
+//! and whether they arrived.
 //!
 //! Host 1 sends, the others receive into `out-HOST`. [`tree`] makes what is sent and compares it;
 //! [`faults`] interrupts transfers at random; [`small`] measures many small files beside one large

@@ -1,4 +1,4 @@
-//! Two transfers and a TCP flow on one link of 100 Mb/s: who gets how much of it.
+//! Two transfers and a TCP flow on one link of 100 Mb/s: which share of it each gets.
 //!
 //! The link that they share is the one to the receiving host (a switch port with its queue), or
 //! that of the sending host (its transmit queue). Shares are what arrived in a stretch of time in
@@ -37,7 +37,7 @@ pub enum Shared {
 }
 
 impl Shared {
-    /// A word for it.
+    /// Its name in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Port => "port",

@@ -12,7 +12,7 @@ use crate::host::config::{
 };
 use crate::network::NetworkConfig;
 use crate::sequencer::Sequencer;
-use crate::world::{Offer, Told};
+use crate::world::{Offer, WorldNotice};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -73,7 +73,7 @@ fn settle(cluster: &mut Cluster<Sequencer>) {
 }
 
 /// Runs for `duration`; what was told, and when.
-fn told(cluster: &mut Cluster<Sequencer>, duration: Duration) -> Vec<(Time, Told)> {
+fn told(cluster: &mut Cluster<Sequencer>, duration: Duration) -> Vec<(Time, WorldNotice)> {
     let limit = cluster.now() + duration;
     let mut all = Vec::new();
     while cluster.world.step(limit) {
@@ -88,9 +88,9 @@ fn told(cluster: &mut Cluster<Sequencer>, duration: Duration) -> Vec<(Time, Told
     all
 }
 
-fn deliveries(told: &[(Time, Told)], at: usize) -> Vec<(Time, &Delivery)> {
+fn deliveries(told: &[(Time, WorldNotice)], at: usize) -> Vec<(Time, &Delivery)> {
     let mine = told.iter().filter_map(|(when, told)| match told {
-        Told::Delivered { host, delivery } if *host == at => Some((*when, delivery)),
+        WorldNotice::Delivered { host, delivery } if *host == at => Some((*when, delivery)),
         _ => None,
     });
     mine.collect()
@@ -298,7 +298,7 @@ fn a_user_is_refused_when_too_much_waits_and_told_when_there_is_room() {
     assert!(told(&mut cluster, micros(1_000)).is_empty());
     cluster.resume(0);
     let told = told(&mut cluster, micros(4_000));
-    let room = |told: &&(Time, Told)| matches!(told.1, Told::Room { host: 0 });
+    let room = |told: &&(Time, WorldNotice)| matches!(told.1, WorldNotice::Room { host: 0 });
     assert_eq!(told.iter().filter(room).count(), 1);
     assert_eq!(deliveries(&told, 1).len(), 4);
     assert_eq!(cluster.load(0).offered_max, 1_200);
@@ -316,8 +316,8 @@ fn messages_wait_while_the_protocol_has_no_room_and_keep_their_order() {
         assert_eq!(offer, Offer::Taken);
     }
     let first = told(&mut cluster, SECOND);
-    let accepted = |told: &[(Time, Told)]| {
-        let accepts = |told: &&(Time, Told)| matches!(&told.1, Told::Accepted { host: 1, payload, .. } if payload.len() == 4);
+    let accepted = |told: &[(Time, WorldNotice)]| {
+        let accepts = |told: &&(Time, WorldNotice)| matches!(&told.1, WorldNotice::Accepted { host: 1, payload, .. } if payload.len() == 4);
         told.iter().filter(accepts).count()
     };
     assert_eq!(accepted(&first), 100);
@@ -336,7 +336,8 @@ fn a_refusal_for_good_is_told_and_the_next_has_its_turn() {
     offer(&mut cluster, 0, 60_001);
     offer(&mut cluster, 0, 10);
     let told = told(&mut cluster, micros(4_000));
-    let refused = |told: &&(Time, Told)| matches!(told.1, Told::Refused { host: 0, .. });
+    let refused =
+        |told: &&(Time, WorldNotice)| matches!(told.1, WorldNotice::Refused { host: 0, .. });
     assert_eq!(told.iter().filter(refused).count(), 1);
     assert_eq!(deliveries(&told, 1).len(), 1);
 }
@@ -356,7 +357,7 @@ fn what_waited_for_a_process_ends_with_it() {
     assert_eq!(offer(&mut cluster, 1, 10), Offer::Down);
     cluster.start(1);
     let told = told(&mut cluster, Duration::from_millis(100));
-    let accepts = |told: &&(Time, Told)| matches!(told.1, Told::Accepted { .. });
+    let accepts = |told: &&(Time, WorldNotice)| matches!(told.1, WorldNotice::Accepted { .. });
     assert_eq!(told.iter().filter(accepts).count(), 0);
     assert_eq!(cluster.world.hosts[1].offered_bytes, 0);
 }

@@ -1,4 +1,4 @@
-//! What was sent to one member is brought to another: it changes counters only.
+//! A datagram that was sent to one member and is brought to another changes nothing but counters.
 //!
 //! Every datagram to one member is recorded on its way, hellos and the sequencer's requests alike,
 //! and later put before a host that it was not meant for and whose replay window has never seen it.

@@ -6,10 +6,10 @@
 //! and try again after a random number of slots, of a range that doubles with each collision of the
 //! frame; after sixteen the frame is given up.
 //!
-//! What follows from these rules and is seen on real cables appears here too: a station that has
-//! just succeeded draws from the smallest range and tends to keep the cable, while the back-off of
-//! the others grows until their frames are dropped (the Packet Starvation Effect that 000 met with
-//! four and eight senders).
+//! Effects of these rules that are seen on real cables appear here too: a station that has just
+//! succeeded draws from the smallest range and tends to keep the cable, while the back-off of the
+//! others grows until their frames are dropped (the Packet Starvation Effect that 000 met with four
+//! and eight senders).
 //!
 //! ```text
 //!   enqueue ─▶ Attempt ─ carrier heard ─▶ deferring ─ signal over, gap ─▶ Attempt
@@ -48,7 +48,7 @@ use station::{Doing, Station};
 pub struct BusStep {
     action: Action,
     station: u32,
-    /// The station's when this was planned: it has changed its mind if it is another by now.
+    /// The station's generation when this was planned. If it is another by now, the step is void.
     generation: u64,
 }
 
@@ -97,13 +97,13 @@ struct Signal {
     collided: bool,
 }
 
-/// What a station makes of what it hears.
+/// What a station concludes from what it hears.
 enum Carrier {
     /// It may send.
     Clear,
-    /// It may send then, if nothing else comes up.
+    /// It may send then, if no other station begins before.
     ClearAt(Time),
-    /// Somebody is sending, nobody knows how long.
+    /// Another station is sending, and it is not known until when.
     Busy,
 }
 

@@ -1,4 +1,4 @@
-//! A station of a shared Ethernet: what waits there, what it is doing, what befell it.
+//! A station of a shared Ethernet: its queue, what it is doing, and its counters.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub(super) enum Doing {
 #[derive(Clone, Debug)]
 pub(super) struct Station<F> {
     pub(super) doing: Doing,
-    /// Counts its changes of mind.
+    /// Grows with every change of what it does, so that steps planned before are void.
     pub(super) generation: u64,
     /// Of the frame at the head of the queue.
     pub(super) collisions: u32,

@@ -208,8 +208,8 @@ fn metcalfe_boggs(spec: &BusSpec, stations: u32, ip_bytes: u32) -> f64 {
 
 #[test]
 fn many_stations_share_the_longest_cable_as_metcalfe_and_boggs_predict() {
-    // Their slot is the round trip of the cable. Their stations know how many they are and forget
-    // what befell them: the back-off lets a winner of few keep the cable, which does better, and is
+    // Their slot is the round trip of the cable. Their stations know how many there are and forget
+    // their collisions: the back-off lets a winner of few keep the cable, which does better, and is
     // too short for many, which does worse.
     let share = |propagation, stations: u32| {
         let spec = BusSpec {
