@@ -117,7 +117,7 @@ groupcast_core::settings! {
         /// The most repairs that a member sends in a round, whatever is asked for (004:
         /// limit-retrans).
         pub limit_retrans: u32 = 100 => Spec::count("repairs", 0, u32::MAX),
-            "Too small: losses stay. Too large: a member that asks for much, or somebody with the key who forges \
+            "Too small: losses stay. Too large: a member that asks for much, or a holder of the key that forges \
              requests, slows the others.";
         /// The most bytes of repairs that a member sends in a round, whatever is asked for.
         pub limit_retrans_bytes: usize = 1 << 20 => Spec::size(0, u64::MAX),
