@@ -48,6 +48,7 @@ mod config;
 mod connections;
 mod deliver;
 mod fact;
+mod greeting;
 mod journal;
 mod order;
 mod output;

@@ -4,28 +4,18 @@
 //! equal manifests carry the same content, so that a broken one is resumed by the next. For that
 //! each file has a *fingerprint*: a hash of what the sender's file system says changes with the
 //! content (device, inode, size, modification and change time). Contents have hashes of their own
-//! (`layout.rs`); making the list is `scan.rs`, and placing it `stage.rs`.
-//!
-//! | field | bytes | meaning |
-//! |---|---|---|
-//! | count | varint | entries |
-//! | *each entry:* kind | 1 | 0 directory, 1 file, 2 symbolic link |
-//! | shared | varint | bytes of the path that are those of the entry before |
-//! | rest | varint, n | the path's other bytes |
-//! | mode | 2 | permission bits, 0 to 0o777 |
-//! | modified | 8, 4 | seconds since 1970 (signed) and nanoseconds |
-//! | *file:* size, fingerprint | varint, 8 | |
-//! | *link:* target | varint, n | not interpreted |
+//! (`layout.rs`); making the list is `scan.rs`, its bytes
+//! are `wire.rs`, and placing it is `stage.rs`.
 //!
 //! Paths are bytes, relative, in ascending order without repetition, and each entry's parent is a
 //! directory before it. [`Manifest::decode`] refuses everything else: no entry can be placed
 //! outside of the receiver's directory, or through a link.
 
 mod scan;
+mod wire;
 
-use bytes::Bytes;
 use groupcast_core::text::printable;
-use groupcast_core::wire::{DecodeError, Reader, Writer};
+use groupcast_core::wire::DecodeError;
 
 pub(crate) use self::scan::fingerprint;
 pub use self::scan::{Scan, ScanError, Skipped};
@@ -153,8 +143,6 @@ impl Manifest {
     pub const NAME_MAX: usize = 255;
     /// The deepest path, in components.
     pub const DEPTH_MAX: usize = 512;
-    /// The most bytes of paths for each encoded byte: what paths of 800 bytes on average need.
-    const EXPANSION_MAX: usize = 32;
 
     /// The manifest of `entries`, sorted.
     ///
@@ -188,72 +176,6 @@ impl Manifest {
     /// Bytes of all files together.
     pub fn content_len(&self) -> u64 {
         self.content_len
-    }
-
-    /// Its bytes.
-    pub fn encode(&self) -> Bytes {
-        let mut bytes = Vec::new();
-        let mut out = Writer::new(&mut bytes);
-        out.varint(self.entries.len() as u64);
-        let mut before: &[u8] = &[];
-        for entry in &self.entries {
-            let shared = shared_prefix(before, &entry.path);
-            let rest = &entry.path[shared..];
-            out.u8(match entry.kind {
-                Kind::Directory => 0,
-                Kind::File { .. } => 1,
-                Kind::Link { .. } => 2,
-            });
-            out.varint(shared as u64)
-                .varint(rest.len() as u64)
-                .put(rest)
-                .u16(entry.mode)
-                .u64(entry.modified.seconds.cast_unsigned())
-                .u32(entry.modified.nanoseconds);
-            match &entry.kind {
-                Kind::Directory => {}
-                Kind::File { size, fingerprint } => {
-                    out.varint(*size).u64(*fingerprint);
-                }
-                Kind::Link { target } => {
-                    out.varint(target.len() as u64).put(target);
-                }
-            }
-            before = &entry.path;
-        }
-        bytes.into()
-    }
-
-    /// Reads a manifest that came from elsewhere.
-    ///
-    /// # Errors
-    /// With what is wrong. Memory is bounded by a multiple of the bytes present, and by `limits`.
-    pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Self, ManifestError> {
-        let too_long = |what, value, max| ManifestError::TooLong { what, value, max };
-        if bytes.len() > limits.manifest_max {
-            return Err(too_long("bytes", bytes.len(), limits.manifest_max));
-        }
-        let mut reader = Reader::new(bytes);
-        let count = usize::try_from(reader.varint("count")?).unwrap_or(usize::MAX);
-        if count > limits.entries_max {
-            return Err(too_long("entries", count, limits.entries_max));
-        }
-        // Paths are written down by what they share with the one before. So few bytes could stand
-        // for very many.
-        let paths_max = limits.paths_max.min(Self::EXPANSION_MAX * bytes.len());
-        let mut manifest = Self::default();
-        let (mut before, mut paths) = (Vec::new(), 0);
-        for _ in 0..count {
-            let entry = decode_entry(&mut reader, &before)?;
-            paths += entry.path.len();
-            if paths > paths_max {
-                return Err(too_long("bytes of paths", paths, paths_max));
-            }
-            before.clone_from(&entry.path);
-            manifest.push(entry)?;
-        }
-        reader.finish()?;
-        Ok(manifest)
     }
 
     /// Appends an entry if it may follow those before.
@@ -341,189 +263,5 @@ fn path_problem(path: &[u8]) -> Option<&'static str> {
     })
 }
 
-fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
-fn decode_entry(reader: &mut Reader<'_>, before: &[u8]) -> Result<Entry, ManifestError> {
-    let kind = reader.u8("kind")?;
-    let shared = reader.varint("shared")?;
-    let prefix = usize::try_from(shared)
-        .ok()
-        .and_then(|shared| before.get(..shared))
-        .ok_or_else(|| reader.invalid("shared", shared))?;
-    let rest = bytes_of(reader, "rest")?;
-    let path = [prefix, rest].concat();
-    let mode = reader.u16("mode")?;
-    let modified = Timestamp {
-        seconds: reader.u64("seconds")?.cast_signed(),
-        nanoseconds: reader.u32("nanoseconds")?,
-    };
-    let kind = match kind {
-        0 => Kind::Directory,
-        1 => Kind::File {
-            size: reader.varint("size")?,
-            fingerprint: reader.u64("fingerprint")?,
-        },
-        2 => Kind::Link {
-            target: bytes_of(reader, "target")?.to_vec(),
-        },
-        other => return Err(reader.invalid("kind", other.into()).into()),
-    };
-    Ok(Entry {
-        path,
-        mode,
-        modified,
-        kind,
-    })
-}
-
-/// A length and as many bytes; none is longer than a path.
-fn bytes_of<'a>(reader: &mut Reader<'a>, field: &'static str) -> Result<&'a [u8], DecodeError> {
-    let len = reader.varint(field)?;
-    match usize::try_from(len) {
-        Ok(len) if len <= Manifest::PATH_MAX => reader.take(field, len),
-        _ => Err(reader.invalid(field, len)),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(path: &[u8], kind: Kind) -> Entry {
-        Entry {
-            path: path.to_vec(),
-            mode: 0o755,
-            modified: Timestamp {
-                seconds: -3,
-                nanoseconds: 7,
-            },
-            kind,
-        }
-    }
-
-    fn file(path: &[u8], size: u64) -> Entry {
-        let fingerprint = 9;
-        entry(path, Kind::File { size, fingerprint })
-    }
-
-    fn directory(path: &[u8]) -> Entry {
-        entry(path, Kind::Directory)
-    }
-
-    fn link(path: &[u8], target: &[u8]) -> Entry {
-        let target = target.to_vec();
-        entry(path, Kind::Link { target })
-    }
-
-    /// The bytes of a manifest that holds what none may hold.
-    fn forged(entries: Vec<Entry>) -> Bytes {
-        Manifest {
-            entries,
-            content_len: 0,
-        }
-        .encode()
-    }
-
-    #[test]
-    fn what_is_written_is_read_whatever_the_names() {
-        let manifest = Manifest::new(vec![
-            file(b"a/\xff\n\"'", 1 << 40),
-            directory(b"a"),
-            link(b"a/l", b"/etc/passwd"),
-            file(b"a-b", 0),
-            file(&[b'x'; 255], 3),
-        ])
-        .unwrap();
-        let bytes = manifest.encode();
-        assert_eq!(Manifest::decode(&bytes, &Limits::default()), Ok(manifest));
-        for len in 0..bytes.len() {
-            assert!(Manifest::decode(&bytes[..len], &Limits::default()).is_err());
-        }
-    }
-
-    #[test]
-    fn nothing_is_placed_outside_or_through_a_link() {
-        let long = [b'x'; 256];
-        let deep = [b"d/".repeat(600), b"f".to_vec()].concat();
-        for (entries, problem) in [
-            (vec![file(b"../x", 1)], "leads elsewhere"),
-            (vec![file(b"a/../../x", 1)], "leads elsewhere"),
-            (vec![file(b"/etc/passwd", 1)], "empty name"),
-            (vec![file(b"", 1)], "empty name"),
-            (vec![directory(b"a"), file(b"a//b", 1)], "empty name"),
-            (vec![file(b"a\0b", 1)], "NUL"),
-            (vec![file(&long, 1)], "255"),
-            (vec![file(&deep, 1)], "512"),
-            (vec![link(b"a", b"/etc"), file(b"a/passwd", 1)], "parent"),
-            (vec![file(b"a", 1), file(b"a/b", 1)], "parent"),
-            (vec![file(b"nowhere/b", 1)], "parent"),
-            (vec![file(b"a", 1), file(b"a", 1)], "twice"),
-            (vec![file(b"b", 1), file(b"a", 1)], "out of order"),
-            (vec![link(b"a", b"")], "target"),
-            (vec![link(b"a", b"x\0")], "NUL"),
-            (vec![directory(SPOOL)], "keep for themselves"),
-            (vec![file(b"a", u64::MAX)], "size"),
-            (vec![file(b"a", 1 << 60), file(b"b", 1)], "size"),
-        ] {
-            let error = Manifest::decode(&forged(entries), &Limits::default()).unwrap_err();
-            assert!(error.to_string().contains(problem), "{error}");
-        }
-        let mut set_user = file(b"a", 1);
-        set_user.mode = 0o4755;
-        let error = Manifest::decode(&forged(vec![set_user]), &Limits::default()).unwrap_err();
-        assert!(error.to_string().contains("mode"), "{error}");
-    }
-
-    #[test]
-    fn a_few_bytes_do_not_become_a_long_list() {
-        // A directory deep down, and very many short names in it.
-        let mut entries = Vec::new();
-        let mut path = Vec::new();
-        for _ in 0..15 {
-            path.extend_from_slice(&[b'd'; 245]);
-            entries.push(directory(&path));
-            path.push(b'/');
-        }
-        for index in 0..60_000 {
-            let name = format!("{index:05}");
-            entries.push(file(&[&path[..], name.as_bytes()].concat(), 0));
-        }
-        let bytes = Manifest::new(entries).unwrap().encode();
-        assert!(bytes.len() < 2 << 20);
-        let error = Manifest::decode(&bytes, &Limits::default()).unwrap_err();
-        assert!(error.to_string().contains("bytes of paths"), "{error}");
-        let shallow = (0..60_000).map(|index| file(format!("{index:05}").as_bytes(), 0));
-        let bytes = Manifest::new(shallow.collect()).unwrap().encode();
-        assert!(Manifest::decode(&bytes, &Limits::default()).is_ok());
-        let limits = Limits {
-            paths_max: 59_999 * 5,
-            ..Limits::default()
-        };
-        assert!(Manifest::decode(&bytes, &limits).is_err());
-    }
-
-    #[test]
-    fn the_limits_hold_before_anything_is_allocated() {
-        let limits = Limits {
-            entries_max: 2,
-            manifest_max: 64,
-            paths_max: 64,
-        };
-        let many = forged(vec![file(b"a", 1), file(b"b", 1), file(b"c", 1)]);
-        assert!(matches!(
-            Manifest::decode(&many[..60], &limits),
-            Err(ManifestError::TooLong {
-                what: "entries",
-                ..
-            })
-        ));
-        assert!(matches!(
-            Manifest::decode(&[0; 65], &limits),
-            Err(ManifestError::TooLong { what: "bytes", .. })
-        ));
-        let lies = [0xff, 0xff, 0x03];
-        assert!(Manifest::decode(&lies, &Limits::default()).is_err());
-    }
-}
+mod tests;

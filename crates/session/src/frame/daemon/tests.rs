@@ -1,0 +1,218 @@
+//! Frames of a daemon: what is written comes back, and the bytes are pinned.
+
+use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, OrderPlace, Service};
+use proptest::prelude::*;
+
+use super::super::{FRAME_MAX, FrameDecoder, HEADER_LEN, MAGIC};
+use super::*;
+use crate::view::{Cause, ViewId, ViewKind};
+
+fn decode_all(bytes: &[u8]) -> Result<Vec<DaemonFrame>, FrameError> {
+    let mut decoder = FrameDecoder::new(FRAME_MAX);
+    for piece in [&MAGIC[..], bytes] {
+        for chunk in piece.chunks(1000) {
+            decoder.space()[..chunk.len()].copy_from_slice(chunk);
+            decoder.filled(chunk.len());
+        }
+    }
+    let mut frames = Vec::new();
+    while let Some(raw) = decoder.next_frame()? {
+        frames.extend(DaemonFrame::decode(raw)?);
+    }
+    Ok(frames)
+}
+
+fn config() -> ConfigId {
+    ConfigId {
+        counter: 3,
+        representative: MemberId {
+            node: NodeId(4),
+            incarnation: Incarnation(5),
+        },
+    }
+}
+
+fn one_of_each() -> Vec<DaemonFrame> {
+    let place = OrderPlace {
+        config: config(),
+        seq: 9 << 16,
+    };
+    let message = Message {
+        service: Service::Agreed,
+        place: Some(place),
+        number: None,
+        sender: "al@h".into(),
+        destinations: ["g", "room/ü"].into_iter().collect(),
+        index: 1,
+        payload: Bytes::from_static(b"hello"),
+    };
+    let unplaced = Message {
+        service: Service::Unreliable,
+        place: None,
+        payload: Bytes::new(),
+        ..message.clone()
+    };
+    let numbered = Message {
+        service: Service::Bimodal,
+        number: Some(77),
+        ..unplaced.clone()
+    };
+    let view = View {
+        group: "g".into(),
+        id: ViewId {
+            config: config(),
+            seq: 65_537,
+            within: None,
+        },
+        kind: ViewKind::Regular,
+        approximate: false,
+        cause: Cause::Join,
+        changed: Some("bo@h".into()),
+        members: vec!["al@h".into(), "bo@h".into()],
+    };
+    let transitional = View {
+        id: ViewId {
+            within: Some(77),
+            ..view.id
+        },
+        kind: ViewKind::Transitional,
+        cause: Cause::Network,
+        changed: None,
+        members: Vec::new(),
+        ..view.clone()
+    };
+    let approximate = View {
+        approximate: true,
+        ..view.clone()
+    };
+    vec![
+        DaemonFrame::Welcome(Welcome {
+            version: 1,
+            features: 0,
+            publish_window: 4 << 20,
+            message_max: 64 << 20,
+            private_name: "al@h".into(),
+        }),
+        DaemonFrame::Refused {
+            code: Refusal::NameInUse,
+            text: "choose another".into(),
+        },
+        DaemonFrame::Message(message),
+        DaemonFrame::Message(unplaced),
+        DaemonFrame::View(view),
+        DaemonFrame::View(transitional),
+        DaemonFrame::Accepted { up_to: 12 },
+        DaemonFrame::Credit { bytes: 1 << 20 },
+        DaemonFrame::Rejected {
+            request: Request::Publish(4),
+            code: Reject::TooLarge,
+            text: "too large".into(),
+        },
+        DaemonFrame::Rejected {
+            request: Request::Join("a@b".into()),
+            code: Reject::Name,
+            text: "has an @".into(),
+        },
+        DaemonFrame::StatusReport(Bytes::from_static(b"{}")),
+        DaemonFrame::GroupsReport(Bytes::from_static(b"[]")),
+        DaemonFrame::Disconnected {
+            code: Disconnect::TooSlow,
+            text: "too slow".into(),
+        },
+        DaemonFrame::Pong { token: 5 },
+        DaemonFrame::Message(numbered),
+        DaemonFrame::View(approximate),
+        DaemonFrame::Gap {
+            group: "g".into(),
+            sender: "h".into(),
+            first: 3,
+            last: 5,
+        },
+    ]
+}
+
+#[test]
+fn every_frame_comes_back() {
+    let frames = one_of_each();
+    let mut bytes = Vec::new();
+    for frame in &frames {
+        frame.encode(&mut bytes);
+    }
+    assert_eq!(decode_all(&bytes).unwrap(), frames);
+}
+
+#[test]
+fn golden_bytes() {
+    let mut bytes = Vec::new();
+    one_of_each()[2].encode(&mut bytes);
+    #[rustfmt::skip]
+    let golden = [
+        0, 0, 0, 57, 67,  1,  4,  1,
+        0, 0, 0, 0, 0, 0, 0, 3,  0, 0, 0, 0, 0, 0, 0, 4,  0, 0, 0, 0, 0, 0, 0, 5,
+        0, 0, 0, 0, 0, 9, 0, 0,
+        4, b'a', b'l', b'@', b'h',
+        2,  1, b'g',  7, b'r', b'o', b'o', b'm', b'/', 0xc3, 0xbc,
+        b'h', b'e', b'l', b'l', b'o',
+    ];
+    assert_eq!(bytes, golden);
+    bytes.clear();
+    DaemonFrame::Refused {
+        code: Refusal::Version,
+        text: "old".into(),
+    }
+    .encode(&mut bytes);
+    assert_eq!(bytes, [0, 0, 0, 5, 66, 2, b'o', b'l', b'd']);
+    bytes.clear();
+    one_of_each()[16].encode(&mut bytes);
+    #[rustfmt::skip]
+    let gap = [
+        0, 0, 0, 21, 76,  0, 0, 0, 0, 0, 0, 0, 3,  0, 0, 0, 0, 0, 0, 0, 5,  1, b'g',  1, b'h',
+    ];
+    assert_eq!(bytes, gap);
+}
+
+#[test]
+fn the_index_can_be_changed_in_an_encoded_head() {
+    let frames = one_of_each();
+    let mut bytes = Vec::new();
+    frames[2].encode(&mut bytes);
+    bytes[HEADER_LEN] = 0;
+    let frames = decode_all(&bytes).unwrap();
+    let DaemonFrame::Message(message) = &frames[0] else {
+        panic!("{:?}", frames[0]);
+    };
+    assert_eq!(message.group(), "g");
+}
+
+#[test]
+fn codes_of_newer_daemons_are_read_as_other() {
+    let frames = decode_all(&[0, 0, 0, 4, 66, 99, b'h', b'm']).unwrap();
+    assert_eq!(
+        frames,
+        [DaemonFrame::Refused {
+            code: Refusal::Other,
+            text: "hm".into()
+        }]
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_body_of_any_kind_never_panics(kind in 60u8..80, body: Vec<u8>) {
+        let raw = RawFrame { kind, body: body[..].into() };
+        if let Ok(Some(frame)) = DaemonFrame::decode(raw) {
+            let mut bytes = Vec::new();
+            frame.encode(&mut bytes);
+            prop_assert_eq!(decode_all(&bytes).unwrap(), vec![frame]);
+        }
+    }
+
+    #[test]
+    fn truncated_frames_are_errors_not_panics(which in 0usize..17, cut in 1usize..40) {
+        let mut bytes = Vec::new();
+        one_of_each()[which].encode(&mut bytes);
+        let body = &bytes[HEADER_LEN..];
+        let body = &body[..body.len().saturating_sub(cut)];
+        let _ = DaemonFrame::decode(RawFrame { kind: bytes[4], body: body.into() });
+    }
+}

@@ -1,0 +1,136 @@
+//! The first frame of a client: its name, and whether it is welcomed, refused, or waits for a name.
+
+use std::sync::Arc;
+
+use groupcast_core::Time;
+
+use super::client::ClientPhase;
+use super::{ClientId, Engine, Fact};
+use crate::frame::{DaemonFrame, FEATURES, Hello, Refusal, VERSION, Welcome};
+use crate::name::{check_client, private};
+
+/// The least window that a client gets.
+const WINDOW_MIN: u64 = 64 * 1024;
+
+impl Engine {
+    pub(super) fn handle_hello(&mut self, now: Time, id: ClientId, hello: Hello) {
+        if hello.version_min > VERSION || hello.version_max < VERSION {
+            let (min, max) = (hello.version_min, hello.version_max);
+            let who = if min > VERSION { "daemon" } else { "client" };
+            let text = format!(
+                "the daemon {} speaks version {VERSION} of the client protocol, this client {min} to {max}: upgrade the {who}",
+                self.host
+            );
+            return self.refuse(now, id, Refusal::Version, text);
+        }
+        let Some(name) = &hello.name else {
+            let name = self.invent_name(id);
+            return self.welcome(id, &hello, name);
+        };
+        if let Err(error) = check_client(name) {
+            return self.refuse(now, id, Refusal::Name, error.to_string());
+        }
+        let Some(holder) = self.clients.holder(name) else {
+            let name = name.as_str().into();
+            return self.welcome(id, &hello, name);
+        };
+        let leaving = self
+            .clients
+            .get(holder)
+            .is_some_and(|holder| matches!(holder.phase, ClientPhase::Leaving));
+        if !leaving {
+            let text = format!(
+                "another client of the daemon {} is called {name:?}: choose another name, or none to get one",
+                self.host
+            );
+            return self.refuse(now, id, Refusal::NameInUse, text);
+        }
+        if let Some(client) = self.clients.get_mut(id) {
+            client.phase = ClientPhase::AwaitingName(hello);
+            self.set_deadline(id, None);
+        }
+    }
+
+    fn welcome(&mut self, id: ClientId, hello: &Hello, name: Arc<str>) {
+        // Later clients get less when many share the memory for input; windows never take more than
+        // half of it.
+        let share = (self.config.input_max as u64 / 2).saturating_sub(self.clients.windows()) / 4;
+        let window = share.max(WINDOW_MIN).min(self.config.publish_window as u64);
+        let private: Arc<str> = private(&name, &self.host).into();
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        let Some(link) = &mut client.link else {
+            return;
+        };
+        link.publish_window = window;
+        link.output.set_window(hello.delivery_window);
+        client.kind = hello.kind;
+        client.features = hello.features & FEATURES;
+        client.name = name.clone();
+        client.private = private.clone();
+        client.phase = ClientPhase::Open;
+        let transport = client.transport;
+        self.clients.add_window(window);
+        self.clients.take_name(name, id);
+        self.routing.changed();
+        self.journal.counters.clients_accepted += 1;
+        self.set_deadline(id, None);
+        let welcome = Welcome {
+            version: VERSION,
+            features: hello.features & FEATURES,
+            publish_window: window,
+            message_max: self.config.message_max as u64,
+            private_name: private.to_string(),
+        };
+        self.send(id, &DaemonFrame::Welcome(welcome));
+        self.journal.fact(Fact::Connected {
+            client: private,
+            transport,
+        });
+    }
+
+    /// A client that waited for `name` gets it.
+    pub(super) fn unpark(&mut self, now: Time, name: &str) {
+        let parked = self.clients.iter_mut().find_map(|(id, client)| {
+            let ClientPhase::AwaitingName(hello) = &client.phase else {
+                return None;
+            };
+            if hello.name.as_deref() != Some(name) {
+                return None;
+            }
+            let hello = hello.clone();
+            client.phase = ClientPhase::Greeting;
+            Some((id, hello))
+        });
+        if let Some((id, hello)) = parked {
+            self.handle_hello(now, id, hello);
+        }
+    }
+
+    fn invent_name(&self, id: ClientId) -> Arc<str> {
+        let taken = |name: &str| self.clients.holder(name).is_some();
+        let mut name = format!("c{}", id.0);
+        while taken(&name) {
+            name.push('\'');
+        }
+        name.into()
+    }
+
+    pub(super) fn refuse_stopping(&mut self, now: Time, id: ClientId) {
+        let text = format!("the daemon {} is stopping: connect to another", self.host);
+        self.refuse(now, id, Refusal::Stopping, text);
+    }
+
+    pub(super) fn refuse(&mut self, now: Time, id: ClientId, code: Refusal, text: String) {
+        self.journal.counters.clients_refused += 1;
+        if let Some(client) = self.clients.get_mut(id) {
+            client.phase = ClientPhase::Gone;
+        }
+        self.journal.fact(Fact::Refused {
+            code,
+            text: text.clone(),
+        });
+        self.farewell(now, id, &DaemonFrame::Refused { code, text });
+    }
+}
