@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use groupcast_client::{Client, ClientError, ClientEvent, Request, Service};
+use groupcast_client::{Client, ClientError, ClientEvent, Request, RequestError, Service};
 use groupcast_core::text::printable;
 use groupcast_session::frame::DESTINATIONS_MAX;
 use serde::Serialize;
@@ -286,7 +286,7 @@ impl Publisher<'_> {
                 // Other clients may send to this one: their messages are taken, so that there is
                 // room for its own events.
                 Err(ClientError::Unread { .. }) => self.look(Duration::ZERO)?,
-                Err(error @ ClientError::TooLarge { .. }) => {
+                Err(error @ ClientError::Request(RequestError::TooLarge { .. })) => {
                     let (unit, number) = (self.unit, self.sent + 1);
                     return Err(Failure::failed(format!("{unit} {number}: {error}")));
                 }

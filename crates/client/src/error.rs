@@ -1,4 +1,5 @@
-//! What can go wrong, with what to do about it.
+//! Why a connection is not made, or a call fails, and what to do about it. Why a request was not
+//! sent is [`RequestError`], which clients without a socket share.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +8,6 @@ use std::time::Duration;
 
 use groupcast_session::client::RequestError;
 use groupcast_session::frame::{Disconnect, FrameError, Refusal};
-use groupcast_session::name::NameError;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum ConnectError {
         "no daemon listens on {}: start one with `groupcast daemon`, or name its socket with --socket", .path.display()
     )]
     NoDaemon {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -28,7 +28,7 @@ pub enum ConnectError {
         "no daemon listens on {address}: start one with `groupcast daemon --client-listen {address}`, or name another with --server"
     )]
     NoServer {
-        /// The address.
+        /// The address that was tried.
         address: SocketAddr,
         /// What the system said.
         source: io::Error,
@@ -38,17 +38,17 @@ pub enum ConnectError {
         "the socket {} may not be used by this user: ask its owner for access, or start a daemon of your own", .path.display()
     )]
     Forbidden {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// The socket was found in a default place, and belongs to somebody else.
+    /// The socket was found in a default place, and belongs to another user.
     #[error(
         "the socket {} belongs to user {owner}, who is neither you nor the superuser: if you trust it, name it with --socket", .path.display()
     )]
     Stranger {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
         /// Its owner.
         owner: u32,
@@ -56,15 +56,15 @@ pub enum ConnectError {
     /// The daemon does not take this client.
     #[error("the daemon refused this client: {text}")]
     Refused {
-        /// Why.
+        /// The reason, for programs.
         code: Refusal,
-        /// Why, in words.
+        /// The reason, for people.
         text: String,
     },
     /// The daemon did not answer.
     #[error("the daemon at {address} did not answer within {waited:?}: is it running, or stopped?")]
     TimedOut {
-        /// Where it is.
+        /// The daemon's socket or address.
         address: String,
         /// How long it was waited for.
         waited: Duration,
@@ -72,15 +72,15 @@ pub enum ConnectError {
     /// What answers is not a daemon that this client understands.
     #[error("what answers at {address} is no groupcast daemon of this version: {error}")]
     Protocol {
-        /// Where it is.
+        /// The daemon's socket or address.
         address: String,
-        /// What is wrong.
+        /// What is wrong with its answer.
         error: FrameError,
     },
     /// The system could not connect.
     #[error("cannot connect to {address}: {source}")]
     Io {
-        /// Where to.
+        /// The daemon's socket or address.
         address: String,
         /// What the system said.
         source: io::Error,
@@ -94,9 +94,9 @@ pub enum ClientError {
     /// The connection has ended.
     #[error("the connection to the daemon has ended: {text}")]
     Disconnected {
-        /// Why.
+        /// The reason, for programs.
         code: Disconnect,
-        /// Why, in words.
+        /// The reason, for people.
         text: String,
     },
     /// The daemon sent something that makes no sense. The connection is of no use any more.
@@ -105,25 +105,10 @@ pub enum ClientError {
     /// The system could not read or write. The connection is of no use any more.
     #[error("the connection to the daemon failed: {0}; connect again")]
     Io(#[from] io::Error),
-    /// The name of a group is not allowed. Nothing was sent.
+    /// The request cannot be sent: a name, the destinations or the length is not allowed. Nothing was
+    /// sent.
     #[error(transparent)]
-    Name(#[from] NameError),
-    /// A message has no destinations, or too many. Nothing was sent.
-    #[error("a message goes to 1 to {max} groups, not to {count}")]
-    Destinations {
-        /// How many it has.
-        count: usize,
-        /// The most.
-        max: usize,
-    },
-    /// The message is too long. Nothing was sent.
-    #[error("the message has {len} bytes, at most {max} are allowed: split it")]
-    TooLarge {
-        /// Its length.
-        len: usize,
-        /// The most.
-        max: u64,
-    },
+    Request(RequestError),
     /// The daemon gives no credit to publish while this client's own events wait unread. The
     /// message was not sent.
     #[error(
@@ -142,11 +127,7 @@ impl From<RequestError> for ClientError {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Ended { code, text } => Self::Disconnected { code, text },
-            RequestError::Name(error) => Self::Name(error),
-            RequestError::Destinations { count, max } => Self::Destinations { count, max },
-            RequestError::TooLarge { len, max } => Self::TooLarge { len, max },
-            // The blocking client waits for the welcome and for credit before it asks.
-            other => Self::Io(io::Error::other(other)),
+            error => Self::Request(error),
         }
     }
 }

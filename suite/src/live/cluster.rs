@@ -433,6 +433,28 @@ pub fn judge_streams(
     verdict(&faults)
 }
 
+/// Waits for the end of the text at hosts 1 to 3, then judges their subscribers: the first two have
+/// all of `published` (by `pub`); the third was away for a part of it and has its last message.
+pub fn judge_rejoined(
+    subscriptions: &mut [Subscription],
+    published: &[&[u8]],
+    limit: Duration,
+) -> Outcome {
+    let [first, second, rejoined] = subscriptions else {
+        return Err("one subscriber on each of three hosts is judged".into());
+    };
+    for stayed in [first, second] {
+        stayed.await_messages("pub", published.len(), limit)?;
+    }
+    let last = published.last().copied().unwrap_or_default();
+    until(limit, "host 3 has the end of the text", || {
+        let stream = rejoined.stream()?;
+        let has_last = stream.messages().any(|message| message.payload == last);
+        Ok(has_last.then_some(()))
+    })?;
+    judge_streams(subscriptions, &["sub@host-1", "sub@host-2"], published)
+}
+
 /// The binary under test: `GROUPCAST_BIN`, or the release build beside this executable, built if it
 /// is missing.
 fn binary() -> Outcome<PathBuf> {

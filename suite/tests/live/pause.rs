@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use groupcast_bench::Link;
-use groupcast_suite::live::cluster::{Cluster, judge_streams};
+use groupcast_suite::live::cluster::{Cluster, judge_rejoined};
 use groupcast_suite::live::text::{messages, text};
 use groupcast_suite::live::{Outcome, live, until};
 
@@ -31,18 +31,7 @@ fn a_daemon_is_stopped_for_ten_seconds() -> Outcome {
         cluster.daemon(3)?.resume()?;
         cluster.await_members(&[1, 2, 3])?;
         cluster.finish(publisher, LIMIT)?;
-        for index in [0, 1] {
-            subscriptions[index].await_messages("pub", published.len(), LIMIT)?;
-        }
-        let last = published.last().copied().unwrap_or_default();
-        until(LIMIT, "host 3 has the end of the text", || {
-            let stream = subscriptions[2].stream()?;
-            Ok(stream
-                .messages()
-                .any(|message| message.payload == last)
-                .then_some(()))
-        })?;
-        judge_streams(&subscriptions, &["sub@host-1", "sub@host-2"], &published)?;
+        judge_rejoined(&mut subscriptions, &published, LIMIT)?;
         cluster.check_histories()
     })
 }

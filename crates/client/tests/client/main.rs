@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use groupcast_client::{
     Address, Cause, Client, ClientError, ClientEvent, ConnectError, Disconnect, Options, Refusal,
-    Service,
+    RequestError, Service,
 };
 use groupcast_session::EngineConfig;
 
@@ -195,16 +195,28 @@ fn the_daemon_is_asked_while_events_wait() {
 fn what_is_not_allowed_is_said_before_it_is_sent() {
     let daemon = TestDaemon::start("invalid", EngineConfig::default());
     let mut client = daemon.connect("al");
-    assert!(matches!(client.join("a@b"), Err(ClientError::Name(_))));
+    assert!(matches!(
+        client.join("a@b"),
+        Err(ClientError::Request(RequestError::Name(_)))
+    ));
     let none = client.publish(&[], Service::Agreed, b"");
     assert!(matches!(
         none,
-        Err(ClientError::Destinations { count: 0, .. })
+        Err(ClientError::Request(RequestError::Destinations {
+            count: 0,
+            ..
+        }))
     ));
     let bad = client.publish(&["ok", "not\nok"], Service::Agreed, b"");
-    assert!(matches!(bad, Err(ClientError::Name(_))));
+    assert!(matches!(
+        bad,
+        Err(ClientError::Request(RequestError::Name(_)))
+    ));
     let large = client.publish(&["g"], Service::Agreed, &vec![0; (64 << 20) + 1]);
-    assert!(matches!(large, Err(ClientError::TooLarge { .. })));
+    assert!(matches!(
+        large,
+        Err(ClientError::Request(RequestError::TooLarge { .. }))
+    ));
     assert_eq!(client.publish(&["g"], Service::Agreed, b"ok").unwrap(), 1);
     assert!(client.flush_accepted(Some(LONG)).unwrap());
 }
