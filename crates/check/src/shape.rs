@@ -29,9 +29,9 @@ pub struct Shape {
 pub struct Counts {
     /// Almost none of the members delivered these.
     pub none: u64,
-    /// Neither nor.
+    /// Messages that reached neither almost all members nor almost none.
     pub between: u64,
-    /// Almost all.
+    /// Messages that reached almost all members.
     pub all: u64,
 }
 

@@ -50,7 +50,7 @@ pub enum ConnectError {
     Stranger {
         /// The path of the socket.
         path: PathBuf,
-        /// Its owner.
+        /// The user id of its owner.
         owner: u32,
     },
     /// The daemon does not take this client.

@@ -18,7 +18,7 @@ pub enum Event {
     /// The sender of a message counts this member among its receivers: it will account for it. Only
     /// protocols that account for their receivers tell it; maybe more than once a message.
     Enrolled {
-        /// Which message.
+        /// The id of the message.
         id: MessageId,
     },
     /// It is settled what became of a message of this member's own at every receiver.
@@ -30,7 +30,7 @@ pub enum Event {
     /// ever have them have them, and this one has let go of them. Only if the protocol's settings
     /// ask for it.
     Stable {
-        /// Whose messages.
+        /// The member that sent the messages.
         sender: MemberId,
         /// The number of the last.
         number: u64,
@@ -50,7 +50,7 @@ pub enum Event {
 /// A delivered message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// Which message.
+    /// The id of the message.
     pub id: MessageId,
     /// What it was promised.
     pub service: Service,
@@ -66,7 +66,7 @@ pub struct Delivery {
 /// A member reports a message once, and delivers none that it reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// Whose messages.
+    /// The member that sent the messages.
     pub sender: MemberId,
     /// The number of the first.
     pub first: u64,
@@ -127,7 +127,7 @@ pub struct Configuration {
 /// Only protocols that account for their receivers tell it (bulk), at the sender, once a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
-    /// Which message.
+    /// The id of the message.
     pub id: MessageId,
     /// Who has all of it.
     pub complete: Vec<MemberId>,

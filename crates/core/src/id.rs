@@ -27,7 +27,7 @@ pub struct Incarnation(pub u64);
 /// A process of the group: a node in one of its incarnations. Ordered by node, then incarnation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId {
-    /// Which daemon.
+    /// The daemon, by the hash of its name.
     pub node: NodeId,
     /// Which of its lives.
     pub incarnation: Incarnation,

@@ -79,7 +79,7 @@ impl AssociatedData {
         Self { bytes, len }
     }
 
-    /// Its bytes.
+    /// The bytes that are authenticated.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

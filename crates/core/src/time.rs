@@ -11,7 +11,7 @@ use core::time::Duration;
 pub struct Time(u64);
 
 impl Time {
-    /// The start.
+    /// The start of the clock.
     pub const ZERO: Self = Self(0);
     /// Later than any time that is reached (584 years).
     pub const MAX: Self = Self(u64::MAX);

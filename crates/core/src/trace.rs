@@ -46,7 +46,7 @@ pub enum Observation {
     Start,
     /// The member accepted a message from its user.
     Submit {
-        /// Which.
+        /// The id of the message.
         id: MessageId,
         /// What it was promised.
         service: Service,
@@ -55,7 +55,7 @@ pub enum Observation {
     },
     /// The member delivered a message.
     Deliver {
-        /// Which.
+        /// The id of the message.
         id: MessageId,
         /// What it was promised.
         service: Service,
@@ -78,12 +78,12 @@ pub enum Observation {
     },
     /// The member learned that it is one of the receivers that a message's sender will account for.
     Enrolled {
-        /// Which.
+        /// The id of the message.
         id: MessageId,
     },
     /// The member learned what became of a message of its own at every receiver.
     Account {
-        /// Which.
+        /// The id of the message.
         id: MessageId,
         /// Who has all of it.
         complete: Vec<MemberId>,

@@ -10,7 +10,7 @@ pub enum Destination {
     /// All of the group, whichever way reaches each: one multicast, or a unicast copy a peer where
     /// there is none.
     Group,
-    /// One member.
+    /// This member alone.
     Member(MemberId),
 }
 
@@ -147,7 +147,7 @@ impl TransmitBuf {
         self.bytes.chunks_mut(size)
     }
 
-    /// Each segment.
+    /// The bytes of each segment, in the order of sending.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.bytes.chunks(self.segment_size().max(1))
     }

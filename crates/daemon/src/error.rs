@@ -25,37 +25,37 @@ pub enum DaemonError {
     /// Another daemon listens on the Unix socket.
     #[error("another daemon is alive on the socket {}", .path.display())]
     SocketInUse {
-        /// Its path.
+        /// The path of the socket or file.
         path: PathBuf,
     },
     /// There is something else at the path of the Unix socket.
     #[error("{} exists and is no socket", .path.display())]
     NotASocket {
-        /// The path.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// The Unix socket cannot be opened.
     #[error("cannot listen on the socket {}: {source}", .path.display())]
     Socket {
-        /// Its path.
+        /// The path of the socket or file.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The TCP address for clients cannot be opened.
     #[error("cannot listen for clients on {address}: {source}")]
     ClientListen {
-        /// The address.
+        /// The address that cannot be opened.
         address: SocketAddr,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The history cannot be written.
     #[error("cannot write the history {}: {source}", .path.display())]
     History {
-        /// Its path.
+        /// The path of the socket or file.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// Another daemon of the cluster has this one's name.
@@ -63,7 +63,7 @@ pub enum DaemonError {
         "the name `{name}` is in use: another daemon of this cluster, {holder}, has it and has run for longer"
     )]
     NameInUse {
-        /// The name.
+        /// The name that both daemons have.
         name: String,
         /// The other one, with its address if it is known.
         holder: String,
@@ -75,7 +75,7 @@ pub enum DaemonError {
         what: &'static str,
         /// The capability or the limit that it takes.
         needs: &'static str,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The system refused something that daemons need.
@@ -83,7 +83,7 @@ pub enum DaemonError {
     System {
         /// What was tried.
         what: &'static str,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
 }

@@ -76,7 +76,7 @@ impl History {
         file.due.map(|due| due - now)
     }
 
-    /// Flushes all.
+    /// Writes all lines into the file.
     pub(crate) fn flush(&self) {
         self.file.borrow_mut().flush();
     }

@@ -17,7 +17,7 @@ use crate::bimodal::Bimodal;
 
 /// An instance of the daemon's node.
 pub(crate) enum Instance {
-    /// On [`RING`].
+    /// The ring, on channel [`RING`].
     Ring(Box<Ring>),
     /// On [`BIMODAL`], where there are such groups.
     Bimodal(Box<Bimodal>),

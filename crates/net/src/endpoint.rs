@@ -193,7 +193,7 @@ impl<P: Protocol> Endpoint<P> {
         self.clock
     }
 
-    /// The node.
+    /// The node that the endpoint hosts.
     pub fn node(&self) -> &Node<P> {
         &self.node
     }

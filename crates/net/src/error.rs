@@ -21,7 +21,7 @@ pub enum NetError {
          takes its port and the next one)"
     )]
     InUse {
-        /// The address.
+        /// The address that cannot be used.
         address: SocketAddrV4,
     },
     /// The address is not one of this host's.
@@ -30,7 +30,7 @@ pub enum NetError {
          network interface)"
     )]
     NotLocal {
-        /// The address.
+        /// The address that cannot be used.
         address: Ipv4Addr,
     },
     /// The interface takes no part in multicast.
@@ -41,7 +41,7 @@ pub enum NetError {
     NoMulticast {
         /// The address that chose the interface.
         listen: Ipv4Addr,
-        /// The group.
+        /// The group's multicast address.
         group: Ipv4Addr,
         /// What the kernel said.
         source: io::Error,
@@ -49,13 +49,13 @@ pub enum NetError {
     /// The process may not use the port.
     #[error("{address} (UDP) may not be used by this user: choose a port above 1023")]
     Forbidden {
-        /// The address.
+        /// The address that cannot be used.
         address: SocketAddrV4,
     },
     /// The operating system has no randomness to give.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Anything else.
+    /// Another system call failed.
     #[error("cannot {what}: {source}")]
     System {
         /// What was tried.

@@ -183,7 +183,7 @@ pub enum KeyError {
     /// The file exists; a key is never overwritten.
     #[error("{} exists already, and a key is never overwritten: choose another name, or remove it first", .path.display())]
     Exists {
-        /// The file.
+        /// The path of the key file.
         path: PathBuf,
     },
     /// Others than the owner may read or change the file.
@@ -193,15 +193,15 @@ pub enum KeyError {
         .path.display()
     )]
     Exposed {
-        /// The file.
+        /// The path of the key file.
         path: PathBuf,
-        /// Its permissions.
+        /// The file's permission bits.
         mode: u32,
     },
     /// The file holds no key.
     #[error("{} is not a key file: {what}; `groupcast keygen FILE` makes one", .path.display())]
     Malformed {
-        /// The file.
+        /// The path of the key file.
         path: PathBuf,
         /// What is wrong with it.
         what: &'static str,
@@ -209,17 +209,17 @@ pub enum KeyError {
     /// The file cannot be read.
     #[error("cannot read the key file {}: {source}", .path.display())]
     Read {
-        /// The file.
+        /// The path of the key file.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The file cannot be written.
     #[error("cannot write the key file {}: {source}", .path.display())]
     Write {
-        /// The file.
+        /// The path of the key file.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The operating system has no randomness to give.

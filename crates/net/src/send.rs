@@ -20,11 +20,11 @@ use crate::sys;
 /// The batch under way, and what was learned about the socket.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    /// The batch.
+    /// The datagrams of the batch.
     pub(crate) buf: TransmitBuf,
     /// Who gets a copy of it.
     pub(crate) targets: Vec<SocketAddrV4>,
-    /// Targets served.
+    /// How many targets have got their copy.
     served: usize,
     /// Segments that the target under way has got.
     sent: usize,

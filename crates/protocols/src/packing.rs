@@ -23,7 +23,7 @@ pub struct Record {
     pub service: Service,
     /// Its sender's count.
     pub number: u64,
-    /// Its bytes.
+    /// The bytes of the message.
     pub payload: Bytes,
 }
 

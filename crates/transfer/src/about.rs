@@ -43,7 +43,7 @@ pub(crate) struct About {
 pub(crate) enum Content {
     /// Files and directories.
     Files {
-        /// Which.
+        /// The content that it concerns.
         id: ContentId,
         /// How they lie in the stream.
         layout: Layout,

@@ -21,15 +21,15 @@ pub enum ReadError {
     /// A file is not what it was when the transfer began.
     #[error("{} changed while it was sent: nothing of this transfer is put in place", .path.display())]
     Changed {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
     },
     /// A file, or the pipe, cannot be read.
     #[error("cannot read {}: {source}", .path.display())]
     Io {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
 }

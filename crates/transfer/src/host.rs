@@ -65,7 +65,7 @@ pub enum TransferError {
     System {
         /// What was tried.
         what: &'static str,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
 }

@@ -49,7 +49,7 @@ pub struct Receiving {
 /// A transfer, for people and programs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Described {
-    /// Which.
+    /// The transfer that it concerns.
     pub id: TransferId,
     /// What its sender calls it.
     pub label: String,
@@ -67,28 +67,28 @@ pub enum ReceiveEvent<'a> {
     Listening,
     /// A transfer is taken.
     Accepted {
-        /// Which.
+        /// The transfer that it concerns.
         transfer: &'a Described,
         /// Bytes of it that are here from an earlier one.
         held: u64,
     },
     /// A transfer is not taken: nothing of it was written.
     Refused {
-        /// Which.
+        /// The transfer that it concerns.
         transfer: &'a Described,
-        /// Why.
+        /// The reason, in words.
         reason: &'a str,
     },
     /// About ten times a second for each transfer that moves on.
     Progress {
-        /// Which.
+        /// The transfer that it concerns.
         transfer: &'a Described,
         /// Bytes that are here.
         received: u64,
     },
     /// Everything is verified and in place.
     Complete {
-        /// Which.
+        /// The transfer that it concerns.
         transfer: &'a Described,
         /// Bytes that arrived: what was held before is not among them.
         received: u64,
@@ -97,9 +97,9 @@ pub enum ReceiveEvent<'a> {
     },
     /// It broke off: nothing was put in place.
     Failed {
-        /// Which.
+        /// The transfer that it concerns.
         transfer: &'a Described,
-        /// Why.
+        /// The reason, in words.
         reason: &'a str,
         /// Whether what has arrived is kept for the next attempt.
         kept: bool,

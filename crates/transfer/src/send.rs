@@ -44,11 +44,11 @@ pub enum Audience {
 
 /// A transfer to be sent.
 pub struct Sending {
-    /// What.
+    /// What is sent: files or a pipe.
     pub cargo: Cargo,
     /// What people call it.
     pub label: String,
-    /// To whom.
+    /// Which receivers it waits for.
     pub audience: Audience,
     /// Over which network, by which protocol.
     pub link: TransferLink,
@@ -67,7 +67,7 @@ pub enum SendEvent<'a> {
     },
     /// A receiver takes part.
     Registered {
-        /// Its name.
+        /// The name of the receiver.
         receiver: &'a str,
         /// Where it was heard.
         address: Option<SocketAddr>,
@@ -89,9 +89,9 @@ pub enum SendEvent<'a> {
     },
     /// What became of a receiver.
     Settled {
-        /// Its name.
+        /// The name of the receiver.
         receiver: &'a str,
-        /// Its outcome.
+        /// What became of the transfer at the receiver.
         outcome: &'a Outcome,
     },
     /// Somebody with another key, or of another release, sends to the group: once for each of both.

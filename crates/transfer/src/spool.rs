@@ -37,9 +37,9 @@ pub enum SpoolError {
     /// The file system refuses.
     #[error("cannot write to {}: {source}", .path.display())]
     Io {
-        /// Where.
+        /// The path that cannot be used.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// Two receivers would write the same files.

@@ -31,17 +31,17 @@ pub(crate) enum PlaceError {
         what: &'static str,
         /// With which entry.
         path: String,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// Something else is where an entry belongs.
     #[error("{path} is {there} here and {comes} in the transfer: move it away")]
     Conflict {
-        /// Which entry.
+        /// The path of the entry.
         path: String,
         /// What is there.
         there: &'static str,
-        /// What comes.
+        /// What the transfer has for the place.
         comes: &'static str,
     },
 }

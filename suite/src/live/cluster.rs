@@ -31,7 +31,7 @@ const FORMING_LIMIT: Duration = Duration::from_secs(20);
 
 /// A bed with daemons.
 pub struct Cluster {
-    /// The network.
+    /// The test bed: hosts and the network between them.
     pub bed: Testbed,
     binary: PathBuf,
     hosts: Vec<Host>,
@@ -359,9 +359,9 @@ impl Drop for Cluster {
 
 /// A running `groupcast sub --json`.
 pub struct Subscription {
-    /// `CLIENT@HOST`.
+    /// Its private name, `CLIENT@HOST`.
     pub name: String,
-    /// The process.
+    /// The running program.
     pub process: Process,
 }
 

@@ -33,7 +33,7 @@ pub struct Attack {
 
 /// The results of the attack.
 pub struct Report {
-    /// Datagrams sent.
+    /// Datagrams that the adversary has sent.
     pub sent: u64,
     /// Distinct datagrams that were overheard and altered.
     pub overheard: usize,

@@ -19,7 +19,7 @@ pub struct Message {
     pub service: String,
     /// Where it stands in the total order; `None` if it has no place (unreliable).
     pub place: Option<OrderPlace>,
-    /// The message.
+    /// The bytes of the message.
     pub payload: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ pub struct OrderPlace {
 /// A view of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct View {
-    /// The group.
+    /// The name of the group.
     pub group: String,
     /// The view's identifier.
     pub view: String,
@@ -47,7 +47,7 @@ pub struct View {
     pub members: Vec<String>,
 }
 
-/// One line.
+/// A line that a subscriber printed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Line {
     /// A message.
@@ -64,7 +64,7 @@ pub struct StreamError {
     pub number: usize,
     /// What is wrong.
     pub what: String,
-    /// Its beginning.
+    /// The beginning of the line.
     pub line: String,
 }
 

@@ -62,7 +62,7 @@ pub enum BenchError {
     Io {
         /// What was tried.
         what: &'static str,
-        /// Why not.
+        /// What the system said.
         source: io::Error,
     },
     /// A process on a host did not do its part.

@@ -77,7 +77,7 @@ impl Tally {
 pub struct Latencies(Option<Histogram<u64>>);
 
 impl Latencies {
-    /// One more.
+    /// Adds one value.
     pub fn add(&mut self, nanos: u64) {
         self.add_many(nanos, 1);
     }

@@ -8,7 +8,7 @@ use groupcast_core::{MemberId, Service};
 use super::{ConfigIx, MemberIx, MessageIx, Moment, SetIx, Spot, Stream};
 use crate::outcome::Ending;
 
-/// A member.
+/// The history of one member.
 #[derive(Debug)]
 pub(crate) struct MemberLife {
     pub(crate) id: MemberId,

@@ -26,7 +26,7 @@ pub(crate) use record::{
 pub(crate) use stream::Stream;
 pub(crate) use views::{GroupIx, Moment, ViewIx, Views};
 
-/// The facts.
+/// What the histories say, arranged so that rules can look it up.
 #[derive(Default, Debug)]
 pub(crate) struct Ledger {
     lives: Vec<MemberLife>,

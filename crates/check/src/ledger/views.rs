@@ -51,7 +51,7 @@ struct Group {
     seen: BTreeMap<MemberIx, Vec<ViewIx>>,
 }
 
-/// All groups.
+/// The views of all groups, as members installed them.
 #[derive(Default, Debug)]
 pub(crate) struct Views {
     groups: Vec<Group>,

@@ -58,7 +58,7 @@ pub(crate) fn rules_of(contract: Contract) -> &'static [&'static dyn Rule] {
     }
 }
 
-/// A promise.
+/// A rule of the checker: one promise that histories must keep.
 pub(crate) trait Rule: Sync {
     /// The file's name.
     fn name(&self) -> &'static str;

@@ -16,7 +16,7 @@ pub(crate) struct Installed {
     pub(crate) id: ConfigId,
     /// In ascending order.
     pub(crate) members: Vec<MemberId>,
-    /// When.
+    /// When the member installed it.
     pub(crate) at: Instant,
     /// What was delivered in it so far.
     pub(crate) tally: Tally,
@@ -34,7 +34,7 @@ impl Installed {
 /// What was delivered, in which order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tally {
-    /// Messages.
+    /// How many messages were delivered.
     pub(crate) messages: u64,
     /// Digest of the messages, their bytes and their places, in the order of delivery: equal only
     /// where the same was delivered in the same order.

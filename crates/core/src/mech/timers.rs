@@ -43,7 +43,7 @@ impl<K: TimerKey> Timers<K> {
         self.due[timer.index()] = None;
     }
 
-    /// Stops all.
+    /// Stops all timers.
     pub fn cancel_all(&mut self) {
         self.due.fill(None);
     }

@@ -63,7 +63,7 @@ pub struct Hello {
 impl Hello {
     const LEN: usize = 25;
 
-    /// Its bytes.
+    /// Encodes it as it is on the wire.
     pub fn encode(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         bytes[0..8].copy_from_slice(&self.node.0.to_be_bytes());

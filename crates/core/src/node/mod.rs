@@ -81,9 +81,9 @@ pub enum Rejected {
     /// Of a cluster with another key.
     #[error("of another cluster (tag {:08x}, ours is {:08x})", .theirs.0, .ours.0)]
     Cluster {
-        /// The datagram's.
+        /// The tag of the datagram's cluster.
         theirs: ClusterTag,
-        /// This node's.
+        /// The tag of this node's cluster.
         ours: ClusterTag,
     },
     /// Sent by this very process.
@@ -109,7 +109,7 @@ pub enum Rejected {
 pub struct NodeCounters {
     /// Datagrams handed to an instance.
     pub accepted: u64,
-    /// Datagrams sealed.
+    /// Segments that were sealed to be sent.
     pub sealed: u64,
     /// Datagrams that do not begin with groupcast's prefix, or are too short for it.
     pub malformed: u64,

@@ -11,7 +11,7 @@ use super::{Kind, Value, units};
 /// What is written in a file, of whatever format.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Written<'a> {
-    /// Text.
+    /// A string.
     Text(&'a str),
     /// A whole number.
     Integer(i64),
@@ -64,7 +64,7 @@ pub fn number(written: Written<'_>) -> Result<u64, Wrong> {
     }
 }
 
-/// A duration.
+/// A length of time, from a text with a unit.
 pub fn duration(written: Written<'_>) -> Result<Duration, Wrong> {
     match written {
         Written::Text(text) => units::duration(text),
@@ -81,7 +81,7 @@ pub fn bandwidth(written: Written<'_>) -> Result<u64, Wrong> {
     }
 }
 
-/// Bytes.
+/// A number of bytes, from a number or a text with a unit.
 pub fn size(written: Written<'_>) -> Result<u64, Wrong> {
     match written {
         Written::Text(text) => units::size(text),

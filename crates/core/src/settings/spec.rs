@@ -13,7 +13,7 @@ use super::suggest::alternatives;
 pub enum Value {
     /// A count, bytes, or bits a second.
     Integer(u64),
-    /// A duration.
+    /// A length of time.
     Time(Duration),
     /// Yes or no.
     Flag(bool),
@@ -28,28 +28,28 @@ pub enum Kind {
     Count {
         /// Of what, in the plural; empty: a bare number.
         unit: &'static str,
-        /// At least.
+        /// The least value that is allowed.
         least: u64,
         /// At most; `u32::MAX`: no bound but what fits.
         most: u64,
     },
-    /// Bytes.
+    /// A number of bytes.
     Size {
-        /// At least.
+        /// The least value that is allowed.
         least: u64,
         /// At most; `u64::MAX`: no bound.
         most: u64,
     },
-    /// A duration.
+    /// A length of time.
     Time {
-        /// At least.
+        /// The least value that is allowed.
         least: Duration,
         /// At most; `Duration::MAX`: no bound.
         most: Duration,
     },
     /// Bits a second.
     Bandwidth {
-        /// At least.
+        /// The least value that is allowed.
         least: u64,
     },
     /// Yes or no.

@@ -12,7 +12,7 @@ pub enum DecodeError {
     Truncated {
         /// Name of the field.
         field: &'static str,
-        /// Its offset.
+        /// The offset of the field in bytes.
         at: usize,
         /// Bytes that it needs.
         need: usize,
@@ -32,7 +32,7 @@ pub enum DecodeError {
     /// Bytes are left after the last field.
     #[error("{have} bytes are left after the last field")]
     Trailing {
-        /// How many.
+        /// How many bytes are left.
         have: usize,
     },
 }
@@ -82,22 +82,22 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn u8(&mut self, field: &'static str) -> Result<u8, DecodeError> {
         self.array::<1>(field).map(|[byte]| byte)
     }
 
-    /// Two bytes.
+    /// Reads two bytes, big-endian.
     pub fn u16(&mut self, field: &'static str) -> Result<u16, DecodeError> {
         self.array(field).map(u16::from_be_bytes)
     }
 
-    /// Four bytes.
+    /// Reads four bytes, big-endian.
     pub fn u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
         self.array(field).map(u32::from_be_bytes)
     }
 
-    /// Eight bytes.
+    /// Reads eight bytes, big-endian.
     pub fn u64(&mut self, field: &'static str) -> Result<u64, DecodeError> {
         self.array(field).map(u64::from_be_bytes)
     }
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         Err(self.invalid(field, value))
     }
 
-    /// A member.
+    /// Reads a member: node (8) and incarnation (8).
     pub fn member(&mut self, field: &'static str) -> Result<MemberId, DecodeError> {
         Ok(MemberId {
             node: NodeId(self.u64(field)?),
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A configuration.
+    /// Reads the id of a configuration.
     pub fn config(&mut self, field: &'static str) -> Result<ConfigId, DecodeError> {
         Ok(ConfigId {
             counter: self.u64(field)?,
@@ -191,28 +191,28 @@ impl<'a> Writer<'a> {
         Self { bytes }
     }
 
-    /// Raw bytes.
+    /// Appends the bytes as they are.
     pub fn put(&mut self, bytes: &[u8]) -> &mut Self {
         self.bytes.extend_from_slice(bytes);
         self
     }
 
-    /// One byte.
+    /// Appends one byte.
     pub fn u8(&mut self, value: u8) -> &mut Self {
         self.put(&[value])
     }
 
-    /// Two bytes.
+    /// Appends two bytes, big-endian.
     pub fn u16(&mut self, value: u16) -> &mut Self {
         self.put(&value.to_be_bytes())
     }
 
-    /// Four bytes.
+    /// Appends four bytes, big-endian.
     pub fn u32(&mut self, value: u32) -> &mut Self {
         self.put(&value.to_be_bytes())
     }
 
-    /// Eight bytes.
+    /// Appends eight bytes, big-endian.
     pub fn u64(&mut self, value: u64) -> &mut Self {
         self.put(&value.to_be_bytes())
     }
@@ -226,12 +226,12 @@ impl<'a> Writer<'a> {
         self.u8(value as u8)
     }
 
-    /// A member.
+    /// Appends a member, as it is read.
     pub fn member(&mut self, member: MemberId) -> &mut Self {
         self.u64(member.node.0).u64(member.incarnation.0)
     }
 
-    /// A configuration.
+    /// Appends the id of a configuration.
     pub fn config(&mut self, config: ConfigId) -> &mut Self {
         self.u64(config.counter).member(config.representative)
     }

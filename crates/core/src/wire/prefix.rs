@@ -107,7 +107,7 @@ impl Prefix {
         }
     }
 
-    /// Its bytes.
+    /// Encodes it as it is on the wire.
     pub fn encode(&self) -> [u8; PREFIX_LEN] {
         let mut bytes = [0; PREFIX_LEN];
         bytes[0..2].copy_from_slice(&MAGIC);

@@ -51,9 +51,9 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read the configuration file {}: {source}", .path.display())]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The file is not TOML, or holds an unknown key or a value of the wrong kind.
@@ -61,7 +61,7 @@ pub enum ConfigError {
     Syntax {
         /// What is wrong.
         message: String,
-        /// Where.
+        /// The place of the mistake in the file.
         place: Place,
     },
     /// A value is outside what it may be, or contradicts another.

@@ -60,7 +60,7 @@ pub enum ScenarioError {
     /// A file cannot be read.
     #[error("cannot read {}: {error}", .path.display())]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
         /// Why.
         error: io::Error,

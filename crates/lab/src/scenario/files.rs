@@ -20,7 +20,7 @@ const LEFTOVERS: [&str; 3] = [".csv.partial", ".json.partial", ".pcap.partial"];
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {error}", .path.display())]
 pub struct WriteError {
-    /// Which.
+    /// The path of the file.
     pub path: PathBuf,
     /// Why.
     pub error: io::Error,

@@ -48,7 +48,7 @@ pub enum Repair {
 /// What bounds the speed of a sender, besides its window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum RateControl {
-    /// Nothing.
+    /// No limit but the window.
     Window,
     /// So many bytes of datagram bodies a second, repeated ones included.
     Fixed {

@@ -89,7 +89,7 @@ pub enum Notice {
     },
     /// Sender: the data phase begins, and with it the reservation.
     Started {
-        /// Which transfer.
+        /// The transfer that it concerns.
         id: TransferId,
         /// Receivers that it begins with.
         receivers: usize,
@@ -107,13 +107,13 @@ pub enum Notice {
     },
     /// Sender: every receiver is settled, and the transfer forgotten.
     Sent {
-        /// Which.
+        /// The transfer that it concerns.
         id: TransferId,
     },
     /// Receiver: a member has something to send. Answer with [`accept`](super::Bulk::accept) or
     /// [`refuse`](super::Bulk::refuse).
     Announced {
-        /// Which transfer.
+        /// The transfer that it concerns.
         id: TransferId,
         /// The sender's description.
         about: Bytes,
@@ -133,26 +133,26 @@ pub enum Notice {
         id: TransferId,
         /// Their place in the stream.
         offset: u64,
-        /// The bytes.
+        /// The bytes that begin at the offset.
         bytes: Bytes,
     },
     /// Receiver: every byte was handed over, or was held before.
     Received {
-        /// Which transfer.
+        /// The transfer that it concerns.
         id: TransferId,
         /// Bytes of the stream.
         length: u64,
     },
     /// Receiver: the transfer ends without completing, and is forgotten.
     Failed {
-        /// Which.
+        /// The transfer that it concerns.
         id: TransferId,
-        /// Why.
+        /// What went wrong.
         failure: Failure,
     },
     /// Receiver: the sender knows that all is well, or has gone since; the transfer is forgotten.
     Ended {
-        /// Which.
+        /// The transfer that it concerns.
         id: TransferId,
     },
 }
@@ -239,7 +239,7 @@ pub struct Progress {
 /// How far a receiver is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiverProgress {
-    /// Who.
+    /// The receiver that it concerns.
     pub receiver: MemberId,
     /// Bytes that it has from the start of the stream without a gap.
     pub held: u64,
@@ -264,7 +264,7 @@ pub enum SendError {
     /// As many transfers as the endpoint carries are under way.
     #[error("{max} transfers are under way, and there is room for no more")]
     Full {
-        /// The most.
+        /// The most that is allowed.
         max: usize,
     },
     /// More receivers are wanted than a transfer can have, or none.
@@ -272,7 +272,7 @@ pub enum SendError {
     Receivers {
         /// How many are wanted.
         count: usize,
-        /// The most.
+        /// The most that is allowed.
         max: usize,
     },
     /// A ring's window must be larger than its number of receivers (001 section 3).

@@ -157,7 +157,7 @@ struct Held {
     cost: usize,
     /// Bytes of payloads.
     bytes: usize,
-    /// Payloads.
+    /// How many payloads are held.
     messages: usize,
     /// Payloads that stay until they are stable.
     long_term: usize,

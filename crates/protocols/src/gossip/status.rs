@@ -95,7 +95,7 @@ impl GossipStatus {
 }
 
 impl Gossip {
-    /// A snapshot.
+    /// What the member knows, holds and has counted, as it is now.
     pub fn status(&self) -> GossipStatus {
         let held = &self.held;
         let waiting: usize = self.streams.values().map(Stream::waiting).sum();

@@ -59,7 +59,7 @@ pub struct RingStatus {
     pub state: &'static str,
     /// The configuration that the user is in.
     pub configuration: Option<ConfigId>,
-    /// Its members.
+    /// The members of that configuration.
     pub members: Vec<MemberId>,
     /// The most bytes of a datagram body in this ring: what the ways of all its members carry.
     pub body_max: usize,
@@ -86,7 +86,7 @@ pub struct RingStatus {
 }
 
 impl Ring {
-    /// A snapshot.
+    /// What the member knows and has counted, as it is now.
     pub fn status(&self) -> RingStatus {
         let ring = self.state.installed();
         let size = ring.map_or(PacketSize::own(&self.config), |ring| ring.packet_size);

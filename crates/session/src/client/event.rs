@@ -16,7 +16,7 @@ pub enum ClientEvent {
     /// Messages of a bimodal group are lost to this client for good. They came between those before
     /// and after this event.
     Gap {
-        /// The group.
+        /// The name of the group.
         group: String,
         /// The name of the daemon whose clients sent them; its identity where the name was not
         /// heard.
@@ -29,21 +29,21 @@ pub enum ClientEvent {
     /// All messages up to this number are accepted, except the rejected ones: they are ordered, and
     /// delivered at the daemon. Reported when nothing else waits, and not for every number.
     Accepted {
-        /// The number.
+        /// The number of the last message that is accepted.
         up_to: u64,
     },
     /// A request was not carried out.
     Rejected {
-        /// Which.
+        /// The request that was rejected.
         request: Request,
-        /// Why.
+        /// The reason, for programs.
         code: Reject,
         /// Why, in words.
         text: String,
     },
     /// The connection has ended. Nothing follows.
     Disconnected {
-        /// Why.
+        /// The reason, for programs.
         code: Disconnect,
         /// Why, in words.
         text: String,

@@ -53,21 +53,21 @@ pub enum ClientFrame {
     Hello(Hello),
     /// Become a member of a group.
     Join {
-        /// The group.
+        /// The name of the group.
         group: String,
         /// Whether the client's own messages are not delivered to it by this group.
         discard_own: bool,
     },
     /// Be a member no more.
     Leave {
-        /// The group.
+        /// The name of the group.
         group: String,
     },
     /// Send a message.
     Publish(Publish),
     /// So many bytes of deliveries have been consumed.
     Credit {
-        /// Stream bytes.
+        /// Bytes of the stream that the client has taken since the last credit.
         bytes: u64,
     },
     /// Asks for the daemon's status.
@@ -76,7 +76,7 @@ pub enum ClientFrame {
     Groups,
     /// Asks for a pong.
     Ping {
-        /// Comes back.
+        /// A number that comes back in the answer.
         token: u64,
     },
     /// Nothing more will come; the daemon closes when all that came is accepted.

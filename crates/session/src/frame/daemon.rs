@@ -58,7 +58,7 @@ pub enum DaemonFrame {
     Welcome(Welcome),
     /// The client is not taken; the connection ends.
     Refused {
-        /// Why.
+        /// The reason of the refusal, for programs.
         code: Refusal,
         /// What was wrong and what to do.
         text: String,
@@ -70,19 +70,19 @@ pub enum DaemonFrame {
     /// The client's messages up to this number are ordered and delivered at the daemon, except the
     /// rejected ones.
     Accepted {
-        /// The number.
+        /// The number of the last message that is accepted.
         up_to: u64,
     },
     /// So many bytes more may be published.
     Credit {
-        /// Stream bytes.
+        /// Bytes of the stream that the client may send in addition.
         bytes: u64,
     },
     /// A request is not carried out.
     Rejected {
-        /// Which.
+        /// The request that was rejected.
         request: Request,
-        /// Why.
+        /// The reason, for programs.
         code: Reject,
         /// What was wrong and what to do.
         text: String,
@@ -93,14 +93,14 @@ pub enum DaemonFrame {
     GroupsReport(Bytes),
     /// The connection ends.
     Disconnected {
-        /// Why.
+        /// The reason, for programs.
         code: Disconnect,
         /// What happened and what to do.
         text: String,
     },
     /// In a bimodal group, consecutive messages of one daemon are lost to this client for good.
     Gap {
-        /// The group.
+        /// The name of the group.
         group: String,
         /// The name of the daemon whose clients sent them; its identity where the name was not
         /// heard.
@@ -112,7 +112,7 @@ pub enum DaemonFrame {
     },
     /// The answer to a ping.
     Pong {
-        /// The ping's.
+        /// The token of the ping that it answers.
         token: u64,
     },
 }

@@ -42,7 +42,7 @@ pub enum FrameError {
     /// A frame of a known kind with another content than that kind has.
     #[error("a malformed {} frame: {error}", frame_name(*.kind))]
     Malformed {
-        /// Its kind.
+        /// The code of the frame's kind.
         kind: u8,
         /// What is wrong.
         error: DecodeError,
@@ -50,7 +50,7 @@ pub enum FrameError {
     /// A frame of a kind that has no place here, such as a second hello.
     #[error("a {} frame where none may be", frame_name(*.kind))]
     Unexpected {
-        /// Its kind.
+        /// The code of the frame's kind.
         kind: u8,
     },
 }

@@ -10,7 +10,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 pub struct Text(Bytes);
 
 impl Text {
-    /// The text.
+    /// The text as a string slice.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("a Text is made of UTF-8 only")
     }

@@ -131,7 +131,7 @@ impl ClientLink {
     }
 }
 
-/// A client.
+/// What the engine knows of a client.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) transport: Transport,
@@ -139,7 +139,7 @@ pub(super) struct Client {
     /// Features that both sides have.
     pub(super) features: u64,
     pub(super) phase: ClientPhase,
-    /// Without `@host`.
+    /// Its name, without `@host`.
     pub(super) name: Arc<str>,
     pub(super) private: Arc<str>,
     pub(super) link: Option<ClientLink>,

@@ -26,7 +26,7 @@ pub enum Fact {
     },
     /// A connection was refused.
     Refused {
-        /// Why.
+        /// The reason of the refusal, for programs.
         code: Refusal,
         /// The text that the client was sent.
         text: String,
@@ -35,7 +35,7 @@ pub enum Fact {
     Disconnected {
         /// Its private name.
         client: Arc<str>,
-        /// Why.
+        /// The reason, for programs.
         code: Disconnect,
         /// The text that the client was sent.
         text: String,

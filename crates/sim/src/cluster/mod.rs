@@ -41,7 +41,7 @@ pub struct ClusterConfig {
     pub seed: u64,
     /// The network. Default: a quiet gigabit LAN.
     pub network: NetworkConfig,
-    /// The hosts.
+    /// What every host is like.
     pub host: HostConfig,
     /// Whether the network has multicast; without, the group is a mesh of unicast. Default true.
     pub multicast: bool,

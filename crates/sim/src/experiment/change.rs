@@ -54,7 +54,7 @@ pub enum Change {
     },
     /// A host becomes different.
     Host {
-        /// Which host.
+        /// The index of the host.
         host: usize,
         /// What it is like from now on.
         config: Box<HostConfig>,

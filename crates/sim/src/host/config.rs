@@ -120,7 +120,7 @@ pub enum Processors {
     /// containers of a test bed. Work goes to the core that is free first, in the order in which it
     /// is begun, and is never interrupted.
     Shared {
-        /// Which machine.
+        /// The number of the machine.
         machine: u32,
         /// Its cores, at least 1; the largest that any of its hosts says.
         cores: u32,

@@ -139,7 +139,7 @@ pub(crate) struct Clients {
     pub(crate) sending_until: Time,
 }
 
-/// One host.
+/// A host: its process, sockets, processor and clock.
 pub(crate) struct Host<P> {
     pub(crate) config: Rc<HostConfig>,
     pub(crate) status: Status,

@@ -7,7 +7,7 @@ use super::spec::{SpecError, check_probability};
 /// The loss of one direction of a link.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub enum Loss {
-    /// None.
+    /// No packet is lost.
     #[default]
     None,
     /// Each packet is lost with this probability, independently of the others.

@@ -111,7 +111,7 @@ impl<W: Write> Pcap<W> {
         self.out.write_all(out)
     }
 
-    /// Packets written.
+    /// How many packets were written.
     pub fn packets(&self) -> u64 {
         self.packets
     }

@@ -149,7 +149,7 @@ pub(super) fn check_probability(field: &'static str, value: f64) -> Result<(), S
 pub enum SpecError {
     /// A probability is not between 0 and 1.
     NotAProbability {
-        /// Which.
+        /// The name of the field.
         field: &'static str,
         /// What it was.
         value: f64,
@@ -166,7 +166,7 @@ pub enum SpecError {
     },
     /// A count of a bus must be above zero.
     Zero {
-        /// Which.
+        /// The name of the field.
         field: &'static str,
     },
 }

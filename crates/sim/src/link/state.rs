@@ -17,9 +17,9 @@ use super::spec::{LinkSpec, nanos_on_wire};
 pub enum Passage {
     /// It does not arrive.
     Dropped(Drop),
-    /// It arrives.
+    /// The packet arrives.
     Through {
-        /// The packet.
+        /// The arrival of the packet itself.
         first: Arrival,
         /// The copy of it that the link made, if it did.
         second: Option<Arrival>,

@@ -35,7 +35,7 @@ impl Distribution {
         }
     }
 
-    /// One more.
+    /// Adds one value.
     #[inline]
     pub fn record(&mut self, duration: Duration) {
         let nanos = duration.as_nanos() as u64;

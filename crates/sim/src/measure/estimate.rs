@@ -10,7 +10,7 @@ pub struct Estimate {
     pub mean: f64,
     /// Lower end of the mean's confidence interval. `None` with one seed.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of the mean's confidence interval. `None` with one seed.
     pub high: Option<f64>,
     /// The least of any seed.
     pub min: f64,

@@ -94,7 +94,7 @@ impl Histogram {
         }
     }
 
-    /// One more.
+    /// Adds one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.add(self.bins.index(value), 1);
@@ -119,7 +119,7 @@ impl Histogram {
         self.total
     }
 
-    /// The bins.
+    /// How values are sorted into bins.
     pub fn bins(&self) -> Bins {
         self.bins
     }

@@ -42,7 +42,7 @@ pub struct Installed {
 /// Whether a process ran.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Ran {
-    /// Never.
+    /// The process never ran.
     #[default]
     Never,
     /// From here to the end.

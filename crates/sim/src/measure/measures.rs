@@ -27,7 +27,7 @@ pub struct Measures {
     pub window: Duration,
     /// All hosts together.
     pub overall: Overall,
-    /// By index.
+    /// The measures of each host, by its index.
     pub hosts: Vec<HostMeasures>,
     /// As they were given.
     pub links: Vec<LinkUse>,
@@ -76,7 +76,7 @@ pub struct Overall {
 /// What one host did and saw.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HostMeasures {
-    /// Its index.
+    /// The index of the host.
     pub host: usize,
     /// Whether its process ran from before the end of the warm-up to the end.
     pub whole: bool,

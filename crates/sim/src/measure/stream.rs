@@ -7,9 +7,9 @@ use std::time::Duration;
 /// Whether a number was seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sight {
-    /// Never.
+    /// The number was not seen before.
     First,
-    /// Yes.
+    /// The number was seen before.
     Again,
     /// That is not known: the number is so far behind the newest that it has been forgotten.
     Forgotten,

@@ -34,7 +34,7 @@ pub struct KindCount {
     /// What it is for.
     #[serde(serialize_with = "role")]
     pub role: Role,
-    /// How many.
+    /// The datagrams of this kind, and their bytes.
     #[serde(flatten)]
     pub packets: Packets,
 }
@@ -48,7 +48,7 @@ pub struct Traffic {
     pub control: Packets,
     /// For messages that were missed.
     pub requests: Packets,
-    /// Messages again.
+    /// Messages that were sent again.
     pub repairs: Packets,
 }
 

@@ -9,7 +9,7 @@ use super::seconds;
 /// What one direction of a link did.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct LinkUse {
-    /// `A>B`.
+    /// Its name `A>B`, from vertex A to vertex B.
     pub name: String,
     /// Its number in the topology.
     pub way: u32,

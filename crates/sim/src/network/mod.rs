@@ -73,9 +73,9 @@ impl Default for NetworkConfig {
 /// A way from one host to another that is closed, for one class of datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Block {
-    /// The sender.
+    /// The index of the sending host.
     pub from: usize,
-    /// The receiver.
+    /// The index of the receiving host.
     pub to: usize,
     /// What does not pass.
     pub class: SocketClass,
@@ -102,9 +102,9 @@ impl Block {
 /// What a filter of a test sees of a copy on its way from one host to another.
 #[derive(Clone, Copy, Debug)]
 pub struct DatagramInfo<'a> {
-    /// The sender.
+    /// The index of the sending host.
     pub from: usize,
-    /// The receiver.
+    /// The index of the receiving host.
     pub to: usize,
     /// Data or token.
     pub class: SocketClass,
@@ -156,9 +156,9 @@ pub struct NetworkCounters {
     pub filtered: u64,
     /// Sent on twice.
     pub duplicated: u64,
-    /// Held back.
+    /// Copies that were held back, so that others overtook them.
     pub reordered: u64,
-    /// Damaged.
+    /// Copies of which a bit was flipped.
     pub corrupted: u64,
     /// Handed to a host.
     pub delivered: u64,

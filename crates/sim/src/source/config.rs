@@ -144,7 +144,7 @@ pub enum SourceError {
     /// A rate that is not a number above 0, or too high.
     #[error("a source cannot send {rate} messages a second: use more than 0 and at most 10^9")]
     Rate {
-        /// The rate.
+        /// The rate as it was given, in messages a second.
         rate: f64,
     },
     /// A burst of no messages.

@@ -158,7 +158,7 @@ impl Fault {
         }
     }
 
-    /// Begins it.
+    /// Begins the fault.
     pub(crate) fn begin<P: Instrumented>(&self, cluster: &mut Cluster<P>) {
         match &self.effect {
             Effect::Process(host, change) => change_process(cluster, *host, *change),
@@ -173,7 +173,7 @@ impl Fault {
         }
     }
 
-    /// Ends it.
+    /// Ends the fault.
     pub(crate) fn end<P: Instrumented>(&self, cluster: &mut Cluster<P>) {
         match &self.effect {
             Effect::Process(host, change) => {

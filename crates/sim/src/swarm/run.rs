@@ -21,7 +21,7 @@ use crate::world::Factory;
 /// What became of a seed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SeedReport {
-    /// Which.
+    /// The seed that was run.
     pub seed: u64,
     /// How many hosts there were.
     pub hosts: usize,

@@ -38,7 +38,7 @@ pub struct Scenario {
 /// A message to be submitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Submission {
-    /// When.
+    /// When the message is submitted.
     pub at: Time,
     /// Where, or at the next host that runs then.
     pub host: usize,

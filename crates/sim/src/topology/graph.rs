@@ -35,13 +35,13 @@ pub struct Topology {
     named: BTreeMap<Box<str>, Vertex>,
 }
 
-/// A vertex.
+/// What is kept of a vertex.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     kind: Kind,
     /// The first way that leaves it.
     first: u32,
-    /// The last.
+    /// The last way that leaves it.
     last: u32,
     /// The number of its host.
     host: u32,

@@ -33,7 +33,7 @@ enum Standing {
     Off,
     /// The root, or packets pass through it.
     On,
-    /// A member.
+    /// The vertex is a member of the group.
     Member,
 }
 

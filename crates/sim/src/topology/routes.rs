@@ -31,7 +31,7 @@ pub struct Routes {
     size: (usize, usize),
     /// By vertex: the only way that leaves it, or [`NONE`] if there is none or a choice.
     only: Vec<u32>,
-    /// By destination.
+    /// The tables, by the number of the destination.
     tables: Vec<Option<Table>>,
     /// The destinations that have a table, in the order in which the hand passes them.
     clock: VecDeque<Vertex>,

@@ -43,7 +43,7 @@ pub enum Kind {
     Directory,
     /// A regular file.
     File {
-        /// Bytes.
+        /// Its length in bytes.
         size: u64,
         /// Changes when the content does.
         fingerprint: u64,
@@ -157,7 +157,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The entries.
+    /// The entries, in ascending order of their paths.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }

@@ -36,9 +36,9 @@ pub enum ScanError {
     /// Something cannot be read.
     #[error("cannot read {}: {source}", .path.display())]
     Io {
-        /// What.
+        /// The path of the entry.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// A path without a name for the receivers, such as `/`.
@@ -54,7 +54,7 @@ pub enum ScanError {
         name: String,
         /// One of them.
         one: PathBuf,
-        /// The other.
+        /// The path of the other entry.
         other: PathBuf,
     },
     /// A path names something that cannot be sent.

@@ -20,7 +20,7 @@ use super::{Entry, Kind, Limits, Manifest, ManifestError, Timestamp};
 const EXPANSION_MAX: usize = 32;
 
 impl Manifest {
-    /// Its bytes.
+    /// Encodes it as it is on the wire.
     pub fn encode(&self) -> Bytes {
         let mut bytes = Vec::new();
         let mut out = Writer::new(&mut bytes);

@@ -84,7 +84,7 @@ impl TransferFolder {
         Ok(journal)
     }
 
-    /// Removes everything.
+    /// Removes all that is kept of the transfer.
     pub(crate) fn remove(&self) -> io::Result<()> {
         self.spool.remove(&self.name)
     }

@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(2);
 pub enum Fault {
     /// The receiver at a host gets SIGKILL, and is started again after this time.
     KillReceiver {
-        /// Which host.
+        /// The host that is concerned.
         host: usize,
         /// When it is started again.
         back_after: Duration,

@@ -25,7 +25,7 @@ const LISTENING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Hosts that send and receive files: no daemon runs.
 pub struct Site {
-    /// The hosts.
+    /// The hosts, without daemons.
     pub cluster: Cluster,
     /// What was started so far: outputs of processes have names of their own.
     started: usize,

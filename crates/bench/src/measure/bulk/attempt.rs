@@ -39,7 +39,7 @@ pub(super) enum Outcome {
     },
     /// Not every receiver has the file as it was sent.
     Fails {
-        /// Why.
+        /// The reason, in words.
         reason: String,
         /// Whether somebody took a file for complete that is another.
         differs: bool,

@@ -33,7 +33,7 @@ pub(super) struct Parities {
 
 #[derive(Debug, Default)]
 struct Block {
-    /// Of Reed–Solomon.
+    /// Parity packets of the Reed–Solomon code that have been made, by index.
     parity: Vec<Bytes>,
     /// Stamps of those that were sent, by index.
     sent: Vec<Stamp>,

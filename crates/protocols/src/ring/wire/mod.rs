@@ -160,7 +160,7 @@ impl Message {
         Ok(message)
     }
 
-    /// Its bytes.
+    /// Encodes it as it is on the wire.
     pub(super) fn encode(&self) -> Bytes {
         let mut bytes = Vec::with_capacity(128);
         let mut writer = Writer::new(&mut bytes);

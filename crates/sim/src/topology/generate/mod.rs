@@ -169,7 +169,7 @@ pub enum ShapeError {
     /// A share is not a probability.
     #[error("{name} is {value}, but must be between 0 and 1")]
     NotAShare {
-        /// Which.
+        /// The name of the setting.
         name: &'static str,
         /// What it was.
         value: f64,
