@@ -164,7 +164,7 @@ fn a_daemon_guards_its_socket_and_its_name() {
     );
     assert!(exists(&host.socket("first")));
 
-    // The same name on the same network: whoever came later stops, and says why.
+    // The same name on the same network: the daemon that came later stops, and says why.
     let listen = format!("127.0.0.1:{}", host::free_port());
     let mut command = host.command(&[
         "daemon",
@@ -434,7 +434,7 @@ fn daemons_without_multicast_find_each_other_if_one_of_two_lists_the_other() {
     let [first, second, third] = [&addresses[0], &addresses[1], &addresses[2]].map(String::as_str);
     let _one = start("one", first, &[second]);
     let _two = start("two", second, &[first]);
-    // Nobody lists the third, but it lists all, itself included: one list can serve all.
+    // No daemon lists the third, but it lists all, itself included: one list can serve all.
     let _three = start("three", third, &[first, second, third]);
     for name in NAMES {
         host.await_members(name, &NAMES);

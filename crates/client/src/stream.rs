@@ -164,8 +164,8 @@ fn not_now(result: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Anybody can put a socket into a default place such as `/tmp`: only this user and the superuser
-/// are believed.
+/// Every user can put a socket into a default place such as `/tmp`: only this user and the
+/// superuser are believed.
 fn check_owner(path: PathBuf) -> Result<PathBuf, ConnectError> {
     let euid = rustix::process::geteuid().as_raw();
     match std::fs::symlink_metadata(&path) {

@@ -1,10 +1,10 @@
 //! A member without a daemon: `cargo run -p groupcast-member --example member -- NAME [KEY]`, in
 //! several terminals.
 //!
-//! It greets whoever is there whenever the membership changes, and prints what all members hear, in
-//! the order in which all of them hear it. Without the file KEY (from `groupcast keygen`)
-//! everything is sent in clear. Interrupted, it is missed after a time-out; `Member::leave` would
-//! spare the others that.
+//! It sends a greeting whenever the membership changes, and prints what all members hear, in the
+//! order in which all of them hear it. Without the file KEY (from `groupcast keygen`) everything is
+//! sent in clear. Interrupted, it is missed after a time-out; `Member::leave` would spare the
+//! others that.
 
 use std::error::Error;
 use std::net::Ipv4Addr;

@@ -24,7 +24,7 @@ use crate::seal::{AesGcmSealer, InsecureSealer};
 pub enum Sealing {
     /// With AES-GCM under the cluster's key.
     Key(Key),
-    /// Not at all: anybody on the network can read and forge everything.
+    /// Not at all: every host on the network can read and forge everything.
     Insecure,
 }
 

@@ -45,8 +45,8 @@ pub struct AesGcmSealer {
 impl AesGcmSealer {
     /// Bytes of a tag.
     pub const OVERHEAD: usize = 16;
-    /// Only somebody with the cluster's key gets in, and an admission takes three datagrams: a few
-    /// will do.
+    /// Only a holder of the cluster's key is admitted, and an admission takes three datagrams: a
+    /// few will do.
     const CANDIDATES_MAX: usize = 8;
 
     /// The sealer of the sender `local` in the cluster of `key`.

@@ -263,8 +263,8 @@ const fn vector_of(bytes: &[u8]) -> libc::iovec {
     }
 }
 
-/// A header without control messages. It only holds both pointers; whoever passes it on keeps what
-/// they point to alive.
+/// A header without control messages. It only holds both pointers; the caller that passes it on
+/// keeps what they point to alive.
 fn header(address: *mut libc::sockaddr_in, vector: *mut libc::iovec) -> libc::msghdr {
     // SAFETY: `msghdr` is plain old data (it has private padding on some targets, hence no
     // literal): zero is valid.

@@ -113,7 +113,7 @@ impl Waiter {
             if self.collect(Duration::ZERO, &mut sink)? {
                 return Ok(());
             }
-            // Whoever wants this processor is often the one that is waited for.
+            // The process that wants this processor is often the one that is waited for.
             std::thread::yield_now();
             at = clock.now();
         }

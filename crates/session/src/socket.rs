@@ -13,8 +13,8 @@ pub const SOCKET_NAME: &str = "groupcast.sock";
 /// - A user's own: `groupcast.sock` in `runtime_dir` (the value of `XDG_RUNTIME_DIR`) if that is an
 ///   absolute path, otherwise `/tmp/groupcast-UID.sock`. Its clients fall back to the host's.
 ///
-/// A client must not talk to a socket that belongs to neither its user nor the superuser: anybody
-/// can make files in `/tmp`.
+/// A client must not talk to a socket that belongs to neither its user nor the superuser: every
+/// user can make files in `/tmp`.
 pub fn socket_candidates(euid: u32, runtime_dir: Option<&OsStr>) -> Vec<PathBuf> {
     let host = Path::new("/run").join(SOCKET_NAME);
     if euid == 0 {

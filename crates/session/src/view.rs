@@ -38,7 +38,7 @@ impl fmt::Display for ViewId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum ViewKind {
-    /// All members are reachable, as far as anybody knows.
+    /// All members are reachable, as far as the daemons know.
     Regular = 0,
     /// These go on together; whether the others got what follows is unknown.
     Transitional = 1,

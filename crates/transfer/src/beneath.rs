@@ -278,8 +278,8 @@ impl Root {
     }
 }
 
-/// `opened` as a file, if it is one that nobody but this user can have put there: a regular file of
-/// this user with one name.
+/// `opened` as a file, if only this user can have put it there: a regular file of this user with
+/// one name.
 fn own_file(opened: OwnedFd) -> io::Result<File> {
     let stat = rustix::fs::fstat(&opened)?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;

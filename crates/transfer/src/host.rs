@@ -134,7 +134,7 @@ impl BulkHost {
         peers.find(|(peer, _)| *peer == member).map(|(_, at)| at)
     }
 
-    /// Somebody who sends to the group and cannot belong to it, once for each kind.
+    /// A sender to the group that cannot belong to it, once for each kind.
     pub(crate) fn poll_stranger(&mut self) -> Option<Stranger> {
         let kinds = ["other_cluster", "other_version"];
         let mut strangers = self.endpoint.strangers();

@@ -104,7 +104,8 @@ pub enum ReceiveEvent<'a> {
         /// Whether what has arrived is kept for the next attempt.
         kept: bool,
     },
-    /// Somebody with another key, or of another release, sends to the group: once for each of both.
+    /// A program with another key, or of another release, sends to the group; reported once for
+    /// each of the two.
     Stranger(Stranger),
 }
 

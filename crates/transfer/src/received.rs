@@ -276,7 +276,7 @@ mod tests {
                 give(&mut first, &mut files, index);
             }
         }
-        // Somebody damages what is kept of chunk 1.
+        // What is kept of chunk 1 is damaged.
         let id = content_id(files.manifest());
         let staged = scratch
             .path("out/.groupcast")

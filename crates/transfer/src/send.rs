@@ -94,7 +94,8 @@ pub enum SendEvent<'a> {
         /// What became of the transfer at the receiver.
         outcome: &'a Outcome,
     },
-    /// Somebody with another key, or of another release, sends to the group: once for each of both.
+    /// A program with another key, or of another release, sends to the group; reported once for
+    /// each of the two.
     Stranger(Stranger),
 }
 

@@ -25,7 +25,7 @@ struct Network {
     /// The multicast address and port of the group, the same at the sender and its receivers
     #[arg(long, value_name = "IP:PORT", value_parser = group)]
     group: SocketAddrV4,
-    /// The key of the group, made by `groupcast keygen`: whoever has it can read, and send
+    /// The key of the group, made by `groupcast keygen`: every holder of it can read and send
     #[arg(
         long,
         value_name = "FILE",

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 ///
 /// Takes any number of transfers until it is stopped. Files appear in DIR when all of a transfer
 /// are complete and verified; what has arrived of one that broke off is kept in DIR/.groupcast
-/// until it is resumed. Whoever has the key can write into DIR, and nowhere else.
+/// until it is resumed. Every holder of the key can write into DIR, and nowhere else.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

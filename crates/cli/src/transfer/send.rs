@@ -29,7 +29,7 @@ pub(crate) struct Args {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     network: Network,
-    /// Wait for so many receivers [default: for whoever is there within a second of the first]
+    /// Wait for so many receivers [default: for those that register within a second of the first]
     #[arg(long, value_name = "N", conflicts_with = "require", value_parser = clap::value_parser!(u16).range(1..))]
     receivers: Option<u16>,
     /// Wait for these receivers, by the names of their hosts; others may come, too

@@ -4,7 +4,7 @@
 //! Messages of the silent one may still come, and those that it delivered may come again: a
 //! bookmark says how far it had come. Bookmarks are bounded too. Once one was dropped, a sender
 //! that looks new may be one that was forgotten altogether; the table says so, and a protocol then
-//! believes nobody's word but the sender's own about where its messages begin.
+//! learns only from the sender itself where its messages begin.
 
 use alloc::collections::BTreeMap;
 

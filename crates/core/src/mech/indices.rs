@@ -52,7 +52,7 @@ impl Indices {
         self.0.count_ones()
     }
 
-    /// Whether nobody is in the set.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -152,7 +152,7 @@ impl Nodes {
         self.0[to].handle_datagram(Time::ZERO, sent.from, BytesMut::from(&sent.bytes[..]))
     }
 
-    /// Carries everything to whom it is for, until nobody has anything to say.
+    /// Carries every datagram to its addressees, until no node has anything to send.
     fn settle(&mut self) {
         while let Some(sent) = (0..self.0.len()).find_map(|index| self.sent(index)) {
             for to in 0..self.0.len() {
@@ -268,8 +268,8 @@ fn what_was_for_a_former_life_is_forged_to_the_next() {
 fn a_hello_says_nothing_to_any_but_its_addressee() {
     let mut nodes = Nodes::introduced(2);
     nodes.0.push(node(2, 1));
-    // Node 2 has met nobody: what it says makes node 0 challenge it, and its answer is a challenge
-    // too.
+    // Node 2 has met no other: its datagram makes node 0 challenge it, and its answer is a
+    // challenge too.
     let first = nodes.seal(2, Destination::Group, "here I am");
     assert_eq!(nodes.deliver(0, &first), Err(Rejected::Unadmitted));
     let challenge = nodes.sent(0).expect("a challenge");

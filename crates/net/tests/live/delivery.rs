@@ -124,7 +124,7 @@ fn a_mesh_sends_each_a_copy_and_keeps_the_classes_apart() {
 
 #[test]
 fn in_a_mesh_a_peer_that_was_not_configured_makes_itself_known() {
-    // The first member knows nobody; the other two know the first.
+    // The first member knows no other; the other two know the first.
     let mut bed = Bed::mesh(3, |index, config| {
         if let groupcast_net::Group::Mesh(peers) = &mut config.group {
             peers.truncate(usize::from(index > 0));

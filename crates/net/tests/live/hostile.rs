@@ -39,7 +39,7 @@ impl Tap {
     }
 }
 
-/// Sends to the group from a loopback address that is nobody's.
+/// Sends to the group from a loopback address that no member has.
 fn stranger() -> UdpSocket {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).unwrap();
     socket.set_multicast_if_v4(&Ipv4Addr::LOCALHOST).unwrap();

@@ -254,7 +254,8 @@ pub struct BimodalStatus {
 pub struct GroupStatus {
     /// Its name.
     pub name: Arc<str>,
-    /// Of a bimodal group: who this daemon has heard of, which may be somebody else elsewhere.
+    /// Of a bimodal group: the clients that this daemon has heard of; other daemons may have heard
+    /// of others.
     pub approximate: bool,
     /// Private names of its members.
     pub members: Vec<Arc<str>>,

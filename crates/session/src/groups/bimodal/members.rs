@@ -93,14 +93,14 @@ impl Members {
         self.announce_at = Some(now);
     }
 
-    /// Somebody may not have heard the last announcement.
+    /// Some daemon may not have heard the last announcement.
     fn repeat(&mut self, now: Time) {
         let interval = ANNOUNCE_INTERVAL.max(ANNOUNCE_PER_DAEMON.saturating_mul(self.crowd()));
         let at = self.last_announced.map_or(now, |last| last + interval);
         self.announce_at.get_or_insert(at.max(now));
     }
 
-    /// Repeats what was announced long ago, also that there is nobody.
+    /// Repeats what was announced long ago, also that there are no clients.
     fn refresh(&mut self, now: Time) {
         let interval = REPEAT_INTERVAL.max(REPEAT_PER_DAEMON.saturating_mul(self.crowd()));
         if self

@@ -99,7 +99,7 @@ fn what_was_for_a_process_is_forged_to_the_next_one_on_its_host() {
         Cluster::all_in_one_configuration,
         SECOND,
     );
-    // Nobody but the adversary reaches the new process.
+    // Only the adversary reaches the new process.
     cluster.partition(&[&[0]]);
     cluster.restart(0);
     let mut redirected = 0;
