@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use groupcast_core::{Service, Time};
-use groupcast_protocols::ring::{Ring, RingConfig, inspect};
+use groupcast_protocols::ring::{FAMILY, Ring, RingConfig};
 use groupcast_sim::HostConfig;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
 use groupcast_sim::host::config::Processors;
@@ -204,7 +204,8 @@ fn simulate(
     load: Rate,
     seed: u64,
 ) -> Result<Outcome, BenchError> {
-    let mut config = ExperimentConfig::new(network(options.hosts), inspect, seed);
+    let mut config = ExperimentConfig::new(network(options.hosts), FAMILY.inspect, seed);
+    config.contract = FAMILY.contract;
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
     config.hosts = HostConfig {
         processors: Processors::Shared { machine: 0, cores },

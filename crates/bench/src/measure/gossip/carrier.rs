@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
-use groupcast_protocols::gossip::{Gossip, GossipConfig, Variant};
-use groupcast_protocols::ring::{Ring, RingConfig};
+use groupcast_protocols::gossip::{self, Gossip, GossipConfig, Variant};
+use groupcast_protocols::ring::{self, Ring, RingConfig};
 use groupcast_protocols::windowed::{Windowed, WindowedConfig};
 
 use super::GossipOptions;
@@ -31,11 +31,11 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// The word for it.
+    /// Its name on the command line and in results: the family's, or 004's.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pbcast => "pbcast",
-            Self::Ring => "ring",
+            Self::Ring => ring::FAMILY.name,
             Self::Windowed => "windowed",
         }
     }
@@ -43,7 +43,8 @@ impl Carrier {
     pub(super) fn service(self) -> Service {
         match self {
             Self::Ring => Service::Safe,
-            Self::Pbcast | Self::Windowed => Service::Fifo,
+            Self::Pbcast => gossip::FAMILY.service,
+            Self::Windowed => Service::Fifo,
         }
     }
 }
