@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use groupcast_core::{MemberId, MessageId};
 
-use super::config::{HashConfig, Place};
+use super::config::{HashConfig, HashPlace};
 use super::members::View;
 use super::shuffle::{Shuffle, is_bufferer};
 
@@ -22,8 +22,8 @@ pub(super) struct Buffering {
 impl Buffering {
     pub(super) fn new(config: HashConfig) -> Self {
         let shuffle = match config.place {
-            Place::Shuffle(seed) => Some(Shuffle::new(seed)),
-            Place::Given(_) => None,
+            HashPlace::Shuffle(seed) => Some(Shuffle::new(seed)),
+            HashPlace::Given(_) => None,
         };
         Self { config, shuffle }
     }
@@ -31,8 +31,8 @@ impl Buffering {
     fn place(&self, id: MessageId, member: MemberId) -> u32 {
         match (&self.shuffle, self.config.place) {
             (Some(shuffle), _) => shuffle.place(id, member),
-            (None, Place::Given(place)) => place(id, member),
-            (None, Place::Shuffle(_)) => 0,
+            (None, HashPlace::Given(place)) => place(id, member),
+            (None, HashPlace::Shuffle(_)) => 0,
         }
     }
 

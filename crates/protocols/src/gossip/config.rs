@@ -45,7 +45,7 @@ pub enum Dissemination {
 
 /// The function H of 004 7.2.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum HashPlace {
     /// The shuffle table that follows from this seed (see [`Shuffle`](super::Shuffle)).
     Shuffle(u64),
     /// Given, as a share of 2^32: for examples whose values are printed.
@@ -64,7 +64,7 @@ pub struct HashConfig {
     /// 0: none.
     pub short_term: u32,
     /// H. All members must have the same. Default: the shuffle table of seed 0.
-    pub place: Place,
+    pub place: HashPlace,
     /// Who misses a message asks a bufferer at once where the gossiper is none (the prose of 004
     /// Fig. 7.1), instead of asking the gossiper, who passes it on (Fig. 7.3). Default false.
     pub ask_bufferers: bool,
@@ -78,7 +78,7 @@ impl Default for HashConfig {
         Self {
             bufferers: 6,
             short_term: 3,
-            place: Place::Shuffle(0),
+            place: HashPlace::Shuffle(0),
             ask_bufferers: false,
             gaps: true,
         }

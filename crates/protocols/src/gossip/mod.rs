@@ -89,7 +89,7 @@ use groupcast_core::{
 
 use self::buffering::Buffering;
 pub use self::config::{
-    ConfigError, Dissemination, GossipConfig, HashConfig, Hierarchy, Place, Variant,
+    ConfigError, Dissemination, GossipConfig, HashConfig, HashPlace, Hierarchy, Variant,
 };
 pub use self::family::{FAMILY, random_config};
 pub use self::inspect::{inspect, subject};

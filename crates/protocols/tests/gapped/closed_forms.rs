@@ -15,7 +15,7 @@ use groupcast_core::{
     Destination, Event, Incarnation, MemberId, MessageId, NodeId, Ordered, Protocol, Rng, Service,
     Time, TransmitBuf,
 };
-use groupcast_protocols::gossip::{Gossip, GossipConfig, HashConfig, Place};
+use groupcast_protocols::gossip::{Gossip, GossipConfig, HashConfig, HashPlace};
 
 const STEP: Duration = Duration::from_millis(100);
 
@@ -272,7 +272,7 @@ fn a_message_is_lost_for_good_as_often_as_p_fail_says() {
         hash: Some(HashConfig {
             bufferers,
             short_term: 0,
-            place: Place::Given(fair),
+            place: HashPlace::Given(fair),
             gaps: false,
             ..HashConfig::default()
         }),

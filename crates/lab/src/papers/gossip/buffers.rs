@@ -8,7 +8,7 @@ use super::super::{Data, Plot, Verdict};
 use super::curve::{Curve, brief};
 use super::metric::{BUFFER, BUFFER_LEAST, BUFFER_MOST, MISSING_ALL};
 use super::network::Shape;
-use super::point::{Open, Scheme, Setting};
+use super::point::{GossipPoint, Open, Scheme};
 use super::{FIVE_SEEDS, Figure, MEMBERS, POINTS};
 
 /// The counter of a member's long-term buffer at its fullest.
@@ -32,9 +32,9 @@ pub const FIG7_6: Figure = Figure {
                         Shape::Dense { size: *size },
                         Shape::TransitStub { size: *size },
                     ] {
-                        let setting = Setting {
+                        let setting = GossipPoint {
                             rate,
-                            ..Setting::new(shape, scheme)
+                            ..GossipPoint::new(shape, scheme)
                         };
                         plan.push(setting.shortened(quick));
                     }
@@ -58,9 +58,9 @@ pub const FIG7_8: Figure = Figure {
     plan: |quick| {
         let settings = BOTH.iter().flat_map(|scheme| {
             [25.0, 50.0, 75.0, 100.0].map(|rate| {
-                let setting = Setting {
+                let setting = GossipPoint {
                     rate,
-                    ..Setting::new(TREE, *scheme)
+                    ..GossipPoint::new(TREE, *scheme)
                 };
                 setting.shortened(quick)
             })
@@ -85,13 +85,13 @@ pub const FIG7_9: Figure = Figure {
         for scheme in BOTH {
             for noise in losses.iter().chain(&LOSSES[3..]) {
                 for duplicate_resets in [true, false] {
-                    let setting = Setting {
+                    let setting = GossipPoint {
                         noise: *noise,
                         open: Open {
                             duplicate_resets,
                             ..Open::OURS
                         },
-                        ..Setting::new(TREE, scheme)
+                        ..GossipPoint::new(TREE, scheme)
                     };
                     plan.push(setting.shortened(quick));
                 }
@@ -115,9 +115,9 @@ pub const FIG7_10: Figure = Figure {
     plan: |quick| {
         let settings = BOTH.iter().flat_map(|scheme| {
             [25.0, 100.0].map(|rate| {
-                let setting = Setting {
+                let setting = GossipPoint {
                     rate,
-                    ..Setting::new(TREE, *scheme)
+                    ..GossipPoint::new(TREE, *scheme)
                 };
                 setting.shortened(quick)
             })

@@ -6,7 +6,7 @@ use super::curve::{Curve, brief};
 use super::histogram::{HISTOGRAMS, Histogram, Look};
 use super::metric::{ARRIVAL_99, ARRIVAL_MAX, BETWEEN, DELIVERY_99, INTERFERENCE, MISSING};
 use super::network::Shape;
-use super::point::{Scheme, Setting};
+use super::point::{GossipPoint, Scheme};
 use super::{FIVE_SEEDS, Figure, POINTS, SWEEP};
 
 /// Latencies, 50 % between.
@@ -23,7 +23,7 @@ pub const FIG6_11: Figure = Figure {
     looks: &[Look::Arrival, Look::Delivery],
     per_member: None,
     sweep: Some(|quick| {
-        let slow = |scheme| Setting {
+        let slow = |scheme| GossipPoint {
             bandwidth: SLOW,
             ..setting(scheme, 0.5, 100.0)
         };
@@ -57,16 +57,16 @@ const SLOW: u64 = 1_500_000;
 const NOISES: [f64; 5] = [0.1, 0.2, 0.3, 0.4, 0.5];
 const RATES: [f64; 3] = [25.0, 50.0, 100.0];
 
-fn setting(scheme: Scheme, between: f64, rate: f64) -> Setting {
-    Setting {
+fn setting(scheme: Scheme, between: f64, rate: f64) -> GossipPoint {
+    GossipPoint {
         noise: 0.01,
         noise_apart: between,
         rate,
-        ..Setting::new(Shape::Clusters { size: CLUSTER }, scheme)
+        ..GossipPoint::new(Shape::Clusters { size: CLUSTER }, scheme)
     }
 }
 
-fn fig6_17_plan(quick: bool) -> Vec<Setting> {
+fn fig6_17_plan(quick: bool) -> Vec<GossipPoint> {
     let (noises, rates) = if quick {
         (&NOISES[4..], &RATES[2..])
     } else {

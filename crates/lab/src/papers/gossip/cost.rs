@@ -5,7 +5,7 @@ use super::super::{Data, Plot, Verdict};
 use super::curve::{Curve, brief};
 use super::metric::{RECEIPTS, REQUESTS};
 use super::network::Shape;
-use super::point::{Scheme, Setting};
+use super::point::{GossipPoint, Scheme};
 use super::{FIVE_SEEDS, Figure, POINTS};
 
 /// Control receipts over the size of the group.
@@ -26,14 +26,14 @@ const SIZES: [u32; 5] = [10, 20, 40, 80, 160];
 /// How near a count must come to the formula.
 const NEAR: f64 = 0.05;
 
-fn plan(quick: bool) -> Vec<Setting> {
+fn plan(quick: bool) -> Vec<GossipPoint> {
     let sizes = if quick { &SIZES[..3] } else { &SIZES[..] };
     let settings = BOTH.iter().flat_map(|scheme| {
         sizes.iter().map(|size| {
-            let setting = Setting {
+            let setting = GossipPoint {
                 noise: 0.0,
                 bandwidth: 0,
-                ..Setting::new(Shape::Switch { size: *size }, *scheme)
+                ..GossipPoint::new(Shape::Switch { size: *size }, *scheme)
             };
             setting.shortened(quick)
         })

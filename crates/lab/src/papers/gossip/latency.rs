@@ -7,7 +7,7 @@ use super::curve::brief;
 use super::histogram::{HISTOGRAMS, Histogram, Look};
 use super::metric::{ARRIVAL_99, ARRIVAL_MAX, DELIVERY_99, DELIVERY_MEAN, MISSING};
 use super::network::Shape;
-use super::point::{Scheme, Setting};
+use super::point::{GossipPoint, Scheme};
 use super::{FIVE_SEEDS, Figure};
 
 /// Gaps between arrivals over the size of the group.
@@ -53,10 +53,10 @@ pub const FIG6_9: Figure = Figure {
     title: "Ordered latency along a chain, 1 % noise on the sender's link",
     seeds: FIVE_SEEDS,
     plan: |quick| {
-        let setting = Setting {
+        let setting = GossipPoint {
             noise: 0.0,
             noise_apart: 0.01,
-            ..Setting::new(Shape::Chain { size: 20 }, Scheme::Grb)
+            ..GossipPoint::new(Shape::Chain { size: 20 }, Scheme::Grb)
         };
         vec![setting.shortened(quick)]
     },
@@ -73,10 +73,10 @@ pub const FIG6_16: Figure = Figure {
     title: "Ordered latency behind one link with 10 % noise, 60-node tree",
     seeds: FIVE_SEEDS,
     plan: |quick| {
-        let setting = |scheme| Setting {
+        let setting = |scheme| GossipPoint {
             noise: 0.0,
             noise_apart: 0.1,
-            ..Setting::new(Shape::Dense { size: 60 }, scheme)
+            ..GossipPoint::new(Shape::Dense { size: 60 }, scheme)
         };
         LOCALLY
             .map(|scheme| setting(scheme).shortened(quick))
@@ -100,10 +100,10 @@ const HOP: f64 = 5.0;
 const SAME: f64 = 0.05;
 
 /// 1 % on every link (004 6.5).
-fn noisy(shape: Shape, scheme: Scheme) -> Setting {
-    Setting {
+fn noisy(shape: Shape, scheme: Scheme) -> GossipPoint {
+    GossipPoint {
         noise: 0.01,
-        ..Setting::new(shape, scheme)
+        ..GossipPoint::new(shape, scheme)
     }
 }
 

@@ -16,7 +16,7 @@ use super::super::{Context, Data, LabHost, Plot, Reproduction, RunError, Verdict
 use super::SWEEP;
 use super::curve::brief;
 use super::network::{Network, Shape};
-use super::point::{Open, Scheme, Setting};
+use super::point::{GossipPoint, Open, Scheme};
 use super::protocol;
 use super::sim::PreparedRun;
 
@@ -56,13 +56,13 @@ fn wanted(loss: f64) -> u32 {
     found.unwrap_or(MEMBERS)
 }
 
-fn setting(loss: f64, sub_gsize: u32, quick: bool) -> Setting {
+fn setting(loss: f64, sub_gsize: u32, quick: bool) -> GossipPoint {
     let count = if quick {
         FIRST + COUNT / 10
     } else {
         FIRST + COUNT
     };
-    Setting {
+    GossipPoint {
         noise: loss,
         seconds: count as f64 / 100.0 + 1.0,
         open: Open {
@@ -70,7 +70,7 @@ fn setting(loss: f64, sub_gsize: u32, quick: bool) -> Setting {
             sub_gsize,
             ..Open::OURS
         },
-        ..Setting::new(Shape::Dense { size: MEMBERS }, Scheme::Hash)
+        ..GossipPoint::new(Shape::Dense { size: MEMBERS }, Scheme::Hash)
     }
 }
 

@@ -4,7 +4,7 @@ use groupcast_core::trace::Role;
 
 use super::super::data::{Cell, Data, Table};
 use super::buffers::FULLEST;
-use super::point::{Open, Setting};
+use super::point::{GossipPoint, Open};
 use super::sim::Run;
 use super::{MEMBERS, Measured};
 
@@ -98,8 +98,8 @@ pub(super) fn row(run: &Run, seed: u64, metrics: &[Metric]) -> Vec<Cell> {
     row
 }
 
-fn key(setting: &Setting) -> Vec<Cell> {
-    let Setting {
+fn key(setting: &GossipPoint) -> Vec<Cell> {
+    let GossipPoint {
         shape,
         scheme,
         noise,
@@ -153,7 +153,7 @@ fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Says what the points have in common, above all what 004 leaves open.
-pub(super) fn conditions(plan: &[Setting], data: &mut Data) {
+pub(super) fn conditions(plan: &[GossipPoint], data: &mut Data) {
     let Some(first) = plan.first() else { return };
     let Open {
         queue,

@@ -47,7 +47,7 @@ pub use self::transcript::{FIG3_1, FIG5_5, FIG5_8, FIG7_1, Transcript};
 
 use self::histogram::{Found, Look};
 use self::metric::Metric;
-use self::point::Setting;
+use self::point::GossipPoint;
 use super::{Cell, Context, Data, LabHost, Plot, Reproduction, RunError, Verdict};
 
 /// The table with a row a point and seed.
@@ -67,7 +67,7 @@ pub struct Figure {
     title: &'static str,
     seeds: Range<u64>,
     /// What is measured, with every seed.
-    plan: fn(quick: bool) -> Vec<Setting>,
+    plan: fn(quick: bool) -> Vec<GossipPoint>,
     /// The columns beside what tells the points apart.
     metrics: &'static [Metric],
     /// Which distributions are kept.
@@ -75,7 +75,7 @@ pub struct Figure {
     /// What is kept of each member: a counter of its protocol.
     per_member: Option<&'static str>,
     /// What is measured beside it with the first seed, over what 004 leaves open.
-    sweep: Option<fn(quick: bool) -> Vec<Setting>>,
+    sweep: Option<fn(quick: bool) -> Vec<GossipPoint>>,
     judge: fn(&Data, &mut Verdict),
     plots: fn(&Data) -> Vec<Plot>,
 }
@@ -108,7 +108,7 @@ impl Reproduction for Figure {
         let every = plan
             .iter()
             .flat_map(|setting| context.seeds().map(move |seed| (setting, seed)));
-        let points: Vec<(&Setting, u64)> = every
+        let points: Vec<(&GossipPoint, u64)> = every
             .chain(sweep.iter().map(|setting| (setting, first)))
             .collect();
         let measured = context.each(&points, |(setting, seed)| {

@@ -11,7 +11,7 @@ use groupcast_sim::link::{LinkSpec, Loss, QueueLimit};
 use groupcast_sim::topology::{Kind, Topology, TransitStub, Vertex, Way, draw, generate};
 
 use super::super::RunError;
-use super::point::Setting;
+use super::point::GossipPoint;
 
 /// 004 6.1: every link, each way, unless it says otherwise.
 const LINK_DELAY: Duration = Duration::from_millis(5);
@@ -116,7 +116,7 @@ pub(super) struct Network {
 
 impl Network {
     /// The network of `setting`. What is random follows from `seed`.
-    pub(super) fn build(setting: &Setting, seed: u64) -> Result<Self, RunError> {
+    pub(super) fn build(setting: &GossipPoint, seed: u64) -> Result<Self, RunError> {
         let mut rng = Rng::new(seed).fork("network of 004");
         let mut net = match setting.shape {
             Shape::Dense { size } => Ok(dense(setting, size)),
@@ -155,7 +155,7 @@ impl Network {
 }
 
 /// A link of 004 ch. 6–7 that loses a share of what passes, data or control.
-fn link(setting: &Setting, bandwidth: u64, delay: Duration, noise: f64) -> LinkSpec {
+fn link(setting: &GossipPoint, bandwidth: u64, delay: Duration, noise: f64) -> LinkSpec {
     let loss = if noise > 0.0 {
         Loss::Rate(noise)
     } else {
@@ -166,13 +166,13 @@ fn link(setting: &Setting, bandwidth: u64, delay: Duration, noise: f64) -> LinkS
         .with_loss(loss)
 }
 
-fn usual(setting: &Setting) -> LinkSpec {
+fn usual(setting: &GossipPoint) -> LinkSpec {
     link(setting, setting.bandwidth, LINK_DELAY, setting.noise)
 }
 
 /// Makes both directions of the link between two neighbours lose what the figure singles it out
 /// for.
-fn single_out(topology: &mut Topology, setting: &Setting, from: Vertex, to: Vertex) {
+fn single_out(topology: &mut Topology, setting: &GossipPoint, from: Vertex, to: Vertex) {
     for (tail, head) in [(from, to), (to, from)] {
         if let Some(way) = topology.way(tail, head) {
             let delay = topology.spec(way).delay;
@@ -226,7 +226,7 @@ fn layered(widths: &[u32; 5], link: impl Fn(usize) -> LinkSpec) -> (Topology, [V
     (topology, levels)
 }
 
-fn dense(setting: &Setting, size: u32) -> Network {
+fn dense(setting: &GossipPoint, size: u32) -> Network {
     let (mut topology, levels) = layered(&widths(size, None), |_| usual(setting));
     let root = levels[0][0];
     let first = levels[1][0];
@@ -258,7 +258,7 @@ fn zones(levels: &[Vec<Vertex>; 5]) -> Vec<u32> {
     zones
 }
 
-fn star(setting: &Setting, size: u32) -> Result<Network, RunError> {
+fn star(setting: &GossipPoint, size: u32) -> Result<Network, RunError> {
     let mut topology = generate::star(size, usual(setting)).map_err(failed)?;
     let rim: Vec<Vertex> = topology.vertices().skip(1).collect();
     topology.place_hosts(rim.iter().copied());
@@ -266,7 +266,12 @@ fn star(setting: &Setting, size: u32) -> Result<Network, RunError> {
     Ok(Network::seen_from(topology, Vertex(0), sender, &[receiver]))
 }
 
-fn sparse(setting: &Setting, size: u32, members: u32, rng: &mut Rng) -> Result<Network, RunError> {
+fn sparse(
+    setting: &GossipPoint,
+    size: u32,
+    members: u32,
+    rng: &mut Rng,
+) -> Result<Network, RunError> {
     let mut topology = generate::filled_tree(3, size, usual(setting)).map_err(failed)?;
     let all: Vec<Vertex> = topology.vertices().collect();
     let root = Vertex(0);
@@ -277,7 +282,7 @@ fn sparse(setting: &Setting, size: u32, members: u32, rng: &mut Rng) -> Result<N
     Ok(Network::seen_from(topology, root, root, &[receiver]))
 }
 
-fn chain(setting: &Setting, size: u32) -> Result<Network, RunError> {
+fn chain(setting: &GossipPoint, size: u32) -> Result<Network, RunError> {
     let mut topology = generate::chain(size, usual(setting)).map_err(failed)?;
     single_out(&mut topology, setting, Vertex(0), Vertex(1));
     let all: Vec<Vertex> = topology.vertices().collect();
@@ -291,7 +296,7 @@ fn chain(setting: &Setting, size: u32) -> Result<Network, RunError> {
     ))
 }
 
-fn clusters(setting: &Setting, size: u32) -> Result<Network, RunError> {
+fn clusters(setting: &GossipPoint, size: u32) -> Result<Network, RunError> {
     let between = link(setting, setting.bandwidth, FAR_DELAY, setting.noise_apart);
     let mut topology = generate::clusters(2, size, usual(setting), between).map_err(failed)?;
     let all: Vec<Vertex> = topology.vertices().collect();
@@ -308,7 +313,7 @@ fn clusters(setting: &Setting, size: u32) -> Result<Network, RunError> {
     Ok(net)
 }
 
-fn router(setting: &Setting, size: u32) -> Network {
+fn router(setting: &GossipPoint, size: u32) -> Network {
     let link_of = |depth: usize| {
         let bandwidth = if depth == 1 { setting.bandwidth } else { FAST };
         link(setting, bandwidth, LINK_DELAY, setting.noise)
@@ -327,7 +332,7 @@ fn router(setting: &Setting, size: u32) -> Network {
     net
 }
 
-fn transit_stub(setting: &Setting, size: u32, rng: &mut Rng) -> Result<Network, RunError> {
+fn transit_stub(setting: &GossipPoint, size: u32, rng: &mut Rng) -> Result<Network, RunError> {
     // One backbone of four routers, and stub domains of vertices that fill up to about `size`.
     let usual = usual(setting);
     let stub_size = (size / 4).saturating_sub(1).div_ceil(3).max(1);
@@ -354,7 +359,7 @@ fn transit_stub(setting: &Setting, size: u32, rng: &mut Rng) -> Result<Network, 
     ))
 }
 
-fn switch(setting: &Setting, size: u32) -> Result<Network, RunError> {
+fn switch(setting: &GossipPoint, size: u32) -> Result<Network, RunError> {
     let port = link(setting, setting.bandwidth, SWITCH_DELAY, 0.0);
     let mut topology = generate::star(size + 1, port).map_err(failed)?;
     let rim: Vec<Vertex> = topology.vertices().skip(1).collect();
@@ -380,7 +385,7 @@ mod tests {
     use super::*;
 
     fn net(shape: Shape) -> Network {
-        Network::build(&Setting::new(shape, Scheme::Bare), 1).unwrap()
+        Network::build(&GossipPoint::new(shape, Scheme::Bare), 1).unwrap()
     }
 
     #[test]
@@ -409,9 +414,9 @@ mod tests {
 
     #[test]
     fn the_link_that_is_singled_out_is_noisy_both_ways_and_no_other() {
-        let setting = Setting {
+        let setting = GossipPoint {
             noise_apart: 0.1,
-            ..Setting::new(Shape::Dense { size: 60 }, Scheme::Bare)
+            ..GossipPoint::new(Shape::Dense { size: 60 }, Scheme::Bare)
         };
         let net = Network::build(&setting, 1).unwrap();
         let noisy = |way: &Way| net.topology.spec(*way).loss == Loss::Rate(0.1);

@@ -16,7 +16,7 @@ use super::super::{Data, Plot, Verdict};
 use super::curve::{Curve, brief};
 use super::metric::{DROPPED, LINK_IN, LINK_OUT, MISSING_ALL, Metric, REPAIRS, REQUESTS, SENT};
 use super::network::Shape;
-use super::point::{Open, Scheme, Setting};
+use super::point::{GossipPoint, Open, Scheme};
 use super::{FIVE_SEEDS, Figure, POINTS};
 
 /// Dense trees, 0.1 %.
@@ -120,28 +120,28 @@ fn over_sizes(
     quick: bool,
     shape: impl Fn(u32) -> Shape,
     noise: f64,
-) -> Vec<Setting> {
+) -> Vec<GossipPoint> {
     let ends = [sizes[0], sizes[sizes.len() - 1]];
     let sizes = if quick { &ends[..] } else { sizes };
     let settings = schemes.iter().flat_map(|scheme| {
-        sizes.iter().map(|size| Setting {
+        sizes.iter().map(|size| GossipPoint {
             noise,
             seconds: if quick { 10.0 } else { 100.0 },
-            ..Setting::new(shape(*size), *scheme)
+            ..GossipPoint::new(shape(*size), *scheme)
         })
     });
     settings.collect()
 }
 
-fn fig6_5_plan(quick: bool) -> Vec<Setting> {
+fn fig6_5_plan(quick: bool) -> Vec<GossipPoint> {
     let large = |members| Shape::Sparse {
         size: LARGE_TREE,
         members,
     };
     let mut plan = over_sizes(&MEMBERS, &COMPARED, quick, large, 0.001);
-    let dense = Setting {
+    let dense = GossipPoint {
         seconds: if quick { 10.0 } else { 100.0 },
-        ..Setting::new(Shape::Dense { size: BESIDE }, Scheme::Srm)
+        ..GossipPoint::new(Shape::Dense { size: BESIDE }, Scheme::Srm)
     };
     if !quick {
         plan.push(dense);
@@ -150,13 +150,13 @@ fn fig6_5_plan(quick: bool) -> Vec<Setting> {
 }
 
 /// What 004 leaves open, one at a time, at the largest group.
-fn open(shape: Shape, quick: bool) -> Vec<Setting> {
+fn open(shape: Shape, quick: bool) -> Vec<GossipPoint> {
     let schemes = if quick { &COMPARED[..1] } else { &COMPARED[..] };
     let settings = Open::sweep().into_iter().flat_map(|open| {
-        schemes.iter().map(move |scheme| Setting {
+        schemes.iter().map(move |scheme| GossipPoint {
             seconds: if quick { 5.0 } else { 100.0 },
             open: open.clone(),
-            ..Setting::new(shape, *scheme)
+            ..GossipPoint::new(shape, *scheme)
         })
     });
     settings.collect()

@@ -13,7 +13,7 @@ use super::metric::{
     RESENT, RESENT_MOST,
 };
 use super::network::Shape;
-use super::point::{Open, Scheme, Setting};
+use super::point::{GossipPoint, Open, Scheme};
 use super::{Figure, POINTS, SWEEP, THREE_SEEDS};
 
 /// Healthy members' throughput.
@@ -99,8 +99,8 @@ const DROPS: [f64; 4] = [0.02, 0.08, 0.14, 0.2];
 const FAN_OUT: u32 = 2;
 
 /// Hosts of 004 4.2 around their switch: 7 KB messages, 320 Mb/s a port.
-fn setting(size: u32, scheme: Scheme) -> Setting {
-    Setting {
+fn setting(size: u32, scheme: Scheme) -> GossipPoint {
+    GossipPoint {
         bandwidth: 320_000_000,
         noise: 0.0,
         rate: NOMINAL,
@@ -111,19 +111,19 @@ fn setting(size: u32, scheme: Scheme) -> Setting {
             queue: 10_000,
             ..Open::OURS
         },
-        ..Setting::new(Shape::Switch { size }, scheme)
+        ..GossipPoint::new(Shape::Switch { size }, scheme)
     }
 }
 
 /// One perturbed member and a quarter of them, at every rate of perturbation.
-fn over_perturbation(schemes: &[Scheme], sizes: &[u32], quick: bool) -> Vec<Setting> {
+fn over_perturbation(schemes: &[Scheme], sizes: &[u32], quick: bool) -> Vec<GossipPoint> {
     let rates = if quick { &[0.1, 0.5][..] } else { &RATES[..] };
     let mut plan = Vec::new();
     for scheme in schemes {
         for size in sizes {
             for perturbed in [1, size / 4] {
                 for perturb_rate in rates {
-                    let setting = Setting {
+                    let setting = GossipPoint {
                         perturbed,
                         perturb_rate: *perturb_rate,
                         ..setting(*size, *scheme)
@@ -330,9 +330,9 @@ fn fig4_7(data: &Data, verdict: &mut Verdict) {
 
 /// The limit of requests and repairs a round is between what 100 and what 200 messages a second
 /// need; see the sweep.
-fn fig4_9_setting(size: u32, rate: f64, drop: f64) -> Setting {
+fn fig4_9_setting(size: u32, rate: f64, drop: f64) -> GossipPoint {
     let setting = setting(size, Scheme::Pbcast);
-    Setting {
+    GossipPoint {
         noise: drop,
         rate,
         open: Open {
@@ -343,7 +343,7 @@ fn fig4_9_setting(size: u32, rate: f64, drop: f64) -> Setting {
     }
 }
 
-fn fig4_9_plan(quick: bool) -> Vec<Setting> {
+fn fig4_9_plan(quick: bool) -> Vec<GossipPoint> {
     let sizes = if quick {
         &[8, 16][..]
     } else {
@@ -362,12 +362,12 @@ fn fig4_9_plan(quick: bool) -> Vec<Setting> {
 }
 
 /// The limit of requests and repairs a round, which 004 does not print.
-fn fig4_9_sweep(quick: bool) -> Vec<Setting> {
+fn fig4_9_sweep(quick: bool) -> Vec<GossipPoint> {
     let mut plan = Vec::new();
     for limit in LIMITS {
         for rate in [100.0, 200.0] {
             let base = fig4_9_setting(if quick { 16 } else { 128 }, rate, 0.2);
-            let setting = Setting {
+            let setting = GossipPoint {
                 open: Open {
                     limit,
                     ..base.open.clone()

@@ -67,7 +67,7 @@ impl Scheme {
 
 /// One point of one curve.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Setting {
+pub(super) struct GossipPoint {
     pub(super) shape: Shape,
     pub(super) scheme: Scheme,
     /// Bits a second of every link; see [`Shape`] for those that are different.
@@ -88,7 +88,7 @@ pub(super) struct Setting {
     pub(super) open: Open,
 }
 
-impl Setting {
+impl GossipPoint {
     /// 004 6.3.1: 100 messages a second of 210 bytes for 100 s over links of 1.5 Mb/s that lose 0.1
     /// %; over 10 Mb/s in large trees and between clusters.
     pub(super) fn new(shape: Shape, scheme: Scheme) -> Self {

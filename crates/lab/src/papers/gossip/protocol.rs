@@ -16,7 +16,7 @@ use groupcast_sim::Factory;
 
 use super::super::RunError;
 use super::network::{Network, Shape};
-use super::point::{Scheme, Setting};
+use super::point::{GossipPoint, Scheme};
 
 /// IP and UDP headers, and what a node frames a body with: prefix, channel, tag.
 const FRAMING: u32 = 28 + 24 + 1 + 16;
@@ -45,7 +45,7 @@ pub(super) struct Built<P> {
 
 impl Built<Box<dyn Instrumented>> {
     /// The processes of `setting` on `network`.
-    pub(super) fn new(setting: &Setting, net: &Network) -> Result<Self, RunError> {
+    pub(super) fn new(setting: &GossipPoint, net: &Network) -> Result<Self, RunError> {
         match setting.scheme {
             Scheme::Bare => Ok(Self {
                 factory: Arc::new(|local, rng, now| flood::FAMILY.build(local, rng, now)),
@@ -78,7 +78,7 @@ impl Built<Box<dyn Instrumented>> {
 }
 
 /// What is left for the user of a packet whose protocol has so many bytes of its own.
-fn payload(setting: &Setting, header: u32) -> u32 {
+fn payload(setting: &GossipPoint, header: u32) -> u32 {
     setting.size.saturating_sub(FRAMING + header)
 }
 
@@ -87,7 +87,7 @@ fn refused(error: impl std::fmt::Display) -> RunError {
 }
 
 /// 004 6.3: C1 = C2 = 2 and D1 = D2 = log10 G, on stars C1 = D1 = 0 and C2 = D2 = √G.
-fn srm(setting: &Setting) -> Result<Built<Box<dyn Instrumented>>, RunError> {
+fn srm(setting: &GossipPoint) -> Result<Built<Box<dyn Instrumented>>, RunError> {
     let fixed = match setting.shape {
         Shape::Star { .. } => Timing::SqrtGroup,
         _ => Timing::LogGroup,
@@ -115,7 +115,7 @@ fn srm(setting: &Setting) -> Result<Built<Box<dyn Instrumented>>, RunError> {
 
 /// 004 4.4: failure time-outs above every pause. A sleep of 100 ms follows another with probability
 /// p; one in a million lasts for 14 s at p = 0.9.
-fn ring(setting: &Setting, net: &Network) -> Result<Built<Box<dyn Instrumented>>, RunError> {
+fn ring(setting: &GossipPoint, net: &Network) -> Result<Built<Box<dyn Instrumented>>, RunError> {
     let pause = Duration::from_secs(60);
     let lan = RingConfig::lan();
     let config = RingConfig {
@@ -140,7 +140,7 @@ fn ring(setting: &Setting, net: &Network) -> Result<Built<Box<dyn Instrumented>>
     })
 }
 
-fn windowed(setting: &Setting) -> Result<Built<Box<dyn Instrumented>>, RunError> {
+fn windowed(setting: &GossipPoint) -> Result<Built<Box<dyn Instrumented>>, RunError> {
     let config = WindowedConfig {
         window: WINDOW,
         ack_every: WINDOW / 4,
@@ -161,7 +161,7 @@ fn windowed(setting: &Setting) -> Result<Built<Box<dyn Instrumented>>, RunError>
 }
 
 /// 004 5.2 and 7.3 by multicast; on the switch of ch. 4 along spanning trees.
-pub(super) fn gossip(setting: &Setting, net: &Network) -> Result<Built<Gossip>, RunError> {
+pub(super) fn gossip(setting: &GossipPoint, net: &Network) -> Result<Built<Gossip>, RunError> {
     let open = &setting.open;
     let config = GossipConfig {
         sub_gsize: open.sub_gsize,

@@ -9,7 +9,7 @@ use super::metric::{
     REQUESTS,
 };
 use super::network::Shape;
-use super::point::{Scheme, Setting};
+use super::point::{GossipPoint, Scheme};
 use super::{FIVE_SEEDS, Figure, POINTS};
 
 /// Requests, repairs and latency over the size of the group.
@@ -41,14 +41,14 @@ const SIZES: [u32; 5] = [20, 40, 60, 80, 100];
 const LARGEST: f64 = 100.0;
 const SMALL: [f64; 2] = [20.0, 40.0];
 
-fn plan(quick: bool) -> Vec<Setting> {
+fn plan(quick: bool) -> Vec<GossipPoint> {
     let sizes = if quick { &[20, 100][..] } else { &SIZES[..] };
     let settings = BOTH.iter().flat_map(|scheme| {
         sizes.iter().map(|size| {
-            let setting = Setting {
+            let setting = GossipPoint {
                 noise: 0.01,
                 size: 1_000,
-                ..Setting::new(Shape::Router { size: *size }, *scheme)
+                ..GossipPoint::new(Shape::Router { size: *size }, *scheme)
             };
             setting.shortened(quick)
         })

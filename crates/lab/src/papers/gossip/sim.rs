@@ -18,7 +18,7 @@ use groupcast_sim::topology::Way;
 
 use super::super::RunError;
 use super::network::{Network, Shape};
-use super::point::Setting;
+use super::point::GossipPoint;
 use super::protocol::Built;
 
 /// Time to measure distances, and for rings to form, before the sender begins.
@@ -45,7 +45,7 @@ const INPUT_BUFFER: usize = 64 << 10;
 
 /// What a point came to.
 pub(super) struct Run {
-    pub(super) setting: Setting,
+    pub(super) setting: GossipPoint,
     pub(super) measures: Measures,
     pub(super) sender: usize,
     /// Those that the figure looks at.
@@ -57,7 +57,7 @@ pub(super) struct Run {
 }
 
 /// Measures `setting` with `seed`.
-pub(super) fn measure(setting: &Setting, seed: u64) -> Result<Run, RunError> {
+pub(super) fn measure(setting: &GossipPoint, seed: u64) -> Result<Run, RunError> {
     let net = Network::build(setting, seed)?;
     let built = Built::new(setting, &net)?;
     PreparedRun::new(setting, seed, net, built)?.finish(setting)
@@ -77,7 +77,7 @@ pub(super) struct PreparedRun<P> {
 impl<P: Instrumented> PreparedRun<P> {
     /// All members run, and the sender's messages are due.
     pub(super) fn new(
-        setting: &Setting,
+        setting: &GossipPoint,
         seed: u64,
         net: Network,
         built: Built<P>,
@@ -117,7 +117,7 @@ impl<P: Instrumented> PreparedRun<P> {
     }
 
     /// Runs it to its end: what was measured.
-    pub(super) fn finish(mut self, setting: &Setting) -> Result<Run, RunError> {
+    pub(super) fn finish(mut self, setting: &GossipPoint) -> Result<Run, RunError> {
         let first = Time::ZERO + self.begin + PRELUDE;
         let last = first + Duration::from_secs_f64(setting.seconds);
         let [before, after] = [first, last].map(|time| {
@@ -149,7 +149,7 @@ impl<P: Instrumented> PreparedRun<P> {
 
 /// Hosts that cost nothing; those that are perturbed are the last ones, and what comes while they
 /// sleep has to fit into their input buffers.
-fn hosts(setting: &Setting, members: usize) -> (HostConfig, BTreeMap<usize, HostConfig>) {
+fn hosts(setting: &GossipPoint, members: usize) -> (HostConfig, BTreeMap<usize, HostConfig>) {
     let host = match setting.shape {
         Shape::Switch { .. } => HostConfig {
             data_buffer: BufferLimit::bytes(INPUT_BUFFER),

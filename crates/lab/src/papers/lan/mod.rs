@@ -36,7 +36,7 @@ mod sim;
 
 use std::ops::Range;
 
-use self::point::{Open, Setting};
+use self::point::{LanPoint, Open};
 use self::points::{POINTS, Points, SEARCH, SWEEP};
 use super::{Context, Data, LabHost, Plot, Reproduction, RunError, Verdict};
 
@@ -45,7 +45,7 @@ pub struct Figure {
     title: &'static str,
     hosts: &'static [LabHost],
     /// What is measured.
-    plan: fn(quick: bool) -> Vec<Setting>,
+    plan: fn(quick: bool) -> Vec<LanPoint>,
     /// What is measured beside it with the first seed, and how it is judged.
     search: Option<Search>,
     judge: fn(&Points, &mut Verdict),
@@ -54,14 +54,14 @@ pub struct Figure {
 
 /// A search for parameters that are better than those of the paper.
 struct Search {
-    plan: fn(quick: bool) -> Vec<Setting>,
+    plan: fn(quick: bool) -> Vec<LanPoint>,
     judge: fn(&Points, &mut Verdict),
 }
 
 /// A figure without a search, on the simulator and on namespaces.
 const fn figure(
     title: &'static str,
-    plan: fn(bool) -> Vec<Setting>,
+    plan: fn(bool) -> Vec<LanPoint>,
     judge: fn(&Points, &mut Verdict),
     draw: fn(&Points) -> Vec<Plot>,
 ) -> Figure {
@@ -260,7 +260,7 @@ impl Figure {
     fn simulate(
         &self,
         context: &Context<'_>,
-        plan: &[Setting],
+        plan: &[LanPoint],
         data: &mut Data,
     ) -> Result<(), RunError> {
         conditions(data);

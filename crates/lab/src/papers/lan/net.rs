@@ -12,7 +12,7 @@ use groupcast_bench::measure::lan::{self, Carried, Course};
 use groupcast_bench::testbed::{Link, Testbed};
 
 use super::super::{Context, Data, RunError, Table};
-use super::point::{Setting, System};
+use super::point::{LanPoint, System};
 use super::points::{self, MACHINE, Measured};
 
 /// Messages of a run, as on the simulator.
@@ -22,7 +22,7 @@ const MESSAGES: usize = 3;
 /// which conditions.
 pub(super) fn run(
     context: &Context<'_>,
-    plan: &[Setting],
+    plan: &[LanPoint],
     data: &mut Data,
 ) -> Result<Table, RunError> {
     Testbed::available().map_err(RunError::Unavailable)?;
@@ -84,7 +84,7 @@ fn conditions(data: &mut Data) {
 /// What came out, and the share of the time in which this machine's processors worked.
 fn measure(
     bed: &Testbed,
-    setting: &Setting,
+    setting: &LanPoint,
     context: &Context<'_>,
 ) -> Result<(Measured, f64), RunError> {
     if setting.system == System::Udp {
@@ -175,7 +175,7 @@ mod tests {
         let mut data = Data::new();
         let mut machine = points::machine();
         for (receivers, share) in shares {
-            let key: Key = Setting::new(System::Ack, 8_000, 2).to(*receivers).key();
+            let key: Key = LanPoint::new(System::Ack, 8_000, 2).to(*receivers).key();
             machine.row([points::name(&key).into(), 1_u64.into(), (*share).into()]);
         }
         data.push(machine);

@@ -1,6 +1,6 @@
 //! Which points each figure has.
 
-use super::point::{Duplex, KB500, MB2, Open, Setting, System, best_poll};
+use super::point::{Duplex, KB500, LanPoint, MB2, Open, System, best_poll};
 
 /// Numbers of receivers (001 Fig. 8, 11, 14, 17).
 fn receivers(quick: bool) -> &'static [u32] {
@@ -29,25 +29,25 @@ fn nak(window: u32) -> System {
 }
 
 /// The settings of Table 3, in the order in which 001 found them.
-pub(super) fn best(size: u64) -> Vec<Setting> {
+pub(super) fn best(size: u64) -> Vec<LanPoint> {
     let nak = System::Nak { poll: 43 };
     let all = [
-        Setting::new(nak, 8_000, 50),
-        Setting::new(System::Ring, 8_000, 50),
-        Setting::new(tree(15), 8_000, 20),
-        Setting::new(tree(6), 8_000, 20),
-        Setting::new(System::Ack, 50_000, 5),
+        LanPoint::new(nak, 8_000, 50),
+        LanPoint::new(System::Ring, 8_000, 50),
+        LanPoint::new(tree(15), 8_000, 20),
+        LanPoint::new(tree(6), 8_000, 20),
+        LanPoint::new(System::Ack, 50_000, 5),
     ];
     all.map(|setting| setting.size(size)).to_vec()
 }
 
 /// Table 1 and 3.
-pub(super) fn table3(_quick: bool) -> Vec<Setting> {
+pub(super) fn table3(_quick: bool) -> Vec<LanPoint> {
     best(MB2)
 }
 
 /// A search for the best parameters of each.
-pub(super) fn search(quick: bool) -> Vec<Setting> {
+pub(super) fn search(quick: bool) -> Vec<LanPoint> {
     let packets: &[u32] = if quick {
         &[8_000, 50_000]
     } else {
@@ -64,14 +64,14 @@ pub(super) fn search(quick: bool) -> Vec<Setting> {
         [System::Ack, nak(window), tree(15), tree(6)]
             .into_iter()
             .chain(ring)
-            .map(move |system| Setting::new(system, packet, window).size(MB2))
+            .map(move |system| LanPoint::new(system, packet, window).size(MB2))
     })
     .collect()
 }
 
 /// Table 2: packets that do and do not fill the last round of polls, trees whose chains do and do
 /// not divide.
-pub(super) fn table2(quick: bool) -> Vec<Setting> {
+pub(super) fn table2(quick: bool) -> Vec<LanPoint> {
     // Windows with which no acknowledgement finds the sender's socket full: the table is about what
     // is sent, not lost.
     let systems = [
@@ -92,7 +92,7 @@ pub(super) fn table2(quick: bool) -> Vec<Setting> {
     pairs(&systems, receivers)
         .into_iter()
         .flat_map(|((system, window), receivers)| {
-            let setting = Setting::new(system, 8_000, window).to(receivers);
+            let setting = LanPoint::new(system, 8_000, window).to(receivers);
             sizes.iter().map(move |size| setting.size(*size))
         })
         .collect()
@@ -100,15 +100,15 @@ pub(super) fn table2(quick: bool) -> Vec<Setting> {
 
 /// TCP to each in turn beside ACK. 001 does not say with which packets: these are the best of Fig.
 /// 10.
-pub(super) fn fig8(quick: bool) -> Vec<Setting> {
+pub(super) fn fig8(quick: bool) -> Vec<LanPoint> {
     pairs(&[System::Tcp, System::Ack], receivers(quick))
         .into_iter()
-        .map(|(system, receivers)| Setting::new(system, 50_000, 2).size(426_502).to(receivers))
+        .map(|(system, receivers)| LanPoint::new(system, 50_000, 2).size(426_502).to(receivers))
         .collect()
 }
 
 /// ACK, ACK without the copy, and raw UDP.
-pub(super) fn fig9(quick: bool) -> Vec<Setting> {
+pub(super) fn fig9(quick: bool) -> Vec<LanPoint> {
     let sizes: &[u64] = if quick {
         &[1, 10_000, KB500]
     } else {
@@ -129,15 +129,15 @@ pub(super) fn fig9(quick: bool) -> Vec<Setting> {
         sizes,
     )
     .into_iter()
-    .map(|((system, open), size)| Setting {
+    .map(|((system, open), size)| LanPoint {
         open,
-        ..Setting::new(system, 50_000, 2).size(size)
+        ..LanPoint::new(system, 50_000, 2).size(size)
     })
     .collect()
 }
 
 /// ACK: packets and windows.
-pub(super) fn fig10(quick: bool) -> Vec<Setting> {
+pub(super) fn fig10(quick: bool) -> Vec<LanPoint> {
     let packets: &[u32] = if quick {
         &[1_300, 8_000, 50_000]
     } else {
@@ -146,12 +146,12 @@ pub(super) fn fig10(quick: bool) -> Vec<Setting> {
     let windows: &[u32] = if quick { &[1, 2, 5] } else { &[1, 2, 3, 4, 5] };
     pairs(packets, windows)
         .into_iter()
-        .map(|(packet, window)| Setting::new(System::Ack, packet, window))
+        .map(|(packet, window)| LanPoint::new(System::Ack, packet, window))
         .collect()
 }
 
 /// ACK: small and large messages to 1–30.
-pub(super) fn fig11(quick: bool) -> Vec<Setting> {
+pub(super) fn fig11(quick: bool) -> Vec<LanPoint> {
     let sizes: &[u64] = if quick {
         &[1, 2_000, 50_000, KB500]
     } else {
@@ -162,7 +162,7 @@ pub(super) fn fig11(quick: bool) -> Vec<Setting> {
     pairs(sizes, receivers(quick))
         .into_iter()
         .map(|(size, receivers)| {
-            Setting::new(System::Ack, 50_000, 2)
+            LanPoint::new(System::Ack, 50_000, 2)
                 .size(size)
                 .to(receivers)
         })
@@ -170,7 +170,7 @@ pub(super) fn fig11(quick: bool) -> Vec<Setting> {
 }
 
 /// NAK: poll intervals; with twice the window only polls in steps of two.
-pub(super) fn fig12(quick: bool) -> Vec<Setting> {
+pub(super) fn fig12(quick: bool) -> Vec<LanPoint> {
     let packets: &[u32] = if quick {
         &[1_300, 8_000]
     } else {
@@ -189,16 +189,16 @@ pub(super) fn fig12(quick: bool) -> Vec<Setting> {
     };
     let small = pairs(packets, &polls)
         .into_iter()
-        .map(|(packet, poll)| Setting::new(System::Nak { poll }, packet, 20));
+        .map(|(packet, poll)| LanPoint::new(System::Nak { poll }, packet, 20));
     let large = large.iter().flat_map(|(packet, window)| {
-        let poll = |poll| Setting::new(System::Nak { poll }, *packet, *window);
+        let poll = |poll| LanPoint::new(System::Nak { poll }, *packet, *window);
         (1..=*window).map(poll)
     });
     small.chain(large).collect()
 }
 
 /// NAK: buffers and packets.
-pub(super) fn fig13(quick: bool) -> Vec<Setting> {
+pub(super) fn fig13(quick: bool) -> Vec<LanPoint> {
     let buffers: &[u32] = if quick {
         &[50_000, 400_000]
     } else {
@@ -213,13 +213,13 @@ pub(super) fn fig13(quick: bool) -> Vec<Setting> {
         .into_iter()
         .map(|(buffer, packet)| {
             let window = buffer / packet;
-            Setting::new(nak(window), packet, window)
+            LanPoint::new(nak(window), packet, window)
         })
         .collect()
 }
 
 /// NAK: 1–30 receivers with the best parameters.
-pub(super) fn fig14(quick: bool) -> Vec<Setting> {
+pub(super) fn fig14(quick: bool) -> Vec<LanPoint> {
     let packets: &[u32] = if quick {
         &[500, 8_000, 50_000]
     } else {
@@ -235,13 +235,13 @@ pub(super) fn fig14(quick: bool) -> Vec<Setting> {
             } else {
                 best_poll(window)
             };
-            Setting::new(System::Nak { poll }, packet, window).to(receivers)
+            LanPoint::new(System::Nak { poll }, packet, window).to(receivers)
         })
         .collect()
 }
 
 /// Ring: packets.
-pub(super) fn fig15(quick: bool) -> Vec<Setting> {
+pub(super) fn fig15(quick: bool) -> Vec<LanPoint> {
     let packets: &[u32] = if quick {
         &[1_300, 8_000, 50_000]
     } else {
@@ -251,12 +251,12 @@ pub(super) fn fig15(quick: bool) -> Vec<Setting> {
     };
     packets
         .iter()
-        .map(|packet| Setting::new(System::Ring, *packet, 35).size(MB2))
+        .map(|packet| LanPoint::new(System::Ring, *packet, 35).size(MB2))
         .collect()
 }
 
 /// Ring: windows. One of 30 is refused.
-pub(super) fn fig16(quick: bool) -> Vec<Setting> {
+pub(super) fn fig16(quick: bool) -> Vec<LanPoint> {
     let packets: &[u32] = if quick {
         &[8_000]
     } else {
@@ -269,16 +269,16 @@ pub(super) fn fig16(quick: bool) -> Vec<Setting> {
     };
     pairs(packets, windows)
         .into_iter()
-        .map(|(packet, window)| Setting::new(System::Ring, packet, window).size(MB2))
+        .map(|(packet, window)| LanPoint::new(System::Ring, packet, window).size(MB2))
         .collect()
 }
 
 /// Ring: 1–30 receivers.
-pub(super) fn fig17(quick: bool) -> Vec<Setting> {
+pub(super) fn fig17(quick: bool) -> Vec<LanPoint> {
     receivers(quick)
         .iter()
         .map(|receivers| {
-            Setting::new(System::Ring, 8_000, 50)
+            LanPoint::new(System::Ring, 8_000, 50)
                 .size(MB2)
                 .to(*receivers)
         })
@@ -295,15 +295,15 @@ fn heights(quick: bool) -> &'static [u32] {
 }
 
 /// Tree: heights, with large and small packets.
-pub(super) fn fig18(quick: bool) -> Vec<Setting> {
+pub(super) fn fig18(quick: bool) -> Vec<LanPoint> {
     pairs(&[8_000, 50_000], heights(quick))
         .into_iter()
-        .map(|(packet, height)| Setting::new(tree(height), packet, 20))
+        .map(|(packet, height)| LanPoint::new(tree(height), packet, 20))
         .collect()
 }
 
 /// Tree: heights and windows.
-pub(super) fn fig19(quick: bool) -> Vec<Setting> {
+pub(super) fn fig19(quick: bool) -> Vec<LanPoint> {
     let windows: &[u32] = if quick {
         &[1, 2, 5, 20]
     } else {
@@ -311,12 +311,12 @@ pub(super) fn fig19(quick: bool) -> Vec<Setting> {
     };
     pairs(&[1, 3, 6, 15, 30], windows)
         .into_iter()
-        .map(|(height, window)| Setting::new(tree(height), 8_000, window))
+        .map(|(height, window)| LanPoint::new(tree(height), 8_000, window))
         .collect()
 }
 
 /// Tree: small messages.
-pub(super) fn fig20(quick: bool) -> Vec<Setting> {
+pub(super) fn fig20(quick: bool) -> Vec<LanPoint> {
     let sizes: &[u64] = if quick {
         &[1, 4_000]
     } else {
@@ -324,12 +324,12 @@ pub(super) fn fig20(quick: bool) -> Vec<Setting> {
     };
     pairs(heights(quick), sizes)
         .into_iter()
-        .map(|(height, size)| Setting::new(tree(height), 8_000, 20).size(size))
+        .map(|(height, size)| LanPoint::new(tree(height), 8_000, 20).size(size))
         .collect()
 }
 
 /// Tree of height 6: windows and packets.
-pub(super) fn fig21(quick: bool) -> Vec<Setting> {
+pub(super) fn fig21(quick: bool) -> Vec<LanPoint> {
     let packets: &[u32] = if quick {
         &[1_300, 8_000, 50_000]
     } else {
@@ -342,12 +342,12 @@ pub(super) fn fig21(quick: bool) -> Vec<Setting> {
     };
     pairs(packets, windows)
         .into_iter()
-        .map(|(packet, window)| Setting::new(tree(6), packet, window))
+        .map(|(packet, window)| LanPoint::new(tree(6), packet, window))
         .collect()
 }
 
 /// Messages of one packet.
-pub(super) fn small(quick: bool) -> Vec<Setting> {
+pub(super) fn small(quick: bool) -> Vec<LanPoint> {
     let sizes: &[u64] = if quick {
         &[1, 4_000]
     } else {
@@ -356,7 +356,7 @@ pub(super) fn small(quick: bool) -> Vec<Setting> {
     let systems = [System::Ack, nak(20), System::Ring, tree(6), tree(15)];
     pairs(&systems, sizes)
         .into_iter()
-        .map(|(system, size)| Setting::new(system, 8_000, 35).size(size))
+        .map(|(system, size)| LanPoint::new(system, 8_000, 35).size(size))
         .collect()
 }
 
@@ -389,16 +389,16 @@ pub(super) const OPEN: [Open; 6] = [
 ];
 
 /// `plan` again with each of [`OPEN`].
-pub(super) fn open(plan: Vec<Setting>) -> Vec<Setting> {
+pub(super) fn open(plan: Vec<LanPoint>) -> Vec<LanPoint> {
     pairs(&OPEN, &plan)
         .into_iter()
         .map(|(open, setting)| match setting.open.copy {
             // "Without the copy" stays so.
-            0 => Setting {
+            0 => LanPoint {
                 open: Open { copy: 0, ..open },
                 ..setting
             },
-            _ => Setting { open, ..setting },
+            _ => LanPoint { open, ..setting },
         })
         .collect()
 }

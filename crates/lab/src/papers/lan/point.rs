@@ -13,7 +13,7 @@ pub(super) const MB2: u64 = 2_000_000;
 
 /// One point of a figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Setting {
+pub(super) struct LanPoint {
     pub(super) system: System,
     pub(super) receivers: u32,
     /// Bytes of a message.
@@ -105,7 +105,7 @@ impl Open {
     }
 }
 
-impl Setting {
+impl LanPoint {
     /// 500 KB to all 30 in 8 KB packets.
     pub(super) fn new(system: System, packet: u32, window: u32) -> Self {
         Self {

@@ -322,11 +322,11 @@ pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64, f64) {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::point::{Setting, System};
+    use super::super::point::{LanPoint, System};
     use super::*;
 
     /// Points from settings and times in milliseconds.
-    pub(in super::super) fn points(times: &[(Setting, f64)]) -> Points {
+    pub(in super::super) fn points(times: &[(LanPoint, f64)]) -> Points {
         let mut data = Data::new();
         let mut table = table(POINTS);
         for (setting, time) in times {
@@ -347,8 +347,8 @@ pub(super) mod tests {
 
     #[test]
     fn what_was_pushed_is_read_point_by_point() {
-        let ack = Setting::new(System::Ack, 8_000, 2);
-        let nak = Setting::new(System::Nak { poll: 17 }, 8_000, 20);
+        let ack = LanPoint::new(System::Ack, 8_000, 2);
+        let nak = LanPoint::new(System::Nak { poll: 17 }, 8_000, 20);
         let read = points(&[(ack, 60.0), (nak, 50.0), (ack, 62.0)]);
         assert_eq!(read.iter().count(), 2);
         assert_eq!(read.system("ack").time(), 61.0);
@@ -363,7 +363,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_transfer_that_never_ended_is_never_the_best() {
-        let ack = Setting::new(System::Ack, 8_000, 2);
+        let ack = LanPoint::new(System::Ack, 8_000, 2);
         let read = points(&[(ack, f64::NAN), (ack.to(1), 50.0)]);
         assert_eq!(read.best_time(), 50.0);
         assert!(points(&[(ack, f64::NAN)]).best_time().is_nan());

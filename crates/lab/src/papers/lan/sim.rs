@@ -20,7 +20,7 @@ use groupcast_sim::topology::{Kind, Topology};
 
 use super::super::{Context, RunError, Table};
 use super::compare::{self, Tcp, Udp};
-use super::point::{Duplex, RECEIVERS, Setting, System};
+use super::point::{Duplex, LanPoint, RECEIVERS, System};
 use super::points::{self, Measured};
 
 /// Bits a second of every link (001 section 5).
@@ -43,10 +43,10 @@ const APART: Duration = Duration::from_secs(8);
 pub(super) fn run(
     context: &Context<'_>,
     name: &str,
-    plan: &[Setting],
+    plan: &[LanPoint],
     seeds: Range<u64>,
 ) -> Result<Table, RunError> {
-    let all: Vec<(Setting, u64)> = plan
+    let all: Vec<(LanPoint, u64)> = plan
         .iter()
         .flat_map(|setting| seeds.clone().map(|seed| (*setting, seed)))
         .collect();
@@ -58,7 +58,7 @@ pub(super) fn run(
     Ok(table)
 }
 
-fn measure(setting: &Setting, seed: u64) -> Result<Measured, RunError> {
+fn measure(setting: &LanPoint, seed: u64) -> Result<Measured, RunError> {
     let packet = setting.packet as usize;
     let Some(policy) = setting.system.policy() else {
         return match setting.system {
@@ -92,7 +92,7 @@ fn measure(setting: &Setting, seed: u64) -> Result<Measured, RunError> {
 }
 
 fn simulate<P: Instrumented>(
-    setting: &Setting,
+    setting: &LanPoint,
     seed: u64,
     inspect: Inspect,
     factory: impl Fn(MemberId, Rng, Time) -> P + Send + Sync + 'static,
@@ -118,7 +118,7 @@ fn simulate<P: Instrumented>(
 }
 
 /// A short message for acquaintance, then those that are measured.
-fn sources(setting: &Setting) -> [SourceConfig; 2] {
+fn sources(setting: &LanPoint) -> [SourceConfig; 2] {
     let at = |start: Duration, times: u32, size: u64| SourceConfig {
         start: Time::ZERO + start,
         ..SourceConfig::new(
@@ -133,7 +133,7 @@ fn sources(setting: &Setting) -> [SourceConfig; 2] {
     ]
 }
 
-fn topology(setting: &Setting) -> Topology {
+fn topology(setting: &LanPoint) -> Topology {
     let mut topology = Topology::new();
     let switches = [(); 2].map(|()| topology.add(Kind::Switch { buffer: SWITCH }));
     let port = LinkSpec::ethernet(BANDWIDTH, DELAY);
@@ -174,7 +174,7 @@ fn cable() -> BusSpec {
 }
 
 /// A receiver.
-fn host(setting: &Setting) -> HostConfig {
+fn host(setting: &LanPoint) -> HostConfig {
     let preset = HostConfig::pentium_650();
     let scale = |time: Duration| time * setting.open.costs as u32 / 100;
     let price = |cost: Cost| Cost {
@@ -197,7 +197,7 @@ fn host(setting: &Setting) -> HostConfig {
 
 /// The sender: before it sends a packet it copies it out of the user's memory, if it is one of
 /// 001's protocols.
-fn sender(setting: &Setting) -> HostConfig {
+fn sender(setting: &LanPoint) -> HostConfig {
     let host = host(setting);
     let copy = match setting.system {
         System::Udp | System::Tcp => Duration::ZERO,

@@ -12,7 +12,7 @@ use super::super::wire::{
     Carries, DataHeader, Gossip as Digest, Heartbeat, Holding, Message, NO_TREE, NUMBER_MAX, Run,
     SelfDescription,
 };
-use super::super::{GossipConfig, HashConfig, Place};
+use super::super::{GossipConfig, HashConfig, HashPlace};
 use super::script::{Script, id, message};
 
 fn stranger(number: u64) -> MemberId {
@@ -143,7 +143,7 @@ fn forged_requests_for_what_nobody_keeps_cost_a_bounded_number_of_looks_at_the_v
         limit_requests: 20,
         hash: Some(HashConfig {
             bufferers: 1,
-            place: Place::Given(nobody),
+            place: HashPlace::Given(nobody),
             ..HashConfig::default()
         }),
         ..GossipConfig::lan()

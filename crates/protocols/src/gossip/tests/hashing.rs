@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use groupcast_core::{MemberId, MessageId, NodeId};
 
-use super::super::{GossipConfig, HashConfig, Place, Variant};
+use super::super::{GossipConfig, HashConfig, HashPlace, Variant};
 use super::script::{Script, message};
 
 /// The twelve values that are printed beside 004 Fig. 7.1, in tenths: the members are A, B, C and
@@ -36,7 +36,7 @@ fn figure_7_1() -> HashConfig {
     HashConfig {
         bufferers: 1,
         short_term: 0,
-        place: Place::Given(printed),
+        place: HashPlace::Given(printed),
         ask_bufferers: false,
         gaps: false,
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use groupcast_core::{MemberId, MessageId};
-use groupcast_protocols::gossip::{GossipConfig, HashConfig, Place, Variant};
+use groupcast_protocols::gossip::{GossipConfig, HashConfig, HashPlace, Variant};
 
 use super::super::exchange::{Script, Sending};
 
@@ -162,7 +162,7 @@ pub(super) fn fig7_1() -> Script {
             hash: Some(HashConfig {
                 bufferers: 1,
                 short_term: 0,
-                place: Place::Given(printed),
+                place: HashPlace::Given(printed),
                 ask_bufferers: true,
                 gaps: false,
             }),
