@@ -28,7 +28,7 @@ struct MessageLine<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<&'a str>,
     sender: &'a str,
-    service: &'static str,
+    service: String,
     /// The regular configuration in which it was ordered; null for an unreliable message.
     config: Option<&'a str>,
     /// The place in the total order; null for an unreliable message, which has none.
@@ -92,7 +92,7 @@ impl JsonLines {
             group: message.group(),
             groups,
             sender: &message.sender,
-            service: message.service.name(),
+            service: message.service.to_string(),
             config: message.place.map(|place| self.config(place.config)),
             seq: message.place.map(|place| place.seq),
             number: message.number,

@@ -50,8 +50,8 @@ pub(crate) struct Args {
     /// This client's name, without `@host` [default: the daemon makes one]
     #[arg(long, value_name = "N")]
     name: Option<String>,
-    /// What is promised: unreliable, reliable, fifo, causal, agreed or safe; bimodal in the
-    /// daemon's bimodal groups
+    /// What is promised: unreliable, reliable, fifo, causal, agreed, k-resilient:K, majority or
+    /// safe; bimodal in the daemon's bimodal groups
     #[arg(long, value_name = "S", default_value = "agreed")]
     service: Service,
     /// Send the lines of this file instead of stdin

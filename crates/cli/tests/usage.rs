@@ -123,7 +123,7 @@ fn arguments_of_clients_are_checked_before_anything_is_sent() {
         .fails_with(2, &["--count"]);
     host.run(&["pub", "g", "--service", "total"]).fails_with(
         2,
-        &["not a service: use unreliable, reliable, fifo, causal, agreed, safe or bimodal"],
+        &["not a service: use unreliable, reliable, fifo, causal, agreed, k-resilient:K, majority, safe or bimodal"],
     );
     host.run(&["pub", "g", "--rate", "0"])
         .fails_with(2, &["above 0"]);

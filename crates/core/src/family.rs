@@ -150,6 +150,6 @@ impl Family {
 
     /// Whether it carries `service`.
     pub fn carries(&self, service: Service) -> bool {
-        self.services.contains(&service)
+        service.is_among(self.services)
     }
 }

@@ -123,7 +123,7 @@ impl Backlog for Packer {
 fn write_header(record: &Record, bytes: &mut Vec<u8>) {
     bytes.clear();
     Writer::new(bytes)
-        .u8(record.service as u8)
+        .u8(record.service.code())
         .varint(record.number)
         .varint(record.payload.len() as u64);
 }
@@ -323,7 +323,7 @@ mod tests {
     fn a_length_beyond_the_limit_is_refused_without_allocating() {
         let mut body = Vec::new();
         Writer::new(&mut body)
-            .u8(Service::Agreed as u8)
+            .u8(Service::Agreed.code())
             .varint(1)
             .varint(1 << 40);
         let mut at = 0;

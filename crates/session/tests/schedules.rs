@@ -100,7 +100,7 @@ impl Schedule {
         groups.rotate_left(first);
         groups.truncate(self.rng.range(1..4) as usize);
         let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-        let service = *self.rng.pick(&Service::ALL).expect("there are six");
+        let service = *self.rng.pick(&Service::ALL).expect("there are some");
         let filler = self.rng.below(200) as usize;
         self.world.act(member, id, |client| {
             if client.welcome.is_some() && client.may_publish() {

@@ -49,7 +49,7 @@ impl TraceHash {
                 service,
                 digest,
             } => {
-                self.absorb(2 + ((*service as u64) << 8));
+                self.absorb(2 + (u64::from(service.code()) << 8));
                 self.message(*id);
                 self.absorb(*digest);
             }
@@ -59,7 +59,7 @@ impl TraceHash {
                 place,
                 digest,
             } => {
-                self.absorb(3 + ((*service as u64) << 8));
+                self.absorb(3 + (u64::from(service.code()) << 8));
                 self.message(*id);
                 if let Some(place) = place {
                     self.config(place.config);

@@ -125,7 +125,7 @@ impl Sequencer {
             .u64(place)
             .member(ordering.id.sender)
             .u64(ordering.id.number)
-            .u8(ordering.service as u8)
+            .u8(ordering.service.code())
             .put(&ordering.payload);
         self.out.push_back((to, SocketClass::Data, bytes));
     }
@@ -162,7 +162,7 @@ impl Sequencer {
             let mut bytes = vec![2];
             Writer::new(&mut bytes)
                 .u64(number)
-                .u8(service as u8)
+                .u8(service.code())
                 .put(&payload);
             let to = Destination::Member(*sequencer);
             self.out.push_back((to, SocketClass::Control, bytes));

@@ -95,7 +95,7 @@ fn start_members(
             members: bed.hosts(),
             key: key.clone(),
             size: options.size,
-            service: options.service.name().to_owned(),
+            service: options.service.to_string(),
             interval_ns: options.interval(),
             windows: options.windows,
             spin: options.spin,
@@ -187,7 +187,7 @@ fn start_senders(
             group: GROUP.to_owned(),
             sender: host as u32,
             size: options.size,
-            service: options.service.name().to_owned(),
+            service: options.service.to_string(),
             interval_ns: options.interval(),
         };
         let label = format!("sender-{host}");

@@ -150,7 +150,7 @@ pub struct Conditions {
     /// Payload of a message in bytes.
     pub size: usize,
     /// The service of every message.
-    pub service: &'static str,
+    pub service: String,
     /// How messages reach the ring: through a "daemon", or in a process that uses it as a
     /// "library".
     pub mode: &'static str,
@@ -182,7 +182,7 @@ impl From<&RingOptions> for Conditions {
         Self {
             hosts: options.hosts,
             size: options.size,
-            service: options.service.name(),
+            service: options.service.to_string(),
             mode: options.mode.name(),
             rate: options.rate,
             link: options.link.name(),

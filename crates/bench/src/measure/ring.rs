@@ -366,7 +366,7 @@ pub fn first_messages(
         group: GROUP.to_owned(),
         sender: 1,
         size: 100,
-        service: Service::Agreed.name().to_owned(),
+        service: Service::Agreed.to_string(),
         interval_ns: Some(clock::nanos(pause)),
     };
     let mut sender = assign(

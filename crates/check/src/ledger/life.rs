@@ -118,7 +118,7 @@ impl MemberLife {
     pub(super) fn deliver_unplaced(&mut self, sender: MemberIx, number: u64, service: Service) {
         let stream = self.streams.entry(sender).or_default();
         stream.delivered.insert(number, number);
-        if service >= Service::Fifo {
+        if service.is_fifo() {
             stream.fifo = stream.fifo.max(number);
         }
     }

@@ -12,8 +12,9 @@ mod write;
 pub use read::{History, HistoryError, read_history};
 pub use write::{HistoryWriter, write_line, write_start};
 
-/// The version of the schema that this crate writes and reads.
-pub const SCHEMA: u32 = 1;
+/// The version of the schema that this crate writes. It reads all up to it: version 1 has neither
+/// the services `k-resilient:K` and `majority` nor gaps of ordered messages.
+pub const SCHEMA: u32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -65,7 +66,7 @@ mod tests {
     #[test]
     fn the_lines_are_pinned() {
         let text = String::from_utf8(written("a")).unwrap();
-        let expected = r#"{"event":"start","schema":1,"member":"0000000000000061.0000000000006100","name":"a"}
+        let expected = r#"{"event":"start","schema":2,"member":"0000000000000061.0000000000006100","name":"a"}
 {"event":"configuration","kind":"regular","config":"1-0000000000000061.0000000000006100","members":["0000000000000061.0000000000006100","0000000000000062.0000000000006200"]}
 {"event":"submit","sender":"0000000000000061.0000000000006100","number":1,"service":"safe","digest":"0000000000000005"}
 {"event":"deliver","sender":"0000000000000061.0000000000006100","number":1,"service":"safe","config":"1-0000000000000061.0000000000006100","seq":65536,"digest":"0000000000000005"}
@@ -141,7 +142,7 @@ mod tests {
         );
         assert_eq!(
             what("\"safe\"", "\"total\""),
-            "h.ndjson:3: not a service: use unreliable, reliable, fifo, causal, agreed, safe or bimodal"
+            "h.ndjson:3: not a service: use unreliable, reliable, fifo, causal, agreed, k-resilient:K, majority, safe or bimodal"
         );
         assert_eq!(
             what("61.0000000000006100\",\"number", "61\",\"number"),
@@ -161,8 +162,8 @@ mod tests {
         );
         assert!(what("\"leave\"", "\"sleep\"").starts_with("h.ndjson:11: unknown variant `sleep`"));
         assert_eq!(
-            what("\"schema\":1", "\"schema\":2"),
-            "h.ndjson:1: schema 2 is not known to this version, which reads schema 1"
+            what("\"schema\":2", "\"schema\":3"),
+            "h.ndjson:1: schema 3 is not known to this version, which reads schemas 1 to 2"
         );
         assert!(what("{\"event\":\"submit\"", "hello").starts_with("h.ndjson:3: expected value"));
         assert_eq!(

@@ -139,9 +139,9 @@ impl<R: BufRead> History<R> {
                 return Ok(None);
             }
             match serde_json::from_slice::<Line<'_>>(&self.bytes) {
-                Ok(Line::Start { schema, .. }) if schema != SCHEMA => {
+                Ok(Line::Start { schema, .. }) if !(1..=SCHEMA).contains(&schema) => {
                     return Err(self.error(format!(
-                        "schema {schema} is not known to this version, which reads schema {SCHEMA}"
+                        "schema {schema} is not known to this version, which reads schemas 1 to {SCHEMA}"
                     )));
                 }
                 Ok(Line::Start { member, name, .. }) => {

@@ -11,8 +11,6 @@
 //! Unreliable messages stand outside. In EVS it follows from causal delivery (5), as a sender
 //! precedes itself.
 
-use groupcast_core::Service;
-
 use super::{At, End};
 use crate::ledger::{MemberIx, MemberLife, Step};
 use crate::violation::Violations;
@@ -35,7 +33,7 @@ impl super::Rule for Rule {
             return;
         };
         // Whatever has a place is in order; of what has none, that which is promised it.
-        if spot.is_none() && service < Service::Fifo {
+        if spot.is_none() && !service.is_fifo() {
             return;
         }
         let record = at.ledger.message(message);

@@ -64,7 +64,7 @@ mod tests {
         };
         assert!(take(1).eq(take(1)));
         assert!(!take(1).eq(take(2)));
-        let services: BTreeSet<Service> = take(1).map(|(service, _)| service).collect();
+        let services: BTreeSet<u8> = take(1).map(|(service, _)| service.code()).collect();
         assert_eq!(services.len(), 4, "{services:?}");
         assert!(take(1).any(|(_, payload)| payload.len() > 1_500));
     }

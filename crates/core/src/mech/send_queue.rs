@@ -92,7 +92,7 @@ impl<Q: Backlog> SendQueue<Q> {
         if self.closed {
             return Err(SubmitError::Leaving);
         }
-        if !services.contains(&service) {
+        if !service.is_among(services) {
             return Err(SubmitError::Unsupported { service });
         }
         if len > max {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use groupcast_core::{Service, Time};
+use groupcast_core::{Family, Service, Time};
 
 use super::error::{ErrorSpan, ScenarioError, Source as Text};
 use super::protocol::ProtocolTable;
@@ -146,8 +146,13 @@ fn service(section: &Section<'_>, protocol: &ProtocolTable) -> Result<Service> {
     let Some(entry) = section.get("service") else {
         return Ok(protocol.family.service);
     };
-    let words: Vec<(&str, Service)> = Service::ALL.iter().map(|it| (it.name(), *it)).collect();
-    let service = entry.word(&words)?;
+    let text = entry.string()?;
+    let Ok(service) = text.parse::<Service>() else {
+        return Err(entry.wrong(
+            format!("not a service: `{text}`"),
+            format!("use one of {}", carried(protocol.family)),
+        ));
+    };
     match protocol.family.carries(service) {
         true => Ok(service),
         false => Err(entry.wrong(
@@ -158,6 +163,15 @@ fn service(section: &Section<'_>, protocol: &ProtocolTable) -> Result<Service> {
             format!("use `{}`, or another protocol", protocol.family.service),
         )),
     }
+}
+
+/// The services that a source may ask for, as they are written.
+fn carried(family: &Family) -> String {
+    let words = family.services.iter().map(|service| match service {
+        Service::KResilient(_) => "`k-resilient:K`".to_owned(),
+        other => format!("`{other}`"),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Reads lines `SECONDS BYTES`.

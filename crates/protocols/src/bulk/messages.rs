@@ -227,7 +227,7 @@ impl Messages {
         };
         let mut about = BytesMut::with_capacity(9);
         about.put_u64(message.number);
-        about.put_u8(message.service as u8);
+        about.put_u8(message.service.code());
         let transfer = Transfer {
             about: about.freeze(),
             length: Some(message.payload.len() as u64),

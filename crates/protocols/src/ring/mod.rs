@@ -95,6 +95,7 @@ use groupcast_core::{
 use self::commit::CommitState;
 pub use self::config::{ConfigError, RingConfig, TokenPriority};
 pub use self::family::FAMILY;
+use self::family::SERVICES;
 use self::flow::Flow;
 use self::gather::Gather;
 pub use self::inspect::inspect;
@@ -324,7 +325,7 @@ impl Ring {
     ) -> Result<Self, ConfigError> {
         config.validate()?;
         let limits = SendLimits {
-            services: &Service::ALL,
+            services: &SERVICES,
             message_max: config.message_max,
             queue_max: config.queue_max,
         };

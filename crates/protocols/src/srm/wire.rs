@@ -98,7 +98,7 @@ fn nanos(duration: Duration) -> u64 {
 pub(super) fn data_header(service: Service, number: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(DATA_HEADER);
     let mut writer = Writer::new(&mut bytes);
-    writer.u8(DATA).u8(service as u8).varint(number);
+    writer.u8(DATA).u8(service.code()).varint(number);
     bytes
 }
 
@@ -106,7 +106,7 @@ pub(super) fn data_header(service: Service, number: u64) -> Vec<u8> {
 pub(super) fn repair_header(id: MessageId, service: Service, distance: Duration) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(REPAIR_HEADER);
     let mut writer = Writer::new(&mut bytes);
-    writer.u8(REPAIR).u8(service as u8).member(id.sender);
+    writer.u8(REPAIR).u8(service.code()).member(id.sender);
     writer.varint(id.number).varint(nanos(distance));
     bytes
 }

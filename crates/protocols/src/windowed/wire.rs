@@ -49,7 +49,7 @@ pub(super) fn data_header(again: bool, service: Service, number: u64) -> Vec<u8>
     let mut bytes = Vec::with_capacity(DATA_HEADER);
     let kind = if again { REPAIR } else { DATA };
     let mut writer = Writer::new(&mut bytes);
-    writer.u8(kind).u8(service as u8).varint(number);
+    writer.u8(kind).u8(service.code()).varint(number);
     bytes
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use groupcast_core::Service;
+use groupcast_protocols::ring::FAMILY;
 use groupcast_sim::Cluster;
 
 use super::{cluster, formed};
@@ -11,11 +11,11 @@ use super::{cluster, formed};
 #[test]
 fn a_member_alone_orders_its_own_messages() {
     let mut cluster = formed(1, 1);
-    for service in Service::ALL {
-        cluster.submit(0, service, "hello").expect("there is room");
+    for service in FAMILY.services {
+        cluster.submit(0, *service, "hello").expect("there is room");
     }
     cluster.run_for(Duration::from_millis(50));
-    assert_eq!(cluster.deliveries(0).len(), Service::ALL.len());
+    assert_eq!(cluster.deliveries(0).len(), FAMILY.services.len());
     cluster.check();
 }
 
@@ -29,9 +29,9 @@ fn members_that_start_together_form_one_ring_at_once() {
             Duration::from_secs(1),
         );
         for host in 0..hosts {
-            for service in Service::ALL {
+            for service in FAMILY.services {
                 cluster
-                    .submit(host, service, format!("{service} from {host}"))
+                    .submit(host, *service, format!("{service} from {host}"))
                     .expect("there is room");
             }
         }
@@ -39,7 +39,7 @@ fn members_that_start_together_form_one_ring_at_once() {
         for host in 0..hosts {
             assert_eq!(
                 cluster.deliveries(host).len(),
-                hosts * Service::ALL.len(),
+                hosts * FAMILY.services.len(),
                 "host {host} of {hosts}"
             );
         }

@@ -1,5 +1,7 @@
 //! Why a request of a client was not sent.
 
+use groupcast_core::Service;
+
 use crate::frame::Disconnect;
 use crate::name::NameError;
 
@@ -36,6 +38,12 @@ pub enum RequestError {
         len: usize,
         /// The most.
         max: u64,
+    },
+    /// The daemon is older than the service.
+    #[error("the daemon does not know the service {service}: upgrade it, or use another service")]
+    Service {
+        /// The service asked for.
+        service: Service,
     },
     /// The daemon has given no credit for another message yet.
     #[error("there is no credit to publish: wait until the daemon gives some")]

@@ -42,8 +42,8 @@ use self::outgoing::Outgoing;
 use self::publications::Publications;
 use crate::frame::{
     ClientFrame, ClientKind, DESTINATIONS_MAX, DaemonFrame, Disconnect, FEATURES, FRAME_MAX,
-    FrameDecoder, FrameError, Hello, RawFrame, Refusal, Request, VERSION, Welcome, credit_cost,
-    encode_publish_head,
+    FrameDecoder, FrameError, Hello, RESILIENT, RawFrame, Refusal, Request, VERSION, Welcome,
+    credit_cost, encode_publish_head,
 };
 use crate::name::{check_destination, check_group};
 
@@ -215,6 +215,10 @@ impl Connection {
                 len: payload_len,
                 max: welcome.message_max,
             });
+        }
+        let later = matches!(service, Service::KResilient(_) | Service::Majority);
+        if later && welcome.features & RESILIENT == 0 {
+            return Err(RequestError::Service { service });
         }
         self.check_end()?;
         if !self.has_credit() {

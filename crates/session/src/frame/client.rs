@@ -291,7 +291,7 @@ pub fn encode_publish_head(
     let start = bytes.len();
     frame(bytes, kind::PUBLISH, payload_len, |body| {
         body.u64(number)
-            .u8(service as u8)
+            .u8(service.code())
             .u8(destinations.len() as u8);
         for name in destinations {
             put_name(body, name);

@@ -13,6 +13,8 @@ const NUMBERED: u8 = 2;
 
 /// Bytes of a frame's length.
 const LEN_BYTES: usize = 4;
+/// Where the service stands in an encoded head.
+pub(crate) const SERVICE_AT: usize = HEADER_LEN + 1;
 /// Where a message frame says whether the message has a place: behind the index and the service.
 const PLACED_AT: usize = HEADER_LEN + 2;
 /// Where the sequence number stands then: behind the configuration.
@@ -76,7 +78,7 @@ pub fn encode_message_head(
         "a message has 1 to {DESTINATIONS_MAX} destinations and comes by one of them"
     );
     frame(bytes, kind::MESSAGE, payload_len, |body| {
-        body.u8(index as u8).u8(head.service as u8);
+        body.u8(index as u8).u8(head.service.code());
         match (head.place, head.number) {
             (Some(place), _) => body.u8(PLACED).config(place.config).u64(place.seq),
             (None, Some(number)) => body.u8(NUMBERED).u64(number),

@@ -47,6 +47,7 @@ pub(crate) mod text;
 pub use client::{ClientFrame, ClientKind, Hello, Publish, encode_publish_head};
 pub use daemon::{DaemonFrame, Request, Welcome};
 pub use decoder::{FrameDecoder, FrameError, RawFrame};
+pub(crate) use message::SERVICE_AT;
 pub use message::{Message, MessageHead, encode_message_head, update_message_head};
 pub use reason::{Disconnect, Refusal, Reject};
 pub use text::{Names, Text};
@@ -60,8 +61,11 @@ pub const MAGIC: [u8; 4] = *b"gcst";
 pub const VERSION: u16 = 1;
 /// Feature bit: the client knows bimodal groups: gaps, approximate views, numbered messages.
 pub const BIMODAL: u64 = 1;
+/// Feature bit: the client knows the services `k-resilient` and `majority`. Another is told of such
+/// messages as of agreed ones, which they are too.
+pub const RESILIENT: u64 = 2;
 /// Feature bits that this crate knows.
-pub const FEATURES: u64 = BIMODAL;
+pub const FEATURES: u64 = BIMODAL | RESILIENT;
 /// The longest payload of a message.
 pub const MESSAGE_MAX: usize = 64 << 20;
 /// The most destinations of one message.
@@ -139,7 +143,7 @@ pub fn frame_name(code: u8) -> &'static str {
 /// Reads the code of a service, of a message or of a group.
 fn take_service(reader: &mut Reader<'_>) -> Result<Service, DecodeError> {
     let code = reader.u8("service")?;
-    let bimodal = (code == Service::Bimodal as u8).then_some(Service::Bimodal);
+    let bimodal = (code == Service::Bimodal.code()).then_some(Service::Bimodal);
     Service::from_code(code)
         .or(bimodal)
         .ok_or_else(|| reader.invalid("service", u64::from(code)))

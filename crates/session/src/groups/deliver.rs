@@ -6,13 +6,15 @@ use bytes::Bytes;
 use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, Delivery, MemberId, Service, Time};
 
+use super::client::Client;
 use super::output::Payload;
 use super::roster::Change;
 use super::route::{Route, Routing};
 use super::wire::{Data, Envelope, Op};
 use super::{ClientId, Engine, Fact};
 use crate::frame::{
-    DaemonFrame, HEADER_LEN, MessageHead, encode_message_head, update_message_head,
+    DaemonFrame, HEADER_LEN, MessageHead, RESILIENT, SERVICE_AT, encode_message_head,
+    update_message_head,
 };
 use crate::name::is_private;
 use crate::view::{Cause, View};
@@ -73,12 +75,28 @@ impl Engine {
             let seq = delivery.place.map(|place| place.seq);
             update_message_head(&mut route.head, seq, payload.len());
         }
+        // A client may not know the services that came later.
+        let later = matches!(delivery.service, Service::KResilient(_) | Service::Majority);
         for (id, index) in route.recipients.iter().copied() {
             route.head[HEADER_LEN] = index as u8;
+            if later {
+                let service = self.service_for(id, delivery.service);
+                route.head[SERVICE_AT] = service.code();
+            }
             self.hand_over(now, id, &route.head, payload, delivery.service);
         }
         self.came_back(delivery, route.client);
         self.routing.keep(route);
+    }
+
+    /// What a client is told of the service of a message: one that does not know resilient services
+    /// is told that the message is agreed, which is true of it.
+    fn service_for(&self, id: ClientId, service: Service) -> Service {
+        let knows = |client: &Client| client.features & RESILIENT != 0;
+        match self.clients.get(id).is_some_and(knows) {
+            true => service,
+            false => Service::Agreed,
+        }
     }
 
     /// A message came back in the order to the daemon that submitted it.
