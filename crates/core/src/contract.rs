@@ -9,6 +9,9 @@ pub enum Contract {
     /// One total order in configurations, after Extended Virtual Synchrony: the ring.
     #[default]
     Ordered,
+    /// The same, but `reliable` and `fifo` messages are delivered as soon as their own promise allows,
+    /// without a place: RMP.
+    OrderedEarly,
     /// No configurations. A sender learns which receivers have each of its messages: bulk.
     Accounted,
     /// No order across senders; what a member misses it reports: FIFO with gaps (gossip), reliable
@@ -22,6 +25,6 @@ impl Contract {
     /// Whether members install configurations, and members that can reach each other come to be in
     /// the same one.
     pub const fn has_configurations(self) -> bool {
-        matches!(self, Self::Ordered)
+        matches!(self, Self::Ordered | Self::OrderedEarly)
     }
 }

@@ -94,8 +94,8 @@ impl Ledger {
         message.sighting.get_or_insert(sighting);
         let Some(spot) = sighting.spot else {
             if sighting.service != Service::Unreliable {
-                life.receive(ix, message.sender, message.id.number);
-                life.deliver_unplaced(message.sender, message.id.number, sighting.service);
+                let (sender, number) = (message.sender, message.id.number);
+                life.deliver_unplaced(ix, sender, number, sighting.service);
             }
             return;
         };

@@ -28,15 +28,16 @@ pub(crate) struct MemberLife {
     pub(crate) stays: Vec<Stay>,
     /// The highest counter of a regular configuration that it installed.
     pub(crate) counter: u64,
-    /// Of each sender, the highest number of a message that it delivered; unreliable ones do not
-    /// count.
+    /// Of each sender, the highest number of a message that it delivered in order; those that are
+    /// promised none and have no place do not count.
     heard: Vec<u64>,
     /// Where the last ordered message that it delivered stands.
     pub(crate) last: Option<Spot>,
     /// The ordered messages that it delivered, in order.
     log: Vec<MessageIx>,
-    /// The same as a set, with those that have no place though they are promised: bit `i` for
-    /// message `i`.
+    /// The messages that it delivered without a place though they are promised, in order.
+    early: Vec<MessageIx>,
+    /// Both as a set: bit `i` for message `i`.
     delivered: Vec<u64>,
     /// Of each sender, what it accounted for outside of any total order.
     streams: BTreeMap<MemberIx, Stream>,
@@ -49,6 +50,8 @@ pub(crate) struct Stay {
     pub(crate) transitional: Option<Transitional>,
     /// Where it begins in the log.
     from: usize,
+    /// Where it begins among the early messages.
+    early_from: usize,
 }
 
 /// A transitional configuration, as installed.
@@ -74,6 +77,7 @@ impl MemberLife {
             heard: Vec::new(),
             last: None,
             log: Vec::new(),
+            early: Vec::new(),
             delivered: Vec::new(),
             streams: BTreeMap::new(),
         }
@@ -87,39 +91,51 @@ impl MemberLife {
         number: u64,
         spot: Spot,
     ) -> bool {
-        if !self.receive(message, sender, number) {
+        if !self.receive(message) {
             return false;
         }
+        self.hear(sender, number);
         self.log.push(message);
         self.last = Some(spot);
         true
     }
 
-    /// Enters the delivery of a message that has no place, though it is promised; false if it was
-    /// delivered before.
-    pub(super) fn receive(&mut self, message: MessageIx, sender: MemberIx, number: u64) -> bool {
+    /// Enters that the message was delivered; false if it was before.
+    fn receive(&mut self, message: MessageIx) -> bool {
         let (word, bit) = (message.get() / 64, 1 << (message.get() % 64));
         if word >= self.delivered.len() {
             self.delivered.resize(word + 1, 0);
         }
-        if self.delivered[word] & bit != 0 {
-            return false;
-        }
+        let first = self.delivered[word] & bit == 0;
+        self.delivered[word] |= bit;
+        first
+    }
+
+    /// Enters that a message came of which the order of its sender is promised.
+    fn hear(&mut self, sender: MemberIx, number: u64) {
         if sender.get() >= self.heard.len() {
             self.heard.resize(sender.get() + 1, 0);
         }
         let heard = &mut self.heard[sender.get()];
         *heard = number.max(*heard);
-        self.delivered[word] |= bit;
-        true
     }
 
     /// Enters the delivery of a message that has no place but a promise.
-    pub(super) fn deliver_unplaced(&mut self, sender: MemberIx, number: u64, service: Service) {
+    pub(super) fn deliver_unplaced(
+        &mut self,
+        message: MessageIx,
+        sender: MemberIx,
+        number: u64,
+        service: Service,
+    ) {
+        if self.receive(message) {
+            self.early.push(message);
+        }
         let stream = self.streams.entry(sender).or_default();
         stream.delivered.insert(number, number);
         if service.is_fifo() {
             stream.fifo = stream.fifo.max(number);
+            self.hear(sender, number);
         }
     }
 
@@ -149,6 +165,7 @@ impl MemberLife {
             config,
             transitional: None,
             from: self.log.len(),
+            early_from: self.early.len(),
         });
     }
 
@@ -165,7 +182,7 @@ impl MemberLife {
         word.is_some_and(|word| word & (1 << (message.get() % 64)) != 0)
     }
 
-    /// The highest number of a message of `sender` that it delivered; unreliable ones do not count.
+    /// The highest number of a message of `sender` that it delivered in order.
     pub(crate) fn heard(&self, sender: MemberIx) -> u64 {
         self.heard.get(sender.get()).copied().unwrap_or(0)
     }
@@ -199,6 +216,19 @@ impl MemberLife {
             transitional: stay.transitional.is_some(),
             seq: here.map(|spot| spot.seq),
         })
+    }
+
+    /// Whether it reported message `number` of `sender` as lost.
+    pub(crate) fn has_reported(&self, sender: MemberIx, number: u64) -> bool {
+        let stream = self.streams.get(&sender);
+        stream.is_some_and(|stream| stream.reported.has(number))
+    }
+
+    /// What it delivered without a place, though it is promised, in its stay number `index`.
+    pub(crate) fn early_in(&self, index: usize) -> &[MessageIx] {
+        let next = self.stays.get(index + 1);
+        let end = next.map_or(self.early.len(), |next| next.early_from);
+        &self.early[self.stays[index].early_from..end]
     }
 
     /// What it delivered in its stay number `index`: in the regular configuration, and in the

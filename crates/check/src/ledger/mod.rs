@@ -262,6 +262,22 @@ impl Ledger {
         known.filter(|(_, message)| !life.has(*message))
     }
 
+    /// The same without what `member` reported as lost.
+    pub(crate) fn skipped(
+        &self,
+        member: MemberIx,
+        index: usize,
+        last: u64,
+    ) -> impl Iterator<Item = (u64, MessageIx)> {
+        let missed = self.missed(member, index, last);
+        missed.filter(move |(_, message)| {
+            let message = self.message(*message);
+            !self
+                .life(member)
+                .has_reported(message.sender, message.id.number)
+        })
+    }
+
     /// The `seq` of a message's place.
     pub(crate) fn seq(&self, message: MessageIx) -> Option<u64> {
         let sighting = self.message(message).sighting.as_ref()?;

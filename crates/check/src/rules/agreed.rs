@@ -11,9 +11,8 @@
 //!   delivers a message there has delivered every earlier one whose sender is a member of that
 //!   transitional configuration. Messages of other senders may be missing, because none of its
 //!   members may have them.
-//! - An unreliable message has no place. Every other message has one, at a member that has
-//!   installed a configuration. Protocols without configurations (bulk) carry `reliable` and
-//!   `fifo`, without a place.
+//! - An unreliable message has no place. Every message of a service from `causal` on has one; of
+//!   `reliable` and `fifo` the rules `placed` and `early` tell.
 //!
 //! EVS 6.1 to 6.3 (totally ordered delivery).
 
@@ -46,7 +45,8 @@ impl super::Rule for Rule {
                 format!("{message} is unreliable and has a place in the order")
             }),
             (None, Service::Unreliable) => {}
-            (None, Service::Reliable | Service::Fifo) if at.life().stay().is_none() => {}
+            // `placed` and `early` say where these need none.
+            (None, Service::Reliable | Service::Fifo) => {}
             (None, _) => at.report(found, || {
                 let message = at.ledger.call_message(message);
                 format!("{message} is {service} and has no place in the order")
@@ -78,7 +78,7 @@ fn check_regular(end: &End<'_>, observer: MemberIx, index: usize, found: &mut Vi
     let Some(seq) = ledger.seq(next) else {
         return;
     };
-    if let Some((_, missed)) = ledger.missed(observer, index, seq).next() {
+    if let Some((_, missed)) = ledger.skipped(observer, index, seq).next() {
         end.report(found, observer, || {
             let (missed, next) = (ledger.call_placed(missed), ledger.call_placed(next));
             format!("delivers {next} without {missed}, which others delivered")
@@ -102,9 +102,11 @@ fn check_transitional(end: &End<'_>, observer: MemberIx, index: usize, found: &m
     // What is missing before the end of the regular part is told there.
     let told = regular.last().and_then(|last| ledger.seq(*last));
     let members = ledger.set(transitional.set);
-    let missed = ledger.missed(observer, index, seq).find(|(hole, message)| {
-        Some(*hole) > told && members.contains(&ledger.message(*message).id.sender)
-    });
+    let missed = ledger
+        .skipped(observer, index, seq)
+        .find(|(hole, message)| {
+            Some(*hole) > told && members.contains(&ledger.message(*message).id.sender)
+        });
     if let Some((_, missed)) = missed {
         end.report(found, observer, || {
             let (missed, next) = (ledger.call_placed(missed), ledger.call_placed(*next));
@@ -239,7 +241,7 @@ mod tests {
     fn only_unreliable_messages_have_no_place() {
         reject(
             "agreed",
-            "a regular 1a a; a submit a1 reliable; a deliver a1 - reliable",
+            "a regular 1a a; a submit a1 causal; a deliver a1 - causal",
         );
         reject(
             "agreed",

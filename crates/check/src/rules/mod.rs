@@ -10,12 +10,16 @@ mod accounts;
 mod agreed;
 mod causality;
 mod configurations;
+mod early;
 mod fifo;
 mod gaps;
 mod group_views;
 mod integrity;
 mod life;
 mod liveness;
+mod placed;
+mod refused;
+mod resilience;
 mod safe;
 mod self_delivery;
 mod virtual_synchrony;
@@ -31,12 +35,34 @@ static ORDERED: &[&dyn Rule] = &[
     &life::Rule,
     &configurations::Rule,
     &integrity::Rule,
+    &placed::Rule,
     &agreed::Rule,
     &fifo::Rule,
     &causality::Rule,
     &virtual_synchrony::Rule,
     &self_delivery::Rule,
+    &resilience::Rule,
     &safe::Rule,
+    &refused::Rule,
+    &accounts::Rule,
+    &group_views::Rule,
+    &liveness::Rule,
+];
+
+/// The same where some messages are delivered before they are ordered.
+static ORDERED_EARLY: &[&dyn Rule] = &[
+    &life::Rule,
+    &configurations::Rule,
+    &integrity::Rule,
+    &early::Rule,
+    &agreed::Rule,
+    &fifo::Rule,
+    &causality::Rule,
+    &virtual_synchrony::Rule,
+    &self_delivery::Rule,
+    &resilience::Rule,
+    &safe::Rule,
+    &refused::Rule,
     &accounts::Rule,
     &group_views::Rule,
     &liveness::Rule,
@@ -53,6 +79,7 @@ pub(crate) fn rules_of(contract: Contract) -> &'static [&'static dyn Rule] {
     match contract {
         // Without configurations, the rules about them have nothing to look at.
         Contract::Ordered | Contract::Accounted => ORDERED,
+        Contract::OrderedEarly => ORDERED_EARLY,
         Contract::Gapped => GAPPED,
         Contract::Unreliable => UNRELIABLE,
     }

@@ -91,7 +91,11 @@ fn check_transitional(
 }
 
 /// Those of `members` that must by now have delivered all that they ever will of `config`.
-fn held(end: &End<'_>, config: ConfigIx, members: &[MemberId]) -> impl Iterator<Item = MemberIx> {
+pub(super) fn held(
+    end: &End<'_>,
+    config: ConfigIx,
+    members: &[MemberId],
+) -> impl Iterator<Item = MemberIx> {
     let observed = members.iter().filter_map(|id| end.ledger.find(*id));
     observed.filter(move |member| {
         let life = end.ledger.life(*member);

@@ -5,6 +5,8 @@
 //! - In any run: what somebody delivers of it in a configuration, it has delivered itself before it
 //!   goes on to a later configuration.
 //!
+//! A message that it reported as lost it does not owe: the rule `refused` tells which those may be.
+//!
 //! EVS 3 (self-delivery).
 
 use groupcast_core::Service;
@@ -66,7 +68,9 @@ fn owed(ledger: &Ledger, life: &MemberLife) -> impl Iterator<Item = MessageIx> {
         let record = ledger.message(*message);
         let submitted = record.submission.map(|submission| submission.service);
         let service = submitted.or(record.sighting.map(|sighting| sighting.service));
-        service.is_some_and(|service| service != Service::Unreliable) && !life.has(*message)
+        service.is_some_and(|service| service != Service::Unreliable)
+            && !life.has(*message)
+            && !life.has_reported(record.sender, record.id.number)
     })
 }
 

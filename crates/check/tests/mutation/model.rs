@@ -211,11 +211,19 @@ impl Model {
         if !member.held.contains(&next) {
             return;
         }
-        let is_safe = ring.members.iter().all(|other| {
+        let holds_all = |other: &MemberId| {
             let other = &self.members[other];
             other.ring == member.ring && (0..=next).all(|index| other.held.contains(&index))
-        });
-        if ring.log[next].1.service != Service::Safe || is_safe {
+        };
+        let (members, holders) = (ring.members.len(), ring.members.iter());
+        let holders = holders.filter(|other| holds_all(other)).count();
+        let is_deliverable = match ring.log[next].1.service {
+            Service::Safe => holders == members,
+            Service::Majority => 2 * holders > members,
+            Service::KResilient(k) => holders > usize::from(k).min(members - 1),
+            _ => true,
+        };
+        if is_deliverable {
             self.deliver(id, member.ring, next);
             self.members.get_mut(&id).unwrap().delivered += 1;
         }

@@ -1,7 +1,9 @@
 //! The changes: each makes one thing wrong, and names the rule that must find it.
 
 use groupcast_core::trace::Observation;
-use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, OrderPlace, Rng, Service};
+use groupcast_core::{
+    ConfigId, ConfigurationKind, Gap, MemberId, MessageId, OrderPlace, Rng, Service,
+};
 
 use super::model::Run;
 use super::survey::{Site, Survey};
@@ -33,6 +35,9 @@ mutations! {
     "virtual_synchrony": lose_among_fellows, cross_the_split;
     "self_delivery": lose_own, leave_early;
     "safe": lose_safe;
+    "resilience": lose_resilient;
+    "refused": report_delivered;
+    "placed": lose_early_place;
     "group_views": change_view, exchange_views, repeat_view, delay_view;
     "liveness": lose_in_the_last_configuration;
 }
@@ -222,7 +227,16 @@ fn shift_place(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
 }
 
 fn lose_place(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
-    alter(run, survey, rng, |_| true, |_, place, _| *place = None)
+    let suits = |site: &Site| !is_early(site);
+    alter(run, survey, rng, suits, |_, place, _| *place = None)
+}
+
+fn lose_early_place(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
+    alter(run, survey, rng, is_early, |_, place, _| *place = None)
+}
+
+fn is_early(site: &Site) -> bool {
+    matches!(site.service, Service::Reliable | Service::Fifo)
 }
 
 fn lose_in_the_middle(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
@@ -479,6 +493,32 @@ fn lose_safe(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
             && others
                 .any(|(other, kind)| *other != site.member && *kind == ConfigurationKind::Regular)
     })
+}
+
+fn lose_resilient(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
+    lose(run, survey, rng, |site| {
+        let mut others = survey.delivered[&site.id].iter();
+        // In its last configuration nobody is missing to it.
+        matches!(site.service, Service::KResilient(_) | Service::Majority)
+            && !site.is_past
+            && survey.alive.contains(&site.member)
+            && others
+                .any(|(other, kind)| *other != site.member && *kind == ConfigurationKind::Regular)
+    })
+}
+
+fn report_delivered(run: &mut Run, survey: &Survey, rng: &mut Rng) -> bool {
+    let Some(site) = pick_site(survey, rng, |_| true) else {
+        return false;
+    };
+    let (first, last) = (site.id.number, site.id.number);
+    let gap = Gap {
+        sender: site.id.sender,
+        first,
+        last,
+    };
+    history(run, site.member).insert(site.at + 1, Observation::Gap(gap));
+    true
 }
 
 fn is_shared_view(survey: &Survey, seen: &Observation) -> bool {

@@ -154,7 +154,9 @@ impl<'a, P: Instrumented> Run<'a, P> {
         self.heal();
         let limit = healed + self.config.progress_within;
         let progress = match self.config.contract {
-            Contract::Ordered | Contract::Accounted => self.await_progress(limit),
+            Contract::Ordered | Contract::OrderedEarly | Contract::Accounted => {
+                self.await_progress(limit)
+            }
             Contract::Gapped => self.await_accounts(limit),
             Contract::Unreliable => Ok(Vec::new()),
         };
@@ -243,7 +245,10 @@ impl<'a, P: Instrumented> Run<'a, P> {
         let result = running.map(|host| self.cluster.submit(host, submission.service, payload));
         match result {
             Some(Ok(_)) => self.accepted += 1,
-            None | Some(Err(SubmitError::Full { .. } | SubmitError::Leaving)) => self.refused += 1,
+            None
+            | Some(Err(
+                SubmitError::Full { .. } | SubmitError::Leaving | SubmitError::Minority { .. },
+            )) => self.refused += 1,
             Some(Err(error)) => panic!("a message of {} bytes: {error}", submission.len),
         }
     }
