@@ -92,6 +92,18 @@ pub enum SubmitError {
     /// This member is leaving or has left.
     #[error("the member is leaving the group")]
     Leaving,
+    /// The members that are here are no majority: a message that a majority must hold is not
+    /// delivered among them.
+    #[error(
+        "the {members} members here are no majority of {of}: wait for the others, or use another \
+         service"
+    )]
+    Minority {
+        /// How many members the configuration has.
+        members: usize,
+        /// MaxN: a majority of so many is needed.
+        of: usize,
+    },
     /// The protocol does not carry this service.
     #[error("this group does not carry the service {service}")]
     Unsupported {

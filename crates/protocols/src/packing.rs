@@ -35,8 +35,10 @@ pub struct Packer {
     offset: usize,
     /// Payload bytes that wait.
     bytes: usize,
-    /// Safe messages that wait.
-    safe: usize,
+    /// Messages that wait and are delivered only once several members hold them.
+    resilient: usize,
+    /// A part of one of them that may be delivered before all members hold it was packed.
+    marks_wanted: bool,
     /// Bodies are cut from here, many to an allocation.
     slab: BytesMut,
     /// Holds one header while its record is packed.
@@ -50,13 +52,37 @@ impl Packer {
     /// Appends a message.
     pub fn push(&mut self, record: Record) {
         self.bytes += record.payload.len();
-        self.safe += usize::from(record.service == Service::Safe);
+        self.resilient += usize::from(waits_for_holders(record.service));
         self.queue.push_back(record);
     }
 
-    /// Whether a safe message waits, or the rest of one.
-    pub fn holds_safe(&self) -> bool {
-        self.safe > 0
+    /// Whether a message waits, or the rest of one, that is delivered only once several members hold
+    /// it.
+    pub fn holds_resilient(&self) -> bool {
+        self.resilient > 0
+    }
+
+    /// Whether a part of a message that some members, not all, must hold was packed since the last
+    /// call: then it matters up to where each of them holds the order.
+    pub fn take_marks_wanted(&mut self) -> bool {
+        core::mem::take(&mut self.marks_wanted)
+    }
+
+    /// Takes out the messages that a majority must hold, and tells their numbers. The first message
+    /// is begun anew, as by [`rewind`](Self::rewind).
+    pub fn take_majority(&mut self) -> Vec<u64> {
+        self.rewind();
+        let mut taken = Vec::new();
+        self.queue.retain(|record| {
+            let stays = record.service != Service::Majority;
+            if !stays {
+                taken.push(record.number);
+                self.bytes -= record.payload.len();
+            }
+            stays
+        });
+        self.resilient -= taken.len();
+        taken
     }
 
     /// The next body, of at most `max` bytes; `None` if nothing waits.
@@ -88,6 +114,8 @@ impl Packer {
                 }
                 self.slab.put_slice(&self.header);
             }
+            let resilient = waits_for_holders(record.service);
+            self.marks_wanted |= resilient && record.service != Service::Safe;
             let rest = &record.payload[self.offset..];
             let taken = rest.len().min(max - self.slab.len());
             self.slab.put_slice(&rest[..taken]);
@@ -96,7 +124,7 @@ impl Packer {
             if self.offset < record.payload.len() {
                 break;
             }
-            self.safe -= usize::from(record.service == Service::Safe);
+            self.resilient -= usize::from(resilient);
             self.queue.pop_front();
             self.offset = 0;
         }
@@ -118,6 +146,11 @@ impl Backlog for Packer {
     fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
+}
+
+/// Whether a message of `service` is delivered only once other members than its sender hold it.
+fn waits_for_holders(service: Service) -> bool {
+    service.is_resilient() && service != Service::KResilient(0)
 }
 
 fn write_header(record: &Record, bytes: &mut Vec<u8>) {

@@ -28,8 +28,9 @@ pub trait Held {
     fn service(message: &Self::Message) -> Service;
 
     /// Delivers `message`, which `origin` sent and which is the one numbered `index`, from 0 on, of
-    /// those that end at `seq`.
-    fn deliver(&mut self, seq: Seq, index: u64, origin: Index, message: Self::Message);
+    /// those that end at `seq`. False if it may not be delivered here although it is held: in a
+    /// transitional configuration that leaves a gap.
+    fn deliver(&mut self, seq: Seq, index: u64, origin: Index, message: Self::Message) -> bool;
 }
 
 /// How far delivery has come in one order.
@@ -85,9 +86,17 @@ impl<M> Cursor<M> {
     where
         H: Held<Message = M>,
     {
-        while let Some(origin) = held.origin(self.seq)
-            && self.deliver_place(held, origin, &horizon)
-        {}
+        while let Some(origin) = held.origin(self.seq) {
+            while let Some(message) = self.take(held) {
+                if self.seq > horizon(H::service(&message)) {
+                    self.blocked = Some(message);
+                    return;
+                }
+                held.deliver(self.seq, self.index, origin, message);
+                self.index += 1;
+            }
+            self.step();
+        }
     }
 
     /// Delivers the messages of the transitional configuration: all up to `high` that are held, in
@@ -100,43 +109,25 @@ impl<M> Cursor<M> {
     {
         let mut behind_gap = false;
         while self.seq <= high {
-            match held.origin(self.seq) {
-                Some(origin) if !behind_gap || bound.contains(origin) => {
-                    self.deliver_place(held, origin, &|_| Seq::MAX);
-                }
-                Some(_) => self.step(),
-                None => {
-                    behind_gap = true;
-                    self.step();
-                }
+            let origin = held.origin(self.seq);
+            behind_gap |= origin.is_none();
+            while let Some(origin) = origin.filter(|it| !behind_gap || bound.contains(*it))
+                && let Some(message) = self.take(held)
+            {
+                behind_gap |= !held.deliver(self.seq, self.index, origin, message);
+                self.index += 1;
             }
+            self.step();
         }
     }
 
-    /// Delivers what stands at this place and moves on; false if a message must wait.
-    fn deliver_place<H>(
-        &mut self,
-        held: &mut H,
-        origin: Index,
-        horizon: &impl Fn(Service) -> Seq,
-    ) -> bool
+    /// The message that waits here, or the next one.
+    fn take<H>(&mut self, held: &mut H) -> Option<M>
     where
         H: Held<Message = M>,
     {
-        loop {
-            let next = self.blocked.take();
-            let Some(message) = next.or_else(|| held.next(self.seq, &mut self.at)) else {
-                break;
-            };
-            if self.seq > horizon(H::service(&message)) {
-                self.blocked = Some(message);
-                return false;
-            }
-            held.deliver(self.seq, self.index, origin, message);
-            self.index += 1;
-        }
-        self.step();
-        true
+        let waiting = self.blocked.take();
+        waiting.or_else(|| held.next(self.seq, &mut self.at))
     }
 }
 
@@ -183,8 +174,12 @@ mod tests {
             *message
         }
 
-        fn deliver(&mut self, seq: Seq, index: u64, _origin: Index, _message: Service) {
-            self.delivered.push((seq.0, index));
+        fn deliver(&mut self, seq: Seq, index: u64, _origin: Index, message: Service) -> bool {
+            let allowed = message != Service::Majority;
+            if allowed {
+                self.delivered.push((seq.0, index));
+            }
+            allowed
         }
     }
 
@@ -245,5 +240,20 @@ mod tests {
         cursor.deliver_transitional(&mut places, bound, Seq(6));
         assert_eq!(places.delivered, [(1, 0), (2, 0), (5, 0), (6, 0)]);
         assert_eq!(cursor.delivered(), Seq(6));
+    }
+
+    #[test]
+    fn what_may_not_be_delivered_leaves_a_gap_too() {
+        let places: [(u64, u16, &[Service]); 3] = [
+            (1, 2, &[AGREED, Service::Majority, AGREED]),
+            (2, 2, &[AGREED]),
+            (3, 0, &[AGREED]),
+        ];
+        let mut places = Places::with(&places);
+        let mut bound = Indices::default();
+        bound.insert(Index(0));
+        let mut cursor = Cursor::new(Seq::ZERO);
+        cursor.deliver_transitional(&mut places, bound, Seq(3));
+        assert_eq!(places.delivered, [(1, 0), (3, 0)]);
     }
 }

@@ -4,6 +4,7 @@
 //!   retransmission store.
 //! - [`seq`], [`indices`]: places in one order; members of one configuration and sets of them.
 //! - [`delivery`]: delivery in one order, up to a horizon for each service.
+//! - [`marks`]: up to where each member holds an order, and the horizons that follow from it.
 //! - [`closing`]: how members that move on together finish their old configuration (EVS).
 //! - [`peers`]: what is remembered of others from configuration to configuration: evidence,
 //!   quarantine, namesakes.
@@ -19,6 +20,7 @@ pub mod closing;
 pub mod delivery;
 pub mod estimate;
 pub mod indices;
+pub mod marks;
 pub mod participation;
 pub mod peers;
 pub mod send_queue;

@@ -65,8 +65,9 @@ impl Ring {
             ring,
             left,
             members,
+            marks: Vec::new(),
         };
-        self.declare(&mut commit.members[0]);
+        self.declare(&mut commit, 0);
         let alone = commit.members.len() == 1;
         let cause = match capped {
             true => "consensus; the counter of another member is too high",
@@ -80,10 +81,14 @@ impl Ring {
         }
     }
 
-    /// Fills this member's part of the commit token.
-    fn declare(&self, part: &mut CommitMember) {
+    /// Fills this member's part of the commit token, the one at `me`.
+    fn declare(&self, commit: &mut Commit, me: usize) {
+        let part = &mut commit.members[me];
         part.body_max = self.config.body_max as u16;
         part.holding = Some(self.holding());
+        if let Some(ring) = self.state.installed() {
+            ring.declare_marks(&mut commit.marks);
+        }
     }
 
     /// What this member holds of its old ring. From now on until the ring is installed, or fails to
@@ -194,7 +199,7 @@ impl Ring {
 
     fn first_pass(&mut self, now: Time, mut commit: Commit, me: usize) {
         self.peers.note_counter(commit.ring.counter);
-        self.declare(&mut commit.members[me]);
+        self.declare(&mut commit, me);
         self.timers.cancel_all_but(Timer::Leave);
         self.transition("commit token", |gather| CommitState::after(gather, commit));
         self.pass_commit(now);

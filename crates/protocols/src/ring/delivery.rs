@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 
 use groupcast_core::mech::delivery::{Cursor, Held};
 use groupcast_core::mech::indices::Indices;
-use groupcast_core::{ConfigId, Delivery, Event, MemberId, MessageId, OrderPlace, Service};
+use groupcast_core::mech::marks::{Horizons, Marks, majority};
+use groupcast_core::{ConfigId, Delivery, Event, Gap, MemberId, MessageId, OrderPlace, Service};
 
 use super::numbers::{Index, Seq, Window};
 use super::ordering::Ordering;
@@ -49,6 +50,8 @@ struct Packets<'a, E> {
     members: &'a [MemberId],
     window: &'a Window,
     streams: &'a mut Streams,
+    /// Messages that a majority must hold are not delivered but reported as lost.
+    minority: bool,
     emit: &'a mut E,
 }
 
@@ -69,12 +72,24 @@ impl<E: FnMut(Event)> Held for Packets<'_, E> {
         record.service
     }
 
-    fn deliver(&mut self, seq: Seq, index: u64, origin: Index, record: Record) {
+    fn deliver(&mut self, seq: Seq, index: u64, origin: Index, record: Record) -> bool {
+        let sender = self.members[origin.at()];
+        if self.minority && record.service == Service::Majority {
+            let (first, last) = (record.number, record.number);
+            let gap = Gap {
+                sender,
+                first,
+                last,
+            };
+            (self.emit)(Event::Gap(gap));
+            return false;
+        }
         // A large unreliable message rides on the ring; its users are promised no place all the
         // same.
         let place =
             (record.service != Service::Unreliable).then(|| OrderPlace::new(self.id, seq.0, index));
-        (self.emit)(delivery(self.members[origin.at()], record, place));
+        (self.emit)(delivery(sender, record, place));
+        true
     }
 }
 
@@ -82,20 +97,24 @@ impl Ordering {
     /// Delivers what can be: in order, up to the first gap or the first safe message that is not
     /// safe yet.
     pub(super) fn deliver(&mut self, emit: &mut impl FnMut(Event)) {
-        let mut horizon = self.safe;
-        self.plants.safe_horizon(&mut horizon);
-        self.deliver_to(horizon, emit);
+        let mut safe = self.safe;
+        self.plants.safe_horizon(&mut safe);
+        self.deliver_to(safe, emit);
         while self.plants.skips_gap(self) {
-            self.deliver_to(horizon, emit);
+            self.deliver_to(safe, emit);
         }
     }
 
-    /// The same with safe messages up to `horizon`.
-    fn deliver_to(&mut self, horizon: Seq, emit: &mut impl FnMut(Event)) {
-        let (cursor, mut packets) = self.packets(emit);
+    /// The same with safe messages up to `safe`.
+    fn deliver_to(&mut self, safe: Seq, emit: &mut impl FnMut(Event)) {
+        let minority = self.is_minority();
+        let max_n = self.max_n;
+        let (cursor, marks, mut packets) = self.packets(minority, emit);
+        let horizons = Horizons { safe, marks, max_n };
         cursor.deliver(&mut packets, |service| match service {
-            Service::Safe => horizon,
-            _ => Seq::MAX,
+            // It is not delivered at all.
+            Service::Majority if minority => Seq::MAX,
+            service => horizons.of(service),
         });
     }
 
@@ -117,32 +136,36 @@ impl Ordering {
         self.deliver_to(self.safe, emit);
     }
 
-    /// The messages of the transitional configuration: behind a gap only those of members in
-    /// `bound`.
+    /// The messages of the transitional configuration, which has `along` members: behind a gap only
+    /// those of members in `bound`, and none that a majority must hold if they are none.
     pub(super) fn deliver_transitional(
         &mut self,
         mut bound: Indices,
+        along: usize,
         emit: &mut impl FnMut(Event),
     ) {
         self.plants.bound_behind_gap(&mut bound);
         let high = self.window.high();
-        let (cursor, mut packets) = self.packets(emit);
+        let minority = along < majority(self.max_n);
+        let (cursor, _, mut packets) = self.packets(minority, emit);
         cursor.deliver_transitional(&mut packets, bound, high);
     }
 
-    /// The cursor, and what it goes along.
+    /// The cursor, what it stops at, and what it goes along.
     fn packets<'a, E: FnMut(Event)>(
         &'a mut self,
+        minority: bool,
         emit: &'a mut E,
-    ) -> (&'a mut Cursor<Record>, Packets<'a, E>) {
+    ) -> (&'a mut Cursor<Record>, &'a Marks, Packets<'a, E>) {
         let packets = Packets {
             id: self.id,
             members: &self.members,
             window: &self.window,
             streams: &mut self.streams,
+            minority,
             emit,
         };
-        (&mut self.cursor, packets)
+        (&mut self.cursor, &self.marks, packets)
     }
 }
 

@@ -13,20 +13,10 @@ use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 
 use super::{Ring, RingConfig, TokenPriority, inspect};
 
-/// The services of messages that a ring carries.
-pub(super) const SERVICES: [Service; 6] = [
-    Service::Unreliable,
-    Service::Reliable,
-    Service::Fifo,
-    Service::Causal,
-    Service::Agreed,
-    Service::Safe,
-];
-
 /// The ring: every service, in one total order.
 pub const FAMILY: Family = Family {
     name: "ring",
-    services: &SERVICES,
+    services: &Service::ALL,
     service: Service::Agreed,
     contract: Contract::Ordered,
     variants: &[Variant { name: "", build }],

@@ -29,7 +29,8 @@
 //! and finished, and what is remembered of others, is in `core::mech`.
 //!
 //! # Guarantees
-//! Unreliable, reliable, FIFO, causal, agreed, safe (reliable to causal are delivered like agreed).
+//! Unreliable, reliable, FIFO, causal, agreed, k-resilient, majority, safe (reliable to causal are
+//! delivered like agreed).
 //! Configurations as EVS has them: regular, then transitional, then regular. What was accepted by a
 //! member that lives on is delivered to it.
 //!
@@ -54,6 +55,14 @@
 //! - The token of a quiet ring rests at the representative. A member with something to send calls
 //!   for it, claims sequence numbers and returns it, which is no visit. A rotation later finds out
 //!   what all members hold.
+//! - While `k-resilient` or `majority` messages are about, the token carries up to where each member
+//!   holds all (002 and Totem have aru alone). Each visitor writes its own mark; up to the
+//!   (K + 1)-th highest, K + 1 members hold all. When a ring ends, its members share their marks on
+//!   the commit token, so that those that go on together draw the same border for each service.
+//! - A `majority` is one of MaxN members (000 ch. 2): MaxN is the ring's size, or that of an older
+//!   ring in which such messages were about, if no majority of it came along since. It is a number,
+//!   as in the paper, so members that were not in that ring count too. A ring without a majority
+//!   refuses such messages, and reports as lost those that it was given before.
 //! - The token is acknowledged while the ring is idle and while a ring forms. When data flows, data
 //!   shows that it arrived.
 
@@ -95,7 +104,6 @@ use groupcast_core::{
 use self::commit::CommitState;
 pub use self::config::{ConfigError, RingConfig, TokenPriority};
 pub use self::family::FAMILY;
-use self::family::SERVICES;
 use self::flow::Flow;
 use self::gather::Gather;
 pub use self::inspect::inspect;
@@ -325,7 +333,7 @@ impl Ring {
     ) -> Result<Self, ConfigError> {
         config.validate()?;
         let limits = SendLimits {
-            services: &SERVICES,
+            services: &Service::ALL,
             message_max: config.message_max,
             queue_max: config.queue_max,
         };
@@ -527,6 +535,12 @@ impl Ordered for Ring {
         payload: Bytes,
     ) -> Result<MessageId, SubmitError> {
         let len = payload.len();
+        if service == Service::Majority
+            && let Some(ring) = self.state.installed().filter(|ring| ring.is_minority())
+        {
+            let (members, of) = (ring.members.len(), ring.max_n);
+            return Err(SubmitError::Minority { members, of });
+        }
         let number = self.queue.admit(service, len)?;
         let record = Record {
             service,

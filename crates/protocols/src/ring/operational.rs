@@ -205,6 +205,7 @@ impl Ring {
         let visit = ring.visit(&mut token, limits, || {
             queue.pack(records_max).map(|body| (None, body))
         });
+        ring.exchange_marks(&mut token, queue.take_marks_wanted());
         if !visit.new.is_empty() || !visit.retransmissions.is_empty() || !queue.is_empty() {
             token.idle = false;
         }

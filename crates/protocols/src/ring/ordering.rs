@@ -10,16 +10,17 @@ use core::time::Duration;
 use bytes::Bytes;
 use groupcast_core::mech::delivery::Cursor;
 use groupcast_core::mech::indices::Indices;
+use groupcast_core::mech::marks::{Marks, majority};
 use groupcast_core::mech::window::Insert;
-use groupcast_core::{ConfigId, MemberId, Time};
+use groupcast_core::{ConfigId, MemberId, Service, Time};
 
 use super::config::RingConfig;
 use super::delivery::Streams;
 use super::numbers::{Claimed, Hop, Index, REPRESENTATIVE, Round, Run, Seq, Window};
 use super::planted::Plants;
 use super::wire::{
-    Commit, DATA_HEADER, Data, Packet, RECOVERED_HEADER, RTR_RUNS_MAX, Recovered, RingKey, RingTag,
-    Token,
+    Commit, DATA_HEADER, Data, OldMarks, Packet, RECOVERED_HEADER, RTR_RUNS_MAX, Recovered,
+    Resilience, RingKey, RingTag, Token,
 };
 use crate::packing::Record;
 
@@ -37,6 +38,13 @@ pub(super) struct Ordering {
     pub(super) streams: Streams,
     /// All members hold all up to here (Global_aru; 002 III-A.4).
     pub(super) safe: Seq,
+    /// Up to where each member holds all, as far as the token told; it tells while resilient messages
+    /// are about.
+    pub(super) marks: Marks,
+    /// The last packet that is known to have a part of a message that waits for marks.
+    resilient_until: Seq,
+    /// A majority of so many members must hold what is delivered as `majority`.
+    pub(super) max_n: usize,
     /// The round of what is sent now.
     pub(super) round: Round,
     /// Hop of the last token that was taken.
@@ -102,6 +110,8 @@ impl Ordering {
         packet_size: PacketSize,
         config: &RingConfig,
     ) -> Self {
+        let max_n = members.len();
+        let marks = Marks::new(max_n, start);
         let streams = Streams::new(members.len(), config.message_max);
         Self {
             id,
@@ -112,6 +122,9 @@ impl Ordering {
             cursor: Cursor::new(start),
             streams,
             safe: start,
+            marks,
+            resilient_until: start,
+            max_n,
             round: Round::default(),
             hop: Hop::default(),
             requestable: start,
@@ -180,6 +193,7 @@ impl Ordering {
             idle: false,
             called: false,
             rtr: Vec::new(),
+            resilience: None,
         }
     }
 
@@ -195,6 +209,10 @@ impl Ordering {
             && token
                 .aru_by
                 .is_none_or(|index| index.at() < self.members.len())
+            && token
+                .resilience
+                .as_ref()
+                .is_none_or(|known| known.marks.len() == self.members.len())
     }
 
     /// Sequence numbers that may be in use above what is safe: the gap of every member's rule,
@@ -270,6 +288,64 @@ impl Ordering {
         Claimed {
             above: received_seq,
             last: token.seq,
+        }
+    }
+
+    /// The token is about to be passed on, with what this member has claimed: reads and writes up to
+    /// where each member holds all. `wanted`: messages that wait for that are among what was claimed.
+    ///
+    /// It is no order statistic of aru, so lowering and raising one number cannot give it.
+    pub(super) fn exchange_marks(&mut self, token: &mut Token, wanted: bool) {
+        if let Some(known) = &token.resilience {
+            self.marks.merge(&known.marks);
+            self.resilient_until = self.resilient_until.max(known.until);
+        }
+        // With two members, what both hold all hold.
+        if wanted && self.members.len() > 2 {
+            self.resilient_until = token.seq;
+        }
+        token.resilience = None;
+        if self.waits_for_marks() {
+            let held = self.window.aru().min(token.seq);
+            self.marks.raise(self.safe, self.me.at(), held);
+            token.resilience = Some(Resilience {
+                until: self.resilient_until,
+                marks: self.marks.as_slice().to_vec(),
+            });
+        }
+    }
+
+    /// Whether resilient messages are about that not all members are known to hold.
+    pub(super) fn waits_for_marks(&self) -> bool {
+        self.resilient_until > self.safe
+    }
+
+    /// Whether there are too few members for messages that a majority must hold.
+    pub(super) fn is_minority(&self) -> bool {
+        self.members.len() < majority(self.max_n)
+    }
+
+    /// Adds what is known of this ring's marks to what other members of it have declared, if messages
+    /// are about that are delivered by them, or a majority is missing since an older ring.
+    pub(super) fn declare_marks(&self, declared: &mut Vec<OldMarks>) {
+        let waits = self.cursor.blocked().map(|record| record.service);
+        let waits = waits.is_some_and(|service| service != Service::Safe);
+        if !waits && !self.waits_for_marks() && !self.is_minority() {
+            return;
+        }
+        let marks = self.marks.as_slice();
+        match declared.iter_mut().find(|old| old.ring == self.id) {
+            Some(old) if old.marks.len() == marks.len() => {
+                for (known, mark) in old.marks.iter_mut().zip(marks) {
+                    *known = (*known).max(*mark);
+                }
+            }
+            Some(_) => {}
+            None => declared.push(OldMarks {
+                ring: self.id,
+                max_n: self.max_n as u16,
+                marks: marks.to_vec(),
+            }),
         }
     }
 

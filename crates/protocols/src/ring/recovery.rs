@@ -14,7 +14,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use groupcast_core::mech::closing::{Closing, Holding, start_above};
-use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
+use groupcast_core::mech::marks::next_max_n;
+use groupcast_core::{Configuration, ConfigurationKind, Event, Gap, MemberId, Time};
 
 use super::config::RingConfig;
 use super::numbers::{Index, Round, Seq};
@@ -35,6 +36,8 @@ pub(super) struct Recovery {
     /// Packets of the old ring that this member holds, not all members hold, and no member has
     /// re-originated yet.
     pub(super) queue: BTreeSet<Seq>,
+    /// What the transitional members know together of how far each member of the old ring holds it.
+    marks: Vec<Seq>,
     /// Visits in a row at which the token's backlog was 0.
     clear_visits: u32,
     /// Visits in a row at which the token's aru covered `install`.
@@ -76,16 +79,21 @@ impl Recovery {
             .position(|member| *member == local)
             .unwrap_or(0);
         let packet_size = PacketSize::agreed(commit, config);
+        let mut ordering = Ordering::new(
+            commit.ring,
+            members,
+            Index(me as u16),
+            start,
+            packet_size,
+            config,
+        );
+        ordering.max_n = max_n_after(commit, &holdings);
+        let mut of_old = commit.marks.iter();
+        let of_old = of_old.find(|it| old.as_ref().is_some_and(|old| old.id == it.ring));
         let mut recovery = Self {
+            marks: of_old.map(|it| it.marks.clone()).unwrap_or_default(),
             closing,
-            ordering: Ordering::new(
-                commit.ring,
-                members,
-                Index(me as u16),
-                start,
-                packet_size,
-                config,
-            ),
+            ordering,
             old,
             left: commit.left.clone(),
             queue,
@@ -119,6 +127,16 @@ impl Recovery {
         };
         old.window.insert(seq, packet);
     }
+}
+
+/// MaxN of the ring that `commit` forms: of each old ring in which resilient messages were about,
+/// as many members come as have declared to be of it.
+fn max_n_after(commit: &Commit, holdings: &[(MemberId, Holding)]) -> usize {
+    let unstable = commit.marks.iter().map(|old| {
+        let along = holdings.iter().filter(|(_, it)| it.config == old.ring);
+        (usize::from(old.max_n), along.count())
+    });
+    next_max_n(holdings.len(), unstable)
 }
 
 impl Ring {
@@ -208,6 +226,22 @@ impl Ring {
         self.state.expect_recovery().ordering.skip_recovered();
     }
 
+    /// A ring without a majority of MaxN delivers no message that a majority must hold: those that
+    /// wait are reported as lost, in order, and no more are taken.
+    fn refuse_majority(&mut self) {
+        if !self.state.expect_operational().ordering.is_minority() {
+            return;
+        }
+        for number in self.queue.take_majority() {
+            let gap = Gap {
+                sender: self.local,
+                first: number,
+                last: number,
+            };
+            self.events.push_back(Event::Gap(gap));
+        }
+    }
+
     /// Finishes the old configuration and begins the new one (EVS): the rest of the regular one,
     /// the transitional one and its messages, the next regular one.
     fn install(&mut self, now: Time) {
@@ -215,6 +249,7 @@ impl Ring {
         let events = &mut self.events;
         if let Some(old) = &mut recovery.old {
             let mut emit = |event| events.push_back(event);
+            old.marks.merge(&recovery.marks);
             old.deliver_regular_end(recovery.closing.safe, &mut emit);
             emit(Event::Configuration(Configuration {
                 kind: ConfigurationKind::Transitional,
@@ -222,7 +257,8 @@ impl Ring {
                 members: recovery.closing.members.clone(),
                 left: recovery.left.clone(),
             }));
-            old.deliver_transitional(recovery.closing.bound, &mut emit);
+            let along = recovery.closing.members.len();
+            old.deliver_transitional(recovery.closing.bound, along, &mut emit);
             old.plants.old_ring_finished(events);
         }
         events.push_back(Event::Configuration(Configuration {
@@ -238,6 +274,7 @@ impl Ring {
             other => other,
         });
         self.config.plants().rewind(&mut self.queue);
+        self.refuse_majority();
         self.reach.forget_unacknowledged();
         let counter = self.state.expect_operational().ordering.id.counter;
         self.peers.note_installed(counter);

@@ -188,6 +188,7 @@ impl Ring {
         let new = ring.claim(token, limits, || {
             queue.pack(records_max).map(|body| (None, body))
         });
+        ring.exchange_marks(token, queue.take_marks_wanted());
         operational.unordered_sent = 0;
         for seq in new.iter().filter(|_| ring.members.len() > 1) {
             if let Some(packet) = ring.window.get(seq) {
@@ -206,7 +207,7 @@ impl Ring {
 
     /// Whether what waits here is done only once it is known that all hold it.
     fn awaits_stability(&self) -> bool {
-        self.queue.holds_safe() || self.leaving.is_some()
+        self.queue.holds_resilient() || self.leaving.is_some()
     }
 
     /// Whether the token must go round at once instead of resting.

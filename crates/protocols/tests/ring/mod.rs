@@ -7,6 +7,7 @@ mod insiders;
 mod obligations;
 mod ordering;
 mod presets;
+mod resilience;
 mod rest;
 mod room;
 mod sizes;

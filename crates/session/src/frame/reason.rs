@@ -59,6 +59,9 @@ pub enum Reject {
     TooManyGroups = 4,
     /// The daemon is stopping.
     Stopping = 5,
+    /// The daemons that can reach each other are no majority, which the message asks for. Unlike
+    /// the others, it may also come when the message was on its way already.
+    Minority = 6,
 }
 
 macro_rules! codes {
@@ -76,4 +79,4 @@ macro_rules! codes {
 }
 codes!(Refusal: Protocol, Version, Name, NameInUse, TooManyClients, Stopping, TooLate);
 codes!(Disconnect: Bye, Protocol, TooSlow, Stopping, Overload);
-codes!(Reject: Name, TooLarge, Unsupported, TooManyGroups, Stopping);
+codes!(Reject: Name, TooLarge, Unsupported, TooManyGroups, Stopping, Minority);

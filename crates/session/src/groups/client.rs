@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use groupcast_core::Time;
@@ -265,6 +266,15 @@ impl Client {
     pub(super) fn came_back(&mut self, placed: u64) {
         self.back = self.back.max(placed);
         self.settle();
+    }
+
+    /// The client's numbers of messages that the ring has under the numbers `placed`.
+    pub(super) fn placed(&self, placed: RangeInclusive<u64>) -> impl Iterator<Item = u64> {
+        let undecided = self.undecided.iter();
+        undecided.filter_map(move |(number, progress)| match progress {
+            Progress::Placed(at) if placed.contains(at) => Some(*number),
+            _ => None,
+        })
     }
 
     /// How many messages were published and are not accepted.

@@ -1,6 +1,7 @@
 //! All clients of a daemon, their names, and what they take together.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::client::{Client, ClientLink, MemoryChange};
@@ -46,6 +47,16 @@ impl Clients {
             self.output -= link.counted;
         }
         self.count_unfinished(id);
+    }
+
+    /// The messages that the ring has under the numbers `placed`: whose, and the client's numbers.
+    pub(super) fn placed(&self, placed: RangeInclusive<u64>) -> Vec<(ClientId, u64)> {
+        let all = self.all.iter();
+        let of = all.flat_map(|(id, client)| {
+            let numbers = client.placed(placed.clone());
+            numbers.map(|number| (*id, number))
+        });
+        of.collect()
     }
 
     pub(super) fn remove(&mut self, id: ClientId) {

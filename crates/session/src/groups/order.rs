@@ -73,7 +73,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use groupcast_core::{
-    ConfigId, Configuration, ConfigurationKind, Delivery, Event, MemberId, OrderPlace, Time,
+    ConfigId, Configuration, ConfigurationKind, Delivery, Event, Gap, MemberId, OrderPlace, Time,
 };
 
 use super::fact::PhaseName;
@@ -81,7 +81,7 @@ use super::roster::Roster;
 use super::table::Table;
 use super::wire::{Envelope, State};
 use super::{Carrier, Engine, Fact};
-use crate::frame::Disconnect;
+use crate::frame::{Disconnect, Reject, Request};
 
 /// What a held delivery costs beside its payload.
 const HELD_OVERHEAD: usize = 128;
@@ -223,9 +223,28 @@ impl Engine {
                 }
                 ConfigurationKind::Regular => self.handle_regular(now, config),
             },
+            Event::Gap(gap) => self.handle_gap(now, gap),
             Event::Writable => self.submissions.writable(),
             Event::Left => self.stop(now, "the daemon has left its group: connect to another"),
             _ => {}
+        }
+    }
+
+    /// The ring will not deliver messages that a majority had to hold: own clients are told of theirs.
+    /// The others see views of the parting at that place.
+    fn handle_gap(&mut self, now: Time, gap: Gap) {
+        if gap.sender != self.local {
+            return;
+        }
+        for (id, number) in self.clients.placed(gap.first..=gap.last) {
+            if let Some(client) = self.clients.get_mut(id) {
+                client.turned_away(number);
+            }
+            let text = "the daemons here are no majority, so the message was not delivered: publish \
+                        it again when the others are back";
+            let request = Request::Publish(number);
+            self.reject(now, id, request, Reject::Minority, text.into());
+            self.schedule.ready.insert(id);
         }
     }
 

@@ -346,6 +346,7 @@ fn reject_code(error: &SubmitError) -> Reject {
         SubmitError::Leaving => Reject::Stopping,
         SubmitError::TooLarge { .. } => Reject::TooLarge,
         SubmitError::Unsupported { .. } => Reject::Unsupported,
+        SubmitError::Minority { .. } => Reject::Minority,
         _ => Reject::Other,
     }
 }

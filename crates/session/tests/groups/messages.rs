@@ -64,6 +64,58 @@ fn groups_are_open_and_a_message_to_several_comes_once_by_the_first() {
 }
 
 #[test]
+fn a_message_that_the_ring_gives_up_is_rejected_and_those_around_it_are_accepted() {
+    let (mut world, mut rng, [al, bo]) = pair();
+    world.act(bo.0, bo.1, |client| client.join("g"));
+    world.run(&mut rng);
+    world.act(al.0, al.1, |client| {
+        client.publish(&["g"], Service::Agreed, b"before");
+        client.publish(&["g"], Service::Majority, b"given up");
+        client.publish(&["g"], Service::Agreed, b"behind");
+    });
+    // What names the group goes first.
+    while world.client(al.0, al.1).accepted < 1 {
+        world.order(al.0, &mut rng);
+        world.deliver(al.0);
+    }
+    world.refuse(al.0);
+    world.run(&mut rng);
+    let client = world.client(al.0, al.1);
+    assert_eq!(client.rejected.keys().collect::<Vec<_>>(), [&2]);
+    assert!(client.rejected[&2].contains("no majority"));
+    assert_eq!(client.accepted, 3);
+    assert_eq!(
+        story(&mut world, bo)[1..],
+        ["al@h1>g before", "al@h1>g behind"]
+    );
+}
+
+#[test]
+fn a_client_that_does_not_know_resilient_services_is_told_that_a_message_is_agreed() {
+    let (mut world, mut rng, [al, bo]) = pair();
+    let old = TestClient::of_older_library("old");
+    let old = (bo.0, world.connect_with(bo.0, old));
+    for who in [bo, old] {
+        world.act(who.0, who.1, |client| client.join("g"));
+    }
+    world.run(&mut rng);
+    let sent = [Service::KResilient(2), Service::Majority, Service::Safe];
+    for service in sent {
+        world.act(al.0, al.1, |client| {
+            client.publish(&["g"], service, service.to_string().as_bytes());
+        });
+    }
+    world.run(&mut rng);
+    let services = |world: &mut World, who: (MemberId, ClientId)| {
+        let messages = world.client(who.0, who.1).messages();
+        messages.map(|message| message.service).collect::<Vec<_>>()
+    };
+    assert_eq!(services(&mut world, bo), sent);
+    let told = [Service::Agreed, Service::Agreed, Service::Safe];
+    assert_eq!(services(&mut world, old), told);
+}
+
+#[test]
 fn private_messages_reach_one_client() {
     let (mut world, mut rng, [al, bo]) = pair();
     let cy = (bo.0, world.connect(bo.0, "cy"));

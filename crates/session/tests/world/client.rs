@@ -95,6 +95,14 @@ impl TestClient {
         client
     }
 
+    /// A client of a library that knows no features: its hello says so.
+    pub fn of_older_library(name: &str) -> Self {
+        let mut client = Self::new(name);
+        // Behind the magic, the frame's header and two versions.
+        client.written[4 + 5 + 4..][..8].fill(0);
+        client
+    }
+
     /// What the library wants to send is written.
     fn transmit(&mut self) {
         while let Some(bytes) = self.connection.poll_transmit() {

@@ -20,8 +20,8 @@ use bytes::Bytes;
 use groupcast_check::Checker;
 use groupcast_core::trace::{Observation, digest};
 use groupcast_core::{
-    ConfigId, Configuration, ConfigurationKind, Delivery, Event, Incarnation, MemberId, MessageId,
-    NodeId, OrderPlace, Rng, Service, SubmitError, Time,
+    ConfigId, Configuration, ConfigurationKind, Delivery, Event, Gap, Incarnation, MemberId,
+    MessageId, NodeId, OrderPlace, Rng, Service, SubmitError, Time,
 };
 use groupcast_session::groups::{Carrier, Fact, Question, Transport};
 use groupcast_session::{ClientId, Engine, EngineConfig};
@@ -373,6 +373,19 @@ impl World {
         }
         self.settle(member);
         true
+    }
+
+    /// The ring refuses the next message of `member`'s queue: it reports it as lost instead of
+    /// ordering it.
+    pub fn refuse(&mut self, member: MemberId) {
+        let daemon = self.daemon(member);
+        let (id, ..) = daemon.queue.pop_front().expect("a message waits");
+        let gap = Gap {
+            sender: id.sender,
+            first: id.number,
+            last: id.number,
+        };
+        daemon.inbox.push_back(Event::Gap(gap));
     }
 
     /// Delivers the next event of `member`; whether there was one.

@@ -45,6 +45,18 @@ pub(in crate::ring) struct Commit {
     pub(in crate::ring) ring: ConfigId,
     pub(in crate::ring) left: Vec<MemberId>,
     pub(in crate::ring) members: Vec<CommitMember>,
+    /// Of the old rings in which resilient messages were about.
+    pub(in crate::ring) marks: Vec<OldMarks>,
+}
+
+/// What the members of one old ring know together of how far each of that ring's members holds it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::ring) struct OldMarks {
+    pub(in crate::ring) ring: ConfigId,
+    /// A majority of so many members held what was delivered as `majority` there.
+    pub(in crate::ring) max_n: u16,
+    /// By the index of the member in that ring.
+    pub(in crate::ring) marks: Vec<Seq>,
 }
 
 /// One member's part of the commit token.
@@ -152,12 +164,52 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
             holding: filled.then_some(holding),
         });
     }
+    let marks = if reader.remaining() > 0 {
+        let count = reader.count("old rings", 24 + 2 + 2)?;
+        (0..count)
+            .map(|_| old_marks(reader))
+            .collect::<Result<_, _>>()?
+    } else {
+        Vec::new()
+    };
     Ok(Commit {
         hop,
         ring,
         left,
         members: parts,
+        marks,
     })
+}
+
+fn old_marks(reader: &mut Reader<'_>) -> Result<OldMarks, DecodeError> {
+    let ring = ring_id(reader)?;
+    let max_n = reader.u16("max n")?;
+    let count = reader.count("marks", 8)?;
+    if count > Indices::MAX {
+        return Err(reader.invalid("marks", count as u64));
+    }
+    let mut marks = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mark = reader.u64("mark")?;
+        if mark >= SEQ_LIMIT {
+            return Err(reader.invalid("mark", mark));
+        }
+        marks.push(Seq(mark));
+    }
+    Ok(OldMarks { ring, max_n, marks })
+}
+
+fn put_old_marks(writer: &mut Writer<'_>, old: &[OldMarks]) {
+    if old.is_empty() {
+        return;
+    }
+    writer.count(old.len());
+    for OldMarks { ring, max_n, marks } in old {
+        writer.config(*ring).u16(*max_n).count(marks.len());
+        for mark in marks {
+            writer.u64(mark.0);
+        }
+    }
 }
 
 pub(super) fn put_commit(writer: &mut Writer<'_>, commit: &Commit) {
@@ -200,6 +252,7 @@ pub(super) fn put_commit(writer: &mut Writer<'_>, commit: &Commit) {
             .u64(safe.0)
             .put(&obligations.bits().to_be_bytes());
     }
+    put_old_marks(writer, &commit.marks);
 }
 
 pub(super) fn put_join(writer: &mut Writer<'_>, join: &Join) {

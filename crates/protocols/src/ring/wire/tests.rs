@@ -86,6 +86,7 @@ fn examples() -> Vec<Message> {
                     holding: None,
                 },
             ],
+            marks: vec![],
         }),
         Message::Announcement(Announcement {
             ring: ring(),
@@ -131,6 +132,74 @@ fn token() -> Token {
         idle: false,
         called: false,
         rtr: runs(&[(16, 1), (18, 2)]),
+        resilience: None,
+    }
+}
+
+/// The examples of [`token`] and of a commit token, while resilient messages are about.
+fn with_marks() -> [Message; 2] {
+    let resilience = Some(Resilience {
+        until: Seq(19),
+        marks: vec![Seq(20), Seq(15), Seq(0)],
+    });
+    let marks = vec![OldMarks {
+        ring: ring(),
+        max_n: 5,
+        marks: vec![Seq(7), Seq(8)],
+    }];
+    let mut commit = examples().into_iter().find_map(|message| match message {
+        Message::Commit(commit) => Some(commit),
+        _ => None,
+    });
+    let commit = commit.take().expect("there is one");
+    [
+        Message::Token(Token {
+            resilience,
+            ..token()
+        }),
+        Message::Commit(Commit { marks, ..commit }),
+    ]
+}
+
+#[test]
+fn marks_come_back_behind_what_was_there_before_them() {
+    for message in with_marks() {
+        let bytes = message.encode();
+        assert_eq!(Message::decode(&bytes), Ok(message.clone()));
+        let before = match message {
+            Message::Token(token) => Message::Token(Token {
+                resilience: None,
+                ..token
+            }),
+            Message::Commit(commit) => Message::Commit(Commit {
+                marks: vec![],
+                ..commit
+            }),
+            other => other,
+        };
+        let before = before.encode();
+        assert_eq!(bytes[..before.len()], before, "the rest is as without them");
+        for end in before.len() + 1..bytes.len() {
+            assert!(Message::decode(&bytes.slice(..end)).is_err(), "{end}");
+        }
+    }
+    let token = Message::Token(token()).encode();
+    let marked = with_marks()[0].encode();
+    // Type, length; until; 0, 5 and 20 below seq.
+    let expected = [
+        1, 0, 20, 0, 0, 0, 0, 0, 0, 0, 19, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 20,
+    ];
+    assert_eq!(marked[token.len()..], expected);
+}
+
+#[test]
+fn marks_below_the_first_number_or_until_above_the_last_are_refused() {
+    let bytes = with_marks()[0].encode();
+    for (at, value) in [(12, 21), (16, 21)] {
+        let mut spoiled = bytes.to_vec();
+        let index = spoiled.len() - 24 + at;
+        spoiled[index] = value;
+        assert!(Message::decode(&spoiled.into()).is_err());
     }
 }
 

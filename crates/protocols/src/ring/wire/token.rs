@@ -10,6 +10,11 @@ use crate::ring::numbers::{Hop, Index, Run, Seq};
 /// The most runs of missing sequence numbers that a token carries.
 pub(in crate::ring) const RTR_RUNS_MAX: usize = 64;
 
+/// The extension with marks: until 8, and for each member how far its mark is below seq, 4.
+const EXTENSION_MARKS: u8 = 1;
+/// Stands for a mark of which nothing is known.
+const UNKNOWN: u32 = u32::MAX;
+
 const FLAG_IDLE: u8 = 1;
 const FLAG_INSTALLED: u8 = 2;
 const FLAG_CALLED: u8 = 4;
@@ -44,6 +49,50 @@ pub(in crate::ring) struct Token {
     pub(in crate::ring) called: bool,
     /// Missing packets, ascending.
     pub(in crate::ring) rtr: Vec<Run>,
+    /// While resilient messages are about: who holds what.
+    pub(in crate::ring) resilience: Option<Resilience>,
+}
+
+/// What the token tells of the members while messages are about that are delivered once some of
+/// them, not all, hold them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::ring) struct Resilience {
+    /// The last packet that has a part of such a message.
+    pub(in crate::ring) until: Seq,
+    /// Each member holds all up to its mark.
+    pub(in crate::ring) marks: Vec<Seq>,
+}
+
+fn resilience(bytes: &[u8], last: Seq) -> Result<Resilience, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let until = Seq(reader.u64("until")?);
+    if until > last {
+        return Err(reader.invalid("until", until.0));
+    }
+    let mut marks = Vec::with_capacity(reader.remaining() / 4);
+    while reader.remaining() > 0 {
+        let below = reader.u32("mark")?;
+        let mark = match below {
+            UNKNOWN => Some(0),
+            _ => last.0.checked_sub(u64::from(below)),
+        };
+        marks.push(Seq(
+            mark.ok_or_else(|| reader.invalid("mark", below.into()))?
+        ));
+    }
+    Ok(Resilience { until, marks })
+}
+
+fn put_resilience(writer: &mut Writer<'_>, resilience: &Resilience, last: Seq) {
+    let len = 8 + 4 * resilience.marks.len();
+    writer
+        .u8(EXTENSION_MARKS)
+        .u16(len as u16)
+        .u64(resilience.until.0);
+    for mark in &resilience.marks {
+        let below = u32::try_from(last.above(*mark)).unwrap_or(UNKNOWN);
+        writer.u32(below);
+    }
 }
 
 pub(super) fn token(reader: &mut Reader<'_>) -> Result<Token, DecodeError> {
@@ -62,6 +111,7 @@ pub(super) fn token(reader: &mut Reader<'_>) -> Result<Token, DecodeError> {
         idle: flags & FLAG_IDLE != 0,
         called: flags & FLAG_CALLED != 0,
         rtr: Vec::new(),
+        resilience: None,
     };
     if token.aru > token.seq {
         return Err(reader.invalid("aru", token.aru.0));
@@ -83,9 +133,12 @@ pub(super) fn token(reader: &mut Reader<'_>) -> Result<Token, DecodeError> {
         token.rtr.push(run);
     }
     while reader.remaining() > 0 {
-        reader.u8("extension type")?;
+        let kind = reader.u8("extension type")?;
         let len = reader.u16("extension length")?;
-        reader.take("extension", usize::from(len))?;
+        let extension = reader.take("extension", usize::from(len))?;
+        if kind == EXTENSION_MARKS {
+            token.resilience = Some(resilience(extension, token.seq)?);
+        }
     }
     Ok(token)
 }
@@ -111,5 +164,8 @@ pub(super) fn put_token(writer: &mut Writer<'_>, token: &Token) {
         .count(token.rtr.len());
     for run in &token.rtr {
         writer.u64(run.first.0).u16(run.count);
+    }
+    if let Some(resilience) = &token.resilience {
+        put_resilience(writer, resilience, token.seq);
     }
 }
