@@ -4,13 +4,16 @@
 //! A seed that fails prints the line that runs it again. `--plant` breaks a rule of the protocol on
 //! purpose, to show that the swarm finds it.
 
+#[path = "swarm/resilience.rs"]
+mod resilience;
+
 use std::io::Write as _;
 use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use groupcast_core::Family;
+use groupcast_core::{Family, Service};
 use groupcast_protocols::registry::{FAMILIES, family};
 use groupcast_sim::swarm::{RangeReport, SeedReport, Swarm, SwarmConfig, replay};
 use groupcast_sim::{Trace, TraceLevel};
@@ -27,6 +30,7 @@ Usage: swarm --seeds A..B [OPTIONS]
   --plant NAME         break a rule of the protocol on purpose
   --list-plants        name the rules that can be broken
   --expect-violation   stop at the first violation, which must come
+  --resilience         instead: K crashes at the moment of delivery lose nothing, K + 1 show a loss
   --coverage           fail if a transition never met some kind of fault
   --trace              tell what happens in the first seed; --trace=datagrams tells all of it
   --minimise           make the first failing seed smaller, and print what is left of its scenario
@@ -48,6 +52,7 @@ struct Options {
     jobs: usize,
     plant: Option<&'static str>,
     expect_violation: bool,
+    resilience: bool,
     coverage: bool,
     trace: Option<TraceLevel>,
     minimise: bool,
@@ -72,6 +77,10 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match parse(&args) {
+        Ok(options) if options.resilience => match resilience::run(&options) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        },
         Ok(options) if run(&options) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(problem) => {
@@ -88,6 +97,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
         plant: None,
         expect_violation: false,
+        resilience: false,
         coverage: false,
         trace: None,
         minimise: false,
@@ -111,6 +121,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
             }
             "--plant" => plant = Some(value()?),
             "--expect-violation" => options.expect_violation = true,
+            "--resilience" => options.resilience = true,
             "--coverage" => options.coverage = true,
             "--trace" => options.trace = Some(TraceLevel::Events),
             "--trace=datagrams" => options.trace = Some(TraceLevel::Datagrams),
@@ -126,6 +137,10 @@ fn parse(args: &[String]) -> Result<Options, String> {
             family.name
         );
         options.plant = Some(family.plant(name).ok_or(unknown)?);
+    }
+    let family = options.family;
+    if options.resilience && !family.carries(Service::KResilient(1)) {
+        return Err(format!("{} carries no resilient services", family.name));
     }
     if options.seeds.is_empty() {
         return Err("--seeds A..B is missing, with A below B".to_owned());

@@ -8,8 +8,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use groupcast_core::{Gap, MessageId, Service, SocketClass, SubmitError};
-use groupcast_protocols::ring::Ring;
+use groupcast_protocols::ring::{FAMILY, Ring};
 use groupcast_sim::Cluster;
+use groupcast_sim::swarm::{Crashes, crash_at_delivery};
 
 use super::formed;
 
@@ -111,7 +112,7 @@ fn the_token_carries_marks_only_while_such_messages_are_about() {
 
 /// The holders 0, 1 and 2 of a message of 0, which it delivers as 2-resilient; `crashed` of them
 /// end in that moment.
-fn crash_at_delivery(crashed: &[usize], service: Service) -> (Cluster<Ring>, MessageId) {
+fn crash_holders(crashed: &[usize], service: Service) -> (Cluster<Ring>, MessageId) {
     let mut cluster = formed(6, 93);
     deafen(&mut cluster, &[3, 4, 5]);
     let id = submit(&mut cluster, 0, service);
@@ -128,7 +129,7 @@ fn crash_at_delivery(crashed: &[usize], service: Service) -> (Cluster<Ring>, Mes
 #[test]
 fn k_crashes_at_the_moment_of_delivery_lose_nothing() {
     for crashed in [[0, 1], [0, 2], [1, 2]] {
-        let (cluster, id) = crash_at_delivery(&crashed, Service::KResilient(2));
+        let (cluster, id) = crash_holders(&crashed, Service::KResilient(2));
         for host in cluster.alive() {
             assert!(cluster.has_delivered(host, id), "{crashed:?}: {host}");
         }
@@ -138,7 +139,7 @@ fn k_crashes_at_the_moment_of_delivery_lose_nothing() {
 
 #[test]
 fn one_crash_more_than_k_may_lose_it() {
-    let (cluster, id) = crash_at_delivery(&[0, 1, 2], Service::KResilient(2));
+    let (cluster, id) = crash_holders(&[0, 1, 2], Service::KResilient(2));
     assert!(!cluster.alive().any(|host| cluster.has_delivered(host, id)));
     cluster.check_at_rest();
 }
@@ -186,4 +187,16 @@ fn a_minority_refuses_majority_messages_and_reports_those_that_it_may_not_delive
     cluster.run_for(Duration::from_millis(200));
     assert!((0..5).all(|host| cluster.has_delivered(host, again)));
     cluster.check_at_rest();
+}
+
+#[test]
+fn directed_seeds_lose_nothing_to_as_many_crashes_as_a_service_outlives() {
+    for seed in 0..12 {
+        let outlived = crash_at_delivery(&FAMILY, seed, Crashes::Outlived);
+        assert_eq!(outlived.violations, [""; 0], "{outlived:?}");
+        assert!(!outlived.loss_shown, "{outlived:?}");
+        let more = crash_at_delivery(&FAMILY, seed, Crashes::OneMore);
+        assert_eq!(more.violations, [""; 0], "{more:?}");
+        assert!(more.loss_shown, "{more:?}");
+    }
 }

@@ -11,6 +11,7 @@
 mod coverage;
 mod fault;
 mod minimise;
+mod resilience;
 mod run;
 mod scenario;
 
@@ -26,6 +27,7 @@ use groupcast_core::{Instrumented, Service};
 
 pub use self::coverage::Coverage;
 pub use self::fault::{Effect, Fault, FaultKind};
+pub use self::resilience::{Crashes, ResilienceReport, crash_at_delivery};
 pub use self::run::SeedReport;
 pub use self::scenario::{Scenario, Submission};
 use crate::trace::Trace;

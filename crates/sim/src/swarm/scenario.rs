@@ -224,7 +224,9 @@ fn random_service(rng: &mut Rng, services: Option<&[Service]>) -> Service {
         2..4 => Service::Fifo,
         4..6 => Service::Causal,
         6..13 => Service::Agreed,
-        _ => Service::Safe,
+        13..16 => Service::Safe,
+        16..19 => Service::KResilient(rng.below(6) as u8),
+        _ => Service::Majority,
     }
 }
 
