@@ -15,6 +15,7 @@
 //!   queues, timers.
 //! - [`family`] and [`contract`]: protocols by name, and what their histories are judged by.
 //! - [`instrument`]: what experiments do with a protocol beyond its contract.
+//! - [`status`]: how a protocol is doing, whichever it is.
 //! - [`text`]: text of foreign origin, made safe to print.
 //! - [`trace`]: what an observer of a member sees; the checker's only input.
 #![no_std]
@@ -36,6 +37,7 @@ pub mod rng;
 pub mod seal;
 pub mod service;
 pub mod settings;
+pub mod status;
 pub mod text;
 pub mod time;
 pub mod trace;
@@ -51,5 +53,6 @@ pub use node::Node;
 pub use protocol::{Ordered, Protocol, SubmitError};
 pub use rng::Rng;
 pub use service::Service;
+pub use status::GroupStatus;
 pub use time::Time;
 pub use transmit::{Destination, SocketClass, Transmit, TransmitBuf};

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::event::Event;
 use crate::id::{MemberId, MessageId};
 use crate::service::Service;
+use crate::status::GroupStatus;
 use crate::time::Time;
 use crate::trace::{Observable, Transition};
 use crate::transmit::{SocketClass, Transmit, TransmitBuf};
@@ -62,6 +63,14 @@ pub trait Ordered: Protocol<Event = Event> {
         service: Service,
         payload: Bytes,
     ) -> Result<MessageId, SubmitError>;
+
+    /// The services that it carries: [`submit`](Self::submit) refuses all others.
+    fn services(&self) -> &'static [Service];
+
+    /// How it is doing, for status and logs. A protocol without configurations has nothing to say.
+    fn status(&self) -> GroupStatus {
+        GroupStatus::default()
+    }
 
     /// Begins a graceful leave: what was accepted is delivered first. [`Event::Left`] says when it
     /// is done.
@@ -152,6 +161,14 @@ impl<P: Ordered + ?Sized> Ordered for Box<P> {
         payload: Bytes,
     ) -> Result<MessageId, SubmitError> {
         (**self).submit(now, service, payload)
+    }
+
+    fn services(&self) -> &'static [Service] {
+        (**self).services()
+    }
+
+    fn status(&self) -> GroupStatus {
+        (**self).status()
     }
 
     fn leave(&mut self, now: Time) {

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::family::GroupConfig;
 use groupcast_core::node::AdmissionConfig;
 use groupcast_core::trace::{Observable as _, Observation, digest};
 use groupcast_core::{
@@ -16,7 +17,8 @@ use groupcast_core::{
 };
 use groupcast_net::{Endpoint, Key, Readiness, Sealing, new_member, process, random_u64};
 use groupcast_protocols::gossip::GossipConfig;
-use groupcast_protocols::ring::{Ring, RingConfig};
+use groupcast_protocols::registry;
+use groupcast_protocols::ring::RingConfig;
 use groupcast_session::Engine;
 use groupcast_session::groups::{Carrier, Fact, Question};
 use mio::{Interest, Token};
@@ -27,7 +29,7 @@ use crate::clients::{Clients, raise_file_limit};
 use crate::config::{Config, ConfigError, ProcessConfig, Security};
 use crate::error::DaemonError;
 use crate::history::History;
-use crate::instance::{self, BIMODAL, CarrierEvent, Instance, RING};
+use crate::instance::{self, BIMODAL, CarrierEvent, Instance, Order, RING};
 use crate::narrate::Narrator;
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
@@ -109,11 +111,15 @@ impl Daemon {
         }
 
         let ring = fitted(&config, &endpoint);
-        let ring = Ring::new(ring, local, rng.fork("ring"), endpoint.now())
-            .map_err(|error| ConfigError::unchecked("ring", &error))?;
-        endpoint
-            .node_mut()
-            .open(RING, Instance::Ring(Box::new(ring)));
+        let family = registry::ORDERED[0];
+        let members = GroupConfig::members(&ring);
+        let members = members.map_err(|error| ConfigError::unchecked(family.name, &error))?;
+        let make = members.factory(1);
+        let order = Order {
+            name: family.name,
+            member: make(local, rng.fork(family.name), endpoint.now()),
+        };
+        endpoint.node_mut().open(RING, Instance::Order(order));
         open_bimodal(&config, local, &rng, &mut endpoint)?;
         let narrator = Narrator::new(local, &config.name);
         narrator.started(&config, &endpoint, clients.tcp_address());
@@ -271,8 +277,9 @@ impl Daemon {
             Event::NameInUse { holder } => return Err(self.name_in_use(*holder)),
             Event::Configuration(configuration) => {
                 self.narrator.configuration(configuration);
-                if let Some(ring) = instance::ring(self.endpoint.node()) {
-                    self.narrator.ring(configuration.kind, &ring.status());
+                if let Some(order) = instance::order(self.endpoint.node()) {
+                    let status = order.member.status();
+                    self.narrator.ring(configuration.kind, &status);
                 }
             }
             Event::Left => self.phase = RunPhase::Left(now + FAREWELL),
@@ -400,8 +407,8 @@ impl Daemon {
     fn leave_ring(&mut self, now: Time) {
         let timeout = self.config.ring.leave_timeout + LEAVE_MARGIN;
         self.phase = RunPhase::LeavingRing(now + timeout);
-        if let Some(ring) = instance::ring_mut(self.endpoint.node_mut()) {
-            ring.leave(now);
+        if let Some(order) = instance::order_mut(self.endpoint.node_mut()) {
+            order.member.leave(now);
         }
     }
 

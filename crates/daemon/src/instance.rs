@@ -6,35 +6,41 @@
 use bytes::Bytes;
 use groupcast_core::trace::{Observable, Observation, Transition};
 use groupcast_core::{
-    Event, MemberId, MessageId, Node, Ordered as _, Protocol, Service, SocketClass, SubmitError,
-    Time, Transmit, TransmitBuf,
+    Event, Instrumented, MemberId, MessageId, Node, Ordered as _, Protocol, Service, SocketClass,
+    SubmitError, Time, Transmit, TransmitBuf,
 };
 pub(crate) use groupcast_protocols::channel::{BIMODAL, RING};
-use groupcast_protocols::ring::Ring;
 use groupcast_session::groups::Carrier;
 
 use crate::bimodal::Bimodal;
 
 /// An instance of the daemon's node.
 pub(crate) enum Instance {
-    /// The ring, on channel [`RING`].
-    Ring(Box<Ring>),
+    /// What orders the messages of all groups, on [`RING`].
+    Order(Order),
     /// On [`BIMODAL`], where there are such groups.
     Bimodal(Box<Bimodal>),
 }
 
-/// The ring of a daemon's node.
-pub(crate) fn ring(node: &Node<Instance>) -> Option<&Ring> {
+/// An engine of the registry, which orders messages.
+pub(crate) struct Order {
+    /// Its name there.
+    pub(crate) name: &'static str,
+    pub(crate) member: Box<dyn Instrumented>,
+}
+
+/// What orders the messages of a daemon's node.
+pub(crate) fn order(node: &Node<Instance>) -> Option<&Order> {
     match node.instance(RING)? {
-        Instance::Ring(ring) => Some(ring),
+        Instance::Order(order) => Some(order),
         Instance::Bimodal(_) => None,
     }
 }
 
-/// The ring of a daemon's node, for commands.
-pub(crate) fn ring_mut(node: &mut Node<Instance>) -> Option<&mut Ring> {
+/// The same, for commands.
+pub(crate) fn order_mut(node: &mut Node<Instance>) -> Option<&mut Order> {
     match node.instance_mut(RING)? {
-        Instance::Ring(ring) => Some(ring),
+        Instance::Order(order) => Some(order),
         Instance::Bimodal(_) => None,
     }
 }
@@ -43,7 +49,7 @@ pub(crate) fn ring_mut(node: &mut Node<Instance>) -> Option<&mut Ring> {
 pub(crate) fn bimodal(node: &Node<Instance>) -> Option<&Bimodal> {
     match node.instance(BIMODAL)? {
         Instance::Bimodal(groups) => Some(groups),
-        Instance::Ring(_) => None,
+        Instance::Order(_) => None,
     }
 }
 
@@ -51,7 +57,7 @@ pub(crate) fn bimodal(node: &Node<Instance>) -> Option<&Bimodal> {
 pub(crate) fn bimodal_mut(node: &mut Node<Instance>) -> Option<&mut Bimodal> {
     match node.instance_mut(BIMODAL)? {
         Instance::Bimodal(groups) => Some(groups),
-        Instance::Ring(_) => None,
+        Instance::Order(_) => None,
     }
 }
 
@@ -64,8 +70,9 @@ pub(crate) fn submit(
     payload: Bytes,
 ) -> Result<MessageId, SubmitError> {
     match carrier {
-        Carrier::Ring => ring_mut(node)
+        Carrier::Ring => order_mut(node)
             .ok_or(SubmitError::Leaving)?
+            .member
             .submit(now, service, payload),
         Carrier::Bimodal(index) => bimodal_mut(node)
             .ok_or(SubmitError::Leaving)?
@@ -96,30 +103,30 @@ impl Protocol for Instance {
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         match self {
-            Self::Ring(ring) => ring.handle_datagram(now, from, body),
+            Self::Order(order) => order.member.handle_datagram(now, from, body),
             Self::Bimodal(groups) => groups.handle_datagram(now, from, body),
         }
     }
 
     fn handle_timeout(&mut self, now: Time) {
         match self {
-            Self::Ring(ring) => ring.handle_timeout(now),
+            Self::Order(order) => order.member.handle_timeout(now),
             Self::Bimodal(groups) => groups.handle_timeout(now),
         }
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
         match self {
-            Self::Ring(ring) => ring.poll_transmit(now, buf),
+            Self::Order(order) => order.member.poll_transmit(now, buf),
             Self::Bimodal(groups) => groups.poll_transmit(now, buf),
         }
     }
 
     fn poll_event(&mut self) -> Option<CarrierEvent> {
         match self {
-            Self::Ring(ring) => Some(CarrierEvent {
+            Self::Order(order) => Some(CarrierEvent {
                 carrier: Carrier::Ring,
-                event: ring.poll_event()?,
+                event: order.member.poll_event()?,
             }),
             Self::Bimodal(groups) => groups.poll_event(),
         }
@@ -127,14 +134,14 @@ impl Protocol for Instance {
 
     fn poll_transition(&mut self) -> Option<Transition> {
         match self {
-            Self::Ring(ring) => ring.poll_transition(),
+            Self::Order(order) => order.member.poll_transition(),
             Self::Bimodal(groups) => groups.poll_transition(),
         }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         match self {
-            Self::Ring(ring) => ring.poll_timeout(),
+            Self::Order(order) => order.member.poll_timeout(),
             Self::Bimodal(groups) => groups.poll_timeout(),
         }
     }
@@ -142,7 +149,7 @@ impl Protocol for Instance {
     /// The ring decides: it alone uses the token's socket, and every daemon has a ring.
     fn read_first(&self) -> SocketClass {
         match self {
-            Self::Ring(ring) => ring.read_first(),
+            Self::Order(order) => order.member.read_first(),
             Self::Bimodal(_) => SocketClass::Control,
         }
     }

@@ -9,9 +9,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use groupcast_core::trace::Transition;
-use groupcast_core::{Configuration, ConfigurationKind, MemberId};
+use groupcast_core::{Configuration, ConfigurationKind, GroupStatus, MemberId};
 use groupcast_net::{Endpoint, Group};
-use groupcast_protocols::ring::RingStatus;
 use groupcast_session::Engine;
 use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
@@ -142,17 +141,17 @@ impl Narrator {
 
     /// A configuration was installed on the ring: says so if its packets are smaller than they
     /// could be here, and if the time-outs have not fitted its rotations since the one before.
-    pub(crate) fn ring(&mut self, kind: ConfigurationKind, ring: &RingStatus) {
+    pub(crate) fn ring(&mut self, kind: ConfigurationKind, ring: &GroupStatus) {
         if kind != ConfigurationKind::Regular {
             return;
         }
-        let slow = ring.counters.rotations_slow;
+        let slow = ring.rounds_slow;
         if slow > self.rotations_slow {
             tracing::warn!(
                 "{} rotations of the token took so long that it may be taken for lost; the mean is {:?}: ring.preset = \
                  \"wan\" has longer time-outs",
                 slow - self.rotations_slow,
-                ring.rotation
+                ring.round
             );
             self.rotations_slow = slow;
         }

@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use groupcast_core::node::NodeCounters;
-use groupcast_core::{MemberId, Node};
+use groupcast_core::status::{Figure, GroupStatus};
+use groupcast_core::{MemberId, Node, Ordered as _};
 use groupcast_net::{Counters as NetCounters, Endpoint, Group, ReceiveCounters, SendCounters};
-use groupcast_protocols::ring::{Ring, RingCounters, RingStatus};
 use groupcast_session::Engine;
 use groupcast_session::groups::{Counters as SessionCounters, Question, Status};
 use serde_json::{Map, Value, json};
@@ -49,9 +49,11 @@ fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -
     let net = endpoint.counters();
     let uptime = endpoint.now().as_nanos() as f64 / 1e9;
     let node = endpoint.node();
-    let ring = instance::ring(node).map(Ring::status);
+    let order = instance::order(node);
+    let name = order.map_or("ring", |order| order.name);
+    let group = order.map(|order| order.member.status());
     let session = engine.status();
-    json!({
+    let mut said = json!({
         "name": config.name,
         "member": node.local().to_string(),
         "version": env!("CARGO_PKG_VERSION"),
@@ -62,26 +64,28 @@ fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -
             Group::Multicast(group) => json!({"multicast": group}),
             Group::Mesh(peers) => json!({"peers": peers}),
         },
-        "state": ring.as_ref().map(|ring| ring.state),
+        "protocol": name,
+        "state": group.as_ref().map(|group| group.state),
         "groups_state": session.phase.name(),
-        "configuration": ring.as_ref().map(|ring| configuration(ring, &session)),
+        "configuration": group.as_ref().map(|group| configuration(group, &session)),
         "groups": session.groups,
         "clients": clients(&session),
         "bimodal": bimodal(node, &session),
         "strangers": strangers(endpoint),
-        "ring": ring.as_ref().map(ring_figures),
         "counters": {
             "node": node_counters(node.counters()),
             "net": net_counters(net),
-            "ring": ring.as_ref().map(|ring| ring_counters(&ring.counters)),
             "bimodal_foreign": instance::bimodal(node).map(Bimodal::foreign),
             "session": session_counters(&session.counters),
         },
-    })
+    });
+    said[name] = group.as_ref().map(figures).into();
+    said["counters"][name] = group.as_ref().map(counters).into();
+    said
 }
 
 /// The regular configuration; a member's name is null until it has told its state.
-fn configuration(ring: &RingStatus, session: &Status) -> Value {
+fn configuration(group: &GroupStatus, session: &Status) -> Value {
     let name = |member: &MemberId| {
         let mut daemons = session.daemons.iter();
         daemons
@@ -89,9 +93,9 @@ fn configuration(ring: &RingStatus, session: &Status) -> Value {
             .map(|(_, name)| name.to_string())
     };
     json!({
-        "id": ring.configuration.map(|id| id.to_string()),
+        "id": group.configuration.map(|id| id.to_string()),
         "kind": "regular",
-        "members": ring
+        "members": group
             .members
             .iter()
             .map(|member| json!({"name": name(member), "member": member.to_string()}))
@@ -165,17 +169,23 @@ fn bimodal(node: &Node<Instance>, session: &Status) -> Value {
     .collect()
 }
 
-fn ring_figures(ring: &RingStatus) -> Value {
-    json!({
-        "aru": ring.aru,
-        "safe": ring.safe,
-        "high": ring.high,
-        "queued": ring.queued,
-        "body_max": ring.body_max,
-        "personal_window": ring.personal_window,
-        "rotation": ring.rotation.as_secs_f64(),
-        "token_loss": ring.token_loss.as_secs_f64(),
-    })
+/// What the engine that orders messages holds, by its own names; times in seconds.
+fn figures(group: &GroupStatus) -> Value {
+    let figures = group.figures.iter().map(|(name, figure)| {
+        let value: Value = match figure {
+            Figure::Number(number) => (*number).into(),
+            Figure::Time(time) => time.as_secs_f64().into(),
+        };
+        ((*name).to_owned(), value)
+    });
+    Value::Object(figures.collect())
+}
+
+/// What it has counted.
+fn counters(group: &GroupStatus) -> Value {
+    let counters = group.counters.iter();
+    let counters = counters.map(|(name, count)| ((*name).to_owned(), (*count).into()));
+    Value::Object(counters.collect())
 }
 
 fn node_counters(counters: NodeCounters) -> Value {
@@ -275,28 +285,6 @@ fn send_counters(counters: SendCounters) -> Value {
         "too_large": too_large,
         "other_errors": other_errors,
         "unroutable": unroutable,
-    })
-}
-
-fn ring_counters(counters: &RingCounters) -> Value {
-    json!({
-        "visits": counters.visits,
-        "packets_sent": counters.packets_sent,
-        "retransmissions": counters.retransmissions,
-        "packets_received": counters.packets_received,
-        "packets_duplicate": counters.packets_duplicate,
-        "packets_beyond": counters.packets_beyond,
-        "unordered_dropped": counters.unordered_dropped,
-        "token_retransmissions": counters.token_retransmissions,
-        "token_duplicates": counters.token_duplicates,
-        "token_losses": counters.token_losses,
-        "rotations_slow": counters.rotations_slow,
-        "configurations": counters.configurations,
-        "transitions": counters.transitions,
-        "deaf_excluded": counters.deaf_excluded,
-        "joins_stale": counters.joins_stale,
-        "foreign": counters.foreign,
-        "malformed": counters.malformed,
     })
 }
 

@@ -171,6 +171,10 @@ impl Ordered for Flood {
         Ok(MessageId { sender, number })
     }
 
+    fn services(&self) -> &'static [Service] {
+        self.queue.services()
+    }
+
     fn leave(&mut self, _now: Time) {
         if self.participation.is_member() {
             self.queue.close();

@@ -18,7 +18,29 @@ pub const FAMILIES: &[&Family] = &[
     &crate::example::FAMILY,
 ];
 
+/// Those that order the messages of all groups of a daemon, in configurations. The first is the
+/// default.
+pub const ORDERED: &[&Family] = &[&crate::ring::FAMILY];
+
 /// The family called `name`.
 pub fn family(name: &str) -> Option<&'static Family> {
     FAMILIES.iter().copied().find(|family| family.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ordered_families_are_those_with_configurations() {
+        let names = |families: &mut dyn Iterator<Item = &&'static Family>| {
+            families
+                .map(|family| family.name)
+                .collect::<alloc::vec::Vec<_>>()
+        };
+        let mut with = FAMILIES
+            .iter()
+            .filter(|it| it.contract.has_configurations());
+        assert_eq!(names(&mut ORDERED.iter()), names(&mut with));
+    }
 }

@@ -249,6 +249,10 @@ impl<P: Ordered> Ordered for Total<P> {
         })
     }
 
+    fn services(&self) -> &'static [Service] {
+        &[Service::Agreed]
+    }
+
     fn leave(&mut self, now: Time) {
         self.below.leave(now);
         self.settle(now);

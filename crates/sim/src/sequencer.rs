@@ -319,6 +319,10 @@ impl Ordered for Sequencer {
         })
     }
 
+    fn services(&self) -> &'static [Service] {
+        &Service::ALL
+    }
+
     fn leave(&mut self, _now: Time) {
         self.left = true;
         self.events.push_back(Event::Left);

@@ -107,6 +107,11 @@ impl<Q: Backlog> SendQueue<Q> {
         Ok(self.submitted)
     }
 
+    /// The services that it accepts.
+    pub fn services(&self) -> &'static [Service] {
+        self.limits.services
+    }
+
     /// Accepts no more messages: the member leaves. What waits stays.
     pub fn close(&mut self) {
         self.closed = true;

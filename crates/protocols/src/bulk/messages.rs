@@ -409,6 +409,10 @@ impl Ordered for Messages {
         Ok(MessageId { sender, number })
     }
 
+    fn services(&self) -> &'static [Service] {
+        self.queue.services()
+    }
+
     fn leave(&mut self, now: Time) {
         if self.leaving.is_none() {
             self.leaving = Some(now + self.config.leave_within);

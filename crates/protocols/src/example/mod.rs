@@ -257,6 +257,10 @@ impl Ordered for Example {
         Ok(id)
     }
 
+    fn services(&self) -> &'static [Service] {
+        self.queue.services()
+    }
+
     fn leave(&mut self, _now: Time) {
         if self.participation.is_member() {
             self.queue.close();

@@ -345,6 +345,10 @@ impl Ordered for Gossip {
         Ok(id)
     }
 
+    fn services(&self) -> &'static [Service] {
+        self.outbox.services()
+    }
+
     fn leave(&mut self, _now: Time) {
         if self.participation.is_member() {
             let since = self.round.number;

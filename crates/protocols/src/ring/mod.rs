@@ -97,8 +97,8 @@ use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::trace::Transition;
 use groupcast_core::{
-    ConfigId, Event, MemberId, MessageId, Ordered, Protocol, Rng, Service, SocketClass,
-    SubmitError, Time, Transmit, TransmitBuf,
+    ConfigId, Event, GroupStatus, MemberId, MessageId, Ordered, Protocol, Rng, Service,
+    SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
 use self::commit::CommitState;
@@ -558,6 +558,14 @@ impl Ordered for Ring {
             self.wake_token(now);
         }
         Ok(id)
+    }
+
+    fn services(&self) -> &'static [Service] {
+        self.queue.services()
+    }
+
+    fn status(&self) -> GroupStatus {
+        self.group_status()
     }
 
     fn leave(&mut self, now: Time) {

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use groupcast_core::status::{Figure, GroupStatus};
 use groupcast_core::{ConfigId, Instrumented, MemberId};
 
 use super::Ring;
@@ -109,6 +110,68 @@ impl Ring {
             token_loss: self.token_loss(),
             counters,
         }
+    }
+}
+
+impl RingStatus {
+    /// The same in the form of all protocols.
+    fn into_group_status(self) -> GroupStatus {
+        let figures = [
+            ("aru", Figure::Number(self.aru)),
+            ("safe", Figure::Number(self.safe)),
+            ("high", Figure::Number(self.high)),
+            ("queued", Figure::Number(self.queued as u64)),
+            ("body_max", Figure::Number(self.body_max as u64)),
+            (
+                "personal_window",
+                Figure::Number(self.personal_window.into()),
+            ),
+            ("rotation", Figure::Time(self.rotation)),
+            ("token_loss", Figure::Time(self.token_loss)),
+        ];
+        GroupStatus {
+            state: self.state,
+            configuration: self.configuration,
+            members: self.members,
+            body_max: self.body_max,
+            narrowest: self.narrowest,
+            round: self.rotation,
+            rounds_slow: self.counters.rotations_slow,
+            figures: figures.to_vec(),
+            counters: self.counters.list().to_vec(),
+        }
+    }
+}
+
+impl RingCounters {
+    /// By name.
+    fn list(&self) -> [(&'static str, u64); 17] {
+        [
+            ("visits", self.visits),
+            ("packets_sent", self.packets_sent),
+            ("retransmissions", self.retransmissions),
+            ("packets_received", self.packets_received),
+            ("packets_duplicate", self.packets_duplicate),
+            ("packets_beyond", self.packets_beyond),
+            ("unordered_dropped", self.unordered_dropped),
+            ("token_retransmissions", self.token_retransmissions),
+            ("token_duplicates", self.token_duplicates),
+            ("token_losses", self.token_losses),
+            ("rotations_slow", self.rotations_slow),
+            ("configurations", self.configurations),
+            ("transitions", self.transitions),
+            ("deaf_excluded", self.deaf_excluded),
+            ("joins_stale", self.joins_stale),
+            ("foreign", self.foreign),
+            ("malformed", self.malformed),
+        ]
+    }
+}
+
+impl Ring {
+    /// A snapshot in the form of all protocols.
+    pub(super) fn group_status(&self) -> GroupStatus {
+        self.status().into_group_status()
     }
 }
 

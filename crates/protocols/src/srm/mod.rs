@@ -421,6 +421,10 @@ impl Ordered for Srm {
         Ok(id)
     }
 
+    fn services(&self) -> &'static [Service] {
+        self.queue.services()
+    }
+
     fn leave(&mut self, _now: Time) {
         if self.participation.is_member() {
             self.advance(Participation::Leaving(Leaving::Sending), "leave");

@@ -345,6 +345,10 @@ impl Ordered for Windowed {
         Ok(id)
     }
 
+    fn services(&self) -> &'static [Service] {
+        self.sender.queue.services()
+    }
+
     fn leave(&mut self, now: Time) {
         if self.participation.is_member() {
             self.advance(Participation::Leaving(()), "leave");

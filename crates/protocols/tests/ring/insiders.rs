@@ -76,6 +76,10 @@ impl Ordered for Insider {
         Err(SubmitError::Leaving)
     }
 
+    fn services(&self) -> &'static [Service] {
+        &[]
+    }
+
     fn leave(&mut self, _: Time) {}
 
     fn local(&self) -> MemberId {

@@ -89,6 +89,10 @@ impl Ordered for Caster {
         Ok(MessageId { sender, number })
     }
 
+    fn services(&self) -> &'static [Service] {
+        &[Service::Unreliable]
+    }
+
     fn leave(&mut self, _now: Time) {
         self.events.push(Event::Left);
     }

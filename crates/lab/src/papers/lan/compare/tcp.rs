@@ -297,6 +297,10 @@ impl Ordered for Tcp {
         })
     }
 
+    fn services(&self) -> &'static [Service] {
+        &[Service::Reliable]
+    }
+
     fn leave(&mut self, _now: Time) {
         self.sending = None;
         self.events.push_back(Event::Left);

@@ -164,6 +164,10 @@ impl Ordered for Udp {
         })
     }
 
+    fn services(&self) -> &'static [Service] {
+        &[Service::Reliable]
+    }
+
     fn leave(&mut self, _now: Time) {
         self.sending = None;
         self.events.push_back(Event::Left);
