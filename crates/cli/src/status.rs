@@ -52,6 +52,9 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     let configuration = &status["configuration"];
     line("configuration", text(&configuration["id"]))?;
     line("groups", text(&status["groups"]))?;
+    if let Some(narrowest) = narrowest(status) {
+        line("datagrams", narrowest)?;
+    }
     for stranger in items(&status["strangers"]) {
         line("stranger", stranger_line(stranger))?;
     }
@@ -133,6 +136,20 @@ fn stranger_line(stranger: &Value) -> String {
     )
 }
 
+/// Who keeps this daemon's datagrams smaller than its own network would.
+fn narrowest(status: &Value) -> Option<String> {
+    let ring = &status["ring"];
+    let member = ring["narrowest"].as_object()?;
+    let name = match &member["name"] {
+        Value::String(name) => name.clone(),
+        _ => text(&member["member"]),
+    };
+    let size = text(&ring["body_max"]);
+    Some(format!(
+        "{size} bytes at most, as many as the way to {name} carries"
+    ))
+}
+
 fn network(status: &Value) -> String {
     let reach = &status["reach"];
     let reach = match &reach["multicast"] {
@@ -210,6 +227,16 @@ mod tests {
              client     kind         by    groups  unaccepted  backlog  dropped\n\
              al@host-1  application  unix  1       2           30       0\n"
         );
+    }
+
+    #[test]
+    fn the_member_whose_way_carries_less_is_named() {
+        let mut status = json!({"ring": {"body_max": 1351,
+            "narrowest": {"name": "host-3", "member": "aa.bb"}}});
+        let said = "1351 bytes at most, as many as the way to host-3 carries";
+        assert_eq!(narrowest(&status).as_deref(), Some(said));
+        status["ring"]["narrowest"] = Value::Null;
+        assert_eq!(narrowest(&status), None);
     }
 
     #[test]

@@ -79,28 +79,31 @@ fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -
             "session": session_counters(&session.counters),
         },
     });
-    said[name] = group.as_ref().map(figures).into();
+    said[name] = group.as_ref().map(|group| figures(group, &session)).into();
     said["counters"][name] = group.as_ref().map(counters).into();
     said
 }
 
-/// The regular configuration; a member's name is null until it has told its state.
+/// The regular configuration.
 fn configuration(group: &GroupStatus, session: &Status) -> Value {
-    let name = |member: &MemberId| {
-        let mut daemons = session.daemons.iter();
-        daemons
-            .find(|(daemon, _)| daemon == member)
-            .map(|(_, name)| name.to_string())
-    };
     json!({
         "id": group.configuration.map(|id| id.to_string()),
         "kind": "regular",
         "members": group
             .members
             .iter()
-            .map(|member| json!({"name": name(member), "member": member.to_string()}))
+            .map(|member| named(*member, session))
             .collect::<Vec<_>>(),
     })
+}
+
+/// A member with its name, which is null until it has told its state.
+fn named(member: MemberId, session: &Status) -> Value {
+    let mut daemons = session.daemons.iter();
+    let name = daemons
+        .find(|(daemon, _)| *daemon == member)
+        .map(|(_, name)| name.to_string());
+    json!({"name": name, "member": member.to_string()})
 }
 
 /// Who sends datagrams here that do not belong to the cluster: with another key, by another
@@ -169,8 +172,9 @@ fn bimodal(node: &Node<Instance>, session: &Status) -> Value {
     .collect()
 }
 
-/// What the engine that orders messages holds, by its own names; times in seconds.
-fn figures(group: &GroupStatus) -> Value {
+/// What the engine that orders messages holds, by its own names, with times in seconds; and the
+/// member that keeps its datagrams small.
+fn figures(group: &GroupStatus, session: &Status) -> Value {
     let figures = group.figures.iter().map(|(name, figure)| {
         let value: Value = match figure {
             Figure::Number(number) => (*number).into(),
@@ -178,7 +182,10 @@ fn figures(group: &GroupStatus) -> Value {
         };
         ((*name).to_owned(), value)
     });
-    Value::Object(figures.collect())
+    let mut figures: Map<String, Value> = figures.collect();
+    let narrowest = group.narrowest.map(|member| named(member, session));
+    figures.insert("narrowest".to_owned(), narrowest.into());
+    Value::Object(figures)
 }
 
 /// What it has counted.
@@ -225,12 +232,14 @@ fn net_counters(counters: NetCounters) -> Value {
         data,
         sent,
         gaps,
+        gap_longest,
     } = counters;
     json!({
         "control": receive_counters(control),
         "data": receive_counters(data),
         "sent": send_counters(sent),
         "gaps": gaps,
+        "gap_longest": gap_longest.as_secs_f64(),
     })
 }
 

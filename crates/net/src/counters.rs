@@ -1,5 +1,7 @@
 //! What an endpoint counts: plain numbers since its start.
 
+use std::time::Duration;
+
 /// What a receiving socket has counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReceiveCounters {
@@ -66,4 +68,7 @@ pub struct Counters {
     pub sent: SendCounters,
     /// Scheduling gaps of more than [`GAP`](crate::Endpoint::GAP).
     pub gaps: u64,
+    /// The longest time between two looks at the clock that was not spent waiting: the process did
+    /// not run, or was busy.
+    pub gap_longest: Duration,
 }

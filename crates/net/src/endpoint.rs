@@ -54,6 +54,7 @@ pub struct Endpoint<P> {
     /// Whether the control socket is registered for room in its send buffer.
     watches_room: bool,
     gaps: u64,
+    gap_longest: Duration,
 }
 
 impl<P: Protocol> Endpoint<P> {
@@ -117,6 +118,7 @@ impl<P: Protocol> Endpoint<P> {
             unsent: false,
             watches_room: false,
             gaps: 0,
+            gap_longest: Duration::ZERO,
         })
     }
 
@@ -251,6 +253,7 @@ impl<P: Protocol> Endpoint<P> {
             data: self.data.counters,
             sent: self.sender.counters,
             gaps: self.gaps,
+            gap_longest: self.gap_longest,
         }
     }
 
@@ -259,6 +262,7 @@ impl<P: Protocol> Endpoint<P> {
         let now = self.clock.now();
         let seen = self.seen.replace(now).unwrap_or(now);
         let gap = (now - seen).saturating_sub(asked);
+        self.gap_longest = self.gap_longest.max(gap);
         if gap > Self::GAP {
             self.gaps += 1;
             tracing::warn!(
