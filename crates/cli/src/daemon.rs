@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use groupcast_daemon::config::{Config, ConfigError, File, Listen, Options, Security, TopKey};
-use groupcast_daemon::{Daemon, DaemonError};
+use groupcast_daemon::{Daemon, DaemonError, LogError, log_to};
 use groupcast_net::{Group, Key};
 
 use crate::failure::{Failure, tell};
@@ -17,13 +17,14 @@ use crate::target;
 ///
 /// All daemons of a cluster share a key (`groupcast keygen`) and a multicast address, or know each
 /// other as peers. Every option is a key of the configuration file too, called the same with `_`
-/// for `-`; the command line wins. The log goes to stderr. GROUPCAST_LOG sets what is logged: off,
-/// error, warn, info (the default), debug or trace, or a list such as warn,groupcast_net=debug.
-/// GROUPCAST_SOCKET stands for --socket.
+/// for `-`; the command line wins. The log goes to stderr, or to the file that the configuration
+/// names. GROUPCAST_LOG sets what is logged: off, error, warn, info (the default), debug or trace,
+/// or a list such as warn,groupcast_net=debug. GROUPCAST_SOCKET stands for --socket.
 ///
-/// SIGTERM and SIGINT leave the group first; a second one ends at once. SIGHUP reads the
-/// configuration again and logs what of it takes effect at the next start. SIGUSR1 writes the
-/// status into the log.
+/// SIGTERM and SIGINT leave the group first; a second one ends at once. SIGHUP opens
+/// the log file again and reads the configuration again: limits of clients and what is logged hold
+/// at once, and the log names what takes effect at the next start. SIGUSR1 writes the status into
+/// the log.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Read this configuration file (TOML)
@@ -59,15 +60,20 @@ fn help(key: &str) -> String {
 
 /// Runs the daemon until it ends.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
-    groupcast_daemon::log_to_stderr().map_err(Failure::usage)?;
     let (path, only_check) = (args.config.clone(), args.check);
     let options = args.options();
     let config = read(path.as_deref(), options.clone()).map_err(|error| explain(&error))?;
     if only_check {
         return check(&config);
     }
+    let log =
+        log_to(config.log.as_deref(), config.log_file.as_deref()).map_err(|error| match error {
+            LogError::File { .. } => Failure::failed(error),
+            error => Failure::usage(error),
+        })?;
     let mut daemon = Daemon::start(config).map_err(failed)?;
     daemon.catch_signals().map_err(failed)?;
+    daemon.log_with(log);
     if path.is_some() {
         daemon.reread_with(move || read(path.as_deref(), options.clone()));
     }

@@ -5,6 +5,7 @@ mod demo;
 mod group;
 mod host;
 mod lab;
+mod process;
 mod service;
 mod sim;
 mod transfer;

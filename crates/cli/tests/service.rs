@@ -128,6 +128,70 @@ fn signals_read_the_configuration_and_report_the_status() {
 }
 
 #[test]
+fn a_log_file_is_opened_again_and_limits_hold_at_once() {
+    let host = Host::new();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let file = |rest: &str| {
+        let text = format!(
+            "insecure = true\nlisten = \"{listen}\"\nmulticast = \"{}\"\nlog_file = \"a.log\"\n{rest}",
+            host.multicast()
+        );
+        host.write("daemon.toml", text)
+    };
+    let path = file("");
+    let mut daemon = host.daemon_at("a", &["--config", &path]);
+    assert!(host.read("a.log").contains("groupcast 0"));
+    assert_eq!(
+        host.read("a.err"),
+        "",
+        "what goes to the file is not on stderr"
+    );
+
+    std::fs::rename(host.path("a.log"), host.path("old.log")).unwrap();
+    file("log = \"debug\"\nring.confirm_after = \"4 ms\"\n[clients]\nmax = 2\n");
+    daemon.signal("HUP");
+    until("the new file has the outcome", || {
+        let log = host.read("a.log");
+        log.contains("SIGHUP: these hold from now on: log, clients.max")
+            && log.contains("starts again: ring.confirm_after")
+    });
+    assert!(!host.read("old.log").contains("SIGHUP"));
+    let socket = host.socket("a");
+    let _first = host.subscribe("first", "a", &[]);
+    let _second = host.subscribe("second", "a", &[]);
+    assert!(
+        host.read("a.log").contains("DEBUG"),
+        "{}",
+        host.read("a.log")
+    );
+    host.run(&["sub", "room", "--socket", &socket])
+        .fails_with(1, &["2 clients"]);
+
+    file("log = \"verbose\"\n");
+    daemon.signal("HUP");
+    until("a filter that is none changes nothing", || {
+        host.read("a.log")
+            .contains("daemon.toml:5: log: `verbose` is not a filter: `verbose` is no level")
+    });
+    file("[clients]\nmax = 3\n");
+    daemon.signal("HUP");
+    until("there is room for one more", || {
+        host.run(&["status", "--socket", &socket]).code == 0
+    });
+    assert_eq!(daemon.terminate(), 0);
+
+    let path = host.write("bad.toml", "insecure = true\nlog_file = \"no/a.log\"\n");
+    host.run(&[
+        "daemon",
+        "--config",
+        &path,
+        "--socket",
+        &host.path("b.sock"),
+    ])
+    .fails_with(1, &["cannot append log lines to", "no/a.log"]);
+}
+
+#[test]
 fn a_configuration_is_checked_without_a_start() {
     let host = Host::new();
     assert_eq!(host.run(&["keygen", "cluster.key"]).code, 0);

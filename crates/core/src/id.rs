@@ -56,7 +56,15 @@ pub struct MessageId {
 
 /// FNV-1a, 64 bits: stable across versions and platforms; not for untrusted keys of a hash table.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+    fnv1a_after(FNV_BASIS, bytes)
+}
+
+/// The hash of no bytes, with which FNV-1a begins.
+pub(crate) const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a of what hashes to `hash` with `bytes` behind it.
+pub(crate) fn fnv1a_after(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }

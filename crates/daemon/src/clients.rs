@@ -4,9 +4,11 @@
 //! Events come at edges: a socket that was not read until it would block is remembered and read on
 //! in the next turn. No client gets more than [`READ_SHARE`] a turn, so one that floods does not
 //! keep the others waiting, and all together get no more than [`READ_TOTAL`], so that they do not
-//! keep the protocols waiting. Clients that were not read go first in the next turn.
+//! keep the protocols waiting. Clients that were not read go first in the next turn. Writing is
+//! bounded in the same way: a client that reads as fast as it is written to takes a long message in
+//! several turns.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -22,6 +24,7 @@ use crate::error::DaemonError;
 use crate::linger::Lingering;
 use crate::listen::{TcpAcceptor, UnixAcceptor};
 use crate::stream::Stream;
+use crate::turns::Turns;
 
 /// Bytes that one client is read in one turn of the loop.
 const READ_SHARE: usize = 256 << 10;
@@ -29,6 +32,10 @@ const READ_SHARE: usize = 256 << 10;
 const READ_TOTAL: usize = 1 << 20;
 /// What a frame counts beside its bytes: handling the shortest takes as long as reading so many.
 const FRAME_COST: usize = 64;
+/// Bytes that one client is written in one turn; the last call may exceed it.
+const WRITE_SHARE: usize = 512 << 10;
+/// Bytes that all clients are written in one turn.
+const WRITE_TOTAL: usize = 4 << 20;
 /// Slices that are written in one call.
 const SLICES: usize = 64;
 /// Connections that are accepted in one turn.
@@ -48,9 +55,9 @@ pub(crate) struct Clients {
     tcp: Option<TcpAcceptor>,
     streams: BTreeMap<ClientId, Stream>,
     /// May have more to read, in the order of their turns.
-    readable: VecDeque<ClientId>,
-    /// The same, to find them.
-    is_readable: BTreeSet<ClientId>,
+    readable: Turns,
+    /// Have output that may be written, in the order of their turns.
+    writable: Turns,
     /// Did not take all; written to again when there is room.
     blocked: BTreeSet<ClientId>,
     /// Ended by this side, and not yet by the other.
@@ -83,8 +90,8 @@ impl Clients {
             unix,
             tcp,
             streams: BTreeMap::new(),
-            readable: VecDeque::new(),
-            is_readable: BTreeSet::new(),
+            readable: Turns::default(),
+            writable: Turns::default(),
             blocked: BTreeSet::new(),
             lingering: Lingering::default(),
             accept_at: None,
@@ -92,13 +99,7 @@ impl Clients {
     }
 
     /// A socket is ready.
-    pub(crate) fn handle_ready(
-        &mut self,
-        now: Time,
-        token: Token,
-        readiness: Readiness,
-        engine: &mut Engine,
-    ) {
+    pub(crate) fn handle_ready(&mut self, now: Time, token: Token, readiness: Readiness) {
         if token == UNIX_ACCEPTOR || token == TCP_ACCEPTOR {
             self.accept_at = Some(self.accept_at.unwrap_or(now));
             return;
@@ -111,10 +112,10 @@ impl Clients {
             return;
         }
         if readiness.readable || readiness.closed {
-            self.may_read(id);
+            self.readable.push(id);
         }
         if (readiness.writable || readiness.closed) && self.blocked.contains(&id) {
-            self.write(now, id, engine);
+            self.writable.push(id);
         }
     }
 
@@ -129,31 +130,33 @@ impl Clients {
             if left == 0 {
                 break;
             }
-            let Some(id) = self.readable.pop_front() else {
+            let Some(id) = self.readable.pop() else {
                 break;
             };
-            self.is_readable.remove(&id);
             let (taken, more) = self.read(now, id, engine);
             left = left.saturating_sub(taken);
             if more {
-                self.may_read(id);
+                self.readable.push(id);
             }
         }
     }
 
-    /// The socket of a client may have something to read.
-    fn may_read(&mut self, id: ClientId) {
-        if self.is_readable.insert(id) {
-            self.readable.push_back(id);
-        }
-    }
-
-    /// Writes what the engine has for its clients, and closes what it wants closed.
+    /// Writes what the engine has for its clients, each its share, and closes what it wants closed.
     pub(crate) fn give_output(&mut self, now: Time, engine: &mut Engine) {
         while let Some(id) = engine.poll_output() {
             if !self.blocked.contains(&id) {
-                self.write(now, id, engine);
+                self.writable.push(id);
             }
+        }
+        let mut left = WRITE_TOTAL;
+        for _ in 0..self.writable.len() {
+            if left == 0 {
+                break;
+            }
+            let Some(id) = self.writable.pop() else {
+                break;
+            };
+            left = left.saturating_sub(self.write(now, id, engine));
         }
         while let Some(id) = engine.poll_close() {
             if let Some(stream) = self.forget(id) {
@@ -163,9 +166,15 @@ impl Clients {
         self.lingering.handle_timeout(now);
     }
 
+    /// Whether some client has output that may be written now.
+    pub(crate) fn has_output(&self) -> bool {
+        self.writable.len() > 0
+    }
+
     /// How long the loop may sleep as far as the clients are concerned.
     pub(crate) fn patience(&self, now: Time, engine: &mut Engine) -> Option<Duration> {
-        let more = self.readable.iter().any(|id| engine.space(*id).is_some());
+        let readable = self.readable.iter().any(|id| engine.space(id).is_some());
+        let more = readable || self.has_output();
         match self.accept_at {
             _ if more => Some(Duration::ZERO),
             Some(at) => Some(at - now),
@@ -253,29 +262,39 @@ impl Clients {
         (taken, true)
     }
 
-    fn write(&mut self, now: Time, id: ClientId, engine: &mut Engine) {
+    /// Writes the share of one client; how much it was.
+    fn write(&mut self, now: Time, id: ClientId, engine: &mut Engine) -> usize {
         let Some(stream) = self.streams.get_mut(&id) else {
-            return;
+            return 0;
         };
-        match drain(now, id, engine, stream) {
-            Ok(all) if all != self.blocked.contains(&id) => {}
-            Ok(all) => match stream.watch_room(&self.registry, token_of(id), !all) {
-                Ok(()) if all => {
-                    self.blocked.remove(&id);
-                }
-                Ok(()) => {
-                    self.blocked.insert(id);
-                }
-                Err(error) => {
-                    tracing::warn!("cannot wait for a client: {error}");
-                    self.end(now, id, engine);
-                }
-            },
+        let (written, drained) = match drain(now, id, engine, stream) {
+            Ok(drained) => drained,
             Err(error) => {
                 tracing::debug!("{id:?}: {error}");
                 self.end(now, id, engine);
+                return 0;
+            }
+        };
+        let blocked = drained == Drained::Blocked;
+        if drained == Drained::Share {
+            self.writable.push(id);
+        }
+        if blocked == self.blocked.contains(&id) {
+            return written;
+        }
+        match stream.watch_room(&self.registry, token_of(id), blocked) {
+            Ok(()) if blocked => {
+                self.blocked.insert(id);
+            }
+            Ok(()) => {
+                self.blocked.remove(&id);
+            }
+            Err(error) => {
+                tracing::warn!("cannot wait for a client: {error}");
+                self.end(now, id, engine);
             }
         }
+        written
     }
 
     /// The connection has ended from the other side.
@@ -292,28 +311,45 @@ impl Clients {
     }
 }
 
-/// Writes what the engine has for a client until its socket takes no more (`false`) or nothing is
-/// left (`true`).
+/// Why no more is written to a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Drained {
+    /// Nothing is left.
+    All,
+    /// Its socket takes no more.
+    Blocked,
+    /// It had its share of the turn.
+    Share,
+}
+
+/// Writes what the engine has for a client, up to its share of the turn; how much that was.
 fn drain(
     now: Time,
     id: ClientId,
     engine: &mut Engine,
     socket: &mut impl Write,
-) -> io::Result<bool> {
-    loop {
+) -> io::Result<(usize, Drained)> {
+    let mut written = 0;
+    while written < WRITE_SHARE {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let count = engine.slices(id, &mut slices);
         if count == 0 {
-            return Ok(true);
+            return Ok((written, Drained::All));
         }
         match socket.write_vectored(&slices[..count]) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(len) => engine.consumed(now, id, len),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Ok(len) => {
+                written += len;
+                engine.consumed(now, id, len);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Ok((written, Drained::Blocked));
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
+    Ok((written, Drained::Share))
 }
 
 /// What the poll calls a client's socket.
@@ -405,6 +441,35 @@ mod tests {
     }
 
     #[test]
+    fn a_long_answer_is_written_in_shares() {
+        const LEN: usize = 16 << 20;
+        let path = std::env::temp_dir().join(format!("gc-long-{}", std::process::id()));
+        let poll = mio::Poll::new().unwrap();
+        let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+        let mut engine = engine();
+        let now = Time::ZERO;
+        let mut client = StdUnixStream::connect(&path).unwrap();
+        client.write_all(&hello()).unwrap();
+        clients.accept_at = Some(now);
+        clients.take_input(now, &mut engine);
+        let id = *clients.streams.keys().next().unwrap();
+        clients.readable.push(id);
+        clients.take_input(now, &mut engine);
+        engine.answer(id, Question::Status, Bytes::from(vec![b' '; LEN]));
+        let reader = std::thread::spawn(move || {
+            let (mut bytes, mut all) = (vec![0; 1 << 20], 0);
+            while all < LEN {
+                all += client.read(&mut bytes).unwrap();
+            }
+        });
+        while !reader.is_finished() {
+            let written = clients.write(now, id, &mut engine);
+            assert!(written < 2 * WRITE_SHARE, "{written} bytes in a turn");
+        }
+        reader.join().unwrap();
+    }
+
+    #[test]
     fn a_turn_is_short_however_many_clients_flood_and_each_gets_its_share() {
         const FLOODS: usize = 40;
         let path = std::env::temp_dir().join(format!("gc-flood-{}", std::process::id()));
@@ -418,7 +483,7 @@ mod tests {
         let ids: Vec<ClientId> = clients.streams.keys().copied().collect();
         assert_eq!(ids.len(), FLOODS);
         for id in ids {
-            clients.may_read(id);
+            clients.readable.push(id);
         }
         // One read may bring more frames than the turn has left.
         let most = (READ_TOTAL / FRAME_COST + READ_TOTAL / UNKNOWN.len() / 10) as u64;
@@ -456,7 +521,7 @@ mod tests {
             clients.take_input(now, &mut engine);
             clients.accept_at = Some(now);
             if let Some(id) = clients.streams.keys().next().copied() {
-                clients.may_read(id);
+                clients.readable.push(id);
                 if engine.counters().clients_accepted == 1 {
                     break id;
                 }
@@ -468,7 +533,7 @@ mod tests {
         // A frame of no length, and more behind it that the daemon does not read.
         client.write_all(&[0; 200_000]).unwrap();
         while engine.counters().frames_bad == 0 {
-            clients.may_read(id);
+            clients.readable.push(id);
             clients.take_input(now, &mut engine);
         }
         let reader = std::thread::spawn(move || {
@@ -479,7 +544,7 @@ mod tests {
         while !reader.is_finished() {
             clients.write(now, id, &mut engine);
             clients.give_output(now, &mut engine);
-            clients.handle_ready(now, token_of(id), READABLE, &mut engine);
+            clients.handle_ready(now, token_of(id), READABLE);
             std::thread::sleep(Duration::from_millis(1));
         }
         let all = reader

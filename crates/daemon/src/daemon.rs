@@ -30,6 +30,7 @@ use crate::config::{Config, ConfigError, ProcessConfig, Security};
 use crate::error::DaemonError;
 use crate::history::History;
 use crate::instance::{self, BIMODAL, CarrierEvent, Instance, Order, RING};
+use crate::log::Log;
 use crate::narrate::Narrator;
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
@@ -59,6 +60,8 @@ pub struct Daemon {
     client_log: ClientLog,
     /// Reads the configuration again.
     reread: Option<Reread>,
+    /// The log of the process, if it is this daemon's to change.
+    log: Option<Log>,
     ready: Vec<(Token, Readiness)>,
     /// When the bimodal groups are tended next.
     tend_at: Time,
@@ -133,6 +136,7 @@ impl Daemon {
             narrator,
             client_log: ClientLog::default(),
             reread: None,
+            log: None,
             ready: Vec::new(),
             tend_at: Time::ZERO,
             phase: RunPhase::Running,
@@ -152,8 +156,13 @@ impl Daemon {
             .map_err(DaemonError::system("catch signals"))
     }
 
-    /// On SIGHUP, `read` reads the configuration again; the log says what of it is other than that
-    /// with which the daemon runs, and takes effect when it starts again.
+    /// On SIGHUP, `log` is opened again, and its filter follows the configuration.
+    pub fn log_with(&mut self, log: Log) {
+        self.log = Some(log);
+    }
+
+    /// On SIGHUP, `read` reads the configuration again. Limits of clients and how much is logged
+    /// hold from then on; the log names them, and what takes effect when the daemon starts again.
     pub fn reread_with(&mut self, read: impl FnMut() -> Result<Config, ConfigError> + 'static) {
         self.reread = Some(Box::new(read));
     }
@@ -177,18 +186,22 @@ impl Daemon {
                     let now = self.endpoint.now();
                     self.engine.stop(now, &error.to_string());
                     self.clients.give_output(now, &mut self.engine);
+                    // Each turn is a share: the reason may stand behind several.
+                    while self.clients.has_output() && self.endpoint.now() < now + FAREWELL {
+                        self.clients.give_output(now, &mut self.engine);
+                    }
                     break Err(error);
                 }
             }
         };
         if let Some(history) = &self.history {
-            history.flush();
+            history.finish();
         }
         result
     }
 
     /// One turn of the loop; whether there is another.
-    fn turn(&mut self) -> Result<bool, DaemonError> {
+    pub(crate) fn turn(&mut self) -> Result<bool, DaemonError> {
         let patience = self.patience();
         self.endpoint
             .turn(patience, &mut self.ready)
@@ -202,8 +215,7 @@ impl Daemon {
                 stop_requests += self.stop.take();
                 asked = true;
             } else {
-                self.clients
-                    .handle_ready(now, token, readiness, &mut self.engine);
+                self.clients.handle_ready(now, token, readiness);
             }
         }
         if asked {
@@ -259,7 +271,10 @@ impl Daemon {
         while let Some((_, CarrierEvent { carrier, event })) = self.endpoint.node_mut().poll_event()
         {
             match carrier {
-                Carrier::Ring => self.note_ring_event(now, &event)?,
+                Carrier::Ring => {
+                    self.observe_long(&event);
+                    self.note_ring_event(now, &event)?;
+                }
                 Carrier::Bimodal(index) => self.observe_group_event(index, &event),
             }
             self.engine.handle_event(now, carrier, event);
@@ -286,6 +301,22 @@ impl Daemon {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The history's line of a long message of the ring, whose digest takes its time; the node's
+    /// observer has seen everything else.
+    fn observe_long(&self, event: &Event) {
+        if let (Some(history), Event::Deliver(delivery)) = (&self.history, event)
+            && instance::is_long(&delivery.payload)
+        {
+            let observation = Observation::Deliver {
+                id: delivery.id,
+                service: delivery.service,
+                place: delivery.place,
+                digest: 0,
+            };
+            history.observe_message(None, &observation, &delivery.payload);
+        }
     }
 
     /// The history's line of what happened in a bimodal group. That the daemon has left is said by
@@ -341,14 +372,43 @@ impl Daemon {
     fn do_as_signals_ask(&mut self) {
         let asked = self.stop.take_asked();
         if asked.to_read {
-            let read = self.reread.as_mut().map(|read| read());
-            self.narrator.reread(&self.config, read);
+            self.read_again();
         }
         if asked.to_report {
             let question = Question::Status;
             let status = status::answer(question, &self.config, &mut self.endpoint, &self.engine);
             tracing::info!("status: {}", String::from_utf8_lossy(&status));
         }
+    }
+
+    /// SIGHUP: opens the log again, reads the configuration again, and takes over what can be.
+    fn read_again(&mut self) {
+        if let Some(Err(error)) = self.log.as_ref().map(Log::reopen) {
+            tracing::error!("SIGHUP: {error}; the log goes on where it was");
+        }
+        let read = match self.reread.as_mut().map(|read| read()) {
+            None => return self.narrator.nothing_to_read(),
+            Some(Err(error)) => return self.narrator.reread_failed(&error),
+            Some(Ok(read)) => read,
+        };
+        let clients_max = self.config.engine.clients_max;
+        let changes = self.config.take_over(&read);
+        let limits = self.config.engine.clone();
+        if let Err(error) = self.engine.set_limits(limits) {
+            // The configuration was checked as it was read.
+            tracing::error!("SIGHUP: {error}; the limits of clients stay");
+        }
+        if self.config.engine.clients_max > clients_max
+            && let Err(error) = raise_file_limit(self.config.engine.clients_max)
+        {
+            tracing::warn!("cannot raise the limit of open files: {error}");
+        }
+        if let Some(log) = &self.log
+            && let Err(error) = log.set_filter(self.config.log.as_deref())
+        {
+            tracing::error!("SIGHUP: {error}");
+        }
+        self.narrator.reread(&changes);
     }
 
     fn answer_questions(&mut self) {
@@ -442,21 +502,24 @@ fn submit(
     service: Service,
     payload: Bytes,
 ) -> Result<MessageId, SubmitError> {
+    let Some(history) = history else {
+        return instance::submit(node, now, carrier, service, payload);
+    };
     // A digest costs a pass over the payload: only where somebody wants it.
-    let digest = history.map(|_| digest(&payload));
-    let id = instance::submit(node, now, carrier, service, payload)?;
-    if let (Some(history), Some(digest)) = (history, digest) {
-        let submission = Observation::Submit {
-            id,
-            service,
-            digest,
-        };
-        match (carrier, instance::bimodal(node)) {
-            (Carrier::Bimodal(index), Some(groups)) => {
-                history.observe_in(groups.name(index), &submission);
-            }
-            _ => node.observe(&submission),
+    let long = instance::is_long(&payload);
+    let digest = if long { 0 } else { digest(&payload) };
+    let id = instance::submit(node, now, carrier, service, payload.clone())?;
+    let submission = Observation::Submit {
+        id,
+        service,
+        digest,
+    };
+    match (carrier, instance::bimodal(node)) {
+        (Carrier::Bimodal(index), Some(groups)) => {
+            history.observe_in(groups.name(index), &submission);
         }
+        _ if long => history.observe_message(None, &submission, &payload),
+        _ => node.observe(&submission),
     }
     Ok(id)
 }

@@ -2,16 +2,21 @@
 //!
 //! The node's observer and the loop share the writer: the observer writes lines, the loop flushes
 //! them.
+//! The digest of a long payload is made in parts, a part in a turn of the loop, so that a message
+//! of 64 MiB does not keep the protocols waiting; the lines behind it wait for it, so that their
+//! order stays.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use groupcast_check::HistoryWriter;
-use groupcast_core::trace::{Observation, Observer};
+use groupcast_core::trace::{Digest, Observation, Observer};
 use groupcast_core::{MemberId, Time};
 
 use crate::error::DaemonError;
@@ -30,12 +35,38 @@ struct HistoryFile {
     due: Option<Time>,
     /// Something was written that has no time yet.
     written: bool,
+    /// Lines that wait for a digest, the first of them for its own.
+    waiting: VecDeque<Line>,
+    /// Payload bytes of those that are not digested.
+    undigested: usize,
+}
+
+/// A line that is not written yet.
+struct Line {
+    /// The bimodal group that it is of, if it is of one.
+    group: Option<String>,
+    observation: Observation,
+    /// The payload whose digest it lacks, if it lacks one.
+    undigested: Option<Undigested>,
+}
+
+struct Undigested {
+    /// What is left of the payload.
+    payload: Bytes,
+    /// Of what came before.
+    digest: Digest,
 }
 
 impl History {
     /// Lines are in the file this long after what they report; the start and configurations at
     /// once.
     pub(crate) const DELAY: Duration = Duration::from_millis(100);
+    /// Payloads up to this are digested at once.
+    pub(crate) const AT_ONCE: usize = 256 << 10;
+    /// Bytes that are digested in a turn of the loop.
+    const SHARE: usize = 1 << 20;
+    /// More than so many bytes do not wait for their digests: the oldest are digested first.
+    const UNDIGESTED_MAX: usize = 256 << 20;
 
     /// Goes on at the end of the file at `path`, or begins it.
     pub(crate) fn open(path: &Path, member: MemberId, name: &str) -> Result<Self, DaemonError> {
@@ -50,39 +81,107 @@ impl History {
                 writer: Some(writer),
                 due: None,
                 written: false,
+                waiting: VecDeque::new(),
+                undigested: 0,
             })),
         };
         // A daemon that is killed at once has a history all the same.
-        history.flush();
+        history.file.borrow_mut().flush();
         Ok(history)
     }
 
     /// The daemon saw something in the bimodal group called `group`.
     pub(crate) fn observe_in(&self, group: &str, observation: &Observation) {
         let mut file = self.file.borrow_mut();
-        file.written = true;
-        file.attempt(|writer| writer.write_in(group, observation));
+        file.take(Some(group), observation, None);
     }
 
-    /// Flushes what is due; how long until the next flush.
+    /// The daemon saw something of a message with `payload`, whose digest `observation` lacks.
+    pub(crate) fn observe_message(
+        &self,
+        group: Option<&str>,
+        observation: &Observation,
+        payload: &Bytes,
+    ) {
+        let mut file = self.file.borrow_mut();
+        file.take(group, observation, Some(payload.clone()));
+        while file.undigested > Self::UNDIGESTED_MAX {
+            file.digest(Self::SHARE);
+        }
+    }
+
+    /// Digests a part of what waits and flushes what is due; how long until the next time.
     pub(crate) fn tend(&self, now: Time) -> Option<Duration> {
         let mut file = self.file.borrow_mut();
+        file.digest(Self::SHARE);
         if file.due.is_some_and(|due| due <= now) {
             file.flush();
         }
         if std::mem::take(&mut file.written) {
             file.due = Some(file.due.unwrap_or(now + Self::DELAY));
         }
-        file.due.map(|due| due - now)
+        match file.waiting.is_empty() {
+            true => file.due.map(|due| due - now),
+            false => Some(Duration::ZERO),
+        }
     }
 
-    /// Writes all lines into the file.
-    pub(crate) fn flush(&self) {
-        self.file.borrow_mut().flush();
+    /// Writes and flushes all: the daemon ends.
+    pub(crate) fn finish(&self) {
+        let mut file = self.file.borrow_mut();
+        file.digest(usize::MAX);
+        file.flush();
     }
 }
 
 impl HistoryFile {
+    /// Writes a line, or puts it behind those that wait.
+    fn take(&mut self, group: Option<&str>, observation: &Observation, payload: Option<Bytes>) {
+        if self.waiting.is_empty() && payload.is_none() {
+            return self.write(group, observation);
+        }
+        self.undigested += payload.as_ref().map_or(0, Bytes::len);
+        self.waiting.push_back(Line {
+            group: group.map(str::to_owned),
+            observation: observation.clone(),
+            undigested: payload.map(|payload| Undigested {
+                payload,
+                digest: Digest::default(),
+            }),
+        });
+    }
+
+    /// Digests up to `share` bytes of what waits, and writes the lines that are complete.
+    fn digest(&mut self, mut share: usize) {
+        while let Some(line) = self.waiting.front_mut() {
+            if let Some(Undigested { payload, digest }) = &mut line.undigested {
+                let part = payload.split_to(payload.len().min(share));
+                digest.update(&part);
+                self.undigested -= part.len();
+                share -= part.len();
+                if !payload.is_empty() {
+                    return;
+                }
+                set_digest(&mut line.observation, digest.value());
+            }
+            if let Some(line) = self.waiting.pop_front() {
+                self.write(line.group.as_deref(), &line.observation);
+            }
+        }
+    }
+
+    fn write(&mut self, group: Option<&str>, observation: &Observation) {
+        self.written = true;
+        self.attempt(|writer| match group {
+            Some(group) => writer.write_in(group, observation),
+            None => writer.write(observation),
+        });
+        // Configurations are rare, and what they say tells a kill from a history that ends early.
+        if matches!(observation, Observation::Configuration { .. }) {
+            self.flush();
+        }
+    }
+
     fn attempt(&mut self, act: impl FnOnce(&mut HistoryWriter<BufWriter<File>>) -> io::Result<()>) {
         let Some(writer) = &mut self.writer else {
             return;
@@ -103,32 +202,80 @@ impl HistoryFile {
     }
 }
 
+/// Puts the digest of a message's payload into its line.
+fn set_digest(observation: &mut Observation, made: u64) {
+    if let Observation::Submit { digest, .. } | Observation::Deliver { digest, .. } = observation {
+        *digest = made;
+    }
+}
+
 impl Observer for History {
     fn observe(&mut self, _observer: MemberId, observation: &Observation) {
         let mut file = self.file.borrow_mut();
-        file.written = true;
-        file.attempt(|writer| writer.write(observation));
-        // Configurations are rare, and what they say tells a kill from a history that ends early.
-        if matches!(observation, Observation::Configuration { .. }) {
-            file.flush();
-        }
+        file.take(None, observation, None);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::{Incarnation, NodeId};
+    use groupcast_core::trace::digest;
+    use groupcast_core::{Incarnation, MessageId, NodeId, Service};
 
     use super::*;
 
+    const MEMBER: MemberId = MemberId {
+        node: NodeId(1),
+        incarnation: Incarnation(2),
+    };
+
+    fn open(name: &str) -> (PathBuf, History) {
+        let file = format!("gc-history-{}-{name}.ndjson", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let _ = std::fs::remove_file(&path);
+        let history = History::open(&path, MEMBER, "a").unwrap();
+        (path, history)
+    }
+
+    #[test]
+    fn a_long_payload_is_digested_in_parts_and_the_lines_behind_it_wait() {
+        let (path, mut history) = open("parts");
+        let payload: Bytes = (0..3 * History::SHARE + 5)
+            .map(|at| (at % 251) as u8)
+            .collect::<Vec<u8>>()
+            .into();
+        let id = |number| MessageId {
+            sender: MEMBER,
+            number,
+        };
+        let submit = |number, digest| Observation::Submit {
+            id: id(number),
+            service: Service::Agreed,
+            digest,
+        };
+        history.observe_message(None, &submit(1, 0), &payload);
+        history.observe(MEMBER, &submit(2, 7));
+        let lines = || std::fs::read_to_string(&path).unwrap();
+        for _ in 0..3 {
+            assert_eq!(history.tend(Time::ZERO), Some(Duration::ZERO));
+        }
+        assert_eq!(history.tend(Time::ZERO), Some(History::DELAY));
+        history.finish();
+        let text = lines();
+        let [_, first, second] = text.lines().collect::<Vec<_>>()[..] else {
+            panic!("{text}");
+        };
+        assert!(
+            first.contains(&format!("{:016x}", digest(&payload))),
+            "{first}"
+        );
+        assert!(second.contains("\"number\":2"), "{second}");
+        std::fs::remove_file(&path).unwrap();
+    }
+
     #[test]
     fn lines_are_in_the_file_after_the_delay() {
-        let path = std::env::temp_dir().join(format!("gc-history-{}.ndjson", std::process::id()));
-        let member = MemberId {
-            node: NodeId(1),
-            incarnation: Incarnation(2),
-        };
-        let mut history = History::open(&path, member, "a").unwrap();
+        let (path, mut history) = open("delay");
+        let member = MEMBER;
         history.observe(member, &Observation::Leave);
         let lines = || std::fs::read_to_string(&path).unwrap().lines().count();
         assert_eq!(history.tend(Time::ZERO), Some(History::DELAY));

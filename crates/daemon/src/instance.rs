@@ -13,6 +13,7 @@ pub(crate) use groupcast_protocols::channel::{BIMODAL, RING};
 use groupcast_session::groups::Carrier;
 
 use crate::bimodal::Bimodal;
+use crate::history::History;
 
 /// An instance of the daemon's node.
 pub(crate) enum Instance {
@@ -87,13 +88,19 @@ pub(crate) struct CarrierEvent {
     pub(crate) event: Event,
 }
 
+/// Whether the digest of a payload takes too long to be made at once.
+pub(crate) fn is_long(payload: &Bytes) -> bool {
+    payload.len() > History::AT_ONCE
+}
+
 impl Observable for CarrierEvent {
-    /// The node's observer sees the ring. Lines of a bimodal group name the group: the daemon
-    /// writes those.
+    /// The node's observer sees the ring. Lines of a bimodal group name the group, and those of
+    /// long messages wait for their digests: the daemon writes those.
     fn observation(&self) -> Option<Observation> {
-        match self.carrier {
-            Carrier::Ring => self.event.observation(),
-            Carrier::Bimodal(_) => None,
+        match (self.carrier, &self.event) {
+            (Carrier::Ring, Event::Deliver(delivery)) if is_long(&delivery.payload) => None,
+            (Carrier::Ring, event) => event.observation(),
+            (Carrier::Bimodal(_), _) => None,
         }
     }
 }

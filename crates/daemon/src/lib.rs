@@ -40,9 +40,12 @@ mod narrate;
 mod status;
 mod stop;
 mod stream;
+#[cfg(test)]
+mod turn_time;
+mod turns;
 
 pub use config::{Config, ConfigError};
 pub use daemon::Daemon;
 pub use error::DaemonError;
-pub use log::{LOG_VARIABLE, LogError, log_to_stderr};
+pub use log::{LOG_VARIABLE, Log, LogError, log_to, log_to_stderr};
 pub use stop::StopHandle;

@@ -1,50 +1,164 @@
-//! Where log lines go: stderr, filtered by `GROUPCAST_LOG`. A line that cannot be written is lost,
-//! and nothing else.
+//! Where log lines go, stderr or a file, and how many. A line that cannot be written is lost, and
+//! nothing else.
 
+use std::fmt;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Registry, reload};
 
 /// The environment variable that says what is logged, for example `debug` or
-/// `warn,groupcast_net=debug`.
+/// `warn,groupcast_net=debug`. It wins over the configuration's `log`.
 pub const LOG_VARIABLE: &str = "GROUPCAST_LOG";
 
 /// The words for how much is logged.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// `GROUPCAST_LOG` is not a filter.
+/// What a filter may be.
+pub(crate) const FILTER_HELP: &str =
+    "use error, warn, info, debug, trace or off, or a list such as warn,groupcast_net=debug";
+
+/// The log cannot be set up as asked.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{LOG_VARIABLE} is not a filter: {reason}; use error, warn, info, debug, trace or off, or a list such as \
-     warn,groupcast_net=debug"
-)]
-pub struct LogError {
-    reason: String,
+#[non_exhaustive]
+pub enum LogError {
+    /// The environment's filter is none.
+    #[error("{LOG_VARIABLE} is not a filter: {reason}; {FILTER_HELP}")]
+    Filter {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file cannot be opened.
+    #[error("cannot append log lines to {}: {source}", path.display())]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// The log of this process, to change it while it is written.
+#[derive(Clone)]
+pub struct Log {
+    filter: reload::Handle<Targets, Registry>,
+    file: Option<LogFile>,
+}
+
+/// A file that lines are appended to, and can be opened again.
+#[derive(Clone)]
+struct LogFile {
+    path: PathBuf,
+    open: Arc<Mutex<Arc<File>>>,
 }
 
 /// From now on logs to stderr; `info` and above unless `GROUPCAST_LOG` says otherwise. A logger
 /// that is set up already stays.
-pub fn log_to_stderr() -> Result<(), LogError> {
-    let directives = std::env::var(LOG_VARIABLE).unwrap_or_default();
-    let filter = filter(&directives)?;
+pub fn log_to_stderr() -> Result<Log, LogError> {
+    log_to(None, None)
+}
+
+/// From now on logs to `file`, or to stderr; as much as `GROUPCAST_LOG` says, or else `filter`, or
+/// else `info` and above. A logger that is set up already stays.
+pub fn log_to(filter: Option<&str>, file: Option<&Path>) -> Result<Log, LogError> {
+    let (filter, handle) = reload::Layer::new(targets(filter)?);
+    let file = file.map(LogFile::open).transpose()?;
+    let is_terminal = file.is_none() && io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(|| Lossy::new(io::stderr()))
-        .with_ansi(io::stderr().is_terminal())
+        .with_ansi(is_terminal)
         .with_target(false);
+    let log = Log {
+        filter: handle,
+        file: file.clone(),
+    };
+    let lines = lines.with_writer(move || match &file {
+        Some(file) => Lossy::new(Sink::File(file.current())),
+        None => Lossy::new(Sink::Stderr(io::stderr())),
+    });
     // An embedding program may have its own logger: it stays.
     let _ = tracing_subscriber::registry()
         .with(filter)
         .with(lines)
         .try_init();
-    Ok(())
+    Ok(log)
 }
 
-fn filter(directives: &str) -> Result<Targets, LogError> {
+impl Log {
+    /// From now on logs as much as `GROUPCAST_LOG` says, or else `filter`, or else `info` and above.
+    ///
+    /// # Errors
+    /// Nothing has changed.
+    pub fn set_filter(&self, filter: Option<&str>) -> Result<(), LogError> {
+        let targets = targets(filter)?;
+        // The handle of a logger that another one kept from being set up changes nothing.
+        let _ = self.filter.reload(targets);
+        Ok(())
+    }
+
+    /// Opens the file again, if there is one: lines go to the file that has its path now.
+    ///
+    /// # Errors
+    /// Lines go where they went.
+    pub fn reopen(&self) -> Result<(), LogError> {
+        self.file.as_ref().map_or(Ok(()), LogFile::reopen)
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.as_ref().map(|file| &file.path);
+        f.debug_struct("Log").field("file", &file).finish()
+    }
+}
+
+impl LogFile {
+    fn open(path: &Path) -> Result<Self, LogError> {
+        Ok(Self {
+            path: path.to_owned(),
+            open: Arc::new(Mutex::new(append(path)?)),
+        })
+    }
+
+    fn reopen(&self) -> Result<(), LogError> {
+        let file = append(&self.path)?;
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = file;
+        Ok(())
+    }
+
+    fn current(&self) -> Arc<File> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&open)
+    }
+}
+
+fn append(path: &Path) -> Result<Arc<File>, LogError> {
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map(Arc::new).map_err(|source| LogError::File {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// What is logged: as the environment says, or else `filter`.
+fn targets(filter: Option<&str>) -> Result<Targets, LogError> {
+    let environment = std::env::var(LOG_VARIABLE).unwrap_or_default();
+    let directives = match environment.trim() {
+        "" => filter.unwrap_or_default(),
+        directives => directives,
+    };
+    check_filter(directives).map_err(|reason| LogError::Filter { reason })
+}
+
+/// Reads a filter; what is wrong with it if it is none.
+pub(crate) fn check_filter(directives: &str) -> Result<Targets, String> {
     let directives = match directives.trim() {
         "" => "info",
         directives => directives,
@@ -55,14 +169,40 @@ fn filter(directives: &str) -> Result<Targets, LogError> {
     let unknown = words.filter(|word| !word.contains('=') && !word.starts_with("groupcast"));
     for word in unknown {
         if !LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word)) {
-            return Err(LogError {
-                reason: format!("`{word}` is no level"),
-            });
+            return Err(format!("`{word}` is no level"));
         }
     }
-    directives.parse().map_err(|error: ParseError| LogError {
-        reason: error.to_string(),
-    })
+    directives
+        .parse()
+        .map_err(|error: ParseError| error.to_string())
+}
+
+/// What lines are written to.
+enum Sink {
+    Stderr(io::Stderr),
+    File(Arc<File>),
+}
+
+impl AsFd for Sink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Stderr(stderr) => stderr.as_fd(),
+            Self::File(file) => file.as_fd(),
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stderr(stderr) => stderr.write(line),
+            Self::File(file) => file.write(line),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// How many bytes a pipe takes at once if it takes any (POSIX's PIPE_BUF).
@@ -175,11 +315,10 @@ mod tests {
             "groupcast_net",
             "off",
         ] {
-            assert!(filter(good).is_ok(), "{good}");
+            assert!(check_filter(good).is_ok(), "{good}");
         }
         for bad in ["json", "verbose", "info,json", "groupcast_net=loud"] {
-            let error = filter(bad).map(|_| ()).unwrap_err().to_string();
-            assert!(error.contains("use error, warn, info"), "{error}");
+            assert!(check_filter(bad).is_err(), "{bad}");
         }
     }
 }

@@ -15,7 +15,7 @@ use groupcast_session::Engine;
 use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
 
-use crate::config::{Config, ConfigError, Security};
+use crate::config::{Changes, Config, ConfigError, Security};
 use crate::instance::Instance;
 
 /// Writes the log.
@@ -25,6 +25,9 @@ pub(crate) struct Narrator {
     members: Vec<MemberId>,
     /// Slow rotations that the log has told of.
     rotations_slow: u64,
+    /// The member that keeps the datagrams of the new ring small, and how small: told once the
+    /// names of its members are known.
+    narrowest: Option<(MemberId, usize)>,
 }
 
 impl Narrator {
@@ -33,6 +36,7 @@ impl Narrator {
             names: BTreeMap::from([(local, name.into())]),
             members: Vec::new(),
             rotations_slow: 0,
+            narrowest: None,
         }
     }
 
@@ -78,29 +82,34 @@ impl Narrator {
         }
     }
 
-    /// SIGHUP came. The log goes to stderr and the history is one file, so that there is nothing to
-    /// open again; `read` is the configuration as it is now, where there is a file to read.
-    pub(crate) fn reread(&self, running: &Config, read: Option<Result<Config, ConfigError>>) {
-        let others = match read {
-            None => {
-                tracing::info!("SIGHUP: there is no configuration to read again");
-                return;
-            }
-            Some(Err(error)) => {
-                let place = error.place().map(|place| format!("{place}: "));
-                let place = place.unwrap_or_default();
-                tracing::error!("SIGHUP: {place}{error}; the daemon goes on as it is");
-                return;
-            }
-            Some(Ok(read)) => running.differences(&read),
-        };
-        match others.as_slice() {
-            [] => tracing::info!("SIGHUP: the configuration is as it was"),
-            others => tracing::warn!(
-                "SIGHUP: these take effect when the daemon starts again: {}",
-                others.join(", ")
-            ),
+    /// SIGHUP came, and the configuration was read again: what of it holds from now on, and what
+    /// when the daemon starts again.
+    pub(crate) fn reread(&self, changes: &Changes) {
+        let Changes { live, later } = changes;
+        if live.is_empty() && later.is_empty() {
+            tracing::info!("SIGHUP: the configuration is as it was");
         }
+        if !live.is_empty() {
+            tracing::info!("SIGHUP: these hold from now on: {}", live.join(", "));
+        }
+        if !later.is_empty() {
+            tracing::warn!(
+                "SIGHUP: these take effect when the daemon starts again: {}",
+                later.join(", ")
+            );
+        }
+    }
+
+    /// SIGHUP came, and there is nothing to read.
+    pub(crate) fn nothing_to_read(&self) {
+        tracing::info!("SIGHUP: there is no configuration to read again");
+    }
+
+    /// SIGHUP came, and what there is to read is wrong.
+    pub(crate) fn reread_failed(&self, error: &ConfigError) {
+        let place = error.place().map(|place| format!("{place}: "));
+        let place = place.unwrap_or_default();
+        tracing::error!("SIGHUP: {place}{error}; the daemon goes on as it is");
     }
 
     /// A configuration was installed on the ring.
@@ -155,13 +164,7 @@ impl Narrator {
             );
             self.rotations_slow = slow;
         }
-        if let Some(narrowest) = ring.narrowest {
-            tracing::warn!(
-                "datagrams of this ring carry {} bytes: {} takes no more",
-                ring.body_max,
-                self.list(&[narrowest])
-            );
-        }
+        self.narrowest = ring.narrowest.map(|member| (member, ring.body_max));
     }
 
     /// The ring's state changed.
@@ -178,6 +181,12 @@ impl Narrator {
             Fact::Installed { .. } => {
                 self.names = engine.status().daemons.into_iter().collect();
                 tracing::info!("{fact}: {}", self.list(&self.members));
+                if let Some((member, size)) = self.narrowest.take() {
+                    let member = self.list(&[member]);
+                    tracing::warn!(
+                        "datagrams of this ring carry {size} bytes: {member} takes no more"
+                    );
+                }
             }
             // Nothing is wrong with these: publishers that are faster than subscribers, and the end
             // of this daemon.

@@ -15,6 +15,7 @@ use super::keys::engine_key;
 use super::{
     ConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, ProcessConfig, Security,
 };
+use crate::log::{FILTER_HELP, check_filter};
 
 /// Checks values, and knows where each was written.
 pub(super) struct Check<'a> {
@@ -88,6 +89,19 @@ impl Check<'_> {
             ));
         }
         Ok(name.to_owned())
+    }
+
+    pub(super) fn log(&self, filter: Option<String>) -> Result<Option<String>, ConfigError> {
+        if let Some(filter) = &filter {
+            check_filter(filter).map_err(|reason| {
+                self.error(
+                    "log",
+                    format!("`{filter}` is not a filter: {reason}"),
+                    FILTER_HELP,
+                )
+            })?;
+        }
+        Ok(filter)
     }
 
     /// Where the daemon listens, and what there is to warn of if nothing says by which interface.

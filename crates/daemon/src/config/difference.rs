@@ -1,12 +1,45 @@
-//! The keys whose values differ between two configurations.
+//! The keys whose values differ between two configurations, and which of them a running daemon can
+//! take over.
 
 use groupcast_core::settings::Settings;
 use groupcast_net::Group;
+use groupcast_session::EngineConfig;
 
 use super::Config;
 use super::keys::{engine_key, in_daemon};
 
+/// What became of the keys whose values have changed.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Changes {
+    /// Hold from now on.
+    pub live: Vec<String>,
+    /// Hold when the daemon starts again.
+    pub later: Vec<String>,
+}
+
+/// Whether a running daemon can take over another value of `key`: limits of clients, and how much
+/// is logged. All else is agreed with other daemons, held by the kernel, or was told to somebody.
+fn is_live(key: &str) -> bool {
+    key == "log" || key.starts_with("clients.")
+}
+
 impl Config {
+    /// Takes over from `other` what a running daemon can take over.
+    pub fn take_over(&mut self, other: &Self) -> Changes {
+        let differences = self.differences(other);
+        let (live, later) = differences.into_iter().partition(|key| is_live(key));
+        self.log.clone_from(&other.log);
+        // What of these is no limit of clients stays.
+        let here = &self.engine;
+        self.engine = EngineConfig {
+            bimodal_groups: here.bimodal_groups.clone(),
+            bimodal_message_max: here.bimodal_message_max,
+            bimodal_members_max: here.bimodal_members_max,
+            ..other.engine.clone()
+        };
+        Changes { live, later }
+    }
+
     /// The keys whose values differ from those in `other`.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut keys = self.differences_at_the_top(other);
@@ -48,6 +81,8 @@ impl Config {
             ("client_listen", self.client_listen != other.client_listen),
             ("key", self.security != other.security),
             ("history", self.history != other.history),
+            ("log", self.log != other.log),
+            ("log_file", self.log_file != other.log_file),
         ]
         .into_iter()
         .filter(|(_, differs)| *differs)
@@ -93,5 +128,22 @@ mod tests {
             "ring.idle_hold",
         ];
         assert_eq!(usual.differences(&other), expected);
+    }
+
+    #[test]
+    fn limits_of_clients_and_the_log_are_taken_over_and_nothing_else() {
+        let mut running = config("");
+        let other = config(
+            "log = \"debug\"\nclients.max = 7\nring.idle_hold = \"30 ms\"\n\
+             bimodal.groups = [\"t\"]\nbimodal.message_max = 9\n",
+        );
+        let changes = running.take_over(&other);
+        assert_eq!(changes.live, ["log", "clients.max"]);
+        let later = ["bimodal.message_max", "bimodal.groups", "ring.idle_hold"];
+        assert_eq!(changes.later, later);
+        assert_eq!(running.engine.clients_max, 7);
+        assert_eq!(running.log.as_deref(), Some("debug"));
+        assert_eq!(running.differences(&other), later);
+        assert_eq!(running.take_over(&other).live, [""; 0]);
     }
 }

@@ -32,10 +32,13 @@ impl File {
         let mut file = Self::parse(path, &text)?;
         if let Some(directory) = path.parent() {
             let options = &mut file.options;
-            for named in [&mut options.socket, &mut options.key, &mut options.history]
-                .into_iter()
-                .flatten()
-            {
+            let paths = [
+                &mut options.socket,
+                &mut options.key,
+                &mut options.history,
+                &mut options.log_file,
+            ];
+            for named in paths.into_iter().flatten() {
                 *named = directory.join(&*named);
             }
         }
@@ -220,6 +223,8 @@ impl Options {
             "key" => self.key = Some(text(value)?.into()),
             "insecure" => self.insecure = Some(read::flag(written(value))?),
             "history" => self.history = Some(text(value)?.into()),
+            "log" => self.log = Some(text(value)?.to_owned()),
+            "log_file" => self.log_file = Some(text(value)?.into()),
             "bimodal.groups" => {
                 let groups = list(value, "[\"ticks\"]", |item| Ok(text(item)?.to_owned()))?;
                 self.bimodal_groups = Some(groups);

@@ -25,6 +25,7 @@ use groupcast_session::EngineConfig;
 use groupcast_session::socket::socket_candidates;
 
 use self::check::Check;
+pub use self::difference::Changes;
 pub use self::error::{ConfigError, Place, Source};
 pub use self::file::File;
 pub use self::keys::{Key, keys};
@@ -56,6 +57,10 @@ pub struct Config {
     pub security: Security,
     /// Where the history is written. Default: nowhere.
     pub history: Option<PathBuf>,
+    /// How much is logged, unless the environment says so: a filter. Default: `info`.
+    pub log: Option<String>,
+    /// The file that log lines go to. Default: stderr.
+    pub log_file: Option<PathBuf>,
     /// Limits of the client side.
     pub engine: EngineConfig,
     /// Settings of the ring.
@@ -121,6 +126,8 @@ impl Config {
             security,
             engine: check.engine(&options)?,
             process: check.process(&options)?,
+            log: check.log(options.log)?,
+            log_file: options.log_file,
             interface_warning,
             fit_body: !options.settings.contains_key("ring.body_max"),
             socket: options.socket.unwrap_or_else(default_socket),

@@ -38,6 +38,10 @@ pub struct Options {
     pub insecure: Option<bool>,
     /// Where to write the history.
     pub history: Option<PathBuf>,
+    /// How much is logged.
+    pub log: Option<String>,
+    /// Where to log.
+    pub log_file: Option<PathBuf>,
     /// The groups that are bimodal.
     pub bimodal_groups: Option<Vec<String>>,
     /// Settings of the parts of the daemon, by their dotted keys.
@@ -86,6 +90,8 @@ impl Options {
             "key" => self.key.is_some(),
             "insecure" => self.insecure.is_some(),
             "history" => self.history.is_some(),
+            "log" => self.log.is_some(),
+            "log_file" => self.log_file.is_some(),
             _ => false,
         }
     }
@@ -118,6 +124,8 @@ impl Options {
             key: over.key.or(self.key.filter(|_| !secured)),
             insecure: over.insecure.or(self.insecure.filter(|_| !secured)),
             history: over.history.or(self.history),
+            log: over.log.or(self.log),
+            log_file: over.log_file.or(self.log_file),
             bimodal_groups: over.bimodal_groups.or(self.bimodal_groups),
             settings,
         }

@@ -70,7 +70,7 @@ key = \"cluster.key\"
 
 ## Environment, log and signals
 
-The log goes to stderr. `GROUPCAST_LOG` says what is logged: `off`, `error`, `warn`, `info` (the default), `debug` or `trace`,
+The log goes to stderr, or to `log_file`. `GROUPCAST_LOG` says what is logged, or else `log`: `off`, `error`, `warn`, `info` (the default), `debug` or `trace`,
 or a list such as `warn,groupcast_net=debug`. Lines that cannot be written (a closed pipe, one that is not read, a full disk)
 are lost and counted, and nothing else happens. `GROUPCAST_SOCKET` stands for `--socket`, with the daemon and with the commands
 that talk to it.
@@ -78,7 +78,7 @@ that talk to it.
 | signal | what the daemon does |
 |---|---|
 | SIGTERM, SIGINT | leaves its group and ends; a second one ends it at once |
-| SIGHUP | reads the file again and logs which keys are others: they take effect when it starts again. A file that cannot be used is an error in the log; the daemon goes on as it is |
+| SIGHUP | opens `log_file` again and reads this file again. New values of `log` and of `[clients]` hold from then on; the log names the other keys that have changed, which take effect when the daemon starts again. A file that cannot be used is an error in the log; the daemon goes on as it is |
 | SIGUSR1 | writes what `groupcast status --json` prints into the log |
 
 ## Values

@@ -121,4 +121,20 @@ pub(super) const TOP: &[TopKey] = &[
         default: "none",
         wrong: "It grows by about 150 bytes a message and is never cut off.",
     },
+    TopKey {
+        name: "log",
+        meaning: "How much is logged. The environment variable GROUPCAST_LOG wins over it. SIGHUP applies a change at \
+                  once.",
+        value: "`off`, `error`, `warn`, `info`, `debug` or `trace`, or a list such as `warn,groupcast_net=debug`",
+        default: "info",
+        wrong: "Too little: nobody learns why a daemon was cut off. Too much: `debug` and `trace` slow the daemon down.",
+    },
+    TopKey {
+        name: "log_file",
+        meaning: "The file that log lines are appended to. SIGHUP opens it again, so that it can be moved away first.",
+        value: "path; relative to the file's directory",
+        default: "none: stderr",
+        wrong: "A path that cannot be written: the daemon refuses to start; on SIGHUP it goes on with the file that it \
+                has. A full disk costs log lines and nothing else.",
+    },
 ];

@@ -132,6 +132,23 @@ impl Engine {
         })
     }
 
+    /// From now on the limits of `config` hold, for clients that are connected too. Only the window
+    /// that a client was given when it connected stays, and what concerns bimodal groups, on which
+    /// their gossip depends.
+    ///
+    /// # Errors
+    /// Nothing has changed.
+    pub fn set_limits(&mut self, config: EngineConfig) -> Result<(), ConfigError> {
+        config.check()?;
+        self.config = EngineConfig {
+            bimodal_groups: std::mem::take(&mut self.config.bimodal_groups),
+            bimodal_message_max: self.config.bimodal_message_max,
+            bimodal_members_max: self.config.bimodal_members_max,
+            ..config
+        };
+        Ok(())
+    }
+
     /// Time has passed: ends connections that were too late to say hello, to take their last
     /// frames, or to take anything.
     pub fn handle_timeout(&mut self, now: Time) {

@@ -16,6 +16,9 @@ use crate::frame::{CREDIT_PER_FRAME, credit_cost, has_credit};
 /// Deliveries are turned into bytes for the socket up to here, so that answers do not wait behind
 /// more.
 const READY_MAX: usize = 256 * 1024;
+/// Bytes that a socket is offered at once: a long message goes to it in parts, between which others
+/// have their turns.
+const OFFERED_MAX: usize = 256 * 1024;
 /// Size of the blocks in which small frames are gathered.
 const BLOCK: usize = 16 * 1024;
 /// Payloads up to this are copied into the block; longer ones are passed on by reference.
@@ -230,10 +233,15 @@ impl Chain {
 
     fn slices<'a>(&'a mut self, slices: &mut [IoSlice<'a>]) -> usize {
         self.seal();
-        let mut count = 0;
+        let (mut count, mut room) = (0, OFFERED_MAX);
         for (slice, block) in slices.iter_mut().zip(&self.blocks) {
-            *slice = IoSlice::new(&block.bytes);
+            let len = block.bytes.len().min(room);
+            *slice = IoSlice::new(&block.bytes[..len]);
             count += 1;
+            room -= len;
+            if room == 0 {
+                break;
+            }
         }
         count
     }

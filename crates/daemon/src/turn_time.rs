@@ -1,0 +1,141 @@
+//! How long a turn of the loop is busy while the longest messages come and go: measured by the time
+//! that the thread has had a processor, so that what else the machine does is no matter.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use groupcast_core::Service;
+use groupcast_session::frame::{
+    ClientFrame, ClientKind, Hello, MAGIC, VERSION, encode_publish_head,
+};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::config::{Listen, Options};
+use crate::{Config, Daemon};
+
+/// The longest message.
+const LEN: usize = 64 << 20;
+/// A turn may take so long at most.
+const TURN_MAX: Duration = Duration::from_millis(50);
+/// The whole test may take so long.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How long this thread has had a processor.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn free_port() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("gc-turn-{}-{name}", std::process::id()))
+}
+
+/// Runs a daemon until it has left; its longest turn.
+fn run(name: &'static str, multicast: SocketAddrV4) -> (crate::StopHandle, JoinHandle<Duration>) {
+    let (give, take) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let options = Options {
+            name: Some(name.into()),
+            listen: Some(Listen {
+                ip: Ipv4Addr::LOCALHOST.into(),
+                port: Some(free_port()),
+            }),
+            multicast: Some(multicast),
+            socket: Some(path(name)),
+            history: Some(path(&format!("{name}.ndjson"))),
+            insecure: Some(true),
+            ..Options::default()
+        };
+        let mut daemon = Daemon::start(Config::build(None, options).unwrap()).unwrap();
+        give.send(daemon.stop_handle()).unwrap();
+        let mut longest = Duration::ZERO;
+        loop {
+            let begun = processor_time();
+            let goes_on = daemon.turn().unwrap();
+            longest = longest.max(processor_time() - begun);
+            if !goes_on {
+                return longest;
+            }
+        }
+    });
+    (take.recv().unwrap(), thread)
+}
+
+fn connect(name: &str) -> UnixStream {
+    let begun = Instant::now();
+    let mut stream = loop {
+        match UnixStream::connect(path(name)) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(begun.elapsed() < LIMIT, "{error}"),
+        }
+    };
+    let mut bytes = MAGIC.to_vec();
+    ClientFrame::Hello(Hello {
+        version_min: VERSION,
+        version_max: VERSION,
+        features: 0,
+        kind: ClientKind::Application,
+        delivery_window: 1 << 40,
+        name: None,
+    })
+    .encode(&mut bytes);
+    stream.write_all(&bytes).unwrap();
+    stream
+}
+
+/// Joins the group; the thread ends when a message of `LEN` bytes and the frames before it have
+/// come.
+fn subscribe(name: &str) -> JoinHandle<()> {
+    let mut stream = connect(name);
+    let mut bytes = Vec::new();
+    ClientFrame::Join {
+        group: "g".into(),
+        discard_own: false,
+    }
+    .encode(&mut bytes);
+    stream.write_all(&bytes).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    std::thread::spawn(move || {
+        let (mut bytes, mut got) = (vec![0; 1 << 20], 0);
+        while got < LEN {
+            let len = stream.read(&mut bytes).unwrap();
+            assert!(len > 0, "the daemon has ended the connection");
+            got += len;
+        }
+    })
+}
+
+#[test]
+fn a_message_of_64_mib_keeps_no_turn_busy_for_long() {
+    let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 90), free_port());
+    let daemons = ["one", "two"].map(|name| run(name, multicast));
+    let subscribers = ["one", "two"].map(subscribe);
+    let mut publisher = connect("one");
+    let mut frame = Vec::new();
+    // Time for the daemons to find each other.
+    std::thread::sleep(Duration::from_secs(1));
+    encode_publish_head(&mut frame, 1, Service::Agreed, &["g"], LEN);
+    frame.resize(frame.len() + LEN, 7);
+    publisher.write_all(&frame).unwrap();
+    for subscriber in subscribers {
+        subscriber.join().unwrap();
+    }
+    for (stop, thread) in daemons {
+        stop.stop();
+        let longest = thread.join().unwrap();
+        println!("the longest turn took {longest:?}");
+        assert!(longest < TURN_MAX, "a turn took {longest:?}");
+    }
+    for name in ["one.ndjson", "two.ndjson"] {
+        std::fs::remove_file(path(name)).unwrap();
+    }
+}
