@@ -20,6 +20,12 @@ pub(crate) struct Args {
 
 /// Writes the key.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if args.file.as_os_str() == "-" {
+        return Err(
+            Failure::usage("a key is written to a file, never to standard output")
+                .help("name a file; ./- is one that is called -"),
+        );
+    }
     Key::generate(&args.file).map_err(Failure::failed)?;
     tell(format_args!(
         "wrote a new key to {}: copy it to every host of the cluster, and start the daemons with --key",

@@ -1,4 +1,4 @@
-//! Messages of `pub`: one a line of a file or pipe, or generated.
+//! Messages of `pub`: one a line of a file or pipe, all of it as one, or generated.
 //!
 //! Reading never takes more than one line into memory. A line is everything up to a newline, which
 //! is taken off; a carriage return stays, an empty line is an empty message, and a last line
@@ -19,6 +19,15 @@ pub(crate) enum Source<R = File> {
         input: BufReader<R>,
         /// The longest line, in bytes.
         max: usize,
+    },
+    /// One message, from the first byte to the last.
+    Whole {
+        /// What is read.
+        input: BufReader<R>,
+        /// The longest message, in bytes.
+        max: usize,
+        /// It has been read.
+        done: bool,
     },
     /// Messages of equal size, each beginning with its number.
     Generated {
@@ -43,6 +52,15 @@ impl<R: Read> Source<R> {
         }
     }
 
+    /// All of `input` as one message of at most `max` bytes.
+    pub(crate) fn whole(input: R, max: usize) -> Self {
+        Self::Whole {
+            input: BufReader::with_capacity(Self::AHEAD, input),
+            max,
+            done: false,
+        }
+    }
+
     /// `count` messages of `size` bytes: each is its number in decimal, padded with dots or cut off
     /// at `size`.
     pub(crate) fn generated(size: usize, count: u64) -> Self {
@@ -57,6 +75,15 @@ impl<R: Read> Source<R> {
     pub(crate) fn read(&mut self, payload: &mut Vec<u8>) -> io::Result<bool> {
         match self {
             Self::Lines { input, max } => read_line(input, *max, payload),
+            Self::Whole { done: true, .. } => Ok(false),
+            Self::Whole { input, max, done } => {
+                *done = true;
+                input.take(*max as u64 + 1).read_to_end(payload)?;
+                match payload.len() > *max {
+                    true => Err(too_long(*max)),
+                    false => Ok(true),
+                }
+            }
             Self::Generated { left: 0, .. } => Ok(false),
             Self::Generated { size, left, next } => {
                 payload.extend_from_slice(next.to_string().as_bytes());
@@ -73,8 +100,12 @@ impl<R: AsFd> Source<R> {
     /// Whether a payload, or at least a part of one, comes within `patience`: reading does not wait
     /// then.
     pub(crate) fn is_ready(&self, patience: Duration) -> io::Result<bool> {
-        let Self::Lines { input, .. } = self else {
-            return Ok(true);
+        let input = match self {
+            Self::Lines { input, .. }
+            | Self::Whole {
+                input, done: false, ..
+            } => input,
+            Self::Whole { .. } | Self::Generated { .. } => return Ok(true),
         };
         if !input.buffer().is_empty() {
             return Ok(true);
@@ -92,6 +123,13 @@ impl<R: AsFd> Source<R> {
     }
 }
 
+fn too_long(max: usize) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("it is longer than a message may be ({max} bytes)"),
+    )
+}
+
 fn read_line(input: &mut BufReader<impl Read>, max: usize, line: &mut Vec<u8>) -> io::Result<bool> {
     let mut begun = false;
     loop {
@@ -105,10 +143,7 @@ fn read_line(input: &mut BufReader<impl Read>, max: usize, line: &mut Vec<u8>) -
         let newline = available.iter().position(|byte| *byte == b'\n');
         let part = &available[..newline.unwrap_or(available.len())];
         if line.len() + part.len() > max {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("it is longer than a message may be ({max} bytes)"),
-            ));
+            return Err(too_long(max));
         }
         line.extend_from_slice(part);
         let used = part.len() + usize::from(newline.is_some());
@@ -161,6 +196,22 @@ mod tests {
             "it is longer than a message may be (16 bytes)"
         );
         assert!(payload.len() <= 16);
+    }
+
+    #[test]
+    fn all_of_an_input_is_one_message() {
+        let text = b"one\n\r\ntwo\n";
+        let mut source = Source::whole(Cursor::new(text), text.len());
+        let mut payload = Vec::new();
+        assert!(source.read(&mut payload).unwrap());
+        assert_eq!(payload, text);
+        assert!(!source.read(&mut payload).unwrap());
+        let mut empty = Source::whole(Cursor::new([]), 16);
+        payload.clear();
+        assert!(empty.read(&mut payload).unwrap() && payload.is_empty());
+        let mut long = Source::whole(Cursor::new(text), text.len() - 1);
+        let error = long.read(&mut payload).unwrap_err();
+        assert!(error.to_string().contains("longer than a message may be"));
     }
 
     #[test]

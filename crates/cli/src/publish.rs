@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// Send the lines of this file instead of stdin
     #[arg(long, value_name = "F", conflicts_with_all = ["size", "count"])]
     file: Option<PathBuf>,
+    /// Send all of the file or of stdin as one message, instead of one a line
+    #[arg(long, conflicts_with_all = ["size", "count", "rate"])]
+    whole: bool,
     /// Send at most so many messages a second
     #[arg(long, value_name = "MSG/S", value_parser = rate)]
     rate: Option<f64>,
@@ -132,6 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             .help(format!("use --size {max} at most")));
         }
         Input::Generated { size, count } => Source::generated(size, count),
+        Input::File(file) if args.whole => Source::whole(file, client.message_max() as usize),
         Input::File(file) => Source::lines(file, client.message_max() as usize),
     };
     if args.waits_for_a_terminal() {
@@ -141,15 +145,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             .map(|group| printable(group.as_bytes()))
             .collect();
         let groups = groups.join(", ");
+        let what = if args.whole { "all of it" } else { "each line" };
         let _ = writeln!(
             anstream::stderr(),
-            "each line is a message to {groups}; Ctrl-D ends"
+            "{what} is a message to {groups}; Ctrl-D ends"
         );
     }
     let mut publisher = Publisher {
         unit: match source {
             Source::Lines { .. } => "line",
-            Source::Generated { .. } => "message",
+            Source::Whole { .. } | Source::Generated { .. } => "message",
         },
         client,
         stopped: &stopped,

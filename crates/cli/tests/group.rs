@@ -254,6 +254,15 @@ fn generated_messages_services_and_bytes_that_are_no_text() {
         ),
         "{out}"
     );
+    let file = host.write("whole", "two\nlines\n");
+    let whole = [
+        "pub", "room", "--server", &server, "--file", &file, "--whole",
+    ];
+    assert_eq!(host.run(&whole).code, 0);
+    until("a file is one message", || {
+        let out = host.read("json.out");
+        out.contains("\"bytes\":10,\"text\":\"two\\nlines\\n\"")
+    });
     let file = host.write("bytes", b"\xff\xfe\n");
     assert_eq!(
         host.run(&["pub", "room", "--server", &server, "--file", &file])

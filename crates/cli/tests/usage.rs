@@ -44,6 +44,8 @@ fn keys_are_private_and_never_overwritten() {
         .fails_with(1, &["cluster.key", "never overwritten"]);
     assert_eq!(host.read("cluster.key"), before);
     host.run(&["keygen"]).fails_with(2, &["<FILE>"]);
+    host.run(&["keygen", "-"])
+        .fails_with(2, &["never to standard output", "./-"]);
 
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     host.run(&[

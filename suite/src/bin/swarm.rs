@@ -24,6 +24,7 @@ The swarm: seeded groups with random faults in the simulator, judged by the chec
 
 Usage: swarm --seeds A..B [OPTIONS]
 
+  --seeds A..B         the seeds to run, A to B-1
   --protocol NAME      a family of the registry (default: ring); each seed has settings of its own
   --list-protocols     name the families
   --jobs N             threads (default: one a core)
