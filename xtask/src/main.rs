@@ -34,8 +34,9 @@ Usage: cargo xtask TASK [OPTIONS]
     --swarm FILE, --groupcast FILE                   observe these builds
   swarm --seeds A..B [--jobs N] [...]
                        run the simulator's swarm over seeds; options go through to it
-  soak [WHAT] [...]    run the long live tests, or one of failover, exclusion, forged, transfer, files, small-files
-                       and shares; options go through (files: --rounds N --seed N)
+  soak [WHAT] [...]    run the long live tests, or one of failover, exclusion, forged, transfer, files, small-files,
+                       shares, farewell, large and chaos; options go through (files: --rounds N --seed N; chaos:
+                       --minutes N --hosts N --seed N; exclusion: --minutes N --compilers N --real-time)
   bench                measure the ring: links, 3, 5 and 8 hosts, daemon and library, latency, small
                        messages, loss, beside the raw limit; one table (docs/performance.md)
     --quick              3 hosts, one run each       --only PART,...   only these parts

@@ -1,25 +1,31 @@
 //! The long live runs: what takes minutes, beside the live tests that take seconds.
 //!
-//! `cargo xtask soak [failover|exclusion|forged|transfer|files|small-files|shares|all] [options]`,
-//! as root. Prints a table, and last one line of JSON; exit 1 if anything is not as promised.
+//! `cargo xtask soak [WHAT] [options]`, as root; `--help` names both. Prints a table, and last one
+//! line of JSON; exit 1 if anything is not as promised.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use groupcast_bench::Testbed;
+use groupcast_suite::live::chaos::{self, Chaos};
+use groupcast_suite::live::exclusion::Flood;
 use groupcast_suite::live::failover::{self, Fault, median_and_max};
 use groupcast_suite::live::files::faults::{Plan, Soak};
 use groupcast_suite::live::files::shares::{self, Shared};
 use groupcast_suite::live::files::small;
 use groupcast_suite::live::forged::{self, Attack};
-use groupcast_suite::live::{Outcome, exclusion, transfer};
+use groupcast_suite::live::{Outcome, exclusion, farewell, large, transfer};
 use serde_json::{Value, json};
 
 /// Half of the fail-overs must be below this.
 const FAILOVER_MEDIAN: Duration = Duration::from_millis(400);
 /// All of them must be below this.
 const FAILOVER_WORST: Duration = Duration::from_secs(1);
+/// How long faults come and go in a round of chaos.
+const CHAOS_ROUND: Duration = Duration::from_secs(20);
+/// With the longest messages, a daemon may be busy with one thing for so long.
+const BUSY_MAX: Duration = Duration::from_millis(50);
 /// Small files may take so many times as long as one file of the same size.
 const SMALL_FILES_MAX: f64 = 2.0;
 /// No flow may get more than this many times its fair share of a link, nor less than the share
@@ -36,9 +42,21 @@ struct Options {
     /// Fail-overs of each kind
     #[arg(long, default_value_t = 20)]
     times: usize,
-    /// How long all members flood, in minutes
+    /// How long all members flood, or chaos lasts, in minutes
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
+    /// How many hosts there are in chaos
+    #[arg(long, default_value_t = 5)]
+    hosts: usize,
+    /// How many compilers run beside the members that flood
+    #[arg(long, default_value_t = 0)]
+    compilers: usize,
+    /// The daemons have real-time priority, in exclusion and large
+    #[arg(long)]
+    real_time: bool,
+    /// Clients that say good-bye, and as many that are thrown out
+    #[arg(long, default_value_t = 1_000)]
+    clients: usize,
     /// Altered datagrams to send
     #[arg(long, default_value_t = 1_000_000)]
     datagrams: u64,
@@ -48,8 +66,8 @@ struct Options {
     /// Transfers of files to interrupt
     #[arg(long, default_value_t = 200)]
     rounds: u64,
-    /// What is sent, and what happens to it: the first round's seed; each further round's is one
-    /// more
+    /// What is sent, and what happens to it or to the hosts: the first round's seed; each further
+    /// round's is one more
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Small files to send
@@ -80,6 +98,12 @@ enum What {
     SmallFiles,
     /// Two transfers and a TCP flow on one link
     Shares,
+    /// Everything that happens to hosts, at random, with histories judged and memory watched
+    Chaos,
+    /// Clients that close and that are thrown out under load learn why
+    Farewell,
+    /// Messages of 64 MiB: no daemon is busy with one for long
+    Large,
     /// All of it
     All,
 }
@@ -105,7 +129,7 @@ fn main() -> ExitCode {
         eprintln!("cannot soak: {reason}");
         return ExitCode::FAILURE;
     }
-    let runs: [(What, &str, Run); 7] = [
+    let runs: [(What, &str, Run); 10] = [
         (What::Transfer, "transfer", run_transfer),
         (What::Files, "files", run_files),
         (What::SmallFiles, "small_files", run_small_files),
@@ -113,6 +137,9 @@ fn main() -> ExitCode {
         (What::Failover, "failover", run_failover),
         (What::Forged, "forged", run_forged),
         (What::Exclusion, "exclusion", run_exclusion),
+        (What::Farewell, "farewell", run_farewell),
+        (What::Large, "large", run_large),
+        (What::Chaos, "chaos", run_chaos),
     ];
     let mut results = serde_json::Map::new();
     let mut clean = true;
@@ -207,7 +234,12 @@ fn run_forged(options: &Options) -> Outcome<Value> {
 
 fn run_exclusion(options: &Options) -> Outcome<Value> {
     let length = Duration::from_secs_f64(options.minutes * 60.0);
-    let report = exclusion::flood(5, length)?;
+    let report = exclusion::flood(Flood {
+        hosts: options.hosts,
+        length,
+        compilers: options.compilers,
+        real_time: options.real_time,
+    })?;
     println!("{report}");
     Ok(json!({
         "minutes": options.minutes,
@@ -216,6 +248,54 @@ fn run_exclusion(options: &Options) -> Outcome<Value> {
         "configurations": report.configurations,
         "exclusions": report.exclusions,
         "unexplained": report.unexplained,
+    }))
+}
+
+fn run_farewell(options: &Options) -> Outcome<Value> {
+    let report = farewell::run(options.clients)?;
+    let (closed, expelled) = (report.closed, report.expelled);
+    let seconds = [closed.1, expelled.1].map(|took| took.as_secs_f64());
+    println!(
+        "{} good-byes in {:.1} s, {} expulsions in {:.1} s, each with the right last word",
+        closed.0, seconds[0], expelled.0, seconds[1]
+    );
+    Ok(
+        json!({"closed": closed.0, "closed_s": seconds[0], "expelled": expelled.0, "expelled_s": seconds[1]}),
+    )
+}
+
+fn run_large(options: &Options) -> Outcome<Value> {
+    let report = large::run(3, 4, options.real_time)?;
+    print!("{report}");
+    let worst = report.worst();
+    match worst <= BUSY_MAX {
+        true => Ok(json!({"worst_ms": worst.as_secs_f64() * 1e3})),
+        false => Err(format!("a daemon was busy for {worst:?}").into()),
+    }
+}
+
+fn run_chaos(options: &Options) -> Outcome<Value> {
+    let chaos = Chaos {
+        hosts: options.hosts,
+        length: Duration::from_secs_f64(options.minutes * 60.0),
+        round: CHAOS_ROUND,
+        seed: options.seed,
+    };
+    let report = chaos::run(chaos, |line| println!("{line}"))?;
+    println!("{report}");
+    let millis: Vec<u64> = report
+        .together
+        .iter()
+        .map(|took| took.as_millis() as u64)
+        .collect();
+    Ok(json!({
+        "rounds": report.rounds,
+        "seed": options.seed,
+        "faults": report.faults,
+        "messages": report.messages,
+        "together_ms": millis,
+        "memory_first": report.memory.0,
+        "memory_last": report.memory.1,
     }))
 }
 

@@ -19,6 +19,8 @@ use super::{BrokenPromise, Outcome, promised, until, verdict};
 
 /// Where the daemons' multicasts go.
 pub const MULTICAST: &str = "239.79.1.1:4809";
+/// The configuration of daemons that run before all else on a busy machine.
+pub const REAL_TIME: &str = "process.real_time_priority = 10\n";
 /// Where their other datagrams go.
 pub const PORT: u16 = 4810;
 /// The group that the tests publish to unless they need several.
@@ -43,6 +45,8 @@ pub struct Cluster {
 struct Host {
     daemon: Option<Process>,
     lives: u32,
+    /// What is set in the environment of its daemons.
+    environment: Vec<(String, String)>,
 }
 
 impl Cluster {
@@ -132,9 +136,16 @@ impl Cluster {
         let socket = self.socket(host);
         let mut command = self.command(host, &["daemon", "--name", name, "--listen", &listen]);
         command.args(["--socket", &socket]).args(options);
+        command.envs(self.hosts[host - 1].environment.iter().cloned());
         let daemon = self.bed.launch(&format!("daemon-{host}-{life}"), command)?;
         self.hosts[host - 1].daemon = Some(daemon);
         Ok(())
+    }
+
+    /// From now on daemons of a host have `variable` in their environment.
+    pub fn set_environment(&mut self, host: usize, variable: &str, value: &str) {
+        let environment = &mut self.hosts[host - 1].environment;
+        environment.push((variable.to_owned(), value.to_owned()));
     }
 
     /// The daemon of a host, running or ended.
@@ -154,10 +165,15 @@ impl Cluster {
 
     /// Waits until the daemons of `hosts`, and no others, are together in one configuration.
     pub fn await_members(&self, hosts: &[usize]) -> Outcome {
+        self.await_members_within(FORMING_LIMIT, hosts)
+    }
+
+    /// The same within `limit`.
+    pub fn await_members_within(&self, limit: Duration, hosts: &[usize]) -> Outcome {
         let expected: Vec<String> = hosts.iter().map(|host| format!("host-{host}")).collect();
         for host in hosts {
             until(
-                FORMING_LIMIT,
+                limit,
                 format!("host-{host} in one configuration with exactly {expected:?}"),
                 || Ok((self.members(*host)? == expected).then_some(())),
             )?;
@@ -199,12 +215,23 @@ impl Cluster {
     /// Starts `groupcast sub` on a host and waits until it is a member of `group`. It is called
     /// `name`.
     pub fn subscribe(&mut self, host: usize, name: &str, group: &str) -> Outcome<Subscription> {
+        self.subscribe_with(host, name, group, &["--once"])
+    }
+
+    /// The same with other options; without `--once` it connects again when its daemon ends.
+    pub fn subscribe_with(
+        &mut self,
+        host: usize,
+        name: &str,
+        group: &str,
+        options: &[&str],
+    ) -> Outcome<Subscription> {
         let label = self.label(name, host);
         let socket = self.socket(host);
-        let arguments = [
-            "sub", group, "--once", "--socket", &socket, "--name", name, "--json",
-        ];
-        let process = self.bed.launch(&label, self.command(host, &arguments))?;
+        let arguments = ["sub", group, "--socket", &socket, "--name", name, "--json"];
+        let mut command = self.command(host, &arguments);
+        command.args(options);
+        let process = self.bed.launch(&label, command)?;
         let mut subscription = Subscription {
             name: format!("{name}@host-{host}"),
             process,
@@ -305,6 +332,18 @@ impl Cluster {
     /// The last step of a run: ends all daemons gracefully and lets `groupcast check` judge their
     /// histories together.
     pub fn check_histories(&mut self) -> Outcome {
+        let verdict = self.judge_histories(CHECK_LIMIT)?;
+        match verdict.code {
+            Some(0) => {
+                self.pass();
+                Ok(())
+            }
+            _ => Err(BrokenPromise(verdict.text).into()),
+        }
+    }
+
+    /// Ends all daemons gracefully; what `groupcast check` says of their histories together.
+    pub fn judge_histories(&mut self, limit: Duration) -> Outcome<Verdict> {
         for host in &mut self.hosts {
             if let Some(daemon) = &mut host.daemon {
                 daemon.terminate()?;
@@ -322,20 +361,18 @@ impl Cluster {
         let mut command = self.command(1, &["check"]);
         command.args(&histories);
         let mut check = self.bed.launch("check", command)?;
-        match check.wait(Duration::from_secs(60))? {
-            Some(status) if status.success() => {
-                self.pass();
-                Ok(())
-            }
-            Some(status) => Err(BrokenPromise(format!(
+        let Some(status) = check.wait(limit)? else {
+            return Err(format!("`groupcast check` runs after {limit:?}").into());
+        };
+        Ok(Verdict {
+            code: status.code(),
+            text: format!(
                 "`groupcast check` of {} histories: {status}: {}{}",
                 histories.len(),
                 check.stdout()?,
                 check.stderr()?
-            ))
-            .into()),
-            None => Err("`groupcast check` runs after a minute".into()),
-        }
+            ),
+        })
     }
 
     fn label(&mut self, what: &str, host: usize) -> String {
@@ -355,6 +392,17 @@ impl Drop for Cluster {
             super::STARVED.store(true, std::sync::atomic::Ordering::Relaxed);
         }
     }
+}
+
+/// How long judging histories may take.
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
+
+/// What `groupcast check` said.
+pub struct Verdict {
+    /// Its exit code: 0, 1 with violations, 3 if something could not be judged.
+    pub code: Option<i32>,
+    /// Its words.
+    pub text: String,
 }
 
 /// A running `groupcast sub --json`.

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use groupcast_bench::{Link, Process};
 
 use super::Outcome;
-use super::cluster::{Cluster, GROUP, MULTICAST, Subscription};
+use super::cluster::{Cluster, GROUP, MULTICAST, REAL_TIME, Subscription};
+use super::compilers::Compilers;
 
 /// How often the daemons are asked. A scheduling gap excuses the exclusions of the look that it is
 /// seen in, and of the next one.
@@ -18,6 +19,19 @@ const FLOOD: [&str; 4] = ["--size", "1350", "--count", "1000000000"];
 
 /// A group to which no client publishes: its subscribers print the views and nothing else.
 const WATCHED: &str = "watched";
+
+/// What a flood is.
+#[derive(Clone, Copy, Debug)]
+pub struct Flood {
+    /// How many hosts.
+    pub hosts: usize,
+    /// For how long.
+    pub length: Duration,
+    /// How many compilers run beside the daemons.
+    pub compilers: usize,
+    /// Whether the daemons run with real-time priority.
+    pub real_time: bool,
+}
 
 /// What a flood showed.
 pub struct Report {
@@ -44,13 +58,16 @@ impl fmt::Display for Report {
     }
 }
 
-/// Floods from all of `hosts` hosts for `length`. An error if a member was excluded although no
-/// daemon had logged a scheduling gap.
-pub fn flood(hosts: usize, length: Duration) -> Outcome<Report> {
+/// Floods from all hosts. An error if a member was excluded although no daemon had logged a
+/// scheduling gap; of daemons with real-time priority, if a member was excluded at all.
+pub fn flood(flood: Flood) -> Outcome<Report> {
+    let Flood { hosts, length, .. } = flood;
     let mut cluster = Cluster::new(hosts, Link::Unlimited)?;
+    let config = cluster.path("flood.toml");
+    cluster.write_text("flood.toml", if flood.real_time { REAL_TIME } else { "" })?;
     for host in 1..=hosts {
         // A history of all of this would fill the disk.
-        cluster.start_without_history(host, &["--multicast", MULTICAST])?;
+        cluster.start_without_history(host, &["--multicast", MULTICAST, "--config", &config])?;
     }
     cluster.await_members(&(1..=hosts).collect::<Vec<_>>())?;
     let watchers = (1..=hosts)
@@ -62,6 +79,7 @@ pub fn flood(hosts: usize, length: Duration) -> Outcome<Report> {
     let mut publishers = (1..=hosts)
         .map(|host| cluster.publish_as(host, "flood", &FLOOD))
         .collect::<Outcome<Vec<_>>>()?;
+    let compilers = Compilers::begin(flood.compilers, cluster.bed.directory())?;
     let before = figures(&cluster, hosts)?;
     let (mut last, mut recent_gaps) = (0, [before.gaps; 2]);
     let mut unexplained = 0;
@@ -83,7 +101,7 @@ pub fn flood(hosts: usize, length: Duration) -> Outcome<Report> {
         recent_gaps = [recent_gaps[1], gaps];
     }
     let after = figures(&cluster, hosts)?;
-    drop((publishers, subscribers));
+    drop((compilers, publishers, subscribers));
     let report = Report {
         exclusions: last,
         unexplained,
@@ -91,7 +109,7 @@ pub fn flood(hosts: usize, length: Duration) -> Outcome<Report> {
         gaps: after.gaps - before.gaps,
         packets: after.packets - before.packets,
     };
-    if report.unexplained > 0 {
+    if report.unexplained > 0 || flood.real_time && report.exclusions > 0 {
         return Err(format!("a false exclusion: {report}").into());
     }
     if report.packets < 1000 {

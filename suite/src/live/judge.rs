@@ -228,8 +228,17 @@ impl<'a> Index<'a> {
     }
 
     /// Whether the message at `index` is the last of the stream, or followed by a change of the
-    /// network before the next message. The join of another client does not excuse a gap.
+    /// network before the next message, or belongs to a transitional view, in which messages of
+    /// those who do not go along may be missing. The join of another client excuses no gap.
     fn is_bracketed(&self, index: usize) -> bool {
+        let views = self.stream.lines[..index].iter().rev();
+        let mut views = views.filter_map(|line| match line {
+            Line::View(view) => Some(view),
+            _ => None,
+        });
+        if views.next().is_some_and(|view| !view.regular) {
+            return true;
+        }
         let mut rest = self.stream.lines[index + 1..].iter();
         let moved = rest
             .by_ref()
@@ -357,6 +366,17 @@ mod tests {
             agree(&[("1", &one), ("2", &gap(Some(view(false, "network"))))]),
             []
         );
+    }
+
+    #[test]
+    fn a_transitional_view_may_have_gaps() {
+        let all = stream((1..4).map(|seq| message("c1", seq, "a")).collect());
+        let cut = |regular| {
+            let view = view(regular, "join");
+            stream(vec![view, message("c1", 1, "a"), message("c1", 3, "a")])
+        };
+        let faults = |cut: &Stream| agree(&[("all", &all), ("cut", cut)]).len();
+        assert_eq!((faults(&cut(false)), faults(&cut(true))), (0, 1));
     }
 
     #[test]

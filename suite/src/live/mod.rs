@@ -7,18 +7,24 @@
 //!   (`src/bin/adversary.rs`).
 //! - [`transfer`]: a text through a lossy network; [`exclusion`]: all members flood.
 //! - [`files`]: files to many hosts, interrupted, many and small, beside other flows.
+//! - [`chaos`]: everything that happens to hosts, at random; [`compilers`]: what else runs on them.
+//! - [`farewell`]: the last words of a daemon to its clients; [`large`]: the longest messages.
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
 //!
 //! The tests are in `tests/live/`, one behaviour a file. They are ignored unless asked for (`cargo
 //! xtask test` asks for them, one at a time: they measure times).
 
+pub mod chaos;
 pub mod cluster;
+pub mod compilers;
 pub mod eavesdrop;
 pub mod exclusion;
 pub mod failover;
+pub mod farewell;
 pub mod files;
 pub mod forged;
 pub mod judge;
+pub mod large;
 pub mod pcap;
 pub mod stream;
 pub mod text;

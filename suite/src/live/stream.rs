@@ -54,6 +54,10 @@ pub enum Line {
     Message(Message),
     /// A view.
     View(View),
+    /// The connection to the daemon ended.
+    Disconnected,
+    /// There is a connection again, perhaps to another daemon.
+    Reconnected,
 }
 
 /// What is wrong with a line.
@@ -97,7 +101,7 @@ impl Stream {
     pub fn messages(&self) -> impl Iterator<Item = &Message> {
         self.lines.iter().filter_map(|line| match line {
             Line::Message(message) => Some(message),
-            Line::View(_) => None,
+            _ => None,
         })
     }
 
@@ -105,7 +109,15 @@ impl Stream {
     pub fn views(&self) -> impl Iterator<Item = &View> {
         self.lines.iter().filter_map(|line| match line {
             Line::View(view) => Some(view),
-            Line::Message(_) => None,
+            _ => None,
+        })
+    }
+
+    /// The parts between connections: what came by each is a stream of its own.
+    pub fn connections(&self) -> impl Iterator<Item = Self> {
+        let parts = self.lines.split(|line| *line == Line::Reconnected);
+        parts.map(|lines| Self {
+            lines: lines.to_vec(),
         })
     }
 }
@@ -115,6 +127,8 @@ fn parse_line(line: &str) -> Result<Line, String> {
     match text(&value, "event")?.as_str() {
         "message" => Ok(Line::Message(parse_message(&value)?)),
         "view" => Ok(Line::View(parse_view(&value)?)),
+        "disconnected" => text(&value, "message").map(|_| Line::Disconnected),
+        "reconnected" => text(&value, "name").map(|_| Line::Reconnected),
         other => Err(format!("an event {other:?}, which `sub` does not print")),
     }
 }
@@ -222,6 +236,17 @@ mod tests {
         let line = MESSAGE.replace(r#""text":"hi""#, r#""base64":"aGk=""#);
         let stream = Stream::parse(&(line + "\n")).unwrap();
         assert_eq!(stream.messages().next().unwrap().payload, b"hi");
+    }
+
+    #[test]
+    fn each_connection_is_a_stream() {
+        let output = format!(
+            "{VIEW}\n{{\"event\":\"disconnected\",\"message\":\"x\"}}\n\
+             {{\"event\":\"reconnected\",\"name\":\"s@h1\"}}\n{VIEW}\n{MESSAGE}\n"
+        );
+        let stream = Stream::parse(&output).unwrap();
+        let lens: Vec<usize> = stream.connections().map(|part| part.lines.len()).collect();
+        assert_eq!(lens, [2, 2]);
     }
 
     #[test]

@@ -55,6 +55,28 @@ pub fn text(bytes: usize, seed: u64) -> String {
     text
 }
 
+/// At least `bytes` bytes of text in lines of 1 byte to 1 MiB, as many short ones as long ones: the
+/// logarithm of the length is uniform. Ends with a newline, and has the longest line once at least.
+pub fn text_of_all_sizes(bytes: usize, seed: u64) -> String {
+    const LONGEST: u32 = 20;
+    let mut rng = Rng::new(seed);
+    let mut text = String::with_capacity(bytes + (2 << LONGEST));
+    let mut line = |text: &mut String, len: usize| {
+        for _ in 0..len {
+            text.push(char::from(b'0' + rng.below(75) as u8));
+        }
+        text.push('\n');
+    };
+    line(&mut text, 1 << LONGEST);
+    let mut lengths = Rng::new(seed).fork("lengths");
+    while text.len() < bytes {
+        let power = lengths.below(u64::from(LONGEST));
+        let len = (1 << power) + lengths.below(1 << power);
+        line(&mut text, len as usize);
+    }
+    text
+}
+
 /// The messages that `pub` makes of `text`: one a line, newline stripped.
 pub fn messages(text: &str) -> Vec<&[u8]> {
     text.lines().map(str::as_bytes).collect()
@@ -72,6 +94,10 @@ mod tests {
         assert_ne!(one, text(1_000_000, 8));
         assert!(one.lines().any(str::is_empty));
         assert!(one.lines().any(|line| line.len() > 1500));
+        let sizes = text_of_all_sizes(3_000_000, 7);
+        let lengths: Vec<usize> = sizes.lines().map(str::len).collect();
+        assert_eq!(lengths.iter().max(), Some(&(1 << 20)));
+        assert!(lengths.iter().filter(|len| **len < 100).count() > 5);
         assert_eq!(messages("a\n\nb\n"), [&b"a"[..], b"", b"b"]);
     }
 }

@@ -7,13 +7,17 @@
 mod bench;
 mod bimodal;
 mod capture;
+mod chaos;
 mod cut;
 mod failover;
+mod farewell;
 mod files;
 mod forged;
 mod hostile;
 mod idle;
 mod kill;
+mod mesh;
+mod mtu;
 mod pause;
 mod start_order;
 mod transfer;

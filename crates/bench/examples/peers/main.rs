@@ -88,7 +88,7 @@ fn run(options: &Options) -> Result<(), Failure> {
     Testbed::available()?;
     let loads = match options.link {
         Link::Unlimited => vec![Rate::Max, Rate::Mbps(MODEST)],
-        Link::Mbit100 | Link::Gbit1 => vec![Rate::Max],
+        Link::Mbit10 | Link::Mbit100 | Link::Gbit1 => vec![Rate::Max],
     };
     let executable = std::env::current_exe()?;
     for _ in 0..options.runs {

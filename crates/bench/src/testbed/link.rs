@@ -20,6 +20,8 @@ const HOST_QUEUE: u32 = 1000;
 pub enum Link {
     /// As fast as the machine's processors copy; segments of one send travel as one packet.
     Unlimited,
+    /// 10 Mb/s each way.
+    Mbit10,
     /// 100 Mb/s each way.
     Mbit100,
     /// 1 Gb/s each way.
@@ -28,12 +30,13 @@ pub enum Link {
 
 impl Link {
     /// All kinds, by the words of the command line.
-    pub const ALL: [Self; 3] = [Self::Unlimited, Self::Mbit100, Self::Gbit1];
+    pub const ALL: [Self; 4] = [Self::Unlimited, Self::Mbit10, Self::Mbit100, Self::Gbit1];
 
     /// The word for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unlimited => "none",
+            Self::Mbit10 => "10mbit",
             Self::Mbit100 => "100mbit",
             Self::Gbit1 => "1gbit",
         }
@@ -43,6 +46,7 @@ impl Link {
     pub const fn bits_per_second(self) -> Option<u64> {
         match self {
             Self::Unlimited => None,
+            Self::Mbit10 => Some(10_000_000),
             Self::Mbit100 => Some(100_000_000),
             Self::Gbit1 => Some(1_000_000_000),
         }
@@ -52,7 +56,7 @@ impl Link {
     pub(super) fn offload_options(self) -> &'static str {
         match self {
             Self::Unlimited => "",
-            Self::Mbit100 | Self::Gbit1 => "gso_max_segs 1",
+            Self::Mbit10 | Self::Mbit100 | Self::Gbit1 => "gso_max_segs 1",
         }
     }
 
@@ -72,7 +76,8 @@ impl Link {
 
     fn bucket(self, device: &str, limit: u32) -> Option<String> {
         let rate = self.bits_per_second()?;
-        let burst = rate / 8 / 1000; // one millisecond
+        // One millisecond, and never less than a frame.
+        let burst = (rate / 8 / 1000).max(2000);
         Some(format!(
             "qdisc add dev {device} root handle 1: tbf rate {rate}bit burst {burst} limit {limit} \
              overhead {FRAME_OVERHEAD}\n"
@@ -88,7 +93,7 @@ impl fmt::Display for Link {
 
 /// The word names no kind of link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not a link: use none, 100mbit or 1gbit")]
+#[error("not a link: use none, 10mbit, 100mbit or 1gbit")]
 pub struct UnknownLink;
 
 impl FromStr for Link {

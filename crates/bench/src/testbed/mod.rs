@@ -211,19 +211,49 @@ impl Testbed {
                  }}\n"
             ));
         }
+        self.nft(host, &script)
+    }
+
+    /// From now on, `host` hears nothing of `others`, while they hear it: the way is closed in one
+    /// direction, for multicasts and unicasts alike. An empty list opens it again.
+    pub fn deafen(&self, host: usize, others: &[usize]) -> Result<(), TestbedError> {
+        let mut script = "add table netdev gcway\ndelete table netdev gcway\n".to_owned();
+        if !others.is_empty() {
+            let addresses: Vec<String> = others
+                .iter()
+                .map(|other| self.address(*other).to_string())
+                .collect();
+            script.push_str(&format!(
+                "table netdev gcway {{\n\
+                 chain rx {{\n\
+                 type filter hook ingress device eth0 priority 1\n\
+                 ip saddr {{ {} }} drop\n\
+                 }}\n\
+                 }}\n",
+                addresses.join(", ")
+            ));
+        }
+        self.nft(host, &script)
+    }
+
+    /// From now on, the interface of `host` takes packets of `bytes`: longer ones do not reach it,
+    /// and its own leave in fragments. Only on links with a rate: without one, segments cross as
+    /// one packet, which passes whole.
+    pub fn set_mtu(&self, host: usize, bytes: u16) -> Result<(), TestbedError> {
         let namespace = self.identity.host(host);
-        run(
-            "ip",
-            &["netns", "exec", &namespace, "nft", "-f", "-"],
-            &script,
-        )
-        .map(|_| ())
+        let script = format!("link set eth0 mtu {bytes}\n");
+        run("ip", &["-n", &namespace, "-batch", "-"], &script).map(|_| ())
     }
 
     /// Cuts `host` off: no frame reaches it and none of its own leaves, while its interface looks
     /// healthy. At once.
     pub fn cut(&self, host: usize) -> Result<(), TestbedError> {
         self.switch(&self.move_to_part(host, host))
+    }
+
+    /// Joins `host` to those that no part was made of. At once.
+    pub fn rejoin(&self, host: usize) -> Result<(), TestbedError> {
+        self.switch(&self.move_to_part(host, 0))
     }
 
     /// Joins all parts again. At once.
@@ -294,6 +324,12 @@ impl Testbed {
             run("tc", &["-n", &switch, "-batch", "-"], &switch_queue)?;
         }
         Ok(())
+    }
+
+    fn nft(&self, host: usize, script: &str) -> Result<(), TestbedError> {
+        let namespace = self.identity.host(host);
+        let command = ["netns", "exec", &namespace, "nft", "-f", "-"];
+        run("ip", &command, script).map(|_| ())
     }
 
     fn move_to_part(&self, host: usize, part: usize) -> String {
