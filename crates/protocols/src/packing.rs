@@ -85,6 +85,11 @@ impl Packer {
         taken
     }
 
+    /// How many messages wait, the rest of one included.
+    pub fn messages(&self) -> usize {
+        self.queue.len()
+    }
+
     /// The next body, of at most `max` bytes; `None` if nothing waits.
     ///
     /// A record that would fit into a packet of its own is cut only where that saves more than an
