@@ -7,6 +7,7 @@
 //! - [`packing`]: several messages in a packet, and one in several: the records of ordered engines.
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony
 //!   (002).
+//! - [`rmp`]: the Reliable Multicast Protocol, whose token site rotates (000 ch. 8).
 //! - [`srm`]: scalable reliable multicast, with fixed and adaptive timers (004 5.4).
 //! - [`total`]: total order on top of gossip, the inverted stack (004 3.3).
 //! - [`windowed`]: a window that all acknowledge, and no view change (004 4.4), for comparison.
@@ -29,6 +30,7 @@ pub mod gossip;
 pub mod packing;
 pub mod registry;
 pub mod ring;
+pub mod rmp;
 pub mod srm;
 pub mod total;
 pub mod windowed;

@@ -10,6 +10,7 @@ use groupcast_core::Family;
 /// All families; the first is the default.
 pub const FAMILIES: &[&Family] = &[
     &crate::ring::FAMILY,
+    &crate::rmp::FAMILY,
     &crate::bulk::FAMILY,
     &crate::gossip::FAMILY,
     &crate::srm::FAMILY,
@@ -20,7 +21,7 @@ pub const FAMILIES: &[&Family] = &[
 
 /// Those that order the messages of all groups of a daemon, in configurations. The first is the
 /// default.
-pub const ORDERED: &[&Family] = &[&crate::ring::FAMILY];
+pub const ORDERED: &[&Family] = &[&crate::ring::FAMILY, &crate::rmp::FAMILY];
 
 /// The family called `name`.
 pub fn family(name: &str) -> Option<&'static Family> {

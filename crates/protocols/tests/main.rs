@@ -2,3 +2,4 @@
 
 mod gapped;
 mod ring;
+mod rmp;

@@ -1,0 +1,237 @@
+//! How groups that can reach each other find each other, how a member leaves, and what two processes
+//! of one name do.
+
+use core::time::Duration;
+use groupcast_core::mech::peers::{Stranger, gives_way};
+use groupcast_core::{Event, MemberId, Time};
+
+use super::polling::Polling;
+use super::wire::{Announcement, Message};
+use super::{Rmp, State, Timer};
+
+/// A graceful leave that is under way.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    /// The time for it has passed: what was accepted is delivered in a configuration of one, and the
+    /// others are ignored.
+    alone: bool,
+    /// Good-byes sent; from the first on, this member is gone for the others.
+    goodbyes: u32,
+}
+
+/// Good-byes of a leaving member: one may be lost, three hardly.
+const GOODBYES: u32 = 3;
+/// Time between them.
+const GOODBYE_INTERVAL: Duration = Duration::from_millis(5);
+
+impl Rmp {
+    /// Sets the next turn of this member to announce the group.
+    pub(super) fn plan_announcement(&mut self, now: Time) {
+        let members = self.state.expect_operational().order.members.len();
+        let turn = self.config.announce_interval * members as u32;
+        let delay = self.rng.duration(turn * 3 / 4, turn * 5 / 4);
+        self.timers.set(Timer::Announce, now + delay);
+    }
+
+    pub(super) fn announce_by_turn(&mut self, now: Time) {
+        self.announce(now);
+        self.plan_announcement(now);
+    }
+
+    fn announce(&mut self, now: Time) {
+        let heard = self.peers.heard(now);
+        let order = &self.state.expect_operational().order;
+        let announcement = Announcement {
+            config: order.id,
+            members: order.members.clone(),
+            heard,
+        };
+        self.outbox.multicast(&Message::Announcement(announcement));
+    }
+
+    /// Announces the group to a stranger, which learns from it that it is heard.
+    pub(super) fn answer_stranger(&mut self, now: Time) {
+        if self.peers.may_answer(now) {
+            self.announce(now);
+        }
+    }
+
+    pub(super) fn handle_announcement(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        announcement: Announcement,
+    ) {
+        self.peers.note_counter(announcement.config.counter);
+        if self.peers.is_quarantined(now, from) {
+            return;
+        }
+        self.peers.note_heard(now, from);
+        match &mut self.state {
+            State::Operational(operational) => {
+                let members = &operational.order.members;
+                if members.contains(&from) {
+                    return;
+                }
+                match self.peers.stranger(now, from, &announcement.heard, members) {
+                    Stranger::LetIn => {
+                        let mut seed = Polling::default();
+                        seed.wanted.insert(from);
+                        seed.wanted.extend(announcement.members);
+                        self.poll(now, "another group", seed);
+                    }
+                    Stranger::Answer => self.answer_stranger(now),
+                    Stranger::Ignore => {}
+                }
+            }
+            State::Polling(polling) => {
+                let namesake = polling.wanted.iter().any(|it| it.node == from.node);
+                let mut heard = announcement.heard.iter();
+                let hears_us = heard.any(|it| *it == self.local || polling.wanted.contains(it));
+                if !namesake && hears_us {
+                    let mut seed = Polling::default();
+                    seed.wanted.insert(from);
+                    seed.wanted.extend(announcement.members);
+                    self.poll(now, "another group", seed);
+                }
+            }
+            State::Standby(_) | State::Recovering(_) | State::Left(_) => {}
+        }
+    }
+
+    /// A datagram of another process with this member's name.
+    pub(super) fn handle_namesake(&mut self, now: Time, from: MemberId, message: &Message) {
+        let uptime_ms = u64::try_from(now.since(self.started).as_millis()).unwrap_or(u64::MAX);
+        if let Message::NameInUse { uptime_ms: theirs } = message {
+            let local = (uptime_ms, self.local.incarnation);
+            if gives_way(local, (*theirs, from.incarnation)) {
+                self.events.push_back(Event::NameInUse { holder: from });
+                self.timers.cancel_all();
+                self.transition("name in use", |before| State::Left(before.into_installed()));
+                self.queue.close();
+            }
+        } else if self.peers.may_answer_namesake(now) {
+            self.outbox.unicast(from, &Message::NameInUse { uptime_ms });
+        }
+    }
+
+    pub(super) fn begin_leave(&mut self, now: Time) {
+        if self.leaving.is_some() || matches!(self.state, State::Left(_)) {
+            return;
+        }
+        self.queue.close();
+        self.leaving = Some(Leaving {
+            alone: false,
+            goodbyes: 0,
+        });
+        let timeout = self.config.leave_timeout;
+        self.timers.set(Timer::Leave, now + timeout);
+        self.leave_when_done(now);
+    }
+
+    /// Says good-bye once all that this member sent is held by all and delivered here.
+    pub(super) fn leave_when_done(&mut self, now: Time) {
+        let (Some(leaving), State::Operational(operational)) = (&self.leaving, &self.state) else {
+            return;
+        };
+        let order = &operational.order;
+        let last = order.own_last;
+        let done = self.queue.is_empty()
+            && self.queue.is_settled()
+            && order.safe() >= last
+            && order.cursor.delivered() >= last;
+        if done && leaving.goodbyes == 0 {
+            self.say_goodbye(now);
+        }
+    }
+
+    fn say_goodbye(&mut self, now: Time) {
+        self.outbox.multicast(&Message::Goodbye);
+        if let Some(leaving) = &mut self.leaving {
+            leaving.goodbyes += 1;
+        }
+        self.timers.cancel_all();
+        self.timers.set(Timer::Leave, now + GOODBYE_INTERVAL);
+    }
+
+    pub(super) fn leave_timeout(&mut self, now: Time) {
+        let Some(leaving) = &mut self.leaving else {
+            return;
+        };
+        if leaving.goodbyes >= GOODBYES {
+            self.events.push_back(Event::Left);
+            self.timers.cancel_all();
+            self.transition("leave", |before| State::Left(before.into_installed()));
+        } else if leaving.goodbyes > 0 {
+            self.say_goodbye(now);
+        } else if !leaving.alone {
+            leaving.alone = true;
+            let mut seed = Polling::default();
+            seed.failed.extend(self.together());
+            self.poll(now, "leave alone", seed);
+        }
+    }
+
+    /// Whomever this member was together with, or about to be.
+    fn together(&self) -> alloc::vec::Vec<MemberId> {
+        let mut members = alloc::vec::Vec::new();
+        if let Some(old) = self.state.installed() {
+            members.extend(&old.members);
+        }
+        match &self.state {
+            State::Polling(polling) => members.extend(&polling.wanted),
+            State::Standby(standby) => members.extend(&standby.wanted),
+            State::Recovering(recovering) => members.extend(recovering.members()),
+            State::Operational(_) | State::Left(_) => {}
+        }
+        members
+    }
+
+    /// Whether this member no longer listens, because it is leaving.
+    pub(super) fn ignores_others(&self) -> bool {
+        let leaving = self.leaving.as_ref();
+        leaving.is_some_and(|leaving| leaving.alone || leaving.goodbyes > 0)
+    }
+
+    /// Another member is gone. The one after it polls at once; the others if that does not.
+    pub(super) fn handle_goodbye(&mut self, now: Time, from: MemberId) {
+        match &mut self.state {
+            State::Operational(operational) => {
+                let order = &operational.order;
+                let Some(index) = order.index_of(from) else {
+                    return;
+                };
+                let after = (usize::from(index) + 1) % order.members.len();
+                let first = after == order.me.at();
+                if !operational.left.insert(from) {
+                    return;
+                }
+                if first {
+                    self.poll(now, "member left", Polling::default());
+                } else {
+                    let longest = self.config.abort_delay_max;
+                    let delay = self.rng.duration(longest / 2, longest * 2);
+                    self.timers.set(Timer::Gone, now + delay);
+                }
+            }
+            State::Polling(polling) => {
+                if polling.wanted.remove(&from) {
+                    polling.failed.insert(from);
+                    polling.left.insert(from);
+                    self.propose_if_all_answered(now);
+                }
+            }
+            State::Standby(standby) => {
+                if standby.wanted.remove(&from) {
+                    standby.left.insert(from);
+                }
+            }
+            State::Recovering(recovering) => {
+                if recovering.has(from) {
+                    recovering.gone.insert(from);
+                }
+            }
+            State::Left(_) => {}
+        }
+    }
+}

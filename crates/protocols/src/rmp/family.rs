@@ -1,0 +1,138 @@
+//! RMP as a family of the registry.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use groupcast_core::contract::Contract;
+use groupcast_core::family::{
+    Factory, Family, FamilySettings, GroupConfig, Members, Situation, Trial, Variant,
+};
+use groupcast_core::settings::{ConfigError, SettingState, Settings as _, Value};
+use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
+
+use super::{NackTo, Rmp, RmpConfig, inspect};
+
+/// RMP: every service, in one total order.
+pub const FAMILY: Family = Family {
+    name: "rmp",
+    services: &Rmp::SERVICES,
+    service: Service::Agreed,
+    contract: Contract::Ordered,
+    variants: &[Variant { name: "", build }],
+    settings: Some(FamilySettings::of::<RmpConfig>()),
+    inspect,
+    trial: Trial {
+        #[cfg(feature = "planted-bugs")]
+        plants: &plants::FREQUENT,
+        #[cfg(feature = "planted-bugs")]
+        rare_plants: &plants::RARE,
+        services: Some(&TRIED),
+        ..Trial::new(vary)
+    },
+};
+
+/// The services of the swarm's messages; the ordered ones most often.
+const TRIED: [Service; 7] = [
+    Service::Reliable,
+    Service::Fifo,
+    Service::Causal,
+    Service::Agreed,
+    Service::Agreed,
+    Service::Safe,
+    Service::Safe,
+];
+
+/// A member with the settings that tests use: [`RmpConfig::lan`].
+fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
+    Box::new(
+        Rmp::new(RmpConfig::lan(), local, rng, now).expect("the preset is valid; a test holds it"),
+    )
+}
+
+impl GroupConfig for RmpConfig {
+    fn list(&self) -> Vec<SettingState> {
+        self.listed()
+    }
+
+    fn set(&mut self, name: &str, value: Value) {
+        self.assign(name, value);
+    }
+
+    fn members(&self) -> Result<Members, ConfigError> {
+        self.validate()?;
+        let config = self.clone();
+        let members = Members::new(Arc::new(move |local, rng, now| {
+            let rmp = Rmp::new(config.clone(), local, rng, now);
+            Box::new(rmp.expect("the settings were checked"))
+        }));
+        Ok(members.at_most(self.members_max))
+    }
+}
+
+/// The sizes of datagrams that hosts beside each other may have: plain Ethernet, PPPoE, and tunnels.
+const SIZES: [usize; 4] = [1431, 1423, 1381, 1351];
+
+/// One of the presets, sometimes with the paper's ACKs, stop-and-wait, unicast NACKs, small windows,
+/// small datagrams, or sizes of datagrams that differ from member to member.
+fn vary(mut rng: Rng, situation: &Situation) -> Factory {
+    let mut config = match rng.below(10) {
+        0 => RmpConfig::wan(),
+        _ => RmpConfig::lan(),
+    };
+    plant(&mut config, situation);
+    if rng.chance(0.25) {
+        config.ack_packets_max = 1;
+    }
+    if rng.chance(0.1) {
+        config.stop_and_wait = true;
+    }
+    if rng.chance(0.3) {
+        config.nack = NackTo::Unicast;
+    }
+    if rng.chance(0.25) {
+        config.body_max = rng.range(256..9_000) as usize;
+    }
+    if rng.chance(0.2) {
+        config.gap_max = 64;
+    }
+    let sizes: Option<Vec<usize>> = rng.chance(0.25).then(|| {
+        let hosts = 0..situation.hosts;
+        hosts.map(|_| SIZES[rng.below(4) as usize]).collect()
+    });
+    Arc::new(move |member: MemberId, rng, now| {
+        let mut config = config.clone();
+        if let Some(sizes) = &sizes {
+            config.body_max = sizes[member.node.0 as usize % sizes.len()];
+        }
+        let rmp = Rmp::new(config, member, rng, now);
+        Box::new(rmp.expect("settings within their ranges"))
+    })
+}
+
+#[cfg(feature = "planted-bugs")]
+fn plant(config: &mut RmpConfig, situation: &Situation) {
+    config.planted = situation.plant.and_then(|name| name.parse().ok());
+}
+
+#[cfg(not(feature = "planted-bugs"))]
+fn plant(_config: &mut RmpConfig, _situation: &Situation) {}
+
+/// The names of the bugs that can be planted.
+#[cfg(feature = "planted-bugs")]
+mod plants {
+    use crate::rmp::Planted;
+
+    pub(super) const FREQUENT: [&str; Planted::ALL.len()] = names(Planted::ALL);
+    pub(super) const RARE: [&str; Planted::RARE.len()] = names(Planted::RARE);
+
+    const fn names<const N: usize>(bugs: [Planted; N]) -> [&'static str; N] {
+        let mut names = [""; N];
+        let mut index = 0;
+        while index < N {
+            names[index] = bugs[index].name();
+            index += 1;
+        }
+        names
+    }
+}

@@ -1,0 +1,51 @@
+//! Reading RMP's datagrams from outside, for measurements and traces.
+
+use bytes::Bytes;
+use groupcast_core::SocketClass;
+use groupcast_core::trace::{Inspected, Role};
+
+use super::wire::Message;
+use crate::packing::Unpacker;
+
+/// An [`Inspect`](groupcast_core::trace::Inspect) for RMP. Messages that span several packets are not
+/// seen.
+pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8])) -> Inspected {
+    let body = Bytes::copy_from_slice(body);
+    let of = |kind, role| Inspected { kind, role };
+    match Message::decode(&body) {
+        Ok(Message::Data(data)) => {
+            payloads(&data.body, payload);
+            match data.again {
+                true => of("repair", Role::Repair),
+                false => of("data", Role::Data),
+            }
+        }
+        Ok(Message::Unordered { record, .. }) => {
+            payloads(&record, payload);
+            of("unordered", Role::Data)
+        }
+        Ok(Message::Ack(ack)) if ack.packets.is_empty() => of("null ack", Role::Control),
+        Ok(Message::Ack(_)) => of("ack", Role::Control),
+        Ok(Message::Confirm { .. }) => of("confirm", Role::Control),
+        Ok(Message::Settle { .. }) => of("settle", Role::Control),
+        Ok(Message::Nack(_)) => of("nack", Role::Request),
+        Ok(Message::Poll(_)) => of("poll", Role::Control),
+        Ok(Message::Answer(_)) => of("answer", Role::Control),
+        Ok(Message::Proposal(_)) => of("proposal", Role::Control),
+        Ok(Message::Accept { .. }) => of("accept", Role::Control),
+        Ok(Message::Install { .. }) => of("install", Role::Control),
+        Ok(Message::Ask { .. }) => of("ask", Role::Control),
+        Ok(Message::Announcement(_)) => of("announcement", Role::Control),
+        Ok(Message::Goodbye) => of("good-bye", Role::Control),
+        Ok(Message::NameInUse { .. }) => of("name in use", Role::Control),
+        Err(_) => of("junk", Role::Control),
+    }
+}
+
+/// Calls `payload` for every message that is whole in `body`.
+fn payloads(body: &Bytes, payload: &mut dyn FnMut(&[u8])) {
+    let (mut unpacker, mut at) = (Unpacker::default(), 0);
+    while let Ok(Some(record)) = unpacker.next(body, &mut at, body.len()) {
+        payload(&record.payload);
+    }
+}

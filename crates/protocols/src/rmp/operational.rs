@@ -1,0 +1,298 @@
+//! Operational: packets are sent until they have positions, and what is deliverable is delivered
+//! (000 ch. 8).
+
+use alloc::collections::{BTreeSet, VecDeque};
+
+use groupcast_core::mech::seq::Seq;
+use groupcast_core::mech::window::Insert;
+use groupcast_core::{MemberId, Time};
+
+use super::config::OrderRule;
+use super::numbers::{Marks, Number, Stamp, Tag};
+use super::order::Order;
+use super::polling::Polling;
+use super::token::Pass;
+use super::wire::{Data, Message};
+use super::{Rmp, State, Timer};
+
+/// What only an operational member needs.
+#[derive(Debug)]
+pub(super) struct Operational {
+    /// The order of the configuration.
+    pub(super) order: Order,
+    /// The last ACK of this member, until there is a sign that the token was taken.
+    pub(super) pass: Option<Pass>,
+    /// The newest ACK whose token this member has taken and said so.
+    pub(super) confirmed: Stamp,
+    /// Since when this member has the token.
+    pub(super) token_since: Option<Time>,
+    /// ACKs without packets in a row.
+    pub(super) nulls: usize,
+    /// Own packets without an ACK, the oldest first.
+    in_flight: VecDeque<Flight>,
+    /// The number of the last own packet.
+    pub(super) sent: Number,
+    /// How many times in a row the oldest packet's timer expired.
+    pub(super) data_tries: u32,
+    /// What this member has told all of its own order.
+    pub(super) told: Number,
+    /// How many times in a row requests were not answered.
+    pub(super) request_tries: u32,
+    /// How far everything was held when the last request was sent.
+    pub(super) requested_at: Seq,
+    /// Members that said good-bye.
+    pub(super) left: BTreeSet<MemberId>,
+}
+
+/// A packet on its way.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    number: Number,
+    at: Time,
+    again: bool,
+}
+
+/// How many of the oldest packets without an ACK are sent again when their timer expires.
+const AGAIN_MAX: usize = 4;
+impl Operational {
+    pub(super) fn new(order: Order) -> Self {
+        Self {
+            requested_at: order.held,
+            order,
+            pass: None,
+            confirmed: Stamp::default(),
+            token_since: None,
+            nulls: 0,
+            in_flight: VecDeque::new(),
+            sent: Number::default(),
+            data_tries: 0,
+            told: Number::default(),
+            request_tries: 0,
+            left: BTreeSet::new(),
+        }
+    }
+
+    /// Whether a message waits here for what other members will say.
+    pub(super) fn waits(&self) -> bool {
+        self.order.cursor.delivered() < self.order.top.last
+    }
+}
+
+impl Rmp {
+    /// Does what is to be done now: after every input, and after every message of the user.
+    pub(super) fn act(&mut self, now: Time) {
+        if !matches!(self.state, State::Operational(_)) {
+            return;
+        }
+        self.send_packets(now);
+        while self.order_packets(now) {
+            self.send_packets(now);
+        }
+        self.hold_token(now);
+        self.deliver();
+        self.plan_request(now);
+        self.settle();
+        self.wake_submitter();
+        self.leave_when_done(now);
+    }
+
+    /// Delivers whatever the rules allow now.
+    fn deliver(&mut self) {
+        let order = &mut self.state.expect_operational().order;
+        let events = &mut self.events;
+        order.deliver(&mut |event| events.push_back(event));
+        order.discard();
+    }
+
+    /// Sends packets as the window allows (000 ch. 8, flow control).
+    fn send_packets(&mut self, now: Time) {
+        let records_max = self.records_max();
+        let operational = self.state.expect_operational();
+        let Operational {
+            order,
+            in_flight,
+            sent,
+            told,
+            ..
+        } = operational;
+        let mut flown = false;
+        while (in_flight.len() as u32) < self.flow.window()
+            && let Some(body) = self.queue.pack(records_max)
+        {
+            let me = order.me.0 as u8;
+            *sent = sent.next();
+            order.insert(me, *sent, body.clone());
+            let marks = order.marks();
+            *told = marks.known;
+            if !order.is_alone() {
+                self.outbox.multicast(&Message::Data(Data {
+                    again: false,
+                    origin: me,
+                    tag: order.tag,
+                    number: *sent,
+                    marks,
+                    body,
+                }));
+            }
+            in_flight.push_back(Flight {
+                number: *sent,
+                at: now,
+                again: false,
+            });
+            self.counters.packets_sent += 1;
+            flown = true;
+        }
+        if flown && self.timers.due(Timer::Data).is_none() {
+            self.plan_data(now);
+        }
+    }
+
+    fn plan_data(&mut self, now: Time) {
+        let operational = self.state.expect_operational();
+        if operational.in_flight.is_empty() {
+            self.timers.cancel(Timer::Data);
+        } else {
+            let timer = self.flow.timer(&self.config, operational.data_tries);
+            self.timers.set(Timer::Data, now + timer);
+        }
+    }
+
+    /// Own packets have got positions.
+    pub(super) fn note_acknowledged(&mut self, now: Time) {
+        let operational = self.state.expect_operational();
+        let known = operational.order.marks().known;
+        let mut acknowledged = 0;
+        while let Some(flight) = operational.in_flight.front().copied()
+            && flight.number <= known
+        {
+            operational.in_flight.pop_front();
+            acknowledged += 1;
+            if !flight.again {
+                self.flow.measured(now.since(flight.at));
+            }
+        }
+        if acknowledged > 0 {
+            operational.data_tries = 0;
+            self.flow.acknowledged(acknowledged);
+            self.queue.settle(known);
+            self.plan_data(now);
+        }
+    }
+
+    /// The oldest packets have no ACK in time: they go again (000 ch. 8).
+    pub(super) fn data_again(&mut self, now: Time) {
+        let operational = self.state.expect_operational();
+        operational.data_tries += 1;
+        // That the token moves shows that the group lives: it may be at its limit.
+        if operational.data_tries > self.config.tries * 2 {
+            self.poll(now, "packet without a position", Polling::default());
+            return;
+        }
+        self.flow.expired(now);
+        let Operational {
+            order, in_flight, ..
+        } = operational;
+        let me = order.me.0 as u8;
+        for flight in in_flight.iter_mut().take(AGAIN_MAX) {
+            flight.again = true;
+            let body = order.sites[order.me.at()].packets.get(flight.number.0);
+            if let Some(body) = body.filter(|_| !order.is_alone()) {
+                self.counters.packets_again += 1;
+                self.outbox.multicast(&Message::Data(Data {
+                    again: true,
+                    origin: me,
+                    tag: order.tag,
+                    number: flight.number,
+                    marks: order.marks(),
+                    body: body.clone(),
+                }));
+            }
+        }
+        self.plan_data(now);
+    }
+
+    /// Own packets have got positions, and nothing was sent since that says so: says so.
+    fn settle(&mut self) {
+        let operational = self.state.expect_operational();
+        let order = &operational.order;
+        let marks = order.marks();
+        let untold = marks.known > operational.told;
+        if untold && !order.is_alone() && self.config.order == OrderRule::Settled {
+            operational.told = marks.known;
+            let tag = order.tag;
+            self.counters.settles_sent += 1;
+            self.outbox.multicast(&Message::Settle { tag, marks });
+        }
+    }
+
+    /// The order that datagrams with `tag` belong to: that of the present configuration; of the old
+    /// one in recovery, to which the others bring what is missing.
+    pub(super) fn order_of(&mut self, tag: Tag) -> Option<&mut Order> {
+        match &mut self.state {
+            State::Operational(operational) => Some(&mut operational.order),
+            State::Recovering(recovering) => recovering.old.as_mut(),
+            // What this member holds is declared: nothing may be added.
+            State::Polling(_) | State::Standby(_) | State::Left(_) => None,
+        }
+        .filter(|order| order.tag == tag)
+    }
+
+    /// After something came for the order with `tag`.
+    pub(super) fn progress(&mut self, now: Time) {
+        match &self.state {
+            State::Operational(_) => self.act(now),
+            State::Recovering(_) => self.recover(now),
+            State::Polling(_) | State::Standby(_) | State::Left(_) => {}
+        }
+    }
+
+    pub(super) fn handle_data(&mut self, now: Time, from: MemberId, data: Data) {
+        let Some(order) = self.order_of(data.tag) else {
+            self.counters.foreign += 1;
+            return;
+        };
+        let own = order.member(data.origin) == Some(from);
+        if usize::from(data.origin) >= order.members.len() || !own && !data.again {
+            self.counters.malformed += 1;
+            return;
+        }
+        let placed = order.sites[usize::from(data.origin)]
+            .placed
+            .get(data.number.0)
+            .copied();
+        let inserted = order.insert(data.origin, data.number, data.body);
+        if own {
+            order.note_marks(data.origin, data.marks);
+        }
+        match inserted {
+            Insert::New => self.counters.packets_received += 1,
+            Insert::Duplicate => {
+                self.counters.packets_duplicate += 1;
+                if let Some(seq) = placed.filter(|_| own && data.again) {
+                    self.answer_duplicate(from, seq);
+                }
+            }
+            Insert::Beyond => self.counters.packets_beyond += 1,
+        }
+        self.progress(now);
+    }
+
+    pub(super) fn handle_settle(&mut self, now: Time, from: MemberId, tag: Tag, marks: Marks) {
+        if self.note_marks_of(from, tag, marks) {
+            self.progress(now);
+        }
+    }
+
+    pub(super) fn note_marks_of(&mut self, from: MemberId, tag: Tag, marks: Marks) -> bool {
+        let State::Operational(operational) = &mut self.state else {
+            return false;
+        };
+        let order = &mut operational.order;
+        let index = order.index_of(from).filter(|_| order.tag == tag);
+        match index {
+            Some(index) => order.note_marks(index, marks),
+            None => self.counters.foreign += 1,
+        }
+        index.is_some()
+    }
+}

@@ -1,0 +1,478 @@
+//! The order of one configuration (000 ch. 8): packets, their positions, the token, and what the
+//! members are known to hold. When what is sent is decided elsewhere.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use groupcast_core::mech::closing::Holding;
+use groupcast_core::mech::delivery::Cursor;
+use groupcast_core::mech::indices::{Index, Indices};
+use groupcast_core::mech::seq::Seq;
+use groupcast_core::mech::window::{Insert, SeqWindow};
+use groupcast_core::{ConfigId, MemberId};
+
+use super::config::{OrderRule, RmpConfig};
+use super::numbers::{Marks, Number, Packets, Stamp, Tag};
+use super::planted::Plants;
+use super::wire::{Ack, Inventory};
+use crate::packing::{Record, Unpacker};
+
+/// State of one configuration's order.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) id: ConfigId,
+    pub(super) tag: Tag,
+    /// Ascending; each ACK names the member after its issuer.
+    pub(super) members: Vec<MemberId>,
+    /// This member's place among them.
+    pub(super) me: Index,
+    /// The most bytes of a datagram's body.
+    pub(super) body_max: usize,
+    rule: OrderRule,
+    gap_max: u64,
+    /// What stands where, as far as ACKs were heard.
+    pub(super) places: SeqWindow<Place>,
+    /// One for each member.
+    pub(super) sites: Vec<Site>,
+    /// The newest ACK.
+    pub(super) top: Top,
+    /// The issuers of the last ACKs, the newest first: whom to ask.
+    issuers: VecDeque<u8>,
+    /// Every position up to here is held, with its packet.
+    pub(super) held: Seq,
+    /// And settled: it may be delivered as agreed.
+    pub(super) ready: Seq,
+    /// The last position of a packet of this member.
+    pub(super) own_last: Seq,
+    /// What members of this configuration said is safe, beyond what is known by marks.
+    safe_told: Seq,
+    pub(super) cursor: Cursor<Record>,
+    /// One for each member.
+    pub(super) unpackers: Vec<Unpacker>,
+    pub(super) message_max: usize,
+    /// Packets of members whose records did not decode: a peer's bug.
+    pub(super) malformed: u64,
+    /// Members whose messages must be delivered behind a gap, because others may have installed the
+    /// next configuration relying on it (Totem's obligation set).
+    pub(super) obligations: Indices,
+    pub(super) plants: Plants,
+}
+
+/// What stands at a position.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) origin: u8,
+    pub(super) number: Number,
+    /// Of the ACK that put it there; its issuer, and whom that named.
+    pub(super) stamp: Stamp,
+    pub(super) issuer: u8,
+    pub(super) next: u8,
+}
+
+/// What is known of one member.
+#[derive(Debug)]
+pub(super) struct Site {
+    /// Its packets.
+    pub(super) packets: SeqWindow<Bytes>,
+    /// The positions of its packets.
+    pub(super) placed: SeqWindow<Seq>,
+    /// What it said last.
+    pub(super) marks: Marks,
+}
+
+/// The newest ACK that is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Top {
+    pub(super) stamp: Stamp,
+    pub(super) issuer: u8,
+    /// Who is to have the token.
+    pub(super) next: u8,
+    /// The last position that was given out.
+    pub(super) last: Seq,
+}
+
+/// What became of an ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Heard {
+    /// It passes the token on.
+    Newest,
+    /// It is not newer than one that is known; it may have filled a gap.
+    Older,
+    /// It is further ahead than can be kept.
+    Beyond,
+    /// It contradicts what is known.
+    Malformed,
+}
+
+/// ACKs that may be missed before one is taken for a peer's bug.
+const STAMP_JUMP_MAX: u64 = 1 << 20;
+/// How many issuers of ACKs are remembered.
+const ISSUERS: usize = 8;
+
+impl Order {
+    /// A configuration whose first position is `start + 1`, in which the member at `first` has the
+    /// token.
+    pub(super) fn new(
+        id: ConfigId,
+        members: Vec<MemberId>,
+        local: MemberId,
+        start: Seq,
+        body_max: usize,
+        config: &RmpConfig,
+    ) -> Self {
+        let index = |of: MemberId| members.iter().position(|member| *member == of).unwrap_or(0);
+        let (me, first) = (index(local), index(id.representative));
+        let marks = Marks {
+            known: Number::default(),
+            ready: start,
+        };
+        // What is not yet stable anywhere, and as much again that a member may be ahead of another.
+        let capacity = config.gap_max as usize * 2;
+        let site = || Site {
+            packets: SeqWindow::new(0, capacity + usize::from(u8::MAX)),
+            placed: SeqWindow::new(0, capacity + usize::from(u8::MAX)),
+            marks,
+        };
+        Self {
+            id,
+            tag: id.into(),
+            me: Index(me as u16),
+            body_max,
+            rule: config.order,
+            gap_max: config.gap_max.into(),
+            places: SeqWindow::new(start.0, capacity),
+            sites: members.iter().map(|_| site()).collect(),
+            top: Top {
+                stamp: Stamp::default(),
+                issuer: first as u8,
+                next: first as u8,
+                last: start,
+            },
+            issuers: VecDeque::from([first as u8]),
+            held: start,
+            ready: start,
+            own_last: start,
+            safe_told: start,
+            cursor: Cursor::new(start),
+            unpackers: vec![Unpacker::default(); members.len()],
+            message_max: config.message_max,
+            malformed: 0,
+            obligations: Indices::default(),
+            plants: config.plants(),
+            members,
+        }
+    }
+
+    pub(super) fn is_alone(&self) -> bool {
+        self.members.len() == 1
+    }
+
+    /// No position from here on can be kept.
+    pub(super) fn room(&self) -> Seq {
+        Seq(self.places.base() + self.places.capacity() as u64)
+    }
+
+    fn local(&self) -> &Site {
+        &self.sites[self.me.at()]
+    }
+
+    /// The member with this index.
+    pub(super) fn member(&self, index: u8) -> Option<MemberId> {
+        self.members.get(usize::from(index)).copied()
+    }
+
+    pub(super) fn index_of(&self, member: MemberId) -> Option<u8> {
+        let index = self.members.binary_search(&member).ok()?;
+        Some(index as u8)
+    }
+
+    /// The member after this one in the list.
+    pub(super) fn successor(&self) -> u8 {
+        ((self.me.at() + 1) % self.members.len()) as u8
+    }
+
+    /// Whether the newest ACK names this member.
+    pub(super) fn is_named(&self) -> bool {
+        usize::from(self.top.next) == self.me.at()
+    }
+
+    /// Whether this member is token site: it is named, and holds everything (000 ch. 8).
+    pub(super) fn has_token(&self) -> bool {
+        self.is_named() && self.held >= self.top.last
+    }
+
+    /// What this member says of itself.
+    pub(super) fn marks(&self) -> Marks {
+        let mut ready = self.ready;
+        self.plants.ready_told(&mut ready, self.top.last);
+        Marks {
+            known: Number(self.local().placed.aru()),
+            ready,
+        }
+    }
+
+    /// All members are ready for every position up to here.
+    pub(super) fn safe(&self) -> Seq {
+        let marks = self.sites.iter().map(|site| site.marks.ready);
+        marks.min().unwrap_or(self.ready).max(self.safe_told)
+    }
+
+    /// Another member's marks.
+    pub(super) fn note_marks(&mut self, index: u8, marks: Marks) {
+        let most = self.places.base() + 2 * self.places.capacity() as u64;
+        if usize::from(index) == self.me.at() || marks.ready.0 > most {
+            return;
+        }
+        let site = &mut self.sites[usize::from(index)];
+        site.marks.known = site.marks.known.max(marks.known);
+        site.marks.ready = site.marks.ready.max(marks.ready);
+        self.advance();
+    }
+
+    /// A packet, of this member or another.
+    pub(super) fn insert(&mut self, origin: u8, number: Number, body: Bytes) -> Insert {
+        let site = &mut self.sites[usize::from(origin)];
+        let inserted = site.packets.insert(number.0, body);
+        if inserted == Insert::New {
+            self.advance();
+        }
+        inserted
+    }
+
+    /// An ACK, made here or heard.
+    pub(super) fn take_ack(&mut self, ack: &Ack) -> Heard {
+        let top = self.top;
+        let members = self.members.len();
+        let follows = ack.stamp == top.stamp.next();
+        let plausible = usize::from(ack.issuer) < members
+            && usize::from(ack.next) < members
+            && ack.stamp.0 > 0
+            && ack.stamp.0 <= top.stamp.0 + STAMP_JUMP_MAX
+            && (!follows || ack.issuer == top.next && ack.first == top.last.next())
+            && (ack.stamp <= top.stamp || ack.first > top.last);
+        if !plausible {
+            return Heard::Malformed;
+        }
+        match self.fill(ack) {
+            Heard::Newest => {}
+            other => return other,
+        }
+        let heard = if ack.stamp > top.stamp {
+            self.top = Top {
+                stamp: ack.stamp,
+                issuer: ack.issuer,
+                next: ack.next,
+                last: ack.last().max(top.last),
+            };
+            self.issuers.retain(|issuer| *issuer != ack.issuer);
+            self.issuers.push_front(ack.issuer);
+            self.issuers.truncate(ISSUERS);
+            Heard::Newest
+        } else {
+            Heard::Older
+        };
+        self.advance();
+        heard
+    }
+
+    /// Puts the packets of `ack` into their places, all or none.
+    fn fill(&mut self, ack: &Ack) -> Heard {
+        let placed = || {
+            let numbers = ack.packets.iter().flat_map(|run| {
+                let origin = run.origin;
+                run.numbers().map(move |number| (origin, number))
+            });
+            (ack.first.0..).map(Seq).zip(numbers)
+        };
+        let room = self.room().0;
+        if ack.last().0 >= room {
+            return Heard::Beyond;
+        }
+        for (seq, (origin, number)) in placed() {
+            let Some(site) = self.sites.get(usize::from(origin)) else {
+                return Heard::Malformed;
+            };
+            let site_room = site.placed.base() + site.placed.capacity() as u64;
+            if number.0 >= site_room {
+                return Heard::Beyond;
+            }
+            let same_place = self
+                .places
+                .get(seq.0)
+                .is_none_or(|known| (known.origin, known.number) == (origin, number));
+            let same_packet = site.placed.get(number.0).is_none_or(|known| *known == seq);
+            if !same_place || !same_packet {
+                return Heard::Malformed;
+            }
+        }
+        for (seq, (origin, number)) in placed() {
+            let place = Place {
+                origin,
+                number,
+                stamp: ack.stamp,
+                issuer: ack.issuer,
+                next: ack.next,
+            };
+            self.places.insert(seq.0, place);
+            if usize::from(origin) == self.me.at() {
+                self.own_last = self.own_last.max(seq);
+            }
+            self.sites[usize::from(origin)].placed.insert(number.0, seq);
+        }
+        Heard::Newest
+    }
+
+    /// Moves on what is held and what is ready.
+    fn advance(&mut self) {
+        while self.holds(self.held.next()) {
+            self.held = self.held.next();
+        }
+        while self.ready < self.held && self.is_settled(self.ready.next()) {
+            self.ready = self.ready.next();
+        }
+        let marks = self.marks();
+        self.sites[self.me.at()].marks = marks;
+    }
+
+    /// Whether `seq` is held with its packet.
+    pub(super) fn holds(&self, seq: Seq) -> bool {
+        if seq.0 < self.places.base() {
+            return true;
+        }
+        let place = self.places.get(seq.0);
+        place.is_some_and(|place| {
+            let site = &self.sites[usize::from(place.origin)];
+            site.packets.has(place.number.0)
+        })
+    }
+
+    /// Whether the order of the packet at `seq`, which is held, is settled.
+    fn is_settled(&self, seq: Seq) -> bool {
+        let Some(place) = self.places.get(seq.0) else {
+            return true;
+        };
+        self.rule == OrderRule::Heard
+            || self.plants.settles_at_once()
+            || self.known(place.origin) >= place.number
+    }
+
+    /// Up to which number the member is known to know the places of its packets.
+    fn known(&self, index: u8) -> Number {
+        if usize::from(index) == self.me.at() {
+            self.marks().known
+        } else {
+            self.sites[usize::from(index)].marks.known
+        }
+    }
+
+    /// An ACK of this token site for at most `most` packets that have no place; `None` if there are
+    /// none, or no room for them. Not taken yet.
+    pub(super) fn order(&self, most: usize) -> Option<Ack> {
+        let by_gap = self.safe().plus(self.gap_max).above(self.top.last);
+        let by_room = self.room().above(self.top.last.next());
+        let most = by_gap.min(by_room).min(most as u64);
+        let members = self.members.len();
+        let (mut packets, mut count) = (Vec::new(), 0);
+        // Each ACK begins with another member, so that none is always the last.
+        for step in 0..members {
+            let origin = (self.me.at() + self.top.stamp.0 as usize + step) % members;
+            let site = &self.sites[origin];
+            let first = site.placed.aru() + 1;
+            let last = (first..)
+                .take((most - count).min(u64::from(u8::MAX)) as usize)
+                .take_while(|number| site.packets.get(*number).is_some())
+                .last();
+            if let Some(last) = last {
+                let run = (last + 1 - first) as u8;
+                count += u64::from(run);
+                packets.push(Packets {
+                    origin: origin as u8,
+                    first: Number(first),
+                    count: run,
+                });
+            }
+        }
+        (count > 0).then(|| self.ack(packets))
+    }
+
+    /// The next ACK, for `packets`: none make a null ACK.
+    pub(super) fn ack(&self, packets: Vec<Packets>) -> Ack {
+        Ack {
+            again: false,
+            issuer: self.me.0 as u8,
+            next: self.successor(),
+            tag: self.tag,
+            stamp: self.top.stamp.next(),
+            first: self.top.last.next(),
+            marks: self.marks(),
+            packets,
+        }
+    }
+
+    /// Whom to ask what is missing: the issuer of the newest ACK, then, `tries` times later, the
+    /// issuers before it (000 Fig. 6; the turn is ours). `None` if there is nobody else.
+    pub(super) fn asked(&self, tries: u32) -> Option<u8> {
+        let me = self.me.0 as u8;
+        let others: Vec<u8> = self
+            .issuers
+            .iter()
+            .copied()
+            .filter(|issuer| *issuer != me)
+            .collect();
+        if others.is_empty() {
+            let successor = self.successor();
+            return (successor != me).then_some(successor);
+        }
+        Some(others[tries as usize % others.len()])
+    }
+
+    /// Forgets what all are ready for and what was delivered.
+    pub(super) fn discard(&mut self) {
+        let stable = self.safe().min(self.cursor.delivered());
+        while self.places.base() <= stable.0
+            && let Some(place) = self.places.get(self.places.base()).copied()
+        {
+            let site = &mut self.sites[usize::from(place.origin)];
+            site.packets.discard_to(place.number.0);
+            site.placed.discard_to(place.number.0);
+            self.places.discard_to(self.places.base());
+        }
+    }
+
+    /// What this member holds, for others to know. From now on until the next configuration is
+    /// installed, or fails, nothing is added to it but what recovery brings.
+    pub(super) fn inventory(&self) -> Inventory {
+        let high = Seq(self.places.high()).max(self.top.last);
+        let mut inventory = Inventory {
+            holding: Holding {
+                config: self.id,
+                aru: self.held,
+                high,
+                safe: self.safe().min(self.held),
+                obligations: self.obligations,
+            },
+            known: (0..self.members.len() as u8)
+                .map(|index| self.known(index))
+                .collect(),
+            held: Vec::new(),
+        };
+        for seq in self.held.up_to(high) {
+            if self.holds(seq) {
+                inventory.insert(seq);
+            }
+        }
+        inventory
+    }
+
+    /// Others may rely from now on on what `known` and `safe` say, and on the messages of `bound`.
+    pub(super) fn oblige(&mut self, bound: Indices, known: &[Number], safe: Seq) {
+        self.obligations = self.obligations.union(bound);
+        self.plants.obliged(&mut self.obligations);
+        for (site, known) in self.sites.iter_mut().zip(known) {
+            site.marks.known = site.marks.known.max(*known);
+        }
+        self.safe_told = self.safe_told.max(safe);
+    }
+}

@@ -1,0 +1,206 @@
+//! Bugs planted on purpose, for the swarm to find: each breaks one rule of RMP.
+//!
+//! The rules themselves know nothing of it. At a few seams a rule hands what it has just decided to
+//! a method of [`Plants`], which spoils it if that bug is planted. Only a build with the feature
+//! `planted-bugs` can plant one, and no released binary has it: elsewhere [`Plants`] is empty, and
+//! its methods compile to nothing.
+
+use alloc::collections::VecDeque;
+use core::str::FromStr;
+
+use groupcast_core::mech::indices::Indices;
+use groupcast_core::mech::seq::Seq;
+use groupcast_core::{ConfigurationKind, Event};
+
+use super::config::RmpConfig;
+use super::delivery::Together;
+use super::order::Order;
+use super::outgoing::Outgoing;
+
+/// A broken rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    /// A member says that it is ready for every position that it has heard of.
+    ReadyForAll,
+    /// A packet is delivered before its sender is known to know its place.
+    SettledAtOnce,
+    /// Safe messages are delivered like agreed ones.
+    SafeIsAgreed,
+    /// A message that was partly sent when the configuration changed is not begun anew.
+    NoRestart,
+    /// After a gap, messages of members outside the transitional configuration are delivered too.
+    DeliverAllAfterGap,
+    /// The transitional configuration is not delivered.
+    NoTransitional,
+    /// Positions begin anew in a new configuration.
+    SeqFromZero,
+    /// A configuration is installed without recovering what others held.
+    NoRecovery,
+    /// What is safe is judged by the member's own knowledge at the end of a configuration.
+    OwnSafeBorder,
+    /// Obligations are forgotten when a reformation fails.
+    NoObligations,
+}
+
+impl Planted {
+    /// Those that the swarm finds within 2,000 seeds.
+    pub const ALL: [Self; 9] = [
+        Self::ReadyForAll,
+        Self::SettledAtOnce,
+        Self::SafeIsAgreed,
+        Self::NoRestart,
+        Self::DeliverAllAfterGap,
+        Self::NoTransitional,
+        Self::SeqFromZero,
+        Self::NoRecovery,
+        Self::OwnSafeBorder,
+    ];
+
+    /// The others: [`NoObligations`](Self::NoObligations) needs a cut between two datagrams of one
+    /// reformation.
+    pub const RARE: [Self; 1] = [Self::NoObligations];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReadyForAll => "ready-for-all",
+            Self::SettledAtOnce => "settled-at-once",
+            Self::SafeIsAgreed => "safe-is-agreed",
+            Self::NoRestart => "no-restart",
+            Self::DeliverAllAfterGap => "deliver-all-after-gap",
+            Self::NoTransitional => "no-transitional",
+            Self::SeqFromZero => "seq-from-zero",
+            Self::NoRecovery => "no-recovery",
+            Self::OwnSafeBorder => "own-safe-border",
+            Self::NoObligations => "no-obligations",
+        }
+    }
+}
+
+/// The word names no planted bug.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no planted bug has this name")]
+pub struct UnknownPlanted;
+
+impl FromStr for Planted {
+    type Err = UnknownPlanted;
+
+    fn from_str(word: &str) -> Result<Self, UnknownPlanted> {
+        Self::ALL
+            .into_iter()
+            .chain(Self::RARE)
+            .find(|planted| planted.name() == word)
+            .ok_or(UnknownPlanted)
+    }
+}
+
+/// What is planted in one member: at most one bug, and none in a released binary. Its methods are
+/// the seams.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Plants {
+    #[cfg(feature = "planted-bugs")]
+    bug: Option<Planted>,
+}
+
+impl RmpConfig {
+    /// What is planted.
+    pub(super) fn plants(&self) -> Plants {
+        Plants {
+            #[cfg(feature = "planted-bugs")]
+            bug: self.planted,
+        }
+    }
+}
+
+impl Plants {
+    #[inline]
+    fn has(self, bug: Planted) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        return self.bug == Some(bug);
+        #[cfg(not(feature = "planted-bugs"))]
+        {
+            let _ = bug;
+            false
+        }
+    }
+
+    /// A member is about to say that it is `ready`; it has heard of positions up to `last`.
+    #[inline]
+    pub(super) fn ready_told(self, ready: &mut Seq, last: Seq) {
+        if self.has(Planted::ReadyForAll) {
+            *ready = last;
+        }
+    }
+
+    /// Whether the order of a packet counts as settled as soon as it is held.
+    #[inline]
+    pub(super) fn settles_at_once(self) -> bool {
+        self.has(Planted::SettledAtOnce)
+    }
+
+    /// Up to where safe messages are delivered in `order`.
+    #[inline]
+    pub(super) fn safe_horizon(self, order: &Order) -> Seq {
+        if self.has(Planted::SafeIsAgreed) {
+            Seq::MAX
+        } else {
+            order.safe()
+        }
+    }
+
+    /// Messages of the members in `bound` are about to be delivered behind a gap.
+    #[inline]
+    pub(super) fn bound_behind_gap(self, bound: &mut Indices) {
+        if self.has(Planted::DeliverAllAfterGap) {
+            *bound = Indices::ALL;
+        }
+    }
+
+    /// What is to be recovered was computed from what the members declared.
+    #[inline]
+    pub(super) fn recovery_planned(self, together: &mut Together, safe: &mut Seq, old: &Order) {
+        if self.has(Planted::NoRecovery) {
+            together.held.retain(|seq| old.holds(*seq));
+        }
+        if self.has(Planted::OwnSafeBorder) {
+            *safe = old.safe().min(old.held);
+        }
+    }
+
+    /// The positions of a new configuration are to begin above `start`.
+    #[inline]
+    pub(super) fn positions_start(self, start: &mut Seq) {
+        if self.has(Planted::SeqFromZero) {
+            *start = Seq::ZERO;
+        }
+    }
+
+    /// This member has taken obligations on.
+    #[inline]
+    pub(super) fn obliged(self, obligations: &mut Indices) {
+        if self.has(Planted::NoObligations) {
+            *obligations = Indices::default();
+        }
+    }
+
+    /// The old configuration is finished in `events`.
+    #[inline]
+    pub(super) fn old_finished(self, events: &mut VecDeque<Event>) {
+        if self.has(Planted::NoTransitional) {
+            events.retain(|event| !is_transitional(event));
+        }
+    }
+
+    /// A new configuration begins: what is not settled is packed anew.
+    #[inline]
+    pub(super) fn restart(self, outgoing: &mut Outgoing) {
+        if self.has(Planted::NoRestart) {
+            outgoing.forget();
+        }
+        outgoing.restart();
+    }
+}
+
+fn is_transitional(event: &Event) -> bool {
+    matches!(event, Event::Configuration(it) if it.kind == ConfigurationKind::Transitional)
+}

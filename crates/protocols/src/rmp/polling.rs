@@ -1,0 +1,319 @@
+//! Polling: this member asks who is there, and proposes the next configuration to those who answer
+//! (000 ch. 8).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use groupcast_core::mech::closing::Holding;
+use groupcast_core::mech::indices::Indices;
+use groupcast_core::mech::peers::{Attempt, Peers, Stranger};
+use groupcast_core::mech::seq::Seq;
+use groupcast_core::{ConfigId, MemberId, Time};
+
+use super::order::Order;
+use super::recovering::Recovering;
+use super::wire::{Answer, Inventory, Message, Poll, Proposal};
+use super::{Rmp, State, Timer};
+
+/// A poll under way.
+#[derive(Debug, Default)]
+pub(super) struct Polling {
+    /// The order that was, frozen.
+    pub(super) old: Option<Order>,
+    /// Who should be in the next configuration, this member included.
+    pub(super) wanted: BTreeSet<MemberId>,
+    /// Who is given up.
+    pub(super) failed: BTreeSet<MemberId>,
+    /// Those among them that said good-bye.
+    pub(super) left: BTreeSet<MemberId>,
+    /// Who did not accept a proposal, how many times in a row.
+    pub(super) unaccepted: BTreeMap<MemberId, u32>,
+    /// The answers to this poll, this member's own included.
+    answers: BTreeMap<MemberId, Answer>,
+}
+
+impl Rmp {
+    /// Begins to poll: for those of `seed`, and for whomever this member was together with, or about
+    /// to be. Those given up stay given up while reformation goes on.
+    pub(super) fn poll(&mut self, now: Time, cause: &'static str, seed: Polling) {
+        let mut next = seed;
+        if let Some(old) = self.state.installed() {
+            next.wanted.extend(&old.members);
+        }
+        match &mut self.state {
+            State::Polling(polling) => {
+                next.wanted.append(&mut polling.wanted);
+                next.failed.append(&mut polling.failed);
+                next.left.append(&mut polling.left);
+                next.unaccepted.append(&mut polling.unaccepted);
+            }
+            State::Standby(standby) => {
+                next.wanted.append(&mut standby.wanted);
+                next.failed.append(&mut standby.failed);
+                next.left.append(&mut standby.left);
+            }
+            State::Recovering(recovering) => {
+                next.wanted.extend(recovering.members());
+                next.left.append(&mut recovering.gone);
+                next.unaccepted.append(&mut recovering.unaccepted);
+            }
+            State::Operational(operational) => next.left.append(&mut operational.left),
+            State::Left(_) => return,
+        }
+        next.failed.extend(&next.left);
+        next.failed.remove(&self.local);
+        let Polling { wanted, failed, .. } = &mut next;
+        wanted.retain(|member| !failed.contains(member));
+        wanted.insert(self.local);
+        let room = self.config.members_max.min(Peers::MAX);
+        while wanted.len() > room {
+            wanted.pop_last();
+        }
+        self.timers.cancel_all_but(Timer::Leave);
+        self.peers.attempt = self.peers.attempt.next();
+        self.transition(cause, |before| {
+            let old = before.into_installed();
+            State::Polling(Polling { old, ..next })
+        });
+        let own = self.answer(self.local, self.peers.attempt);
+        let local = self.local;
+        let polling = self.state.expect_polling();
+        polling.answers.insert(local, own);
+        let alone = polling.wanted.len() == 1;
+        let wait = if alone {
+            self.config.alone_after
+        } else {
+            self.config.poll_wait
+        };
+        self.timers.set(Timer::Deadline, now + wait);
+        self.repeat_poll(now);
+    }
+
+    /// What this member holds, in answer to `poller`.
+    pub(super) fn answer(&self, poller: MemberId, attempt: Attempt) -> Answer {
+        let inventory = match self.state.installed() {
+            Some(order) => order.inventory(),
+            None => Inventory {
+                holding: Holding {
+                    config: ConfigId {
+                        counter: 0,
+                        representative: self.local,
+                    },
+                    aru: Seq::ZERO,
+                    high: Seq::ZERO,
+                    safe: Seq::ZERO,
+                    obligations: Indices::default(),
+                },
+                known: Vec::new(),
+                held: Vec::new(),
+            },
+        };
+        Answer {
+            poller,
+            attempt,
+            counter: self.peers.counter(),
+            body_max: self.config.body_max as u16,
+            inventory,
+        }
+    }
+
+    pub(super) fn repeat_poll(&mut self, now: Time) {
+        let heard = self.peers.heard(now);
+        let (attempt, counter) = (self.peers.attempt, self.peers.counter());
+        let polling = self.state.expect_polling();
+        let poll = Poll {
+            attempt,
+            counter,
+            wanted: polling.wanted.iter().copied().collect(),
+            failed: polling.failed.iter().copied().collect(),
+            left: polling.left.iter().copied().collect(),
+            heard,
+        };
+        self.outbox.multicast(&Message::Poll(poll));
+        self.plan_repeat(now);
+    }
+
+    pub(super) fn handle_poll(&mut self, now: Time, from: MemberId, poll: Poll) {
+        let knows = |member| self.state.knows(member);
+        let Some(fresh) = self.peers.note_attempt(now, from, poll.attempt, knows) else {
+            self.counters.polls_stale += 1;
+            return;
+        };
+        self.peers.note_counter(poll.counter);
+        if !self.peers.is_quarantined(now, from) {
+            self.peers.note_heard(now, from);
+        }
+        if poll.failed.contains(&self.local) {
+            self.given_up(now, from);
+            return;
+        }
+        match &self.state {
+            State::Operational(operational) => {
+                let members = &operational.order.members;
+                if members.contains(&from) {
+                    if fresh {
+                        self.stand_by(now, "another polls", from, &poll);
+                    } else {
+                        self.counters.polls_stale += 1;
+                    }
+                    return;
+                }
+                match self.peers.stranger(now, from, &poll.heard, members) {
+                    Stranger::LetIn => self.stand_by(now, "stranger polls", from, &poll),
+                    Stranger::Answer => self.answer_stranger(now),
+                    Stranger::Ignore => {}
+                }
+            }
+            State::Polling(_) if self.is_trusted(now, from, &poll) => {
+                self.abort(now, from, &poll);
+            }
+            State::Standby(standby) => {
+                let following = standby.follows(from);
+                if following || self.is_trusted(now, from, &poll) {
+                    self.follow(now, from, &poll, fresh);
+                }
+            }
+            State::Recovering(recovering) if fresh && recovering.has(from) => {
+                if recovering.is_proposer(self.local) {
+                    self.abort(now, from, &poll);
+                } else {
+                    self.stand_by(now, "newer poll", from, &poll);
+                }
+            }
+            State::Polling(_) | State::Recovering(_) | State::Left(_) => {
+                self.counters.polls_stale += 1;
+            }
+        }
+    }
+
+    /// Whether a poll of `from` concerns this member, which is in no configuration now: it was with
+    /// it, or there is evidence that it hears one of us.
+    fn is_trusted(&self, now: Time, from: MemberId, poll: &Poll) -> bool {
+        let known = self.state.knows(from);
+        let evidence = || {
+            let mut heard = poll.heard.iter();
+            heard.any(|member| *member == self.local || self.state.knows(*member))
+        };
+        known || !self.peers.is_quarantined(now, from) && evidence()
+    }
+
+    /// Another member has given this one up: so does this one.
+    fn given_up(&mut self, now: Time, from: MemberId) {
+        let State::Polling(polling) = &mut self.state else {
+            return;
+        };
+        if polling.wanted.remove(&from) {
+            polling.failed.insert(from);
+            self.propose_if_all_answered(now);
+        }
+    }
+
+    /// Two polls have met: this one ends (000 ch. 8). It begins anew after a random delay, unless the
+    /// other goes on.
+    fn abort(&mut self, now: Time, from: MemberId, poll: &Poll) {
+        self.counters.polls_aborted += 1;
+        let longest = self.config.abort_delay_max;
+        let delay = self.rng.duration(longest / 40, longest);
+        self.wait(now, "two polls", delay, Some((from, poll)));
+    }
+
+    pub(super) fn handle_answer(&mut self, now: Time, from: MemberId, answer: Answer) {
+        self.peers.note_counter(answer.counter);
+        let quarantined = self.peers.is_quarantined(now, from);
+        if !quarantined {
+            self.peers.note_heard(now, from);
+        }
+        match &mut self.state {
+            State::Polling(polling) => {
+                let mine = answer.poller == self.local && answer.attempt == self.peers.attempt;
+                let stranger = !polling.wanted.contains(&from);
+                if !mine || polling.failed.contains(&from) || stranger && quarantined {
+                    return;
+                }
+                // A new life of a member that does not answer takes its place.
+                let namesake = polling.wanted.iter().copied();
+                let namesake = namesake
+                    .filter(|member| *member != from)
+                    .find(|member| member.node == from.node);
+                if let Some(old) = namesake {
+                    if polling.answers.contains_key(&old) {
+                        return;
+                    }
+                    polling.wanted.remove(&old);
+                    polling.failed.insert(old);
+                }
+                if stranger && polling.wanted.len() >= self.config.members_max {
+                    return;
+                }
+                polling.wanted.insert(from);
+                polling.answers.insert(from, answer);
+                self.propose_if_all_answered(now);
+            }
+            State::Standby(standby) => {
+                standby.note_answer(from, answer);
+            }
+            State::Recovering(recovering) => {
+                if recovering.note_answer(from, answer) {
+                    self.recover(now);
+                }
+            }
+            State::Operational(_) | State::Left(_) => {}
+        }
+    }
+
+    pub(super) fn propose_if_all_answered(&mut self, now: Time) {
+        let polling = self.state.expect_polling();
+        // No other member was heard yet: one may be about to answer.
+        let alone = polling.wanted.len() == 1;
+        let all = polling
+            .wanted
+            .iter()
+            .all(|member| polling.answers.contains_key(member));
+        if all && !alone {
+            self.propose(now);
+        }
+    }
+
+    /// The first phase: proposes a configuration of those that have answered.
+    pub(super) fn propose(&mut self, now: Time) {
+        let (counter, capped) = self.peers.next_counter();
+        let config = ConfigId {
+            counter,
+            representative: self.local,
+        };
+        let plants = self.config.plants();
+        let polling = self.state.expect_polling();
+        let answers = core::mem::take(&mut polling.answers);
+        let unaccepted = core::mem::take(&mut polling.unaccepted);
+        let highest = answers.values().map(|it| it.inventory.holding.high).max();
+        let mut start = highest.unwrap_or_default();
+        plants.positions_start(&mut start);
+        let proposal = Proposal {
+            attempt: self.peers.attempt,
+            config,
+            start,
+            body_max: answers.values().map(|it| it.body_max).min().unwrap_or(0),
+            left: polling.left.iter().copied().collect(),
+            members: answers
+                .iter()
+                .map(|(member, it)| (*member, it.inventory.holding.config))
+                .collect(),
+        };
+        let inventories = answers
+            .into_iter()
+            .map(|(member, it)| (member, it.inventory));
+        let inventories = inventories.collect();
+        let cause = match capped {
+            true => "answers; the counter of another member is too high",
+            false => "answers",
+        };
+        self.timers.cancel_all_but(Timer::Leave);
+        let local = self.local;
+        self.transition(cause, |before| {
+            let mut recovering = Recovering::new(proposal, local, inventories, before);
+            recovering.unaccepted = unaccepted;
+            State::Recovering(recovering.into())
+        });
+        self.begin_recovery(now);
+    }
+}

@@ -1,0 +1,293 @@
+//! Who misses something asks for it, and is answered (000 ch. 8).
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use groupcast_core::mech::seq::Seq;
+use groupcast_core::{MemberId, Time};
+
+use super::config::NackTo;
+use super::numbers::{Marks, Number, Packets, Positions};
+use super::order::Order;
+use super::polling::Polling;
+use super::wire::{Ack, Data, Message, NACK_RUNS_MAX, Nack};
+use super::{Rmp, State, Timer};
+
+/// The shortest time that is waited for what may have been overtaken.
+const OVERTAKEN_MIN: Duration = Duration::from_micros(300);
+/// Positions that are looked at for one request.
+const LOOKED_AT_MAX: usize = 512;
+/// Packets and ACKs that one request brings at most: a burst larger than some queue would be lost
+/// again and again.
+const ANSWERS_MAX: usize = 24;
+
+impl Order {
+    /// Positions whose ACK is missing, and ordered packets that are.
+    fn missing(&self) -> (Vec<Positions>, Vec<Packets>) {
+        let (mut positions, mut packets) = (Vec::new(), Vec::new());
+        for seq in self.held.up_to(self.top.last).take(LOOKED_AT_MAX) {
+            match self.places.get(seq.0) {
+                None => add_position(&mut positions, seq),
+                Some(place) if !self.holds(seq) => {
+                    add_packet(&mut packets, place.origin, place.number);
+                }
+                Some(_) => {}
+            }
+        }
+        (positions, packets)
+    }
+
+    /// For each member, numbers without a position that are missing before others that are here.
+    fn missing_unordered(&self) -> Vec<Packets> {
+        let mut packets = Vec::new();
+        for (origin, site) in self.sites.iter().enumerate() {
+            let first = site.placed.aru() + 1;
+            for number in (first..site.packets.high()).take(NACK_RUNS_MAX) {
+                if !site.packets.has(number) {
+                    add_packet(&mut packets, origin as u8, Number(number));
+                }
+            }
+        }
+        packets
+    }
+
+    /// The ACK at `seq`, as far as it is kept.
+    fn ack_at(&self, seq: Seq) -> Option<Ack> {
+        let place = *self.places.get(seq.0)?;
+        let same = |seq: &u64| {
+            let other = self.places.get(*seq);
+            other.is_some_and(|other| other.stamp == place.stamp)
+        };
+        let first = (0..seq.0).rev().take_while(same).last();
+        let first = first.unwrap_or(seq.0);
+        let mut packets = Vec::new();
+        for seq in (first..).take_while(same) {
+            if let Some(place) = self.places.get(seq) {
+                add_packet(&mut packets, place.origin, place.number);
+            }
+        }
+        Some(Ack {
+            again: true,
+            issuer: place.issuer,
+            next: place.next,
+            tag: self.tag,
+            stamp: place.stamp,
+            first: Seq(first),
+            marks: Marks::default(),
+            packets,
+        })
+    }
+
+    fn packet(&self, origin: u8, number: Number) -> Option<Data> {
+        let site = self.sites.get(usize::from(origin))?;
+        let body = site.packets.get(number.0)?.clone();
+        let own = usize::from(origin) == self.me.at();
+        Some(Data {
+            again: true,
+            origin,
+            tag: self.tag,
+            number,
+            marks: if own { self.marks() } else { Marks::default() },
+            body,
+        })
+    }
+
+    /// What answers `nack`.
+    fn answers(&self, nack: &Nack) -> Vec<Message> {
+        let mut answers = Vec::new();
+        let mut covered = Seq::ZERO;
+        for seq in nack
+            .positions
+            .iter()
+            .take(NACK_RUNS_MAX)
+            .flat_map(|run| run.iter())
+        {
+            if answers.len() >= ANSWERS_MAX {
+                return answers;
+            }
+            if seq > covered
+                && let Some(ack) = self.ack_at(seq)
+            {
+                covered = ack.last();
+                answers.push(Message::Ack(ack));
+            }
+            let place = self.places.get(seq.0).filter(|_| nack.whole);
+            if let Some(place) = place {
+                answers.extend(self.packet(place.origin, place.number).map(Message::Data));
+            }
+        }
+        for run in nack.packets.iter().take(NACK_RUNS_MAX) {
+            for number in run.numbers() {
+                if answers.len() >= ANSWERS_MAX {
+                    return answers;
+                }
+                answers.extend(self.packet(run.origin, number).map(Message::Data));
+            }
+        }
+        answers
+    }
+}
+
+fn add_position(positions: &mut Vec<Positions>, seq: Seq) {
+    let full = positions.len() == NACK_RUNS_MAX;
+    match positions.last_mut() {
+        Some(run) if run.first.0 + u64::from(run.count) == seq.0 && run.count < u8::MAX => {
+            run.count += 1;
+        }
+        _ if full => {}
+        _ => positions.push(Positions {
+            first: seq,
+            count: 1,
+        }),
+    }
+}
+
+fn add_packet(packets: &mut Vec<Packets>, origin: u8, number: Number) {
+    let full = packets.len() == NACK_RUNS_MAX;
+    match packets.last_mut() {
+        Some(run)
+            if run.origin == origin
+                && run.first.0 + u64::from(run.count) == number.0
+                && run.count < u8::MAX =>
+        {
+            run.count += 1;
+        }
+        _ if full => {}
+        _ => packets.push(Packets {
+            origin,
+            first: number,
+            count: 1,
+        }),
+    }
+}
+
+/// Ascending positions as runs.
+pub(super) fn runs(positions: impl Iterator<Item = Seq>) -> Vec<Positions> {
+    let mut runs = Vec::new();
+    positions.for_each(|seq| add_position(&mut runs, seq));
+    runs
+}
+
+impl Rmp {
+    /// Sets when to ask, if something is missing: not at once, since an ACK may overtake its
+    /// packets.
+    pub(super) fn plan_request(&mut self, now: Time) {
+        let operational = self.state.expect_operational();
+        let order = &operational.order;
+        let ordered = order.held < order.top.last;
+        let unordered = order.is_named() && !order.missing_unordered().is_empty();
+        if !ordered && !unordered {
+            operational.request_tries = 0;
+            self.timers.cancel(Timer::Request);
+        } else if self.timers.due(Timer::Request).is_none() {
+            let soon = (self.flow.trip() / 2).max(OVERTAKEN_MIN);
+            let soon = soon.min(self.config.timer_min);
+            self.timers.set(Timer::Request, now + soon);
+        }
+    }
+
+    /// Asks for what is missing (000 ch. 8): the issuer of the last ACK, or a sender whose packets
+    /// cannot be ordered.
+    pub(super) fn request(&mut self, now: Time) {
+        let tries_max = self.config.tries * 2;
+        let operational = self.state.expect_operational();
+        let order = &operational.order;
+        if order.held > operational.requested_at {
+            operational.request_tries = 0;
+        }
+        operational.requested_at = order.held;
+        let tries = operational.request_tries;
+        if tries > tries_max && order.held < order.top.last {
+            self.poll(now, "requests are not answered", Polling::default());
+            return;
+        }
+        operational.request_tries += 1;
+        let (positions, packets) = order.missing();
+        let again = tries.min(u32::from(u8::MAX)) as u8;
+        let mut nacks: Vec<Nack> = Vec::new();
+        if !positions.is_empty() || !packets.is_empty() {
+            nacks.extend(order.asked(tries).map(|asked| Nack {
+                whole: false,
+                tag: order.tag,
+                asked,
+                again,
+                positions,
+                packets,
+            }));
+        } else if order.is_named() {
+            for run in order.missing_unordered() {
+                nacks.push(Nack {
+                    whole: false,
+                    tag: order.tag,
+                    asked: run.origin,
+                    again,
+                    positions: Vec::new(),
+                    packets: [run].into(),
+                });
+            }
+        }
+        for nack in nacks {
+            self.send_nack(nack);
+        }
+        let timer = self.flow.timer(&self.config, tries);
+        self.timers.set(Timer::Request, now + timer);
+    }
+
+    /// Sends a NACK to all or to whom it asks, as the setting says.
+    pub(super) fn send_nack(&mut self, nack: Nack) {
+        let Some(order) = self.state.installed() else {
+            return;
+        };
+        let asked = order.member(nack.asked);
+        self.counters.nacks_sent += 1;
+        let message = Message::Nack(nack);
+        match (self.config.nack, asked) {
+            (NackTo::Unicast, Some(asked)) => self.outbox.unicast(asked, &message),
+            _ => self.outbox.multicast(&message),
+        }
+    }
+
+    /// Another member misses something.
+    pub(super) fn handle_nack(&mut self, now: Time, from: MemberId, nack: &Nack) {
+        let installed = self.state.installed();
+        let Some(order) = installed.filter(|order| order.tag == nack.tag) else {
+            self.counters.foreign += 1;
+            return;
+        };
+        let (me, known) = (order.me.at(), order.index_of(from).is_some());
+        if !known {
+            self.counters.malformed += 1;
+            return;
+        }
+        if usize::from(nack.asked) == me {
+            let answers = order.answers(nack);
+            self.counters.answers_sent += answers.len() as u64;
+            for answer in &answers {
+                // The way by unicast may not work.
+                match nack.again {
+                    0 => self.outbox.unicast(from, answer),
+                    _ => self.outbox.multicast(answer),
+                }
+            }
+        }
+        if matches!(self.state, State::Operational(_)) {
+            let runs = nack.packets.iter().take(NACK_RUNS_MAX);
+            let mine = runs.filter(|run| usize::from(run.origin) == me);
+            for number in mine.flat_map(|run| run.numbers()) {
+                self.flow.dropped(now, number);
+            }
+            self.next_lives(now, from);
+        }
+    }
+
+    /// A packet came again that has a position: its sender may have missed the ACK (000 ch. 8). The
+    /// member that believes to be token site answers.
+    pub(super) fn answer_duplicate(&mut self, from: MemberId, seq: Seq) {
+        if let State::Operational(operational) = &self.state
+            && operational.order.is_named()
+            && let Some(ack) = operational.order.ack_at(seq)
+        {
+            self.outbox.unicast(from, &Message::Ack(ack));
+        }
+    }
+}

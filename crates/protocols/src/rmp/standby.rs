@@ -1,0 +1,190 @@
+//! Standby: this member has answered another's poll and waits for its proposal; or two polls have
+//! met, and it waits before it polls again.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
+
+use groupcast_core::mech::peers::{Attempt, Peers};
+use groupcast_core::{MemberId, Time};
+
+use super::order::Order;
+use super::recovering::Recovering;
+use super::wire::{Answer, Inventory, Message, Poll, Proposal};
+use super::{Rmp, State, Timer};
+
+/// Waiting for a poller.
+#[derive(Debug, Default)]
+pub(super) struct Standby {
+    /// The order that was, frozen.
+    pub(super) old: Option<Order>,
+    /// Whose poll was answered, if one was.
+    following: Option<(MemberId, Attempt)>,
+    /// Who should be in the next configuration, as far as is known here.
+    pub(super) wanted: BTreeSet<MemberId>,
+    /// Who is given up.
+    pub(super) failed: BTreeSet<MemberId>,
+    /// Who said good-bye.
+    pub(super) left: BTreeSet<MemberId>,
+    /// What others answered to the same poll.
+    inventories: BTreeMap<MemberId, Inventory>,
+}
+
+/// A poll that is not heard again for this many of its intervals is over.
+const POLLS_MISSED: u32 = 3;
+
+impl Standby {
+    pub(super) fn follows(&self, poller: MemberId) -> bool {
+        self.following.is_some_and(|(member, _)| member == poller)
+    }
+
+    /// Another member polls: it, and those whom it wants, should be in the next configuration.
+    fn note_wanted(&mut self, from: MemberId, poll: &Poll) {
+        let room = Peers::MAX.saturating_sub(self.wanted.len());
+        let members = core::iter::once(&from).chain(&poll.wanted);
+        self.wanted.extend(members.take(room));
+    }
+
+    /// Another member answered a poll.
+    pub(super) fn note_answer(&mut self, from: MemberId, answer: Answer) {
+        if self.following == Some((answer.poller, answer.attempt))
+            && self.inventories.len() < Peers::MAX
+        {
+            self.inventories.insert(from, answer.inventory);
+        }
+    }
+}
+
+impl Rmp {
+    /// Stops whatever was under way and answers the poll of `from`.
+    pub(super) fn stand_by(&mut self, now: Time, cause: &'static str, from: MemberId, poll: &Poll) {
+        let wait = self.config.poll_wait;
+        self.wait(now, cause, wait, Some((from, poll)));
+        self.follow(now, from, poll, true);
+    }
+
+    /// Answers a poll, again if it is the one that is followed.
+    pub(super) fn follow(&mut self, now: Time, from: MemberId, poll: &Poll, fresh: bool) {
+        let State::Standby(standby) = &mut self.state else {
+            return;
+        };
+        let poll_of = Some((from, poll.attempt));
+        if standby.following != poll_of {
+            // A poll that is repeated does not win a member back that follows a newer one.
+            if standby.following.is_some() && !fresh {
+                return;
+            }
+            standby.following = poll_of;
+            standby.inventories.clear();
+            standby.note_wanted(from, poll);
+        }
+        let answer = self.answer(from, poll.attempt);
+        self.outbox.multicast(&Message::Answer(answer));
+        // A poll that is not repeated was aborted, or its poller is gone. Others notice that at the
+        // same time: at random, so that one of them is first.
+        let repeated = self.config.poll_interval * POLLS_MISSED;
+        let delay = self
+            .rng
+            .duration(repeated, repeated + self.config.abort_delay_max);
+        self.timers.set(Timer::Deadline, now + delay);
+    }
+
+    /// Sends an answer again that somebody needs.
+    pub(super) fn handle_ask(&mut self, from: MemberId, poller: MemberId, attempt: u64) {
+        let attempt = Attempt(attempt);
+        let asked = match &self.state {
+            State::Standby(standby) => standby.following == Some((poller, attempt)),
+            State::Recovering(recovering) => recovering.is_of(poller, attempt),
+            State::Polling(_) | State::Operational(_) | State::Left(_) => false,
+        };
+        if !asked {
+            return;
+        }
+        let answer = match &self.state {
+            // What was declared, not what recovery has brought since.
+            State::Recovering(recovering) => Answer {
+                inventory: recovering.declared(self.local).clone(),
+                ..self.answer(poller, attempt)
+            },
+            _ => self.answer(poller, attempt),
+        };
+        self.outbox.unicast(from, &Message::Answer(answer));
+    }
+
+    pub(super) fn handle_proposal(&mut self, now: Time, from: MemberId, proposal: Proposal) {
+        if let State::Recovering(recovering) = &self.state {
+            if recovering.id() == proposal.config {
+                self.accept_again();
+            }
+            return;
+        }
+        let State::Standby(standby) = &mut self.state else {
+            return;
+        };
+        let local = self.local;
+        let mine = proposal.members.iter().find(|(member, _)| *member == local);
+        let own = standby.old.as_ref().map(|old| old.id);
+        let from_here = mine.is_some_and(|(_, config)| match own {
+            Some(own) => *config == own,
+            None => config.counter == 0 && config.representative == local,
+        });
+        let room = proposal.members.len() <= self.config.members_max;
+        if standby.following != Some((from, proposal.attempt))
+            || proposal.config.representative != from
+            || !from_here
+            || !room
+        {
+            self.counters.malformed += 1;
+            return;
+        }
+        self.peers.note_counter(proposal.config.counter);
+        let mut inventories = core::mem::take(&mut standby.inventories);
+        inventories.insert(local, self.answer(from, proposal.attempt).inventory);
+        self.timers.cancel_all_but(Timer::Leave);
+        self.transition("proposal", |before| {
+            State::Recovering(Recovering::new(proposal, local, inventories, before).into())
+        });
+        self.begin_recovery(now);
+    }
+
+    /// Leaves this state, or another, for Standby: `delay` from now this member polls, unless it
+    /// follows another by then.
+    pub(super) fn wait(
+        &mut self,
+        now: Time,
+        cause: &'static str,
+        delay: Duration,
+        other: Option<(MemberId, &Poll)>,
+    ) {
+        let mut standby = Standby::default();
+        match &mut self.state {
+            State::Polling(polling) => {
+                standby.wanted.append(&mut polling.wanted);
+                standby.failed.append(&mut polling.failed);
+                standby.left.append(&mut polling.left);
+            }
+            State::Standby(before) => {
+                standby.wanted.append(&mut before.wanted);
+                standby.failed.append(&mut before.failed);
+                standby.left.append(&mut before.left);
+            }
+            State::Recovering(recovering) => {
+                standby.wanted.extend(recovering.members());
+                standby.left.append(&mut recovering.gone);
+            }
+            State::Operational(operational) => standby.left.append(&mut operational.left),
+            State::Left(_) => return,
+        }
+        if let Some((from, poll)) = other {
+            standby.note_wanted(from, poll);
+            let room = Peers::MAX.saturating_sub(standby.left.len());
+            standby.left.extend(poll.left.iter().take(room));
+            standby.failed.remove(&from);
+        }
+        self.timers.cancel_all_but(Timer::Leave);
+        self.timers.set(Timer::Deadline, now + delay);
+        self.transition(cause, |before| {
+            let old = before.into_installed();
+            State::Standby(Standby { old, ..standby })
+        });
+    }
+}

@@ -1,0 +1,269 @@
+//! The token (000 ch. 8): ACKs that pass it on, and the signs that it was taken.
+
+use alloc::vec::Vec;
+
+use groupcast_core::{MemberId, Time};
+
+use super::numbers::{Marks, Stamp, Tag};
+use super::order::Heard;
+use super::polling::Polling;
+use super::wire::{Ack, Message};
+use super::{Rmp, State, Timer};
+
+/// An ACK whose token nobody is known to have taken.
+#[derive(Debug)]
+pub(super) struct Pass {
+    ack: Ack,
+    /// When it was first sent.
+    at: Time,
+    tries: u32,
+}
+
+/// A sign of life of the next token site counts for this many of the longest timers.
+const PATIENCE: u32 = 12;
+
+impl Rmp {
+    /// As token site: an ACK for the packets that have no position; false if there are none.
+    pub(super) fn order_packets(&mut self, now: Time) -> bool {
+        let most = self.config.ack_packets_max as usize;
+        let order = &self.state.expect_operational().order;
+        if !order.has_token() {
+            return false;
+        }
+        let Some(ack) = order.order(most) else {
+            return false;
+        };
+        self.issue(now, ack)
+    }
+
+    /// Multicasts an ACK, which passes the token on. False, and nothing happens, if it contradicts
+    /// what is known here.
+    fn issue(&mut self, now: Time, mut ack: Ack) -> bool {
+        let operational = self.state.expect_operational();
+        let order = &mut operational.order;
+        if order.take_ack(&ack) != Heard::Newest {
+            return false;
+        }
+        ack.marks = order.marks();
+        operational.told = ack.marks.known;
+        operational.token_since = None;
+        self.counters.acks_sent += 1;
+        self.counters.acks_null += u64::from(ack.packets.is_empty());
+        self.timers.cancel(Timer::NullAck);
+        self.timers.cancel(Timer::Confirm);
+        if !order.is_alone() {
+            self.outbox.multicast(&Message::Ack(ack.clone()));
+            operational.pass = Some(Pass {
+                ack: ack.clone(),
+                at: now,
+                tries: 0,
+            });
+            let timer = self.flow.timer(&self.config, 0);
+            self.timers.set(Timer::Pass, now + timer);
+        }
+        self.token_moved(now, &ack);
+        true
+    }
+
+    /// The newest ACK, own or not: what follows from it for this member.
+    fn token_moved(&mut self, now: Time, ack: &Ack) {
+        let operational = self.state.expect_operational();
+        operational.nulls = match ack.packets.is_empty() {
+            true => operational.nulls + 1,
+            false => 0,
+        };
+        operational.token_since = None;
+        self.timers.cancel(Timer::NullAck);
+        self.timers.cancel(Timer::Confirm);
+        self.plan_silence(now);
+        self.note_acknowledged(now);
+    }
+
+    /// Sets when the group is taken for broken if no ACK is heard.
+    pub(super) fn plan_silence(&mut self, now: Time) {
+        let operational = self.state.expect_operational();
+        let order = &operational.order;
+        let silent = self.config.quiet && operational.nulls >= order.members.len();
+        if silent || order.is_alone() {
+            self.timers.cancel(Timer::Silence);
+        } else {
+            let silence = self.config.silence_max;
+            self.timers.set(Timer::Silence, now + silence);
+        }
+    }
+
+    /// As token site without packets to order: confirms, and plans a null ACK.
+    pub(super) fn hold_token(&mut self, now: Time) {
+        let quiet = self.config.quiet;
+        let (soon, late) = (self.config.pass_after, self.config.null_ack_after);
+        let operational = self.state.expect_operational();
+        let order = &operational.order;
+        if !order.has_token() || order.is_alone() {
+            return;
+        }
+        let taken = operational.token_since.is_none();
+        let since = *operational.token_since.get_or_insert(now);
+        let delay = if operational.waits() { soon } else { late };
+        let stays = quiet && operational.nulls >= order.members.len() && !operational.waits();
+        if stays {
+            self.timers.cancel(Timer::NullAck);
+        } else {
+            self.timers.set(Timer::NullAck, since + delay);
+        }
+        let from_other = usize::from(order.top.issuer) != order.me.at();
+        if taken && from_other && operational.confirmed < order.top.stamp {
+            // 000 ch. 8, Fig. 6: at once after a null ACK, since no packet is to be expected.
+            if operational.nulls > 0 && !operational.waits() {
+                self.confirm();
+            } else {
+                let after = self.config.confirm_after;
+                self.timers.set(Timer::Confirm, now + after);
+            }
+        }
+    }
+
+    /// Tells the token site before that the token was taken.
+    pub(super) fn confirm(&mut self) {
+        let operational = self.state.expect_operational();
+        let order = &operational.order;
+        if !order.has_token() {
+            return;
+        }
+        operational.confirmed = order.top.stamp;
+        if let Some(before) = order.member(order.top.issuer) {
+            let confirm = Message::Confirm {
+                tag: order.tag,
+                stamp: order.top.stamp,
+                marks: order.marks(),
+            };
+            self.outbox.unicast(before, &confirm);
+        }
+    }
+
+    /// No packet came: the token goes on by a null ACK.
+    pub(super) fn null_ack(&mut self, now: Time) {
+        let order = &self.state.expect_operational().order;
+        if order.has_token() {
+            let ack = order.ack(Vec::new());
+            self.issue(now, ack);
+            self.act(now);
+        }
+    }
+
+    /// Nobody took the token: the ACK again.
+    pub(super) fn pass_again(&mut self, now: Time) {
+        let tries_max = self.config.tries;
+        let operational = self.state.expect_operational();
+        let Some(pass) = &mut operational.pass else {
+            return;
+        };
+        pass.tries += 1;
+        if pass.tries > tries_max {
+            self.poll(now, "token not taken", Polling::default());
+            return;
+        }
+        let mut ack = pass.ack.clone();
+        ack.again = true;
+        ack.marks = operational.order.marks();
+        operational.told = ack.marks.known;
+        self.counters.acks_again += 1;
+        self.outbox.multicast(&Message::Ack(ack));
+        let timer = self.flow.timer(&self.config, pass.tries);
+        self.timers.set(Timer::Pass, now + timer);
+    }
+
+    pub(super) fn handle_ack(&mut self, now: Time, from: MemberId, ack: &Ack) {
+        let Some(order) = self.order_of(ack.tag) else {
+            self.counters.foreign += 1;
+            return;
+        };
+        let own = order.member(ack.issuer) == Some(from);
+        if !own && !ack.again {
+            self.counters.malformed += 1;
+            return;
+        }
+        let heard = order.take_ack(ack);
+        if own && matches!(heard, Heard::Newest | Heard::Older) {
+            order.note_marks(ack.issuer, ack.marks);
+        }
+        match heard {
+            Heard::Newest if matches!(self.state, State::Operational(_)) => {
+                self.pass_done(now, ack.stamp);
+                self.token_moved(now, ack);
+            }
+            Heard::Newest => {}
+            Heard::Older => {
+                self.note_repeated(from, ack);
+                if matches!(self.state, State::Operational(_)) {
+                    self.note_acknowledged(now);
+                }
+            }
+            Heard::Beyond => self.counters.packets_beyond += 1,
+            Heard::Malformed => self.counters.malformed += 1,
+        }
+        self.progress(now);
+    }
+
+    /// A repeated token pass is answered by the Confirm (000 ch. 8).
+    fn note_repeated(&mut self, from: MemberId, ack: &Ack) {
+        let State::Operational(operational) = &mut self.state else {
+            return;
+        };
+        let order = &operational.order;
+        let named = usize::from(ack.next) == order.me.at();
+        let taken = ack.stamp < order.top.stamp || order.has_token();
+        if named && taken && order.member(ack.issuer) == Some(from) {
+            let confirm = Message::Confirm {
+                tag: order.tag,
+                stamp: ack.stamp,
+                marks: order.marks(),
+            };
+            self.outbox.unicast(from, &confirm);
+        }
+    }
+
+    /// There is a sign that the token of the ACK before `stamp` was taken.
+    fn pass_done(&mut self, now: Time, stamp: Stamp) {
+        let operational = self.state.expect_operational();
+        if let Some(pass) = operational.pass.take_if(|pass| stamp > pass.ack.stamp) {
+            if pass.tries == 0 {
+                self.flow.measured(now.since(pass.at));
+            }
+            self.timers.cancel(Timer::Pass);
+        }
+    }
+
+    /// The member that is to take the token lives, though it has not taken it: it asks for what it
+    /// misses.
+    pub(super) fn next_lives(&mut self, now: Time, from: MemberId) {
+        let patience = self.config.timer_max * PATIENCE;
+        let operational = self.state.expect_operational();
+        let next = operational.order.member(operational.order.top.next);
+        if let Some(pass) = &mut operational.pass
+            && next == Some(from)
+            && now.since(pass.at) < patience
+        {
+            pass.tries = pass.tries.min(1);
+        }
+    }
+
+    pub(super) fn handle_confirm(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        tag: Tag,
+        stamp: Stamp,
+        marks: Marks,
+    ) {
+        if !self.note_marks_of(from, tag, marks) {
+            return;
+        }
+        if let State::Operational(operational) = &self.state {
+            let order = &operational.order;
+            if order.member(order.top.next) == Some(from) {
+                self.pass_done(now, stamp.next());
+            }
+        }
+        self.progress(now);
+    }
+}

@@ -1,0 +1,300 @@
+//! What reforms the group: polls, answers, proposals, announcements.
+
+use alloc::vec::Vec;
+
+use groupcast_core::mech::closing::Holding;
+use groupcast_core::mech::indices::Indices;
+use groupcast_core::mech::peers::Attempt;
+use groupcast_core::mech::seq::Seq;
+use groupcast_core::wire::{DecodeError, Reader, Writer};
+use groupcast_core::{ConfigId, MemberId};
+
+use super::{Kind, put_six, six};
+use crate::rmp::config::BODY_LEAST;
+use crate::rmp::numbers::Number;
+
+/// Positions that no group reaches; a peer's bug must not make ours overflow.
+const SEQ_LIMIT: u64 = 1 << 47;
+/// Counters of configurations that none of ours reaches, whatever it hears
+/// (`Peers::next_counter`).
+const COUNTER_LIMIT: u64 = 1 << 62;
+
+/// Who is there (000 ch. 8: "repeatedly poll the sites listening")?
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::rmp) struct Poll {
+    /// The poller's count of its polls: a lower one is stale, an equal one a repetition.
+    pub(in crate::rmp) attempt: Attempt,
+    /// The highest counter of a configuration that the poller has seen.
+    pub(in crate::rmp) counter: u64,
+    /// Who should be in the next configuration.
+    pub(in crate::rmp) wanted: Vec<MemberId>,
+    /// Who should not.
+    pub(in crate::rmp) failed: Vec<MemberId>,
+    /// Who said good-bye.
+    pub(in crate::rmp) left: Vec<MemberId>,
+    /// Whom the poller hears: evidence for them that the way back works.
+    pub(in crate::rmp) heard: Vec<MemberId>,
+}
+
+/// What a member holds of its old configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::rmp) struct Inventory {
+    /// The configuration, and how far all is held.
+    pub(in crate::rmp) holding: Holding,
+    /// Of each member of that configuration, up to which number it is known to know the positions
+    /// of its own packets.
+    pub(in crate::rmp) known: Vec<Number>,
+    /// For each position above aru, from the lowest bit of the first byte on, whether it is held
+    /// with its packet.
+    pub(in crate::rmp) held: Vec<u8>,
+}
+
+impl Inventory {
+    /// Whether `seq` is held.
+    pub(in crate::rmp) fn has(&self, seq: Seq) -> bool {
+        if seq <= self.holding.aru {
+            return true;
+        }
+        let bit = seq.above(self.holding.aru) - 1;
+        let byte = usize::try_from(bit / 8).unwrap_or(usize::MAX);
+        self.held
+            .get(byte)
+            .is_some_and(|bits| bits >> (bit % 8) & 1 != 0)
+    }
+
+    /// Marks `seq`, which is above aru, as held.
+    pub(in crate::rmp) fn insert(&mut self, seq: Seq) {
+        let bit = seq.above(self.holding.aru) - 1;
+        let byte = (bit / 8) as usize;
+        if self.held.len() <= byte {
+            self.held.resize(byte + 1, 0);
+        }
+        self.held[byte] |= 1 << (bit % 8);
+    }
+}
+
+/// The answer to a poll.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::rmp) struct Answer {
+    /// Whose poll, and which.
+    pub(in crate::rmp) poller: MemberId,
+    pub(in crate::rmp) attempt: Attempt,
+    /// The highest counter of a configuration that the sender has seen.
+    pub(in crate::rmp) counter: u64,
+    /// The most bytes of a datagram body that its way carries.
+    pub(in crate::rmp) body_max: u16,
+    pub(in crate::rmp) inventory: Inventory,
+}
+
+/// The next configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::rmp) struct Proposal {
+    /// The poll that it follows from.
+    pub(in crate::rmp) attempt: Attempt,
+    pub(in crate::rmp) config: ConfigId,
+    /// Its positions begin above this one.
+    pub(in crate::rmp) start: Seq,
+    /// The most bytes of a datagram body that the ways of all its members carry.
+    pub(in crate::rmp) body_max: u16,
+    pub(in crate::rmp) left: Vec<MemberId>,
+    /// Its members, ascending, each with the configuration that it comes from.
+    pub(in crate::rmp) members: Vec<(MemberId, ConfigId)>,
+}
+
+/// What a group tells strangers from time to time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::rmp) struct Announcement {
+    pub(in crate::rmp) config: ConfigId,
+    pub(in crate::rmp) members: Vec<MemberId>,
+    /// Strangers that the sender hears.
+    pub(in crate::rmp) heard: Vec<MemberId>,
+}
+
+fn counter(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+    let counter = reader.u64("counter")?;
+    if counter < COUNTER_LIMIT {
+        Ok(counter)
+    } else {
+        Err(reader.invalid("counter", counter))
+    }
+}
+
+pub(super) fn config(reader: &mut Reader<'_>) -> Result<ConfigId, DecodeError> {
+    Ok(ConfigId {
+        counter: counter(reader)?,
+        representative: reader.member("representative")?,
+    })
+}
+
+fn position(reader: &mut Reader<'_>, field: &'static str) -> Result<Seq, DecodeError> {
+    let seq = six(reader, field)?;
+    if seq < SEQ_LIMIT {
+        Ok(Seq(seq))
+    } else {
+        Err(reader.invalid(field, seq))
+    }
+}
+
+fn members(reader: &mut Reader<'_>, field: &'static str) -> Result<Vec<MemberId>, DecodeError> {
+    let count = reader.count(field, 16)?;
+    (0..count).map(|_| reader.member(field)).collect()
+}
+
+fn put_members(writer: &mut Writer<'_>, members: &[MemberId]) {
+    writer.count(members.len());
+    for member in members {
+        writer.member(*member);
+    }
+}
+
+fn body_max(reader: &mut Reader<'_>) -> Result<u16, DecodeError> {
+    let body_max = reader.u16("body max")?;
+    if usize::from(body_max) >= BODY_LEAST {
+        Ok(body_max)
+    } else {
+        Err(reader.invalid("body max", u64::from(body_max)))
+    }
+}
+
+pub(super) fn poll(reader: &mut Reader<'_>) -> Result<Poll, DecodeError> {
+    Ok(Poll {
+        attempt: Attempt(reader.u64("attempt")?),
+        counter: counter(reader)?,
+        wanted: members(reader, "wanted")?,
+        failed: members(reader, "failed")?,
+        left: members(reader, "left")?,
+        heard: members(reader, "heard")?,
+    })
+}
+
+pub(super) fn put_poll(writer: &mut Writer<'_>, poll: &Poll) {
+    writer
+        .u8(Kind::Poll as u8)
+        .u64(poll.attempt.0)
+        .u64(poll.counter);
+    for list in [&poll.wanted, &poll.failed, &poll.left, &poll.heard] {
+        put_members(writer, list);
+    }
+}
+
+fn indices(reader: &mut Reader<'_>) -> Result<Indices, DecodeError> {
+    let (high, low) = (reader.u64("obligations")?, reader.u64("obligations")?);
+    Ok(Indices::from_bits(u128::from(high) << 64 | u128::from(low)))
+}
+
+fn inventory(reader: &mut Reader<'_>) -> Result<Inventory, DecodeError> {
+    let holding = Holding {
+        config: config(reader)?,
+        aru: position(reader, "aru")?,
+        high: position(reader, "high")?,
+        safe: position(reader, "safe")?,
+        obligations: indices(reader)?,
+    };
+    if holding.aru > holding.high || holding.safe > holding.aru {
+        return Err(reader.invalid("aru", holding.aru.0));
+    }
+    let count = reader.count("known", 6)?;
+    let known: Result<Vec<Number>, DecodeError> = (0..count)
+        .map(|_| Ok(Number(six(reader, "known")?)))
+        .collect();
+    let held = reader.rest();
+    // No position above high is held.
+    if held.len() as u64 > holding.high.above(holding.aru).div_ceil(8) {
+        return Err(reader.invalid("held", held.len() as u64));
+    }
+    Ok(Inventory {
+        holding,
+        known: known?,
+        held: held.to_vec(),
+    })
+}
+
+pub(super) fn answer(reader: &mut Reader<'_>) -> Result<Answer, DecodeError> {
+    Ok(Answer {
+        poller: reader.member("poller")?,
+        attempt: Attempt(reader.u64("attempt")?),
+        counter: counter(reader)?,
+        body_max: body_max(reader)?,
+        inventory: inventory(reader)?,
+    })
+}
+
+pub(super) fn put_answer(writer: &mut Writer<'_>, answer: &Answer) {
+    writer
+        .u8(Kind::Answer as u8)
+        .member(answer.poller)
+        .u64(answer.attempt.0)
+        .u64(answer.counter)
+        .u16(answer.body_max);
+    let Inventory {
+        holding,
+        known,
+        held,
+    } = &answer.inventory;
+    writer.config(holding.config);
+    for mark in [holding.aru, holding.high, holding.safe] {
+        put_six(writer, mark.0);
+    }
+    writer
+        .put(&holding.obligations.bits().to_be_bytes())
+        .count(known.len());
+    for number in known {
+        put_six(writer, number.0);
+    }
+    writer.put(held);
+}
+
+pub(super) fn proposal(reader: &mut Reader<'_>) -> Result<Proposal, DecodeError> {
+    let attempt = Attempt(reader.u64("attempt")?);
+    let id = config(reader)?;
+    let start = position(reader, "start")?;
+    let body_max = body_max(reader)?;
+    let left = members(reader, "left")?;
+    let count = reader.count("members", 40)?;
+    let mut members: Vec<(MemberId, ConfigId)> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let member = reader.member("member")?;
+        if members.last().is_some_and(|(before, _)| *before >= member) {
+            return Err(reader.invalid("member", member.node.0));
+        }
+        members.push((member, config(reader)?));
+    }
+    Ok(Proposal {
+        attempt,
+        config: id,
+        start,
+        body_max,
+        left,
+        members,
+    })
+}
+
+pub(super) fn put_proposal(writer: &mut Writer<'_>, proposal: &Proposal) {
+    writer
+        .u8(Kind::Proposal as u8)
+        .u64(proposal.attempt.0)
+        .config(proposal.config);
+    put_six(writer, proposal.start.0);
+    writer.u16(proposal.body_max);
+    put_members(writer, &proposal.left);
+    writer.count(proposal.members.len());
+    for (member, from) in &proposal.members {
+        writer.member(*member).config(*from);
+    }
+}
+
+pub(super) fn announcement(reader: &mut Reader<'_>) -> Result<Announcement, DecodeError> {
+    Ok(Announcement {
+        config: config(reader)?,
+        members: members(reader, "members")?,
+        heard: members(reader, "heard")?,
+    })
+}
+
+pub(super) fn put_announcement(writer: &mut Writer<'_>, announcement: &Announcement) {
+    writer
+        .u8(Kind::Announcement as u8)
+        .config(announcement.config);
+    put_members(writer, &announcement.members);
+    put_members(writer, &announcement.heard);
+}

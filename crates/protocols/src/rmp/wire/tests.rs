@@ -1,0 +1,253 @@
+//! The wire format: what is encoded comes back, layouts are pinned, any bytes are survived.
+
+use alloc::vec;
+
+use groupcast_core::mech::closing::Holding;
+use groupcast_core::mech::indices::Indices;
+use groupcast_core::mech::peers::Attempt;
+use groupcast_core::{Incarnation, NodeId};
+use proptest::prelude::*;
+
+use super::*;
+use crate::rmp::numbers::{Packets, Positions};
+
+fn member(node: u64) -> MemberId {
+    MemberId {
+        node: NodeId(node),
+        incarnation: Incarnation(node << 32 | 7),
+    }
+}
+
+fn config() -> ConfigId {
+    ConfigId {
+        counter: 3,
+        representative: member(1),
+    }
+}
+
+fn marks() -> Marks {
+    Marks {
+        known: Number(4),
+        ready: Seq(9),
+    }
+}
+
+fn data() -> Message {
+    Message::Data(Data {
+        again: true,
+        origin: 2,
+        tag: Tag(0x0102_0304_0506_0708),
+        number: Number(5),
+        marks: marks(),
+        body: Bytes::from_static(b"body"),
+    })
+}
+
+fn ack() -> Ack {
+    Ack {
+        again: false,
+        issuer: 1,
+        next: 2,
+        tag: config().into(),
+        stamp: Stamp(7),
+        first: Seq(12),
+        marks: marks(),
+        packets: vec![
+            Packets {
+                origin: 0,
+                first: Number(5),
+                count: 2,
+            },
+            Packets {
+                origin: 3,
+                first: Number(1),
+                count: 1,
+            },
+        ],
+    }
+}
+
+fn answer() -> Answer {
+    let mut inventory = Inventory {
+        holding: Holding {
+            config: config(),
+            aru: Seq(5),
+            high: Seq(15),
+            safe: Seq(4),
+            obligations: Indices::from_bits(5),
+        },
+        known: vec![Number(1), Number(0), Number(7)],
+        held: Vec::new(),
+    };
+    inventory.insert(Seq(7));
+    inventory.insert(Seq(15));
+    Answer {
+        poller: member(3),
+        attempt: Attempt(8),
+        counter: 2,
+        body_max: 1431,
+        inventory,
+    }
+}
+
+fn examples() -> Vec<Message> {
+    let null = Ack {
+        packets: Vec::new(),
+        ..ack()
+    };
+    let (tag, marks) = (config().into(), marks());
+    vec![
+        data(),
+        Message::Ack(ack()),
+        Message::Ack(null),
+        Message::Confirm {
+            tag,
+            stamp: Stamp(7),
+            marks,
+        },
+        Message::Settle { tag, marks },
+        Message::Nack(Nack {
+            whole: true,
+            tag,
+            asked: 3,
+            again: 1,
+            positions: vec![Positions {
+                first: Seq(4),
+                count: 9,
+            }],
+            packets: ack().packets,
+        }),
+        Message::Unordered {
+            tag,
+            record: Bytes::from_static(b"record"),
+        },
+        Message::Poll(Poll {
+            attempt: Attempt(4),
+            counter: 2,
+            wanted: vec![member(1), member(2)],
+            failed: vec![member(3)],
+            left: vec![],
+            heard: vec![member(9)],
+        }),
+        Message::Answer(answer()),
+        Message::Proposal(Proposal {
+            attempt: Attempt(4),
+            config: config(),
+            start: Seq(15),
+            body_max: 1400,
+            left: vec![member(4)],
+            members: vec![(member(1), config()), (member(2), config())],
+        }),
+        Message::Accept { config: config() },
+        Message::Install { config: config() },
+        Message::Ask {
+            poller: member(1),
+            attempt: 4,
+        },
+        Message::Announcement(Announcement {
+            config: config(),
+            members: vec![member(1)],
+            heard: vec![member(2)],
+        }),
+        Message::Goodbye,
+        Message::NameInUse { uptime_ms: 77 },
+    ]
+}
+
+#[test]
+fn what_is_encoded_comes_back_and_is_as_long_as_its_fields() {
+    for message in examples() {
+        let bytes = message.encode();
+        assert_eq!(Message::decode(&bytes).as_ref(), Ok(&message));
+        let rest_of_any_length = matches!(
+            message,
+            Message::Data(_) | Message::Unordered { .. } | Message::Answer(_)
+        );
+        for len in 0..bytes.len() {
+            let cut = Message::decode(&bytes.slice(..len));
+            assert!(
+                rest_of_any_length || cut.is_err(),
+                "{message:?} cut to {len}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_layouts_of_data_and_acks_are_pinned() {
+    let expected = [
+        &[33, 1, 2][..],
+        &[1, 2, 3, 4, 5, 6, 7, 8],
+        &[0, 0, 0, 0, 0, 5],
+        &[0, 0, 0, 0, 0, 4],
+        &[0, 0, 0, 0, 0, 9],
+        b"body",
+    ];
+    assert_eq!(data().encode(), expected.concat());
+    assert_eq!(data().encode().len(), DATA_HEADER + 4);
+    let tag = Tag::from(config()).0.to_be_bytes();
+    let expected = [
+        &[34, 0, 1, 2][..],
+        &tag,
+        &[0, 0, 0, 0, 0, 7],
+        &[0, 0, 0, 0, 0, 12],
+        &[0, 0, 0, 0, 0, 4],
+        &[0, 0, 0, 0, 0, 9],
+        &[0, 2],
+        &[0, 0, 0, 0, 0, 0, 5, 2],
+        &[3, 0, 0, 0, 0, 0, 1, 1],
+    ];
+    assert_eq!(Message::Ack(ack()).encode(), expected.concat());
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    let refuse = |message: Message| assert!(Message::decode(&message.encode()).is_err());
+    let mut empty_run = ack();
+    empty_run.packets[0].count = 0;
+    refuse(Message::Ack(empty_run));
+    let mut beyond_high = answer();
+    beyond_high.inventory.insert(Seq(22));
+    refuse(Message::Answer(beyond_high));
+    let mut safe_above_aru = answer();
+    safe_above_aru.inventory.holding.safe = Seq(6);
+    refuse(Message::Answer(safe_above_aru));
+    let mut small = answer();
+    small.body_max = 100;
+    refuse(Message::Answer(small));
+    let twice = Proposal {
+        attempt: Attempt(1),
+        config: config(),
+        start: Seq(1),
+        body_max: 1400,
+        left: Vec::new(),
+        members: vec![(member(2), config()), (member(2), config())],
+    };
+    refuse(Message::Proposal(twice));
+}
+
+#[test]
+fn an_inventory_has_what_was_put_into_it() {
+    let inventory = answer().inventory;
+    let held: Vec<u64> = (1..20).filter(|seq| inventory.has(Seq(*seq))).collect();
+    assert_eq!(held, [1, 2, 3, 4, 5, 7, 15]);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_decode_to_a_message_or_an_error(bytes: Vec<u8>) {
+        let _ = Message::decode(&bytes.into());
+    }
+
+    #[test]
+    fn damaged_messages_decode_to_a_message_or_an_error(
+        example in 0usize..16,
+        at: prop::sample::Index,
+        byte: u8,
+    ) {
+        let mut bytes = examples()[example].encode().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let _ = Message::decode(&bytes.into());
+    }
+}

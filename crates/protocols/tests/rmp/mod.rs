@@ -1,0 +1,36 @@
+//! Scenarios of RMP in the simulator, one behaviour a file.
+
+mod faults;
+mod figures;
+mod order;
+
+use std::time::Duration;
+
+use groupcast_core::MessageId;
+use groupcast_protocols::rmp::{Rmp, RmpConfig};
+use groupcast_sim::{Cluster, ClusterConfig};
+
+/// A cluster of `hosts` members with these settings, in one configuration.
+fn with_config(hosts: usize, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
+    let build = move |member, rng, now| {
+        Rmp::new(config.clone(), member, rng, now).expect("the settings are valid")
+    };
+    let mut cluster = Cluster::started(ClusterConfig::new(hosts, seed), build);
+    cluster.must(
+        "one configuration",
+        Cluster::all_in_one_configuration,
+        Duration::from_secs(3),
+    );
+    cluster
+}
+
+/// The same with the default settings.
+fn formed(hosts: usize, seed: u64) -> Cluster<Rmp> {
+    with_config(hosts, seed, RmpConfig::lan())
+}
+
+/// Whether all who live have delivered `ids`.
+fn all_have(cluster: &Cluster<Rmp>, ids: &[MessageId]) -> bool {
+    let mut alive = cluster.alive();
+    alive.all(|host| ids.iter().all(|id| cluster.has_delivered(host, *id)))
+}
