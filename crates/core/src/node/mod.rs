@@ -394,16 +394,18 @@ impl<P: Protocol> Node<P> {
 
     /// The next event of any instance. The observer sees it first.
     pub fn poll_event(&mut self) -> Option<(Channel, P::Event)> {
-        let (channel, event) = self
-            .instances
-            .iter_mut()
-            .find_map(|(channel, instance)| Some((*channel, instance.poll_event()?)))?;
-        if let Some(observer) = &mut self.observer
-            && let Some(observation) = event.observation()
-        {
-            observer.observe(self.config.local, &observation);
+        for (channel, instance) in &mut self.instances {
+            let Some(event) = instance.poll_event() else {
+                continue;
+            };
+            if let Some(observer) = &mut self.observer
+                && let Some(observation) = event.observation()
+            {
+                observer.observe(self.config.local, &observation);
+            }
+            return Some((*channel, event));
         }
-        Some((channel, event))
+        None
     }
 
     /// The next change of any instance's state machine.

@@ -104,10 +104,31 @@ impl<'a> Reader<'a> {
 
     /// A variable-length integer: seven bits a byte, lowest first, at most ten bytes, in its
     /// shortest form.
+    #[inline]
     pub fn varint(&mut self, field: &'static str) -> Result<u64, DecodeError> {
+        match self.bytes.get(self.at) {
+            Some(&byte) if byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(byte))
+            }
+            _ => self.varint_of_bytes(field),
+        }
+    }
+
+    /// A variable-length integer of more than one byte.
+    fn varint_of_bytes(&mut self, field: &'static str) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for index in 0..10 {
-            let byte = self.u8(field)?;
+            let Some(&byte) = self.bytes.get(self.at) else {
+                let (at, need, have) = (self.at, 1, 0);
+                return Err(DecodeError::Truncated {
+                    field,
+                    at,
+                    need,
+                    have,
+                });
+            };
+            self.at += 1;
             let bits = u64::from(byte & 0x7f);
             let overflows = index == 9 && bits > 1;
             let padded = index > 0 && byte == 0;
