@@ -87,13 +87,15 @@ impl<M> Cursor<M> {
         H: Held<Message = M>,
     {
         while let Some(origin) = held.origin(self.seq) {
-            while let Some(message) = self.take(held) {
+            let mut next = self.take(held);
+            while let Some(message) = next {
                 if self.seq > horizon(H::service(&message)) {
                     self.blocked = Some(message);
                     return;
                 }
                 held.deliver(self.seq, self.index, origin, message);
                 self.index += 1;
+                next = held.next(self.seq, &mut self.at);
             }
             self.step();
         }

@@ -51,13 +51,15 @@ impl<T> SeqWindow<T> {
         else {
             return Insert::Beyond;
         };
-        while self.slots.len() <= index {
-            self.slots.push_back(None);
+        if let Some(slot) = self.slots.get_mut(index) {
+            if slot.is_some() {
+                return Insert::Duplicate;
+            }
+            *slot = Some(item);
+        } else {
+            self.slots.resize_with(index, || None);
+            self.slots.push_back(Some(item));
         }
-        if self.slots[index].is_some() {
-            return Insert::Duplicate;
-        }
-        self.slots[index] = Some(item);
         while self.get(self.aru + 1).is_some() {
             self.aru += 1;
         }
