@@ -35,6 +35,9 @@ pub trait Sealer {
         sealed: &mut [u8],
     ) -> Result<(), OpenError>;
 
+    /// Whether a datagram of `sender` can be opened without deriving a key first.
+    fn has_key_of(&self, sender: Incarnation) -> bool;
+
     /// The sender was admitted: its key is worth keeping.
     fn keep(&mut self, sender: Incarnation);
 

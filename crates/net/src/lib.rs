@@ -91,6 +91,6 @@ pub use interface::{InterfaceChoice, choose_interface, default_interface};
 pub use key::{Key, KeyError, random_u64};
 pub use open::{EndpointBuilder, Sealing, new_member};
 pub use report::Stranger;
-pub use seal::{AesGcmSealer, InsecureSealer};
+pub use seal::{AesGcmSealer, InsecureSealer, Purpose};
 pub use socket::{BufferReport, probe_multicast};
 pub use wait::Readiness;

@@ -17,7 +17,7 @@ use crate::config::EndpointConfig;
 use crate::endpoint::Endpoint;
 use crate::error::NetError;
 use crate::key::{Key, KeyError, random_u64};
-use crate::seal::{AesGcmSealer, InsecureSealer};
+use crate::seal::{AesGcmSealer, InsecureSealer, Purpose};
 
 /// How the datagrams of a member are sealed.
 #[derive(Clone, Debug)]
@@ -29,9 +29,9 @@ pub enum Sealing {
 }
 
 impl Sealing {
-    fn sealer(&self, incarnation: Incarnation) -> Box<dyn Sealer> {
+    fn sealer(&self, purpose: Purpose, incarnation: Incarnation) -> Box<dyn Sealer> {
         match self {
-            Self::Key(key) => Box::new(AesGcmSealer::new(key, incarnation)),
+            Self::Key(key) => Box::new(AesGcmSealer::new(key, purpose, incarnation)),
             Self::Insecure => Box::new(InsecureSealer),
         }
     }
@@ -54,6 +54,7 @@ pub struct EndpointBuilder<P> {
     config: EndpointConfig,
     local: MemberId,
     sealing: Sealing,
+    purpose: Purpose,
     admission: AdmissionConfig,
     rng: Option<Rng>,
     observer: Option<Box<dyn Observer>>,
@@ -70,12 +71,20 @@ impl<P: Protocol> EndpointBuilder<P> {
             config,
             local,
             sealing,
+            purpose: Purpose::default(),
             admission: AdmissionConfig::default(),
             rng: None,
             observer: None,
             free_port: false,
             protocol: PhantomData,
         }
+    }
+
+    /// What the key is used for: members with another purpose are another cluster. Default
+    /// [`Purpose::Group`].
+    pub fn purpose(mut self, purpose: Purpose) -> Self {
+        self.purpose = purpose;
+        self
     }
 
     /// The bounds of admission. Default: those of [`AdmissionConfig::default`], enough for 256
@@ -142,7 +151,11 @@ impl<P: Protocol> EndpointBuilder<P> {
             reach: self.config.reach(),
             admission: self.admission,
         };
-        Node::new(config, self.sealing.sealer(self.local.incarnation), rng)
+        Node::new(
+            config,
+            self.sealing.sealer(self.purpose, self.local.incarnation),
+            rng,
+        )
     }
 }
 

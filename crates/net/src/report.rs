@@ -46,8 +46,12 @@ impl Kind {
     fn hint(self) -> &'static str {
         match self {
             Self::Malformed => "another program uses this address and port",
-            Self::Version => "the other daemon runs another release",
-            Self::Cluster => "another cluster, with another key, uses this address and port",
+            Self::Version => {
+                "the other daemon runs another release; those of one cluster must speak one version"
+            }
+            Self::Cluster => {
+                "another cluster, with another key, uses this address and port, or a transfer does"
+            }
             Self::Forged => {
                 "somebody without the key sends here, the network damages datagrams, or (after a restart, for a moment) \
                  they were meant for this daemon's former life"

@@ -7,8 +7,10 @@
 //!
 //! | derived | from (HKDF-SHA256, salt empty) |
 //! |---|---|
-//! | sender key, 32 bytes | info = `groupcast datagram v1` ‖ incarnation (8 bytes, big-endian) |
-//! | cluster tag, 4 bytes | info = `groupcast cluster tag v1` |
+//! | sender key, 32 bytes | info = `groupcast datagram v2` ‖ purpose (1) ‖ incarnation (8 bytes, big-endian) |
+//! | cluster tag, 4 bytes | info = `groupcast cluster tag v2` ‖ purpose (1) |
+//!
+//! What is sealed for one [`Purpose`] opens for no other, though the pre-shared key is one.
 //!
 //! Nonce: four zero bytes ‖ the last eight bytes of the prefix, which are *addressed* (1 bit) ‖ the
 //! counter (63 bits). Additional data: [`AssociatedData`], that is the 24 bytes of the prefix and,
@@ -27,47 +29,61 @@ use groupcast_core::wire::ClusterTag;
 
 use crate::key::Key;
 
-const SENDER_LABEL: &[u8] = b"groupcast datagram v1";
-const CLUSTER_LABEL: &[u8] = b"groupcast cluster tag v1";
+const SENDER_LABEL: &[u8] = b"groupcast datagram v2";
+const CLUSTER_LABEL: &[u8] = b"groupcast cluster tag v2";
+
+/// What a pre-shared key is used for: each use has keys of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub enum Purpose {
+    /// Daemons, and members without a daemon.
+    #[default]
+    Group = 1,
+    /// Transfers of files.
+    Transfer = 2,
+}
 
 /// AES-256-GCM with a key per sender and incarnation. Overhead: 16 bytes a datagram.
 pub struct AesGcmSealer {
     root: Prk,
+    purpose: Purpose,
     cluster: ClusterTag,
     local: LessSafeKey,
     /// Keys of admitted senders: the node bounds them.
     admitted: BTreeMap<Incarnation, LessSafeKey>,
     /// Keys of senders that hold the cluster's key (they sealed a datagram) but are not admitted
-    /// yet, oldest first.
-    candidates: VecDeque<(Incarnation, LessSafeKey)>,
+    /// yet.
+    candidates: BTreeMap<Incarnation, LessSafeKey>,
+    /// The same senders, oldest first.
+    oldest: VecDeque<Incarnation>,
 }
 
 impl AesGcmSealer {
     /// Bytes of a tag.
     pub const OVERHEAD: usize = 16;
-    /// Only a holder of the cluster's key is admitted, and an admission takes three datagrams: a
-    /// few will do.
-    const CANDIDATES_MAX: usize = 8;
+    /// Some 300 kB. Recordings of more former lives than this cost a key again and again.
+    const CANDIDATES_MAX: usize = 512;
 
-    /// The sealer of the sender `local` in the cluster of `key`.
-    pub fn new(key: &Key, local: Incarnation) -> Self {
+    /// The sealer of the sender `local` in the cluster of `key`, for `purpose`.
+    pub fn new(key: &Key, purpose: Purpose, local: Incarnation) -> Self {
         let root = Salt::new(HKDF_SHA256, &[]).extract(key.as_bytes());
         let mut tag = [0; 4];
-        derive(&root, &[CLUSTER_LABEL], &mut tag);
+        derive(&root, &[CLUSTER_LABEL, &[purpose as u8]], &mut tag);
         Self {
             cluster: ClusterTag(u32::from_be_bytes(tag)),
-            local: sender_key(&root, local),
+            local: sender_key(&root, purpose, local),
             root,
+            purpose,
             admitted: BTreeMap::new(),
-            candidates: VecDeque::new(),
+            candidates: BTreeMap::new(),
+            oldest: VecDeque::new(),
         }
     }
 
-    fn candidate(&self, sender: Incarnation) -> Option<&LessSafeKey> {
-        self.candidates
-            .iter()
-            .find(|(candidate, _)| *candidate == sender)
-            .map(|(_, key)| key)
+    /// The key of `sender`, if it is at hand.
+    fn key_of(&self, sender: Incarnation) -> Option<&LessSafeKey> {
+        let admitted = self.admitted.get(&sender);
+        admitted.or_else(|| self.candidates.get(&sender))
     }
 }
 
@@ -96,30 +112,32 @@ impl Sealer for AesGcmSealer {
         associated: &AssociatedData,
         sealed: &mut [u8],
     ) -> Result<(), OpenError> {
-        if let Some(key) = self
-            .admitted
-            .get(&sender)
-            .or_else(|| self.candidate(sender))
-        {
+        if let Some(key) = self.key_of(sender) {
             return open_with(key, nonce, associated, sealed);
         }
-        let key = sender_key(&self.root, sender);
+        let key = sender_key(&self.root, self.purpose, sender);
         open_with(&key, nonce, associated, sealed)?;
-        if self.candidates.len() >= Self::CANDIDATES_MAX {
-            self.candidates.pop_front();
+        if self.oldest.len() >= Self::CANDIDATES_MAX
+            && let Some(oldest) = self.oldest.pop_front()
+        {
+            self.candidates.remove(&oldest);
         }
-        self.candidates.push_back((sender, key));
+        self.candidates.insert(sender, key);
+        self.oldest.push_back(sender);
         Ok(())
     }
 
+    fn has_key_of(&self, sender: Incarnation) -> bool {
+        self.key_of(sender).is_some()
+    }
+
     fn keep(&mut self, sender: Incarnation) {
-        let at = self
-            .candidates
-            .iter()
-            .position(|(candidate, _)| *candidate == sender);
-        let key = match at.and_then(|at| self.candidates.remove(at)) {
-            Some((_, key)) => key,
-            None => sender_key(&self.root, sender),
+        let key = match self.candidates.remove(&sender) {
+            Some(key) => {
+                self.oldest.retain(|candidate| *candidate != sender);
+                key
+            }
+            None => sender_key(&self.root, self.purpose, sender),
         };
         self.admitted.insert(sender, key);
     }
@@ -155,9 +173,10 @@ fn padded(nonce: u64) -> Nonce {
     Nonce::assume_unique_for_key(padded)
 }
 
-fn sender_key(root: &Prk, sender: Incarnation) -> LessSafeKey {
+fn sender_key(root: &Prk, purpose: Purpose, sender: Incarnation) -> LessSafeKey {
     let incarnation = sender.0.to_be_bytes();
-    let info = [SENDER_LABEL, &incarnation];
+    let purpose = [purpose as u8];
+    let info = [SENDER_LABEL, &purpose, &incarnation];
     let okm = root
         .expand(&info, &AES_256_GCM)
         .expect("a key is far shorter than the most that HKDF gives");
@@ -208,6 +227,10 @@ impl Sealer for InsecureSealer {
         Ok(())
     }
 
+    fn has_key_of(&self, _: Incarnation) -> bool {
+        true
+    }
+
     fn keep(&mut self, _: Incarnation) {}
 
     fn forget(&mut self, _: Incarnation) {}
@@ -225,7 +248,7 @@ mod tests {
     const PREFIX: [u8; PREFIX_LEN] = [7; PREFIX_LEN];
 
     fn sealer(key: u8, local: Incarnation) -> AesGcmSealer {
-        AesGcmSealer::new(&Key::from_bytes([key; 32]), local)
+        AesGcmSealer::new(&Key::from_bytes([key; 32]), Purpose::Group, local)
     }
 
     fn group() -> AssociatedData {
@@ -310,24 +333,39 @@ mod tests {
             assert!(bob.open(sender, 0, &group(), &mut genuine).is_ok());
         }
         assert_eq!(bob.candidates.len(), AesGcmSealer::CANDIDATES_MAX);
+        assert_eq!(bob.oldest.len(), AesGcmSealer::CANDIDATES_MAX);
         assert!(bob.admitted.is_empty());
         bob.keep(Incarnation(999));
         bob.keep(Incarnation(3));
         assert_eq!(bob.admitted.len(), 2);
+        assert!(bob.has_key_of(Incarnation(3)) && bob.has_key_of(Incarnation(998)));
+        assert_eq!(bob.candidates.len(), bob.oldest.len());
         bob.forget(Incarnation(3));
         assert_eq!(bob.admitted.len(), 1);
+        assert!(!bob.has_key_of(Incarnation(3)));
+    }
+
+    #[test]
+    fn what_is_sealed_for_one_purpose_opens_for_no_other() {
+        let key = Key::from_bytes([1; 32]);
+        let mut daemon = AesGcmSealer::new(&key, Purpose::Group, ALICE);
+        let mut transfer = AesGcmSealer::new(&key, Purpose::Transfer, BOB);
+        assert_ne!(daemon.cluster(), transfer.cluster());
+        let bytes = sealed(&mut daemon, 5, b"to daemons");
+        let opened = transfer.open(ALICE, 5, &group(), &mut bytes.clone());
+        assert_eq!(opened, Err(OpenError));
     }
 
     #[test]
     fn derivation_is_pinned() {
         // Daemons of different releases share a cluster: none of this may change within major
-        // version 1. The values are those of another implementation (Python's hmac and
+        // version 2. The values are those of another implementation (Python's hmac and
         // cryptography).
         let mut alice = sealer(1, ALICE);
-        assert_eq!(alice.cluster(), ClusterTag(0x3613_0ba8));
+        assert_eq!(alice.cluster(), ClusterTag(0x7e6f_a138));
         let expected: [u8; 20] = [
-            0xb7, 0x7f, 0x78, 0x92, 0x08, 0x7c, 0xec, 0x3a, 0xc8, 0x37, 0x1b, 0xa4, 0xbf, 0x52,
-            0xc5, 0x0f, 0xed, 0x80, 0xe2, 0x7e,
+            0xd2, 0x32, 0x73, 0x2a, 0x2a, 0xee, 0x64, 0xaa, 0x28, 0x5b, 0xbd, 0xc4, 0xad, 0xbd,
+            0x20, 0x9b, 0x4c, 0xc8, 0x29, 0x96,
         ];
         assert_eq!(sealed(&mut alice, 1, b"ring"), expected);
         assert_ne!(sealer(2, ALICE).cluster(), alice.cluster());
@@ -336,7 +374,7 @@ mod tests {
 
     #[test]
     fn an_addressed_datagram_is_pinned() {
-        // As above: within major version 1 nothing of this changes, and the bytes are those of the
+        // As above: within major version 2 nothing of this changes, and the bytes are those of the
         // other implementation.
         let mut alice = sealer(1, ALICE);
         let prefix = Prefix {
@@ -350,10 +388,10 @@ mod tests {
         let associated = AssociatedData::new(&clear, Some(BOB));
         let body = sealed_with(&mut alice, prefix.nonce(), &associated, b"ring");
         let expected: [u8; 44] = [
-            0x67, 0x63, 0x01, 0x00, 0x36, 0x13, 0x0b, 0xa8, 0x00, 0x00, 0x00, 0x00, 0x00, 0x0a,
-            0x11, 0xce, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x8a, 0x86, 0x2d, 0xc5,
-            0xdb, 0xad, 0xf0, 0xae, 0x43, 0x01, 0x9c, 0xef, 0x88, 0x04, 0x9f, 0xd5, 0x2d, 0xf9,
-            0x0e, 0x33,
+            0x67, 0x63, 0x02, 0x00, 0x7e, 0x6f, 0xa1, 0x38, 0x00, 0x00, 0x00, 0x00, 0x00, 0x0a,
+            0x11, 0xce, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x63, 0x01, 0x49, 0x0e,
+            0x0b, 0x73, 0xe2, 0xb6, 0x7e, 0xd8, 0x37, 0x77, 0x11, 0xa5, 0x47, 0x7f, 0xcc, 0x1f,
+            0xbb, 0xb4,
         ];
         assert_eq!([&clear[..], &body].concat(), expected);
     }

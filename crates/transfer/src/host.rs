@@ -8,8 +8,8 @@ use std::time::Duration;
 use groupcast_core::node::AdmissionConfig;
 use groupcast_core::{MemberId, Rng, Time};
 use groupcast_net::{
-    Endpoint, EndpointConfig, Key, KeyError, NetError, Readiness, Sealing, Stranger, new_member,
-    random_u64,
+    Endpoint, EndpointConfig, Key, KeyError, NetError, Purpose, Readiness, Sealing, Stranger,
+    new_member, random_u64,
 };
 use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice};
 use groupcast_protocols::channel::BULK;
@@ -172,6 +172,7 @@ fn open_endpoint(
         ..AdmissionConfig::default()
     };
     let endpoint = Endpoint::builder(config, local, sealing)
+        .purpose(Purpose::Transfer)
         .admission(admission)
         .rng(rng.clone())
         .free_port()

@@ -2,7 +2,8 @@
 //! echoes, time that passes.
 //!
 //! Whatever comes: no panic, bounded tables, bounded answers; and an instance sees only what a peer
-//! sent that proved itself, under its own name, each datagram once.
+//! sent that proved itself, under its own name, each datagram once, also after the peer was
+//! forgotten and admitted again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -10,7 +11,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use groupcast_core::event::Event;
-use groupcast_core::node::{AdmissionConfig, Channel, Hello, NodeConfig, Reach, Route};
+use groupcast_core::node::{
+    AdmissionConfig, Channel, Cookie, Echo, Hello, NodeConfig, Reach, Route,
+};
 use groupcast_core::seal::{AssociatedData, Sealer as _};
 use groupcast_core::wire::{PREFIX_LEN, Prefix, VERSION};
 use groupcast_core::{
@@ -30,7 +33,9 @@ const CHANNEL: Channel = Channel(1);
 const SENDERS: u64 = 4;
 const ADMISSION: AdmissionConfig = AdmissionConfig {
     peers_max: 3,
-    pending_max: 2,
+    openings_max: 1_000,
+    source_openings_max: 100,
+    answers_max: 200,
     challenge_interval: Duration::from_millis(5),
     challenge_lifetime: Duration::from_secs(1),
 };
@@ -76,7 +81,7 @@ struct Stage {
     now: Time,
     buf: TransmitBuf,
     /// The last challenge that went to each address.
-    challenges: BTreeMap<SocketAddr, u64>,
+    challenges: BTreeMap<SocketAddr, Cookie>,
     /// Every sender's next counter: an honest one never uses one twice.
     counters: BTreeMap<Incarnation, u64>,
     /// The incarnations that echoed a challenge of the node, and as which nodes.
@@ -84,6 +89,8 @@ struct Stage {
     /// What honest senders sent and may be played again.
     recorded: Vec<(SocketAddr, BytesMut)>,
     accepted: u64,
+    /// Which datagrams were taken, by sender and counter.
+    taken: BTreeSet<(Incarnation, u64)>,
 }
 
 impl Stage {
@@ -106,6 +113,7 @@ impl Stage {
             proved: BTreeMap::new(),
             recorded: Vec::new(),
             accepted: 0,
+            taken: BTreeSet::new(),
         }
     }
 
@@ -133,18 +141,19 @@ impl Stage {
                 let (sender, from) = (sender(script), address(script.u8()));
                 let how = script.u8();
                 let asked = self.challenges.get(&from).copied();
-                let echo = match how % 3 {
+                let cookie = match how % 3 {
                     0 => None,
                     1 => asked,
-                    _ => Some(u64::from(script.u16())),
+                    _ => Some(Cookie::from_bits(u64::from(script.u16()))),
                 };
+                let node = NodeId(u64::from(how >> 6));
+                let challenge = Cookie::from_bits(u64::from(how));
                 let hello = Hello {
-                    node: NodeId(u64::from(how >> 6)),
-                    challenge: (how & 4 != 0).then_some(u64::from(how)),
-                    echo,
+                    challenge: (how & 4 != 0).then_some(challenge),
+                    echo: cookie.map(|cookie| Echo { node, cookie }),
                 };
-                if echo.is_some() && echo == asked {
-                    self.proved.entry(sender).or_default().insert(hello.node);
+                if cookie.is_some() && cookie == asked {
+                    self.proved.entry(sender).or_default().insert(node);
                 }
                 let body = [&[Channel::NODE.0][..], &hello.encode()].concat();
                 self.send(from, sender, Some(LOCAL.incarnation), &body);
@@ -216,8 +225,15 @@ impl Stage {
     }
 
     fn arrive(&mut self, from: SocketAddr, datagram: BytesMut) {
-        // Whether it is taken or rejected is seen in what the instance got.
+        let prefix = Prefix::decode(&datagram);
+        let before = self.node.counters().accepted;
+        // Whether it is taken or rejected is seen in the counter and in what the instance got.
         let _ = self.node.handle_datagram(self.now, from, datagram);
+        if self.node.counters().accepted > before {
+            let prefix = prefix.expect("what was taken has a prefix");
+            let new = self.taken.insert((prefix.sender, prefix.counter));
+            assert!(new, "{prefix:?} was taken again");
+        }
     }
 
     /// Drains the node and checks what holds after every step.

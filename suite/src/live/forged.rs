@@ -12,13 +12,14 @@ use super::{Outcome, pcap};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Counters of what is rejected.
-const REJECTED: [&str; 6] = [
+const REJECTED: [&str; 7] = [
     "malformed",
     "other_version",
     "other_cluster",
     "forged",
     "replayed",
     "unadmitted",
+    "unexamined",
 ];
 
 /// The attack: which program, how many datagrams, at which rate.

@@ -15,7 +15,7 @@ use groupcast_core::{
     ConfigurationKind, Event, Incarnation, MemberId, Node, NodeId, Ordered as _, Rng, Service,
     SocketClass, SubmitError, Time, TransmitBuf,
 };
-use groupcast_net::{AesGcmSealer, InsecureSealer, Key};
+use groupcast_net::{AesGcmSealer, InsecureSealer, Key, Purpose};
 use groupcast_protocols::channel::RING;
 use groupcast_protocols::ring::{Ring, RingConfig};
 
@@ -152,7 +152,7 @@ impl Host {
         };
         let rng = Rng::new(index as u64);
         let sealer: Box<dyn Sealer> = match key {
-            Some(key) => Box::new(AesGcmSealer::new(key, local.incarnation)),
+            Some(key) => Box::new(AesGcmSealer::new(key, Purpose::Group, local.incarnation)),
             None => Box::new(InsecureSealer),
         };
         let config = NodeConfig {

@@ -2,6 +2,7 @@
 //!
 //! - [`window`]: what was received of a numbered sequence: gaps, the all-received-up-to mark, the
 //!   retransmission store.
+//! - [`allowance`]: how often something may be done.
 //! - [`seq`], [`indices`]: places in one order; members of one configuration and sets of them.
 //! - [`delivery`]: delivery in one order, up to a horizon for each service.
 //! - [`marks`]: up to where each member holds an order, and the horizons that follow from it.
@@ -15,6 +16,7 @@
 //! - [`timers`]: a table of timers keyed by an enum.
 //! - [`estimate`]: a smoothed duration and its deviation.
 
+pub mod allowance;
 pub mod bookmarks;
 pub mod closing;
 pub mod delivery;

@@ -5,36 +5,48 @@
 //! recording of an earlier incarnation would pass. So the first datagram of an unknown sender
 //! instance is dropped and answered with a challenge. The echo, sealed by that instance, proves
 //! that the instance is alive now, binds its node to its incarnation, and starts its replay window.
-//! Two peers admit each other in three datagrams. The state kept for senders that are not admitted
-//! is bounded, and a challenge is never larger than the datagram that caused it. A hello is
-//! addressed to the instance that it challenges or answers, so that a recording of it says nothing
-//! to any other.
+//! Two peers admit each other in three datagrams.
 //!
-//! Body of a hello (25 bytes): node (8), challenge (8; 0 = none), echo (8; 0 = none), one byte
-//! reserved (0).
+//! Nothing is kept for senders that are not admitted: the nonce is a [cookie](super::cookie), and
+//! what they cost is [limited](super::limits). A challenge is no longer than the body that caused
+//! it, or than the shortest challenge, which is seven bytes. A hello is addressed to the instance
+//! that it challenges or answers, so that a recording of it says nothing to any other; a hello of an
+//! admitted sender is taken once, as every datagram. A recorded echo would let its sender in again
+//! after the sender was forgotten: so all cookies become void when a peer is forgotten.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use super::cookie::Cookies;
+use super::hello::{Cookie, Echo, Hello};
+use super::limits::Limits;
 use crate::id::{Incarnation, MemberId, NodeId};
 use crate::rng::Rng;
 use crate::seal::ReplayWindow;
 use crate::time::Time;
-use crate::wire::{DecodeError, Prefix, Reader};
+use crate::wire::Prefix;
 
 /// Bounds of admission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdmissionConfig {
-    /// The most admitted peers; the one heard longest ago makes room. Default 256. Too small for
-    /// the group: peers challenge each other for ever.
+    /// The most admitted peers; the one heard longest ago makes room. Default 256. Too small for the
+    /// group: peers challenge each other for ever.
     pub peers_max: usize,
-    /// The most senders under challenge at once. Default 128. A flood of unknown instances beyond
-    /// it is dropped.
-    pub pending_max: usize,
-    /// A sender under challenge is challenged again no sooner than this. Default 5 ms.
+    /// Datagrams of unknown senders that are opened a second, each at the price of a key (some
+    /// 3 µs). Default 20,000. Too small: a flood keeps newcomers out for longer. Too large: it takes
+    /// the processor from the group.
+    pub openings_max: u32,
+    /// The same for each source address (a few share an allowance). Default 2,000.
+    pub source_openings_max: u32,
+    /// Hellos a second to senders that have proved nothing. Default 4,000. Too small: large groups
+    /// meet slowly. Too large: recordings make this node send more.
+    pub answers_max: u32,
+    /// A sender that does not answer is challenged again no sooner than this, then twice this, four
+    /// times and so on for as long as a nonce holds. Default 5 ms.
     pub challenge_interval: Duration,
-    /// A challenge unanswered for this long makes room for another. Default 1 s.
+    /// A challenge can be answered for this long at least, for twice as long at most. Default 1 s.
+    /// Too small: peers with a longer round trip never meet.
     pub challenge_lifetime: Duration,
 }
 
@@ -42,47 +54,12 @@ impl Default for AdmissionConfig {
     fn default() -> Self {
         Self {
             peers_max: 256,
-            pending_max: 128,
+            openings_max: 20_000,
+            source_openings_max: 2_000,
+            answers_max: 4_000,
             challenge_interval: Duration::from_millis(5),
             challenge_lifetime: Duration::from_secs(1),
         }
-    }
-}
-
-/// The node's own message: a challenge, an echo, or both.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hello {
-    /// The node that sends the hello; its incarnation is in the datagram's prefix.
-    pub node: NodeId,
-    /// A nonce to be echoed.
-    pub challenge: Option<u64>,
-    /// The nonce of the other side's challenge.
-    pub echo: Option<u64>,
-}
-
-impl Hello {
-    const LEN: usize = 25;
-
-    /// Encodes it as it is on the wire.
-    pub fn encode(&self) -> [u8; Self::LEN] {
-        let mut bytes = [0; Self::LEN];
-        bytes[0..8].copy_from_slice(&self.node.0.to_be_bytes());
-        bytes[8..16].copy_from_slice(&self.challenge.unwrap_or(0).to_be_bytes());
-        bytes[16..24].copy_from_slice(&self.echo.unwrap_or(0).to_be_bytes());
-        bytes
-    }
-
-    /// Reads a hello. What a later version appends is skipped.
-    pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(body);
-        let node = NodeId(reader.u64("node")?);
-        let challenge = Some(reader.u64("challenge")?).filter(|nonce| *nonce != 0);
-        let echo = Some(reader.u64("echo")?).filter(|nonce| *nonce != 0);
-        Ok(Self {
-            node,
-            challenge,
-            echo,
-        })
     }
 }
 
@@ -96,6 +73,9 @@ pub(super) enum Standing {
     Unadmitted,
 }
 
+/// A hello that was taken before.
+pub(super) struct Replayed;
+
 /// A hello on its way out.
 pub(super) struct OutgoingHello {
     /// Where the addressee was heard.
@@ -103,6 +83,8 @@ pub(super) struct OutgoingHello {
     /// The incarnation that is challenged or answered.
     pub(super) addressee: Incarnation,
     pub(super) hello: Hello,
+    /// How many of its bytes to send.
+    pub(super) len: usize,
 }
 
 /// A peer was admitted.
@@ -118,19 +100,34 @@ struct Peer {
     heard: Time,
 }
 
-struct Pending {
-    nonce: u64,
-    since: Time,
-    challenged: Time,
+impl Peer {
+    /// Takes the datagram with `counter`; false if it was taken before.
+    fn take(&mut self, now: Time, counter: u64) -> bool {
+        let new = self.replay.take(counter);
+        if new {
+            self.heard = now;
+        }
+        new
+    }
 }
 
-/// The table of admitted peers and of those under challenge.
+/// A datagram as far as admission looks at it.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival {
+    pub(super) now: Time,
+    pub(super) from: SocketAddr,
+    pub(super) prefix: Prefix,
+    /// Bytes of its body.
+    pub(super) len: usize,
+}
+
+/// The table of admitted peers, and what strangers may cost.
 pub(super) struct Admission {
     local: MemberId,
     config: AdmissionConfig,
-    rng: Rng,
     peers: BTreeMap<Incarnation, Peer>,
-    pending: BTreeMap<Incarnation, Pending>,
+    cookies: Cookies,
+    limits: Limits,
     outgoing: VecDeque<OutgoingHello>,
 }
 
@@ -138,68 +135,73 @@ impl Admission {
     /// Hellos that wait to be sent; more are dropped, and asked for again by the next datagram.
     const OUTGOING_MAX: usize = 256;
 
-    pub(super) fn new(local: MemberId, config: AdmissionConfig, rng: Rng) -> Self {
+    pub(super) fn new(local: MemberId, config: AdmissionConfig, rng: &Rng) -> Self {
         Self {
             local,
             config,
-            rng,
             peers: BTreeMap::new(),
-            pending: BTreeMap::new(),
+            cookies: Cookies::new(rng.fork("cookies"), config.challenge_lifetime),
+            limits: Limits::new(rng.fork("limits"), &config),
             outgoing: VecDeque::new(),
         }
     }
 
-    /// Judges a datagram with `prefix`, and challenges its sender where that is due.
-    pub(super) fn handle_counter(
-        &mut self,
-        now: Time,
-        from: SocketAddr,
-        prefix: Prefix,
-    ) -> Standing {
+    /// Whether a datagram of `sender` from `source`, whose key is not at hand, may be opened.
+    pub(super) fn may_open(&mut self, now: Time, source: SocketAddr, sender: Incarnation) -> bool {
+        self.peers.contains_key(&sender) || self.limits.may_open(now, source)
+    }
+
+    /// Judges a datagram, and challenges its sender where that is due.
+    pub(super) fn handle_counter(&mut self, arrival: Arrival) -> Standing {
+        let prefix = arrival.prefix;
         let Some(peer) = self.peers.get_mut(&prefix.sender) else {
-            self.challenge(now, from, prefix.sender, None);
+            self.challenge(arrival);
             return Standing::Unadmitted;
         };
-        if !peer.replay.take(prefix.counter) {
+        if !peer.take(arrival.now, prefix.counter) {
             return Standing::Replayed;
         }
-        peer.heard = now;
         let member = MemberId {
             node: peer.node,
             incarnation: prefix.sender,
         };
-        if peer.address != from {
+        if peer.address != arrival.from {
             // Either the peer has moved, or an attacker replays its datagram from elsewhere: the
             // answer to a challenge decides.
-            self.challenge(now, from, prefix.sender, None);
+            self.challenge(arrival);
         }
         Standing::Member(member)
     }
 
-    /// A hello that was sealed by `prefix.sender`, fresh or not.
+    /// A hello that was sealed by its sender, fresh or not. `Err` if it was taken before.
     pub(super) fn handle_hello(
         &mut self,
-        now: Time,
-        from: SocketAddr,
-        prefix: Prefix,
+        arrival: Arrival,
         hello: Hello,
-    ) -> Option<Admitted> {
+    ) -> Result<Option<Admitted>, Replayed> {
+        let Arrival {
+            now, from, prefix, ..
+        } = arrival;
         let sender = prefix.sender;
-        let proved = self
-            .pending
-            .get(&sender)
-            .is_some_and(|pending| hello.echo == Some(pending.nonce));
-        let admitted = proved.then(|| {
-            self.pending.remove(&sender);
-            let incarnation = sender;
-            let node = hello.node;
-            let member = MemberId { node, incarnation };
+        if let Some(peer) = self.peers.get_mut(&sender)
+            && !peer.take(now, prefix.counter)
+        {
+            return Err(Replayed);
+        }
+        let proof = hello
+            .echo
+            .filter(|echo| self.cookies.holds(now, sender, from, echo.cookie));
+        let admitted = proof.map(|echo| {
+            let member = MemberId {
+                node: echo.node,
+                incarnation: sender,
+            };
             self.admit(now, from, member, prefix.counter.saturating_add(1))
         });
-        if let Some(nonce) = hello.challenge {
-            self.challenge(now, from, sender, Some(nonce));
+        if let Some(cookie) = hello.challenge {
+            self.echo(arrival, cookie);
         }
-        admitted
+        Ok(admitted)
     }
 
     /// Admits `member` at `address`; its datagrams are taken from counter `first` on.
@@ -218,6 +220,8 @@ impl Admission {
             .flatten();
         if let Some(evicted) = evicted {
             self.peers.remove(&evicted);
+            // Its window is gone: what it echoed must not open a new one.
+            self.cookies.renew(now);
         }
         self.peers.insert(
             member.incarnation,
@@ -231,66 +235,64 @@ impl Admission {
         Admitted { evicted }
     }
 
-    /// Admits a peer that the host vouches for: without proof, and with a replay window that begins
-    /// with the first datagram that comes.
+    /// Admits a peer on the host's word: no proof, and whatever it sends first is the first that counts.
     pub(super) fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) -> Admitted {
-        self.pending.remove(&member.incarnation);
         self.admit(now, address, member, 0)
     }
 
-    /// Answers a challenge (`echo`) and challenges in turn, where the sender is not admitted from
-    /// this address.
-    fn challenge(&mut self, now: Time, to: SocketAddr, sender: Incarnation, echo: Option<u64>) {
-        let known = self
-            .peers
-            .get(&sender)
-            .is_some_and(|peer| peer.address == to);
-        let challenge = if known {
-            None
-        } else {
-            self.nonce_for(now, sender, echo.is_some())
-        };
-        if (challenge.is_some() || echo.is_some()) && self.outgoing.len() < Self::OUTGOING_MAX {
-            self.outgoing.push_back(OutgoingHello {
-                to,
-                addressee: sender,
-                hello: Hello {
-                    node: self.local.node,
-                    challenge,
-                    echo,
-                },
-            });
+    /// Asks the sender of a datagram for a proof, if that is due.
+    fn challenge(&mut self, arrival: Arrival) {
+        let Arrival {
+            now,
+            from,
+            prefix,
+            len,
+        } = arrival;
+        let span = self.cookies.span(now);
+        let due = self.outgoing.len() < Self::OUTGOING_MAX
+            && self.limits.may_challenge(now, span, prefix.sender);
+        if due {
+            let hello = Hello {
+                challenge: Some(self.cookies.give(now, prefix.sender, from)),
+                echo: None,
+            };
+            let len = len.clamp(Hello::CHALLENGE_LEN, Hello::LEN);
+            self.send(arrival, hello, len);
         }
     }
 
-    /// The nonce to challenge `sender` with now; `None` if it was challenged just now or there is
-    /// no room.
-    fn nonce_for(&mut self, now: Time, sender: Incarnation, answering: bool) -> Option<u64> {
-        if let Some(pending) = self.pending.get_mut(&sender) {
-            if !answering && now.since(pending.challenged) < self.config.challenge_interval {
-                return None;
-            }
-            pending.challenged = now;
-            return Some(pending.nonce);
+    /// Answers a challenge, and challenges in turn where the sender is not admitted from there.
+    fn echo(&mut self, arrival: Arrival, cookie: Cookie) {
+        let Arrival {
+            now, from, prefix, ..
+        } = arrival;
+        let sender = prefix.sender;
+        let known = self
+            .peers
+            .get(&sender)
+            .is_some_and(|peer| peer.address == from);
+        let span = self.cookies.span(now);
+        let due = self.outgoing.len() < Self::OUTGOING_MAX
+            && (known || self.limits.may_echo(now, span, sender));
+        if due {
+            let hello = Hello {
+                challenge: (!known).then(|| self.cookies.give(now, sender, from)),
+                echo: Some(Echo {
+                    node: self.local.node,
+                    cookie,
+                }),
+            };
+            self.send(arrival, hello, Hello::LEN);
         }
-        if self.pending.len() >= self.config.pending_max {
-            let lifetime = self.config.challenge_lifetime;
-            self.pending
-                .retain(|_, pending| now.since(pending.since) < lifetime);
-            if self.pending.len() >= self.config.pending_max {
-                return None;
-            }
-        }
-        let nonce = self.rng.next_u64().max(1);
-        self.pending.insert(
-            sender,
-            Pending {
-                nonce,
-                since: now,
-                challenged: now,
-            },
-        );
-        Some(nonce)
+    }
+
+    fn send(&mut self, to: Arrival, hello: Hello, len: usize) {
+        self.outgoing.push_back(OutgoingHello {
+            to: to.from,
+            addressee: to.prefix.sender,
+            hello,
+            len,
+        });
     }
 
     pub(super) fn poll_transmit(&mut self) -> Option<OutgoingHello> {

@@ -10,6 +10,9 @@
 //! is the node's own (admission); every protocol instance has another.
 
 mod admission;
+mod cookie;
+mod hello;
+mod limits;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +22,9 @@ use core::net::SocketAddr;
 
 use bytes::{Buf as _, BytesMut};
 
-use self::admission::{Admission, Admitted, OutgoingHello, Standing};
-pub use self::admission::{AdmissionConfig, Hello};
+pub use self::admission::AdmissionConfig;
+use self::admission::{Admission, Admitted, Arrival, OutgoingHello, Standing};
+pub use self::hello::{Cookie, Echo, Hello};
 use crate::id::{Incarnation, MemberId};
 use crate::protocol::Protocol;
 use crate::rng::Rng;
@@ -99,6 +103,9 @@ pub enum Rejected {
     /// Its sender has not proved yet that it is alive; it was challenged.
     #[error("of a sender that is not admitted yet")]
     Unadmitted,
+    /// Of an unknown sender, and more of those came than are examined in a second.
+    #[error("of an unknown sender, more of which came than are examined in a second")]
+    Unexamined,
     /// For a channel that is not open here, or without a body.
     #[error("for a channel that is not open here")]
     Channel,
@@ -125,6 +132,8 @@ pub struct NodeCounters {
     pub replayed: u64,
     /// Datagrams of senders that are not admitted yet.
     pub unadmitted: u64,
+    /// Datagrams of unknown senders, dropped unopened because too many of them came.
+    pub unexamined: u64,
     /// Datagrams for a channel that is not open here, or without a body.
     pub unknown_channel: u64,
     /// Transmits to a member whose address is not known.
@@ -164,7 +173,7 @@ impl<P: Protocol> Node<P> {
     /// A node without instances. `rng` makes challenges unpredictable: seed it from the operating
     /// system.
     pub fn new(config: NodeConfig, sealer: Box<dyn Sealer>, rng: &Rng) -> Self {
-        let admission = Admission::new(config.local, config.admission, rng.fork("admission"));
+        let admission = Admission::new(config.local, config.admission, &rng.fork("admission"));
         Self {
             config,
             sealer,
@@ -245,6 +254,11 @@ impl<P: Protocol> Node<P> {
         if body.len() < self.sealer.overhead() + 1 {
             return Err(Rejected::Channel);
         }
+        // A key costs far more than a look at the prefix.
+        let at_hand = self.sealer.has_key_of(prefix.sender);
+        if !at_hand && !self.admission.may_open(now, from, prefix.sender) {
+            return Err(Rejected::Unexamined);
+        }
         let addressee = prefix.addressed.then_some(self.config.local.incarnation);
         let associated = AssociatedData::new(&clear, addressee);
         self.sealer
@@ -252,15 +266,25 @@ impl<P: Protocol> Node<P> {
             .map_err(|_| Rejected::Forged)?;
         body.truncate(body.len() - self.sealer.overhead());
         let channel = Channel(body.get_u8());
-
+        let arrival = Arrival {
+            now,
+            from,
+            prefix,
+            len: body.len(),
+        };
         if channel == Channel::NODE {
+            // What goes to all would have all of them answer.
+            if !prefix.addressed {
+                return Err(Rejected::Channel);
+            }
             let hello = Hello::decode(&body).map_err(|_| Rejected::Channel)?;
-            if let Some(admitted) = self.admission.handle_hello(now, from, prefix, hello) {
+            let admitted = self.admission.handle_hello(arrival, hello);
+            if let Some(admitted) = admitted.map_err(|_| Rejected::Replayed)? {
                 self.admitted(prefix.sender, admitted);
             }
             return Ok(());
         }
-        let sender = match self.admission.handle_counter(now, from, prefix) {
+        let sender = match self.admission.handle_counter(arrival) {
             Standing::Member(member) => member,
             Standing::Replayed => return Err(Rejected::Replayed),
             Standing::Unadmitted => return Err(Rejected::Unadmitted),
@@ -301,6 +325,7 @@ impl<P: Protocol> Node<P> {
             Rejected::Forged => &mut counters.forged,
             Rejected::Replayed => &mut counters.replayed,
             Rejected::Unadmitted => &mut counters.unadmitted,
+            Rejected::Unexamined => &mut counters.unexamined,
             Rejected::Channel => &mut counters.unknown_channel,
         };
         *counter += 1;
@@ -323,9 +348,10 @@ impl<P: Protocol> Node<P> {
             to,
             addressee,
             hello,
+            len,
         }) = self.admission.poll_transmit()
         {
-            buf.push(&[&hello.encode()]);
+            buf.push(&[&hello.encode()[..len]]);
             self.seal(Channel::NODE, Some(addressee), buf);
             return Some(Outgoing {
                 route: Route::Unicast(to),

@@ -261,6 +261,7 @@ fn a_flood_on_every_port_changes_counters_only() {
             + counters.other_version
             + counters.other_cluster
             + counters.forged
+            + counters.unexamined
             + counters.unknown_channel
     };
     assert_eq!(refused(&after) - refused(&before), sent);

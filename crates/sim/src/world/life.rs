@@ -116,9 +116,14 @@ impl<P: Instrumented> World<P> {
     /// Bounds of admission that all hosts of a world fit into.
     fn admission(&self) -> AdmissionConfig {
         let least = AdmissionConfig::default();
+        let hosts = self.hosts.len();
+        // All of them may begin at once, and some share the allowance of one source.
+        let rate = 100 * hosts as u32;
         AdmissionConfig {
-            peers_max: least.peers_max.max(self.hosts.len()),
-            pending_max: least.pending_max.max(self.hosts.len()),
+            peers_max: least.peers_max.max(hosts),
+            openings_max: least.openings_max.max(rate),
+            source_openings_max: least.source_openings_max.max(rate),
+            answers_max: least.answers_max.max(rate),
             ..least
         }
     }
