@@ -129,6 +129,31 @@ fn forged_digests_cost_a_bounded_number_of_requests_and_move_nothing_far() {
     assert!(script.member('A').counters().gaps <= 7 * (256 + 6));
 }
 
+/// Seed 1017 of the swarm, as its views and settings were then: a newcomer's first message of one of
+/// eight senders, in a table of six.
+#[test]
+fn what_others_hold_of_a_sender_without_room_is_accounted_for() {
+    let mut script = Script::new("AB", |_| GossipConfig {
+        senders_max: 3,
+        stable_threshold: 3,
+        ..GossipConfig::lan()
+    });
+    script.round('A');
+    for sender in ['C', 'D'] {
+        script.forge(sender, 'A', &data(message(sender, 1), 10));
+    }
+    // The table is full, and when there is room again nobody holds the message any more.
+    script.forge('B', 'A', &digest(id('E'), 5, 5));
+    for _ in 0..6 {
+        script.round('A');
+    }
+    script.forge('E', 'A', &data(message('E', 6), 10));
+    for _ in 0..6 {
+        script.round('A');
+    }
+    assert_eq!(script.told('A'), ["C1", "D1", "gap E5..5", "E6"]);
+}
+
 /// How often somebody was asked whether it is a bufferer; nobody ever is.
 static LOOKED_AT: AtomicUsize = AtomicUsize::new(0);
 
