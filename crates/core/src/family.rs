@@ -65,7 +65,9 @@ pub struct Trial {
     pub faults_max: usize,
     /// The most by which the copies of a datagram are late at random, where the network reorders.
     pub jitter_max: Duration,
-    /// The longest of them in bytes.
+    /// The share of scenarios that are long: what only many lives and long pauses bring about.
+    pub long: f64,
+    /// The longest message in bytes.
     pub len_max: usize,
     /// Their services, each as often as the others. `None`: all of them, the ordered ones most
     /// often.
@@ -86,12 +88,13 @@ pub struct Trial {
 
 impl Trial {
     /// Settings from `vary`; 500 messages of up to 100,000 bytes and every service; up to 6 faults
-    /// and 1 ms of jitter; progress within 30 s, 1 s of rest; no bugs to plant.
+    /// and 1 ms of jitter; no long scenarios; progress within 30 s, 1 s of rest; no bugs to plant.
     pub const fn new(vary: fn(Rng, &Situation) -> Factory) -> Self {
         Self {
             messages: 500,
             faults_max: 6,
             jitter_max: Duration::from_millis(1),
+            long: 0.0,
             len_max: 100_000,
             services: None,
             progress_within: Duration::from_secs(30),

@@ -26,6 +26,7 @@ pub const FAMILY: Family = Family {
         faults_max: 12,
         // A third of a round: what members say of themselves comes long after what they sent.
         jitter_max: Duration::from_millis(30),
+        long: 0.1,
         // Long enough at rest for the last request.
         progress_within: Duration::from_secs(60),
         rest: Duration::from_secs(60),
@@ -60,11 +61,16 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
     })
 }
 
-/// Room for fewer senders, members, bytes and repairs than a group of `hosts` may need.
+/// Room for fewer senders, members, bytes and repairs than a group of `hosts` may need. Views are
+/// samples then, but for spanning trees, which need all members to know nearly the same.
 fn limited(config: GossipConfig, hosts: u64, rng: &mut Rng) -> GossipConfig {
+    let view_min = match config.dissemination {
+        Dissemination::Multicast => 2,
+        Dissemination::Trees { .. } => hosts + 1,
+    };
     GossipConfig {
         senders_max: rng.range(3..hosts.max(3) + 2) as usize,
-        view_max: rng.range(hosts + 1..hosts + 9) as usize,
+        view_max: rng.range(view_min..hosts + 9) as usize,
         message_max: 10_000,
         buffer_max: rng.range(20_000..200_000) as usize,
         digest_max: rng.range(200..1_200) as usize,

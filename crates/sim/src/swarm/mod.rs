@@ -10,6 +10,7 @@
 
 mod coverage;
 mod fault;
+mod long;
 mod minimise;
 mod resilience;
 mod run;
@@ -52,6 +53,9 @@ pub struct SwarmConfig {
     pub faults_max: usize,
     /// The most jitter of a network. Default 1 ms.
     pub jitter_max: Duration,
+    /// The share of scenarios that are five times as long, with hosts that live life upon life and
+    /// long pauses. Default 0.
+    pub long: f64,
     /// Within which time there must be progress after everything healed. Default 30 s.
     pub progress_within: Duration,
     /// The most loss that is left after everything healed. Default 2 %.
@@ -88,6 +92,7 @@ impl Default for SwarmConfig {
             faults_min: 3,
             faults_max: 6,
             jitter_max: Duration::from_millis(1),
+            long: 0.0,
             progress_within: Duration::from_secs(30),
             healed_loss_max: 0.02,
             rest: Duration::from_secs(1),
@@ -107,6 +112,7 @@ impl SwarmConfig {
             messages: family.trial.messages,
             faults_max: family.trial.faults_max,
             jitter_max: family.trial.jitter_max,
+            long: family.trial.long,
             len_max: family.trial.len_max,
             progress_within: family.trial.progress_within,
             rest: family.trial.rest,

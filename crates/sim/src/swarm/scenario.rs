@@ -7,6 +7,7 @@ use groupcast_core::{Rng, Service, Time};
 
 use super::SwarmConfig;
 use super::fault::{Fault, FaultKind};
+use super::long;
 use crate::host::config::{BufferLimit, Cost, HostConfig};
 use crate::network::NetworkConfig;
 
@@ -57,7 +58,21 @@ impl Scenario {
         let multicast = shape.chance(0.85);
         let clocks = random_clocks(hosts, &mut rng.fork("clocks"));
         let starts = random_starts(hosts, &mut rng.fork("starts"));
-        let faults = random_faults(config, hosts, &mut rng.fork("faults"));
+        let long = rng.fork("is long").chance(config.long);
+        let config = &match long {
+            true => SwarmConfig {
+                duration: long::FACTOR * config.duration,
+                messages: long::FACTOR as usize * config.messages,
+                ..config.clone()
+            },
+            false => config.clone(),
+        };
+        let mut faults = random_faults(config, hosts, &mut rng.fork("faults"));
+        if long {
+            let more = long::random_faults(hosts, config.duration, &mut rng.fork("long"));
+            faults.extend(more);
+            faults.sort_by_key(|fault| fault.at);
+        }
         let load = random_load(config, hosts, &faults, &mut rng.fork("load"));
         Self {
             seed,
