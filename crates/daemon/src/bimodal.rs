@@ -2,10 +2,14 @@
 //!
 //! The groups share a channel because daemons need not have the same ones: every body begins with
 //! the *label* of its group, eight bytes that follow from its name. A body for a group that this
-//! daemon does not have is counted and dropped before any gossip instance sees it. Groups take
-//! turns at sending.
+//! daemon does not have is counted and dropped before any gossip instance sees it; its label is
+//! remembered for a minute, so that nobody makes an agreed group of that name here without being
+//! told. Groups take turns at sending.
 //!
 //! Each event says to which group it belongs, by the group's index.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use groupcast_core::{
@@ -13,12 +17,15 @@ use groupcast_core::{
     Transmit, TransmitBuf,
 };
 use groupcast_protocols::gossip::{ConfigError, Gossip, GossipConfig};
-use groupcast_session::groups::Carrier;
+use groupcast_session::groups::{BIMODAL_GROUPS_MAX, Carrier};
 
 use crate::instance::CarrierEvent;
 
 /// Bytes of a label.
 const LABEL: usize = 8;
+/// A bimodal group of other daemons is taken to be there for so long after it was heard: its members
+/// announce themselves about every two seconds.
+const ELSEWHERE: Duration = Duration::from_secs(60);
 
 /// All bimodal groups of a daemon.
 pub(crate) struct Bimodal {
@@ -27,6 +34,8 @@ pub(crate) struct Bimodal {
     turn: usize,
     /// Datagrams for groups that are not here, or too short for a label.
     foreign: u64,
+    /// Labels of groups that other daemons have and this one has not, and when they were last heard.
+    elsewhere: BTreeMap<[u8; LABEL], Time>,
 }
 
 struct Group {
@@ -57,6 +66,7 @@ impl Bimodal {
             groups: groups.collect::<Result<_, _>>()?,
             turn: 0,
             foreign: 0,
+            elsewhere: BTreeMap::new(),
         })
     }
 
@@ -112,6 +122,32 @@ impl Bimodal {
     pub(crate) fn foreign(&self) -> u64 {
         self.foreign
     }
+
+    /// The hashes of the names ([`NodeId::from_name`]) of groups that other daemons have had within
+    /// the last minute, and this one has not.
+    pub(crate) fn elsewhere(&self, now: Time) -> impl Iterator<Item = NodeId> {
+        let lately = self
+            .elsewhere
+            .iter()
+            .filter(move |(_, heard)| now - **heard < ELSEWHERE);
+        lately.map(|(label, _)| NodeId(u64::from_be_bytes(*label)))
+    }
+
+    /// Whether somebody else has had a group that is not here.
+    pub(crate) fn hears_others(&self) -> bool {
+        !self.elsewhere.is_empty()
+    }
+
+    /// A body came for the group with this label, which is not here.
+    fn note_elsewhere(&mut self, now: Time, label: [u8; LABEL]) {
+        self.elsewhere.insert(label, now);
+        if self.elsewhere.len() > BIMODAL_GROUPS_MAX {
+            let oldest = self.elsewhere.iter().min_by_key(|(_, heard)| **heard);
+            if let Some(oldest) = oldest.map(|(label, _)| *label) {
+                self.elsewhere.remove(&oldest);
+            }
+        }
+    }
 }
 
 /// The label of the group called `name`: the hash that daemons are called by. Two names that share
@@ -133,7 +169,12 @@ impl Protocol for Bimodal {
                 body.advance(LABEL);
                 group.gossip.handle_datagram(now, from, body);
             }
-            None => self.foreign += 1,
+            None => {
+                self.foreign += 1;
+                if let Some(label) = body.first_chunk::<LABEL>() {
+                    self.note_elsewhere(now, *label);
+                }
+            }
         }
     }
 

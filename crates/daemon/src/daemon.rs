@@ -250,7 +250,10 @@ impl Daemon {
                 Some(until(end))
             }
         };
-        let tending = instance::bimodal(self.endpoint.node()).map(|_| until(self.tend_at));
+        let tended = |groups: &&Bimodal| groups.len() > 0 || groups.hears_others();
+        let tending = instance::bimodal(self.endpoint.node())
+            .filter(tended)
+            .map(|_| until(self.tend_at));
         [
             phase,
             tending,
@@ -330,7 +333,8 @@ impl Daemon {
         }
     }
 
-    /// Tells the engine from time to time which daemons the bimodal groups have heard of.
+    /// Tells the engine from time to time which daemons the bimodal groups have heard of, and which
+    /// groups are bimodal at other daemons alone.
     fn tend(&mut self, now: Time) {
         if now < self.tend_at {
             return;
@@ -340,6 +344,7 @@ impl Daemon {
             for index in 0..groups.len() {
                 self.engine.tend_bimodal(now, index, groups.daemons(index));
             }
+            self.engine.bimodal_elsewhere(groups.elsewhere(now));
         }
     }
 
@@ -429,12 +434,12 @@ impl Daemon {
             RunPhase::Running if stop_requests > 0 => {
                 tracing::info!("stopping: leaving the group first");
                 match instance::bimodal_mut(self.endpoint.node_mut()) {
-                    Some(groups) => {
+                    Some(groups) if groups.len() > 0 => {
                         groups.leave(now);
                         self.phase =
                             RunPhase::LeavingBimodal(now + bimodal_leave_max(&self.config.bimodal));
                     }
-                    None => self.leave_ring(now),
+                    _ => self.leave_ring(now),
                 }
                 stop_requests == 1
             }
@@ -532,7 +537,8 @@ fn bimodal_leave_max(config: &GossipConfig) -> Duration {
         .saturating_mul(config.stable_threshold + 4)
 }
 
-/// Puts the bimodal groups onto the endpoint's node, if there are any.
+/// Puts the bimodal groups onto the endpoint's node. Also if there are none: then those of other
+/// daemons are heard.
 fn open_bimodal(
     config: &Config,
     local: MemberId,
@@ -540,9 +546,6 @@ fn open_bimodal(
     endpoint: &mut Endpoint<Instance>,
 ) -> Result<(), DaemonError> {
     let names = &config.engine.bimodal_groups;
-    if names.is_empty() {
-        return Ok(());
-    }
     let now = endpoint.now();
     let groups = Bimodal::new(names, &config.bimodal, local, &rng.fork("bimodal"), now)
         .map_err(|error| ConfigError::unchecked("bimodal", &error))?;

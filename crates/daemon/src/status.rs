@@ -165,6 +165,7 @@ fn bimodal(node: &Node<Instance>, session: &Status) -> Value {
             "daemons": groups.daemons(index).count() + 1,
             "members": group.members,
             "subscribers": group.subscribers,
+            "agreed_elsewhere": group.agreed_elsewhere,
             "waiting": group.waiting,
             "gossip": gossip,
         })

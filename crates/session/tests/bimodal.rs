@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use crate::world::client::{Seen, TestClient};
-use crate::world::take_output;
+use crate::world::{World, take_output};
 use bytes::Bytes;
 use groupcast_core::{
-    Delivery, Event, Gap, Incarnation, MemberId, MessageId, NodeId, Service, SubmitError, Time,
+    Delivery, Event, Gap, Incarnation, MemberId, MessageId, NodeId, Rng, Service, SubmitError, Time,
 };
 use groupcast_session::frame::{ClientFrame, ClientKind, Hello, MAGIC, Request};
-use groupcast_session::groups::{Carrier, Transport};
+use groupcast_session::groups::{Carrier, Fact, Transport};
 use groupcast_session::{ClientId, Engine, EngineConfig};
 
 fn member(host: u64) -> MemberId {
@@ -383,6 +383,56 @@ fn what_is_sent_the_wrong_way_is_rejected_with_a_text() {
     assert_eq!(rejected.len(), 1);
     assert_eq!(rejected[0].0, Request::Join("ticks".into()));
     assert!(rejected[0].1.contains("upgrade"), "{rejected:?}");
+}
+
+#[test]
+fn who_joins_a_group_that_is_bimodal_at_other_daemons_alone_is_told() {
+    let mut one = Daemon::new(1, config());
+    let al = one.connect("al");
+    let hear = |one: &mut Daemon, names: &[&str]| {
+        let names = names.iter().map(|name| NodeId::from_name(name));
+        one.engine.bimodal_elsewhere(names);
+    };
+    // A group that is bimodal here too is none of them.
+    hear(&mut one, &["ticks", "quotes"]);
+    one.act(al, |client| client.join("quotes"));
+    one.act(al, |client| client.join("ticks"));
+    let rejected = one.client(al).rejected_groups.clone();
+    assert_eq!(rejected.len(), 1);
+    assert_eq!(rejected[0].0, Request::Join("quotes".into()));
+    assert!(rejected[0].1.contains("bimodal.groups"), "{rejected:?}");
+}
+
+#[test]
+fn an_agreed_group_of_the_same_name_is_found_and_told_once() {
+    let (mut world, mut rng) = (World::new(2), Rng::new(1));
+    let [one, two] = [world.member(1), world.member(2)];
+    let engine = Engine::new(config(), one, "h1").expect("the limits are right");
+    world.daemon(one).engine = engine;
+    world.divide(&[vec![one, two]], &mut rng);
+    world.run(&mut rng);
+    let bo = world.connect(two, "bo");
+    let mut agreed_elsewhere = |world: &mut World| {
+        world.run(&mut rng);
+        let engine = &mut world.daemon(one).engine;
+        for _ in 0..3 {
+            engine.tend_bimodal(Time::ZERO, 0, []);
+        }
+        engine.status().bimodal[0].agreed_elsewhere
+    };
+    assert_eq!(agreed_elsewhere(&mut world), 0);
+    world.act(two, bo, |client| client.join("ticks"));
+    assert_eq!(agreed_elsewhere(&mut world), 1);
+    world.act(two, bo, |client| client.leave("ticks"));
+    assert_eq!(agreed_elsewhere(&mut world), 0);
+    let facts = world.daemon(one).facts.iter();
+    let told = facts.filter(|fact| matches!(fact, Fact::TwoGroups { .. }));
+    let told: Vec<String> = told.map(ToString::to_string).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("\"ticks\"") && told[0].contains("bo@h2"),
+        "{told:?}"
+    );
 }
 
 #[test]

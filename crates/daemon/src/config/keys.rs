@@ -123,7 +123,7 @@ fn groups() -> Key {
         value: "list of names of groups, at most 64".into(),
         default: "`[]`".into(),
         wrong: "A group that is not in the lists of all daemons whose clients use it: those without it refuse to \
-                publish as `bimodal`, and their subscribers get nothing of it. Each group costs every daemon a few \
+                publish as `bimodal`, and to join it once they have heard of it. Each group costs every daemon a few \
                 datagrams a second."
             .into(),
         kind: None,

@@ -78,6 +78,15 @@ pub enum Fact {
         /// What the ring said.
         error: String,
     },
+    /// A group that is bimodal here is an agreed one at other daemons: two groups of one name.
+    TwoGroups {
+        /// Its name.
+        group: Arc<str>,
+        /// The private name of a client that is in the agreed one.
+        client: Arc<str>,
+        /// How many are.
+        clients: usize,
+    },
     /// More came while states were exchanged than may be held; all clients were disconnected.
     HeldTooMuch {
         /// Bytes that were held.
@@ -123,6 +132,15 @@ impl fmt::Display for Fact {
                     "the ring did not take this daemon's group state: {error}"
                 )
             }
+            Self::TwoGroups {
+                group,
+                client,
+                clients,
+            } => write!(
+                f,
+                "two groups are called {group:?}: it is bimodal here, and {clients} clients ({client} is one) are in an \
+                 agreed one, which gets none of its messages; name it in bimodal.groups of every daemon, or of none"
+            ),
             Self::HeldTooMuch { bytes } => write!(
                 f,
                 "disconnected all clients: {bytes} bytes were held while states were exchanged"
@@ -245,6 +263,9 @@ pub struct BimodalStatus {
     pub subscribers: usize,
     /// Members that this daemon knows of, its own included.
     pub members: usize,
+    /// Clients in an agreed group of the same name, at daemons that do not take it for bimodal: they
+    /// get none of its messages.
+    pub agreed_elsewhere: usize,
     /// Messages of clients that wait for the gossip.
     pub waiting: usize,
 }

@@ -80,6 +80,14 @@ impl Engine {
                     "the group {group:?} is bimodal, which this client does not know: upgrade it"
                 ),
             )),
+            Ok(()) if self.bimodal.is_elsewhere(&group) => Some((
+                Reject::Unsupported,
+                format!(
+                    "the group {group:?} is bimodal at other daemons and not at {}, where it would be another group: \
+                     name it in bimodal.groups of every daemon, or join it at one of those",
+                    self.host
+                ),
+            )),
             Ok(()) if client.wanted.len() >= self.config.groups_per_client_max => Some((
                 Reject::TooManyGroups,
                 format!(

@@ -67,6 +67,12 @@ impl Table {
             .collect()
     }
 
+    /// Private names of the visible members of `group`.
+    pub(super) fn members(&self, group: &str) -> Vec<Arc<str>> {
+        let group = self.groups.get(group);
+        group.map(|group| self.visible(group)).unwrap_or_default()
+    }
+
     /// All groups and the private names of their visible members.
     pub(super) fn memberships(&self) -> impl Iterator<Item = (&Arc<str>, Vec<Arc<str>>)> {
         self.groups

@@ -179,6 +179,7 @@ impl Engine {
         if std::mem::take(&mut members.changed) {
             self.show_bimodal_view(now, index, Cause::Network, None, None);
         }
+        self.look_for_namesake(index);
     }
 
     pub(in super::super) fn join_bimodal(&mut self, now: Time, id: ClientId, index: usize) {

@@ -23,13 +23,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use groupcast_core::{Delivery, Event, Gap, MemberId, MessageId, Service, SubmitError, Time};
+use groupcast_core::{
+    Delivery, Event, Gap, MemberId, MessageId, NodeId, Service, SubmitError, Time,
+};
 
 use self::envelope::Envelope;
 use self::members::Members;
 use super::output::Payload;
 use super::submit::Published;
-use super::{BimodalStatus, ClientId, Engine, GroupStatus};
+use super::{BimodalStatus, ClientId, Engine, Fact, GroupStatus};
 use crate::frame::{
     DaemonFrame, Disconnect, MessageHead, Publish, Reject, credit_cost, encode_message_head,
 };
@@ -49,6 +51,8 @@ pub(super) type MissedRanges = BTreeMap<(usize, MemberId), (u64, u64)>;
 #[derive(Debug)]
 pub(super) struct Bimodal {
     groups: Vec<Group>,
+    /// Hashes of the names of groups that are bimodal at other daemons, and not here.
+    elsewhere: BTreeSet<NodeId>,
 }
 
 #[derive(Debug)]
@@ -60,6 +64,8 @@ struct Group {
     queue: VecDeque<Waiting>,
     /// The gossip takes nothing until it is writable.
     full: bool,
+    /// Clients in an agreed group of this name.
+    agreed_elsewhere: usize,
 }
 
 /// A client's message that waits for the gossip.
@@ -77,9 +83,11 @@ impl Bimodal {
             members: Members::default(),
             queue: VecDeque::new(),
             full: false,
+            agreed_elsewhere: 0,
         });
         Self {
             groups: groups.collect(),
+            elsewhere: BTreeSet::new(),
         }
     }
 
@@ -92,9 +100,40 @@ impl Bimodal {
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.groups.iter().position(|group| *group.name == *name)
     }
+
+    /// Whether the group called `name` is bimodal at other daemons, and not here.
+    pub(super) fn is_elsewhere(&self, name: &str) -> bool {
+        !self.elsewhere.is_empty()
+            && self.elsewhere.contains(&NodeId::from_name(name))
+            && self.find(name).is_none()
+    }
 }
 
 impl Engine {
+    /// Says which groups other daemons have as bimodal ones and this one has not, by the hashes of
+    /// their names ([`NodeId::from_name`]). Who wants to join one of them here is refused: it would
+    /// be another group.
+    pub fn bimodal_elsewhere(&mut self, groups: impl IntoIterator<Item = NodeId>) {
+        self.bimodal.elsewhere = groups.into_iter().collect();
+    }
+
+    /// Finds out whether an agreed group has the name of the bimodal group `index`, and says so once.
+    fn look_for_namesake(&mut self, index: usize) {
+        let group = &mut self.bimodal.groups[index];
+        let namesakes = self.order.table.members(&group.name);
+        let before = std::mem::replace(&mut group.agreed_elsewhere, namesakes.len());
+        if before == 0
+            && let Some(client) = namesakes.first()
+        {
+            let fact = Fact::TwoGroups {
+                group: group.name.clone(),
+                client: client.clone(),
+                clients: namesakes.len(),
+            };
+            self.journal.fact(fact);
+        }
+    }
+
     /// Something happened in the gossip of the bimodal group `index`.
     pub(super) fn handle_gossip_event(&mut self, now: Time, index: usize, event: Event) {
         if index >= self.bimodal.len() {
@@ -178,6 +217,7 @@ impl Engine {
                 name: group.name.clone(),
                 subscribers: group.subscribers.len(),
                 members: group.subscribers.len() + group.members.others(),
+                agreed_elsewhere: group.agreed_elsewhere,
                 waiting: group.queue.len(),
             })
             .collect()
