@@ -136,7 +136,7 @@ mod tests {
         for micros in 0..200_000 {
             let now = Time::from_nanos(micros * 1_000);
             opened[0] += u32::from(limits.may_open(now, source(1)));
-            if micros % 10_000 == 0 {
+            if micros.is_multiple_of(10_000) {
                 opened[1] += u32::from(limits.may_open(now, source(2)));
             }
         }

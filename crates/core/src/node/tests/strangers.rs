@@ -105,7 +105,7 @@ fn recordings_of_former_lives_keep_no_newcomer_out() {
     for (source, from) in sources.into_iter().enumerate() {
         let mut target = Target::new(AdmissionConfig::default());
         let flood = |target: &mut Target, micro: u64| {
-            if micro % 10 == 0 {
+            if micro.is_multiple_of(10) {
                 let bytes = &recordings[(micro / 10) as usize % recordings.len()];
                 let _ = target.take(micros(micro), from(micro), bytes);
             }
