@@ -249,7 +249,7 @@ impl Ledger {
     }
 
     /// What anybody delivered with a place in the configuration of `member`'s stay number `index`,
-    /// at `last` or before, and `member` did not.
+    /// at `last` or before, and `member` neither delivered nor reported as lost.
     pub(crate) fn missed(
         &self,
         member: MemberIx,
@@ -259,22 +259,9 @@ impl Ledger {
         let life = self.life(member);
         let order = &self.config(life.stays[index].config).order;
         let known = order.range(..=last).map(|(seq, message)| (*seq, *message));
-        known.filter(|(_, message)| !life.has(*message))
-    }
-
-    /// The same without what `member` reported as lost.
-    pub(crate) fn skipped(
-        &self,
-        member: MemberIx,
-        index: usize,
-        last: u64,
-    ) -> impl Iterator<Item = (u64, MessageIx)> {
-        let missed = self.missed(member, index, last);
-        missed.filter(move |(_, message)| {
-            let message = self.message(*message);
-            !self
-                .life(member)
-                .has_reported(message.sender, message.id.number)
+        known.filter(|(_, ix)| {
+            let message = self.message(*ix);
+            !life.has(*ix) && !life.has_reported(message.sender, message.id.number)
         })
     }
 

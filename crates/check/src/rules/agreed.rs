@@ -78,7 +78,7 @@ fn check_regular(end: &End<'_>, observer: MemberIx, index: usize, found: &mut Vi
     let Some(seq) = ledger.seq(next) else {
         return;
     };
-    if let Some((_, missed)) = ledger.skipped(observer, index, seq).next() {
+    if let Some((_, missed)) = ledger.missed(observer, index, seq).next() {
         end.report(found, observer, || {
             let (missed, next) = (ledger.call_placed(missed), ledger.call_placed(next));
             format!("delivers {next} without {missed}, which others delivered")
@@ -102,11 +102,9 @@ fn check_transitional(end: &End<'_>, observer: MemberIx, index: usize, found: &m
     // What is missing before the end of the regular part is told there.
     let told = regular.last().and_then(|last| ledger.seq(*last));
     let members = ledger.set(transitional.set);
-    let missed = ledger
-        .skipped(observer, index, seq)
-        .find(|(hole, message)| {
-            Some(*hole) > told && members.contains(&ledger.message(*message).id.sender)
-        });
+    let missed = ledger.missed(observer, index, seq).find(|(hole, message)| {
+        Some(*hole) > told && members.contains(&ledger.message(*message).id.sender)
+    });
     if let Some((_, missed)) = missed {
         end.report(found, observer, || {
             let (missed, next) = (ledger.call_placed(missed), ledger.call_placed(*next));

@@ -8,6 +8,7 @@
 //! - In one configuration nobody delivers the effect without the cause: who delivers a message
 //!   delivered all that its sender had delivered in that configuration before submitting it. Across
 //!   configurations the cause may be missing.
+//!   A cause that a member reported as lost (the rule `refused`) is not missing without a word.
 //!
 //! EVS 5 (causal delivery), over all ordered messages: on a ring they all stand in the total order.
 

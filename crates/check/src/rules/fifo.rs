@@ -86,7 +86,7 @@ fn check_holes(end: &End<'_>, observer: MemberIx, index: usize, found: &mut Viol
     let Some(last) = ledger.seq(*last) else {
         return;
     };
-    for (seq, missed) in ledger.skipped(observer, index, last) {
+    for (seq, missed) in ledger.missed(observer, index, last) {
         let sender = ledger.message(missed).sender;
         let mut delivered = regular.iter().chain(transitional).copied();
         let next = delivered.find(|message| {

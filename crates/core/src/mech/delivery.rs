@@ -28,9 +28,9 @@ pub trait Held {
     fn service(message: &Self::Message) -> Service;
 
     /// Delivers `message`, which `origin` sent and which is the one numbered `index`, from 0 on, of
-    /// those that end at `seq`. False if it may not be delivered here although it is held: in a
-    /// transitional configuration that leaves a gap.
-    fn deliver(&mut self, seq: Seq, index: u64, origin: Index, message: Self::Message) -> bool;
+    /// those that end at `seq`; or reports it as lost, if it may not be delivered here. That is no
+    /// gap: who is told of it may be given what comes behind it.
+    fn deliver(&mut self, seq: Seq, index: u64, origin: Index, message: Self::Message);
 }
 
 /// How far delivery has come in one order.
@@ -116,7 +116,7 @@ impl<M> Cursor<M> {
             while let Some(origin) = origin.filter(|it| !behind_gap || bound.contains(*it))
                 && let Some(message) = self.take(held)
             {
-                behind_gap |= !held.deliver(self.seq, self.index, origin, message);
+                held.deliver(self.seq, self.index, origin, message);
                 self.index += 1;
             }
             self.step();
@@ -176,12 +176,10 @@ mod tests {
             *message
         }
 
-        fn deliver(&mut self, seq: Seq, index: u64, _origin: Index, message: Service) -> bool {
-            let allowed = message != Service::Majority;
-            if allowed {
+        fn deliver(&mut self, seq: Seq, index: u64, _origin: Index, message: Service) {
+            if message != Service::Majority {
                 self.delivered.push((seq.0, index));
             }
-            allowed
         }
     }
 
@@ -244,11 +242,12 @@ mod tests {
         assert_eq!(cursor.delivered(), Seq(6));
     }
 
+    /// The place of a message that is promised to all may be behind one that is refused.
     #[test]
-    fn what_may_not_be_delivered_leaves_a_gap_too() {
+    fn what_is_refused_holds_nothing_back() {
         let places: [(u64, u16, &[Service]); 3] = [
             (1, 2, &[AGREED, Service::Majority, AGREED]),
-            (2, 2, &[AGREED]),
+            (2, 2, &[SAFE]),
             (3, 0, &[AGREED]),
         ];
         let mut places = Places::with(&places);
@@ -256,6 +255,6 @@ mod tests {
         bound.insert(Index(0));
         let mut cursor = Cursor::new(Seq::ZERO);
         cursor.deliver_transitional(&mut places, bound, Seq(3));
-        assert_eq!(places.delivered, [(1, 0), (3, 0)]);
+        assert_eq!(places.delivered, [(1, 0), (1, 2), (2, 0), (3, 0)]);
     }
 }

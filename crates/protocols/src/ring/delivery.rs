@@ -72,7 +72,7 @@ impl<E: FnMut(Event)> Held for Packets<'_, E> {
         record.service
     }
 
-    fn deliver(&mut self, seq: Seq, index: u64, origin: Index, record: Record) -> bool {
+    fn deliver(&mut self, seq: Seq, index: u64, origin: Index, record: Record) {
         let sender = self.members[origin.at()];
         if self.minority && record.service == Service::Majority {
             let (first, last) = (record.number, record.number);
@@ -81,15 +81,13 @@ impl<E: FnMut(Event)> Held for Packets<'_, E> {
                 first,
                 last,
             };
-            (self.emit)(Event::Gap(gap));
-            return false;
+            return (self.emit)(Event::Gap(gap));
         }
         // A large unreliable message rides on the ring; its users are promised no place all the
         // same.
         let place =
             (record.service != Service::Unreliable).then(|| OrderPlace::new(self.id, seq.0, index));
         (self.emit)(delivery(sender, record, place));
-        true
     }
 }
 
@@ -108,13 +106,13 @@ impl Ordering {
     /// The same with safe messages up to `safe`.
     fn deliver_to(&mut self, safe: Seq, emit: &mut impl FnMut(Event)) {
         let minority = self.is_minority();
-        let max_n = self.max_n;
+        let (max_n, plants) = (self.max_n, self.plants);
         let (cursor, marks, mut packets) = self.packets(minority, emit);
         let horizons = Horizons { safe, marks, max_n };
         cursor.deliver(&mut packets, |service| match service {
             // It is not delivered at all.
             Service::Majority if minority => Seq::MAX,
-            service => horizons.of(service),
+            service => horizons.of(plants.held_by(service)),
         });
     }
 

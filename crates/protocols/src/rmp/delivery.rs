@@ -87,12 +87,11 @@ impl Held for View<'_> {
         message.service
     }
 
-    fn deliver(&mut self, seq: Seq, index: u64, origin: Index, message: Record) -> bool {
+    fn deliver(&mut self, seq: Seq, index: u64, origin: Index, message: Record) {
         let place = OrderPlace::new(self.config, seq.0, index);
         // A large unreliable message is ordered too; its users are promised no place all the same.
         let place = (message.service != Service::Unreliable).then_some(place);
         (self.emit)(delivery(self.members[origin.at()], message, place));
-        true
     }
 }
 
