@@ -6,11 +6,12 @@
 //! its methods compile to nothing.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::str::FromStr;
 use core::time::Duration;
 
 use groupcast_core::mech::indices::Indices;
-use groupcast_core::{ConfigurationKind, Event, OrderPlace, Time};
+use groupcast_core::{ConfigurationKind, Event, OrderPlace, Service, Time};
 
 use super::config::RingConfig;
 use super::delivery::delivery;
@@ -64,11 +65,15 @@ pub enum Planted {
     SeqGapIgnored,
     /// A call advances the token's aru, as if it were a visit.
     CallAdvancesAru,
+    /// Resilient messages are delivered when one member fewer holds them.
+    OneHolderFewer,
+    /// The border of resilient messages is drawn by the member's own marks.
+    OwnMarks,
 }
 
 impl Planted {
     /// Those that the swarm finds within 2,000 seeds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::SafeAfterOneRound,
         Self::SafeIsAgreed,
         Self::DeliverPastGap,
@@ -83,6 +88,7 @@ impl Planted {
         Self::DeliverTwice,
         Self::CallDropped,
         Self::RestsAfterCall,
+        Self::OwnMarks,
     ];
 
     /// The others.
@@ -98,12 +104,15 @@ impl Planted {
     /// - [`SeqGapIgnored`](Self::SeqGapIgnored) costs time and memory, both bounded: a member
     ///   claims no more than its own window holds, twice the gap, and what is beyond another
     ///   member's window is sent again.
-    pub const RARE: [Self; 5] = [
+    /// - [`OneHolderFewer`](Self::OneHolderFewer) needs crashes of just those that hold a message,
+    ///   and has a scenario of its own.
+    pub const RARE: [Self; 6] = [
         Self::NoFreeze,
         Self::NoObligations,
         Self::NoConfirmation,
         Self::SeqGapIgnored,
         Self::CallAdvancesAru,
+        Self::OneHolderFewer,
     ];
 
     /// Its name on the command line.
@@ -128,6 +137,8 @@ impl Planted {
             Self::NoConfirmation => "no-confirmation",
             Self::SeqGapIgnored => "seq-gap-ignored",
             Self::CallAdvancesAru => "call-advances-aru",
+            Self::OneHolderFewer => "one-holder-fewer",
+            Self::OwnMarks => "own-marks",
         }
     }
 }
@@ -201,6 +212,25 @@ impl Plants {
     pub(super) fn safe_horizon(self, horizon: &mut Seq) {
         if self.has(Planted::SafeIsAgreed) {
             *horizon = Seq::MAX;
+        }
+    }
+
+    /// Messages of `service` are about to be delivered up to their horizon.
+    #[inline]
+    pub(super) fn held_by(self, service: Service) -> Service {
+        match service {
+            Service::KResilient(k) if self.has(Planted::OneHolderFewer) => {
+                Service::KResilient(k.saturating_sub(1))
+            }
+            other => other,
+        }
+    }
+
+    /// The marks that all members of an old ring have declared are about to be merged.
+    #[inline]
+    pub(super) fn marks_shared(self, marks: &mut Vec<Seq>) {
+        if self.has(Planted::OwnMarks) {
+            marks.clear();
         }
     }
 

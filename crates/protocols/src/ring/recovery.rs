@@ -249,6 +249,7 @@ impl Ring {
         let events = &mut self.events;
         if let Some(old) = &mut recovery.old {
             let mut emit = |event| events.push_back(event);
+            old.plants.marks_shared(&mut recovery.marks);
             old.marks.merge(&recovery.marks);
             old.deliver_regular_end(recovery.closing.safe, &mut emit);
             emit(Event::Configuration(Configuration {

@@ -200,3 +200,27 @@ fn directed_seeds_lose_nothing_to_as_many_crashes_as_a_service_outlives() {
         assert!(more.loss_shown, "{more:?}");
     }
 }
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn the_checker_finds_it_where_one_holder_fewer_is_enough() {
+    use groupcast_protocols::ring::{Planted, RingConfig};
+
+    let config = RingConfig {
+        planted: Some(Planted::OneHolderFewer),
+        ..RingConfig::lan()
+    };
+    let mut cluster = super::with_config(6, 95, config);
+    let formed = Cluster::all_in_one_configuration;
+    cluster.must("one ring", formed, Duration::from_secs(2));
+    deafen(&mut cluster, &[2, 3, 4, 5]);
+    let id = submit(&mut cluster, 0, Service::KResilient(2));
+    let first = |cluster: &Cluster<Ring>| (0..6).any(|it| cluster.has_delivered(it, id));
+    cluster.must("delivered", first, Duration::from_secs(1));
+    cluster.crash(0);
+    cluster.crash(1);
+    cluster.heal();
+    cluster.run_for(Duration::from_secs(3));
+    let violations = cluster.violations(true, Some(&[]));
+    assert!(violations.iter().any(|it| it.rule == "resilience"));
+}
