@@ -127,6 +127,12 @@ fn arguments_of_clients_are_checked_before_anything_is_sent() {
         2,
         &["not a service: use unreliable, reliable, fifo, causal, agreed, k-resilient:K, majority, safe or bimodal"],
     );
+    for service in ["k-resilient:x", "k-resilient:128", "k-resilient"] {
+        host.run(&["pub", "g", "--service", service]).fails_with(
+            2,
+            &["k-resilient needs the number of failures that a message outlives, 0 to 127"],
+        );
+    }
     host.run(&["pub", "g", "--rate", "0"])
         .fails_with(2, &["above 0"]);
     host.run(&["pub", "g", "--size", "10"])

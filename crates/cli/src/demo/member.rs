@@ -16,10 +16,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use groupcast_core::trace::{Observation, Observer, digest};
-use groupcast_core::{Event, MemberId, Ordered as _, Rng, SubmitError, Time};
+use groupcast_core::{Event, Instrumented, MemberId, Ordered as _, Rng, SubmitError, Time};
 use groupcast_net::{Endpoint, EndpointConfig, Key, Sealing};
 use groupcast_protocols::channel;
-use groupcast_protocols::ring::{Ring, RingConfig};
+use groupcast_protocols::registry::ORDERED;
 use mio::{Token, Waker};
 
 use super::load::Messages;
@@ -166,7 +166,7 @@ impl Work {
 
 /// The member itself, which runs in its thread.
 struct Actor {
-    endpoint: Endpoint<Ring>,
+    endpoint: Endpoint<Box<dyn Instrumented>>,
     orders: Receiver<Command>,
     notices: SyncSender<Notice>,
     seen: Recorder,
@@ -191,15 +191,15 @@ impl Actor {
         notices: SyncSender<Notice>,
     ) -> Result<(Self, Arc<Waker>), String> {
         let local = birth.id;
-        let ring = Ring::new(RingConfig::lan(), local, birth.rng.fork("ring"), Time::ZERO)
-            .map_err(|error| error.to_string())?;
+        let family = ORDERED[0];
+        let group = family.build(local, birth.rng.fork(family.name), Time::ZERO);
         let seen = Recorder::default();
         let mut endpoint = Endpoint::builder(birth.endpoint, local, Sealing::Key(birth.key))
             .rng(birth.rng.fork("node"))
             .observer(Box::new(seen.clone()))
             .open()
             .map_err(|error| error.to_string())?;
-        endpoint.node_mut().open(channel::RING, ring);
+        endpoint.node_mut().open(channel::RING, group);
         let waker = Waker::new(endpoint.registry(), Self::ORDERS)
             .map_err(|error| format!("cannot make a waker: {error}"))?;
         let actor = Self {
@@ -232,7 +232,7 @@ impl Actor {
         }
     }
 
-    fn ring(&mut self) -> &mut Ring {
+    fn group(&mut self) -> &mut Box<dyn Instrumented> {
         self.endpoint
             .node_mut()
             .instance_mut(channel::RING)
@@ -266,7 +266,7 @@ impl Actor {
                 })),
                 Command::Leave => {
                     self.work = Work::NONE;
-                    self.ring().leave(now);
+                    self.group().leave(now);
                 }
                 Command::Kill => return ControlFlow::Break(()),
             }
@@ -291,7 +291,7 @@ impl Actor {
             }
             let (service, payload) = self.messages.next();
             let digest = digest(&payload);
-            let id = match self.ring().submit(now, service, payload) {
+            let id = match self.group().submit(now, service, payload) {
                 Ok(id) => id,
                 // The outstanding ones fill the queue: their deliveries make room.
                 Err(SubmitError::Full { .. }) => return Ok(None),
