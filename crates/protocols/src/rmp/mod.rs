@@ -39,6 +39,8 @@
 //! ([`OrderRule`]); members join and leave by reformation.
 
 mod acquaintance;
+#[cfg(test)]
+mod bad_input;
 mod config;
 mod delivery;
 mod family;
