@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 
 use super::Outcome;
 
-/// Functions of the program that is compiled: it takes seconds.
-const FUNCTIONS: usize = 3_000;
+/// Functions of the program that is compiled: it takes about a second.
+const FUNCTIONS: usize = 300;
 
 /// Compilers that run again and again until the value is dropped, which takes as long as their last
 /// runs.
