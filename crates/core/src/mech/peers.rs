@@ -150,11 +150,19 @@ impl Peers {
     }
 
     /// `member` was excluded: it is not let in for `min`, for twice as long each time that it
-    /// happens again soon, for `max` at most.
+    /// happens again soon, for `max` at most. What follows within `min` counts as once.
     pub fn quarantine(&mut self, now: Time, member: MemberId, min: Duration, max: Duration) {
-        if !self.is_quarantined(now, member) && self.quarantine.begin(now, member, min, max) {
+        // Another member may have let it in before this one would have.
+        let begun = self.quarantine.begun(now, member);
+        let again = begun.is_none_or(|begun| now.since(begun) >= min);
+        if again && self.quarantine.begin(now, member, min, max) {
             self.heard.remove(&member);
         }
+    }
+
+    /// The quarantine of `member` is over. The next one is longer, if it is soon.
+    pub fn release(&mut self, now: Time, member: MemberId) {
+        self.quarantine.end(now, member);
     }
 
     /// Whether `member` is not let in now.
@@ -217,6 +225,7 @@ pub struct Delays {
 
 #[derive(Debug)]
 struct Delay {
+    begun: Time,
     until: Time,
     length: Duration,
 }
@@ -238,8 +247,27 @@ impl Delays {
         let recent = before.filter(|it| now.since(it.until) < it.length * Self::REMEMBERED);
         let length = recent.map_or(min, |before| (before.length * 2).min(max));
         let until = now + length;
-        self.delays.insert(member, Delay { until, length });
+        let begun = now;
+        let delay = Delay {
+            begun,
+            until,
+            length,
+        };
+        self.delays.insert(member, delay);
         true
+    }
+
+    /// When the delay of `member` began, if it is delayed now.
+    fn begun(&self, now: Time, member: MemberId) -> Option<Time> {
+        let delay = self.delays.get(&member).filter(|it| now < it.until)?;
+        Some(delay.begun)
+    }
+
+    /// `member` is delayed no longer.
+    pub fn end(&mut self, now: Time, member: MemberId) {
+        if let Some(delay) = self.delays.get_mut(&member) {
+            delay.until = delay.until.min(now);
+        }
     }
 
     /// Whether `member` is delayed now.
@@ -307,8 +335,15 @@ mod tests {
         let again = now + min;
         assert_eq!(about(&peers, again, &[member(2)]), Stranger::LetIn);
         peers.quarantine(again, stranger, min, max);
-        let lasts = |at| peers.is_quarantined(again + at, stranger);
-        assert!(lasts(Duration::from_millis(149)) && !lasts(Duration::from_millis(150)));
+        let lasts = |peers: &Peers, millis| {
+            peers.is_quarantined(again + Duration::from_millis(millis), stranger)
+        };
+        assert!(lasts(&peers, 149) && !lasts(&peers, 150));
+        // Another member let it in, and it was excluded again.
+        peers.quarantine(again + min, stranger, min, max);
+        assert!(lasts(&peers, 249) && !lasts(&peers, 250));
+        peers.release(again + min, stranger);
+        assert!(!peers.is_quarantined(again + min, stranger));
         let new_life = MemberId {
             incarnation: Incarnation(77),
             ..member(2)

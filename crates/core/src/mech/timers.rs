@@ -48,11 +48,14 @@ impl<K: TimerKey> Timers<K> {
         self.due.fill(None);
     }
 
-    /// Stops all but `timer`.
-    pub fn cancel_all_but(&mut self, timer: K) {
-        let kept = self.due(timer);
-        self.cancel_all();
-        self.due[timer.index()] = kept;
+    /// Stops all but `kept`.
+    pub fn cancel_all_but(&mut self, kept: &[K]) {
+        let is_kept = |index: usize| kept.iter().any(|timer| timer.index() == index);
+        for (index, due) in self.due.iter_mut().enumerate() {
+            if !is_kept(index) {
+                *due = None;
+            }
+        }
     }
 
     /// When `timer` is due, if it is set.

@@ -179,7 +179,10 @@ impl Ring {
             State::Gather(_) => self.first_pass(now, commit, me),
             State::Commit(state) if commit.hop > state.commit.hop => self.second_pass(now, commit),
             State::Recovery(_) if commit.hop == last => self.start_token(now),
-            _ => self.counters.token_duplicates += 1,
+            _ => {
+                self.outbox.unicast_as_data(from, ack.encode());
+                self.counters.token_duplicates += 1;
+            }
         }
     }
 
@@ -199,10 +202,23 @@ impl Ring {
 
     fn first_pass(&mut self, now: Time, mut commit: Commit, me: usize) {
         self.peers.note_counter(commit.ring.counter);
+        self.note_attempts(now, &commit);
         self.declare(&mut commit, me);
-        self.timers.cancel_all_but(Timer::Leave);
+        self.timers.cancel_all_but(&[Timer::Leave, Timer::Probe]);
         self.transition("commit token", |gather| CommitState::after(gather, commit));
         self.pass_commit(now);
+    }
+
+    /// The ring is formed by these attempts: a join of one of them that is still to be read says
+    /// nothing new. A slow host may find it behind the commit token.
+    fn note_attempts(&mut self, now: Time, commit: &Commit) {
+        for part in &commit.members {
+            if part.member != self.local {
+                let of_ring = |member| commit.members.iter().any(|part| part.member == member);
+                self.peers
+                    .note_attempt(now, part.member, part.attempt, of_ring);
+            }
+        }
     }
 
     fn second_pass(&mut self, now: Time, commit: Commit) {

@@ -123,7 +123,7 @@ groupcast_core::settings! {
         pub quarantine_min: Duration = Duration::from_millis(300) => Spec::time(),
             "Too small: a one-way link breaks the ring over and over. Too large: a member that recovered waits.";
         /// The longest quarantine.
-        pub quarantine_max: Duration = Duration::from_secs(5)
+        pub quarantine_max: Duration = Duration::from_secs(20)
             => Spec::time().rule("not below quarantine_min"),
             "As with quarantine_min.";
         /// A graceful leave that cannot finish with the others is finished without them after this
@@ -211,7 +211,7 @@ impl RingConfig {
             announce_interval: self.announce_interval * 6,
             fail_to_receive: self.fail_to_receive * 6,
             quarantine_min: self.quarantine_min * 6,
-            quarantine_max: self.quarantine_max * 6,
+            quarantine_max: self.quarantine_max * 2,
             leave_timeout: self.leave_timeout * 6,
             ..self
         }

@@ -101,7 +101,7 @@ impl Ring {
         next.proc.insert(self.local);
         next.fail.remove(&self.local);
         next.entered = now;
-        self.timers.cancel_all_but(Timer::Leave);
+        self.timers.cancel_all_but(&[Timer::Leave, Timer::Probe]);
         if let Some(member) = self.link.unanswered_call() {
             self.reach.note_unanswered_call(now, member);
         }
@@ -134,6 +134,7 @@ impl Ring {
     /// A member of the ring cannot receive: the others go on without it.
     pub(super) fn exclude_deaf(&mut self, now: Time, deaf: MemberId) {
         self.counters.deaf_excluded += 1;
+        self.accuse(now, deaf);
         let mut gather = Gather::default();
         gather.fail.insert(deaf);
         self.gather(now, "member cannot receive", gather);
@@ -218,7 +219,13 @@ impl Ring {
 
     /// A member of the forming ring has changed its mind.
     fn rejoin(&mut self, now: Time, from: MemberId, join: &Join) {
-        self.gather(now, "newer join", Gather::default());
+        let mut gather = Gather::default();
+        // It may have changed its mind because the token stays away from it, or because it waits
+        // behind a member from which it stays away.
+        if self.link.is_stuck() && self.link.unacknowledged() != Some(from) {
+            gather.fail.extend(self.give_up_unacknowledged(now));
+        }
+        self.gather(now, "newer join", gather);
         self.gather_join(now, from, join);
     }
 
@@ -264,6 +271,7 @@ impl Ring {
             // It has given us up, so we give it up.
             if !stranger {
                 gather.fail.insert(from);
+                self.accuse(now, from);
                 self.change_mind(now);
             }
             return;
@@ -365,7 +373,7 @@ impl Ring {
             .members()
             .filter(|member| *member != local && !gather.heard.contains(member))
             .collect();
-        let given_up = if silent.is_empty() {
+        let given_up: BTreeSet<MemberId> = if silent.is_empty() {
             gather.rounds += 1;
             let late = gather.rounds >= ROUNDS;
             gather
@@ -375,7 +383,10 @@ impl Ring {
         } else {
             silent
         };
-        gather.fail.extend(given_up);
+        gather.fail.extend(given_up.iter().copied());
+        for member in given_up {
+            self.accuse(now, member);
+        }
         self.change_mind(now);
     }
 }

@@ -44,6 +44,7 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
         Ok(Message::Ack { .. }) => control("acknowledgement"),
         Ok(Message::Hurry { .. }) => control("hurry"),
         Ok(Message::NameInUse { .. }) => control("name in use"),
+        Ok(Message::Probe { .. }) => control("probe"),
         Err(_) => control("junk"),
     }
 }

@@ -1,5 +1,6 @@
 //! How the token, or the commit token, gets over one hop: it is kept, and sent again, until there
-//! is a sign that it arrived.
+//! is a sign that it arrived. What is sent again goes to the socket for data, too, in case that the
+//! way to the other one is closed.
 
 use bytes::Bytes;
 use groupcast_core::{MemberId, Time};
@@ -29,8 +30,8 @@ pub(super) struct Sent {
     pub(super) body: Bytes,
 }
 
-/// A call is taken for one that does not get through after this many transmissions more.
-const CALL_AGAIN_MIN: u32 = 3;
+/// A token is taken for one that does not get through after this many transmissions more.
+const AGAIN_MIN: u32 = 3;
 
 impl Link {
     /// A newer token came, or the ring is no more.
@@ -42,7 +43,13 @@ impl Link {
     /// times without a sign that it arrived.
     pub(super) fn unanswered_call(&self) -> Option<MemberId> {
         let sent = self.sent.as_ref()?;
-        (sent.called && sent.again >= CALL_AGAIN_MIN).then_some(sent.to)
+        (sent.called && sent.again >= AGAIN_MIN).then_some(sent.to)
+    }
+
+    /// Whether the last token was sent several times without a sign that it arrived.
+    pub(super) fn is_stuck(&self) -> bool {
+        let sent = self.sent.as_ref();
+        sent.is_some_and(|sent| sent.again >= AGAIN_MIN)
     }
 
     /// To whom the last token went, if there is no sign that it arrived.
@@ -71,7 +78,7 @@ impl Ring {
         };
         *again += 1;
         self.counters.token_retransmissions += 1;
-        self.outbox.unicast(*to, body.clone());
+        self.outbox.unicast_both_ways(*to, body.clone());
         self.timers.set(
             Timer::Retransmit,
             now + self.flow.token_retransmit(&self.config),

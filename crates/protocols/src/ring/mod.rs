@@ -50,8 +50,10 @@
 //! - Joins carry an attempt number. A stale join is recognised by it; in Totem, by the ring's
 //!   counter.
 //! - A member of no ring of ours is let in only if there is evidence that it hears us, and a member
-//!   that was excluded waits in quarantine. Totem would break and form the ring again and again
-//!   over a link that works one way only.
+//!   that was excluded waits in quarantine, until probes show that something was repaired. Totem
+//!   would break and form the ring again and again over a link that works one way only.
+//! - A token that is sent again goes to the socket for data, too: the way to the other one may be
+//!   closed.
 //! - The token of a quiet ring rests at the representative. A member with something to send calls
 //!   for it, claims sequence numbers and returns it, which is no visit. A rotation later finds out
 //!   what all members hold.
@@ -80,6 +82,7 @@ mod operational;
 mod ordering;
 mod outbox;
 mod planted;
+mod probe;
 mod reach;
 mod recovery;
 mod rest;
@@ -113,6 +116,7 @@ use self::operational::Operational;
 use self::ordering::{Ordering, PacketSize};
 use self::outbox::Outbox;
 pub use self::planted::{Planted, UnknownPlanted};
+use self::probe::Probes;
 use self::reach::Reach;
 use self::recovery::Recovery;
 use self::status::Counters;
@@ -145,6 +149,7 @@ pub struct Ring {
     timers: Timers<Timer>,
     peers: Peers,
     reach: Reach,
+    probes: Probes,
     leaving: Option<Leaving>,
     link: Link,
     flow: Flow,
@@ -296,6 +301,8 @@ enum Timer {
     Consensus,
     /// When to announce the ring to members of other rings.
     Announce,
+    /// When to ask those whom this member gave up whether they hear it.
+    Probe,
     /// When to finish a graceful leave without the others, or to repeat the good-bye.
     Leave,
 }
@@ -309,6 +316,7 @@ impl TimerKey for Timer {
         Self::Join,
         Self::Consensus,
         Self::Announce,
+        Self::Probe,
         Self::Leave,
         Self::Loss,
     ];
@@ -347,6 +355,7 @@ impl Ring {
             timers: Timers::default(),
             peers: Peers::default(),
             reach: Reach::default(),
+            probes: Probes::default(),
             leaving: None,
             link: Link::default(),
             queue: SendQueue::new(limits, Packer::default()),
@@ -413,13 +422,19 @@ impl Ring {
     /// is left out of the next attempt: joins reach it, tokens do not.
     fn forming_failed(&mut self, now: Time) {
         let mut gather = Gather::default();
-        if let Some(silent) = self.link.unacknowledged()
-            && silent != self.local
-            && self.reach.note_unacknowledged(silent)
-        {
-            gather.fail.insert(silent);
-        }
+        gather.fail.extend(self.give_up_unacknowledged(now));
         self.gather(now, "forming failed", gather);
+    }
+
+    /// The member that did not acknowledge this one's token of a forming ring, if it did so too
+    /// often: it is given up.
+    fn give_up_unacknowledged(&mut self, now: Time) -> Option<MemberId> {
+        let silent = self.link.unacknowledged()?;
+        let too_often = silent != self.local && self.reach.note_unacknowledged(silent);
+        too_often.then(|| {
+            self.accuse(now, silent);
+            silent
+        })
     }
 
     fn expire(&mut self, now: Time, timer: Timer) {
@@ -428,7 +443,8 @@ impl Ring {
             Timer::Retransmit => self.retransmit_token(now),
             Timer::Hold => self.release_token(now),
             Timer::Own => self.own_token(now),
-            Timer::Hurry => self.hurry(now),
+            Timer::Hurry => self.hurry_again(now),
+            Timer::Probe => self.probe(now),
             Timer::Join => self.repeat_join(now),
             Timer::Consensus => self.consensus_timeout(now),
             Timer::Announce => self.announce_by_turn(now),
@@ -493,6 +509,7 @@ impl Protocol for Ring {
                 self.handle_announcement(now, from, announcement);
             }
             Message::NameInUse { .. } => {}
+            Message::Probe { answers, number } => self.handle_probe(now, from, answers, number),
         }
     }
 

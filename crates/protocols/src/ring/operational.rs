@@ -136,7 +136,7 @@ impl Ring {
                 ring: token.ring,
                 hop: token.hop,
             };
-            self.outbox.unicast(from, ack.encode());
+            self.outbox.unicast_both_ways(from, ack.encode());
             return;
         }
         if !ring.plausible(&token) || token.called && forming {

@@ -52,6 +52,22 @@ impl Outbox {
         self.queue.push_back(Out::Message { transmit, body });
     }
 
+    /// The same, which arrives where data does.
+    pub(super) fn unicast_as_data(&mut self, member: MemberId, body: Bytes) {
+        let transmit = Transmit {
+            destination: Destination::Member(member),
+            class: SocketClass::Data,
+        };
+        self.queue.push_back(Out::Message { transmit, body });
+    }
+
+    /// An encoded message for one member that is sent again, or answers one that was: where one
+    /// class of datagrams does not pass, the other may.
+    pub(super) fn unicast_both_ways(&mut self, member: MemberId, body: Bytes) {
+        self.unicast(member, body.clone());
+        self.unicast_as_data(member, body);
+    }
+
     /// Fills `buf` with as many equal segments as the front of the queue gives.
     pub(super) fn poll_transmit(&mut self, buf: &mut TransmitBuf) -> Option<Transmit> {
         if let Some(Out::Message { .. }) = self.queue.front() {

@@ -84,6 +84,15 @@ impl Ring {
         self.timers.set(Timer::Hurry, now + again);
     }
 
+    /// The call may be lost, or the way for it closed.
+    pub(super) fn hurry_again(&mut self, now: Time) {
+        let ring = &self.state.expect_operational().ordering;
+        let message = Message::Hurry { ring: ring.key() };
+        self.outbox
+            .unicast_as_data(ring.members[0], message.encode());
+        self.hurry(now);
+    }
+
     /// A member calls for the token.
     pub(super) fn handle_hurry(&mut self, now: Time, from: MemberId, key: RingKey) {
         let State::Operational(operational) = &mut self.state else {

@@ -69,7 +69,7 @@ impl Rmp {
         while wanted.len() > room {
             wanted.pop_last();
         }
-        self.timers.cancel_all_but(Timer::Leave);
+        self.timers.cancel_all_but(&[Timer::Leave]);
         self.peers.attempt = self.peers.attempt.next();
         self.transition(cause, |before| {
             let old = before.into_installed();
@@ -307,7 +307,7 @@ impl Rmp {
             true => "answers; the counter of another member is too high",
             false => "answers",
         };
-        self.timers.cancel_all_but(Timer::Leave);
+        self.timers.cancel_all_but(&[Timer::Leave]);
         let local = self.local;
         self.transition(cause, |before| {
             let mut recovering = Recovering::new(proposal, local, inventories, before);

@@ -427,7 +427,7 @@ impl Rmp {
         }
         self.peers.note_installed(order.id.counter);
         self.flow.restart();
-        self.timers.cancel_all_but(Timer::Leave);
+        self.timers.cancel_all_but(&[Timer::Leave]);
         self.counters.configurations += 1;
         let gone = core::mem::take(&mut recovering.gone);
         self.transition("all have accepted", |_| {

@@ -139,7 +139,7 @@ impl Rmp {
         self.peers.note_counter(proposal.config.counter);
         let mut inventories = core::mem::take(&mut standby.inventories);
         inventories.insert(local, self.answer(from, proposal.attempt).inventory);
-        self.timers.cancel_all_but(Timer::Leave);
+        self.timers.cancel_all_but(&[Timer::Leave]);
         self.transition("proposal", |before| {
             State::Recovering(Recovering::new(proposal, local, inventories, before).into())
         });
@@ -180,7 +180,7 @@ impl Rmp {
             standby.left.extend(poll.left.iter().take(room));
             standby.failed.remove(&from);
         }
-        self.timers.cancel_all_but(Timer::Leave);
+        self.timers.cancel_all_but(&[Timer::Leave]);
         self.timers.set(Timer::Deadline, now + delay);
         self.transition(cause, |before| {
             let old = before.into_installed();

@@ -4,6 +4,7 @@ mod calls;
 mod faults;
 mod forming;
 mod insiders;
+mod lasting;
 mod obligations;
 mod ordering;
 mod presets;

@@ -16,6 +16,7 @@
 //! | 10 join | flags 1, attempt 8, counter 8, lists of members: proc, fail, left, heard |
 //! | 11 commit token | hop 8, ring 24, list of left members, list of (member 16, attempt 8, filled 1, body max 2, old ring 24, aru 8, high 8, safe 8, obligations 16) |
 //! | 12 announcement | ring 24, lists of members: members, heard |
+//! | 13 probe | flags 1 (1: it answers one), number 8 |
 //!
 //! Data that is padded says so by a flag, and says at its end how much of it is padding: in the
 //! last byte, or, for 255 bytes and more, in the two bytes before it (it is 255 then). So no byte
@@ -103,6 +104,11 @@ pub(super) enum Message {
     NameInUse {
         uptime_ms: u64,
     },
+    Probe {
+        /// It answers the probe of this number.
+        answers: bool,
+        number: u64,
+    },
 }
 
 /// Where in the first byte the flags begin.
@@ -122,6 +128,7 @@ enum Kind {
     Join = 10,
     Commit = 11,
     Announcement = 12,
+    Probe = 13,
 }
 
 impl Message {
@@ -157,6 +164,10 @@ impl Message {
             10 => Self::Join(membership::join(&mut reader)?),
             11 => Self::Commit(membership::commit(&mut reader)?),
             12 => Self::Announcement(membership::announcement(&mut reader)?),
+            13 => Self::Probe {
+                answers: reader.u8("flags")? & 1 != 0,
+                number: reader.u64("number")?,
+            },
             other => return Err(reader.invalid("kind", u64::from(other))),
         };
         reader.finish()?;
@@ -201,6 +212,12 @@ impl Message {
                 writer.u8(Kind::Unordered as u8).u8(0).u16(origin.0);
                 put_key(&mut writer, *ring);
                 writer.put(record);
+            }
+            Self::Probe { answers, number } => {
+                writer
+                    .u8(Kind::Probe as u8)
+                    .u8(u8::from(*answers))
+                    .u64(*number);
             }
             Self::NameInUse { uptime_ms } => {
                 writer.u8(Kind::NameInUse as u8).u64(*uptime_ms);

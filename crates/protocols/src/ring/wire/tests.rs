@@ -106,6 +106,10 @@ fn examples() -> Vec<Message> {
             record: Bytes::from_static(b"record"),
         },
         Message::NameInUse { uptime_ms: 1234 },
+        Message::Probe {
+            answers: true,
+            number: 7,
+        },
     ]
 }
 

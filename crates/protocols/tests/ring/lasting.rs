@@ -1,0 +1,102 @@
+//! Goal: a group lives with a fault that lasts, and is whole soon after it is gone.
+//! Method: one fault at a time, for a minute; how many configurations the others install, what they
+//! deliver meanwhile, and how long they take to come together after it.
+
+use std::time::Duration;
+
+use groupcast_core::{MessageId, Service, SocketClass};
+use groupcast_protocols::ring::Ring;
+use groupcast_sim::host::config::Cost;
+use groupcast_sim::{Block, Cluster, HostConfig};
+
+use super::formed;
+
+/// Whoever is in `hosts` says something, ten times a second, for `duration`; what they said.
+fn converse(cluster: &mut Cluster<Ring>, hosts: &[usize], duration: Duration) -> Vec<MessageId> {
+    let end = cluster.now() + duration;
+    let mut said = Vec::new();
+    while cluster.now() < end {
+        for host in hosts {
+            let id = cluster.submit(*host, Service::Agreed, "a few words");
+            said.push(id.expect("there is room"));
+        }
+        cluster.run_for(Duration::from_millis(100));
+    }
+    said
+}
+
+fn installed(cluster: &Cluster<Ring>, host: usize) -> usize {
+    cluster.configurations(host).len()
+}
+
+fn control(from: usize, to: usize) -> Block {
+    Block {
+        from,
+        to,
+        class: SocketClass::Control,
+    }
+}
+
+/// A firewall that closes the port for tokens at one host, in one direction: tokens that are sent
+/// again take the other port.
+#[test]
+fn a_closed_way_for_tokens_costs_no_ring() {
+    for inward in [true, false] {
+        let mut cluster = formed(5, 41);
+        let hosts = [0, 1, 2, 3, 4];
+        for other in [0, 1, 2, 4] {
+            let (from, to) = if inward { (other, 3) } else { (3, other) };
+            cluster.network().block(control(from, to));
+        }
+        let before = installed(&cluster, 0);
+        let said = converse(&mut cluster, &hosts, Duration::from_secs(10));
+        cluster.run_for(Duration::from_secs(1));
+        assert_eq!(installed(&cluster, 0), before, "inward: {inward}");
+        for host in hosts {
+            assert!(said.iter().all(|id| cluster.has_delivered(host, *id)));
+        }
+        cluster.check_at_rest();
+    }
+}
+
+/// Nothing from one member reaches the next one of the ring, and all others hear both.
+#[test]
+fn one_closed_direction_is_tried_seldom_and_found_out_soon_when_it_opens() {
+    let mut cluster = formed(5, 42);
+    cluster.block(0, 1);
+    cluster.run_for(Duration::from_secs(10));
+    let before = installed(&cluster, 3);
+    converse(&mut cluster, &[2, 3, 4], Duration::from_secs(60));
+    // A transitional configuration goes with each regular one.
+    let regular = (installed(&cluster, 3) - before) / 2;
+    assert!(regular <= 6, "{regular} configurations in a minute");
+    cluster.heal();
+    cluster.must(
+        "one ring",
+        Cluster::all_in_one_configuration,
+        Duration::from_secs(8),
+    );
+    cluster.check();
+}
+
+/// Joins wait in the buffer of a slow host until the commit token, which it reads first, has made
+/// them old: they are no reason to begin again.
+#[test]
+fn a_slow_host_does_not_break_rings_by_what_it_reads_late() {
+    let mut cluster = formed(3, 43);
+    let slow = HostConfig {
+        receive: Cost::per_call(Duration::from_millis(3)),
+        ..HostConfig::default()
+    };
+    cluster.set_host(2, slow);
+    for round in 0..10 {
+        cluster.restart(round % 2);
+        converse(&mut cluster, &[0, 1], Duration::from_millis(300));
+        cluster.must(
+            "one ring with the slow host",
+            Cluster::all_in_one_configuration,
+            Duration::from_secs(3),
+        );
+    }
+    cluster.check();
+}
