@@ -18,6 +18,7 @@ use crate::rng::Rng;
 use crate::service::Service;
 use crate::time::Time;
 use crate::trace::Inspect;
+use crate::transmit::SocketClass;
 
 /// A protocol that carries the messages of a group.
 #[derive(Clone, Copy, Debug)]
@@ -74,8 +75,15 @@ pub struct Trial {
     pub services: Option<&'static [Service]>,
     /// Within which time there must be progress after everything healed.
     pub progress_within: Duration,
+    /// The same for the settings that `vary` draws, where they make it sooner.
+    pub settings_progress_within: Option<fn(Rng, &Situation) -> Duration>,
     /// How long the group then has to come to rest.
     pub rest: Duration,
+    /// In which share of the scenarios one fault lasts for more than a minute, which the family
+    /// lives with: those whom it does not touch go on delivering to each other.
+    pub lasting: f64,
+    /// Moments of the protocol at which the swarm lets faults begin.
+    pub moments: &'static [Moment],
     /// Draws the settings of a scenario. The generator is the scenario's, forked by the family's
     /// name.
     pub vary: fn(Rng, &Situation) -> Factory,
@@ -88,7 +96,8 @@ pub struct Trial {
 
 impl Trial {
     /// Settings from `vary`; 500 messages of up to 100,000 bytes and every service; up to 6 faults
-    /// and 1 ms of jitter; no long scenarios; progress within 30 s, 1 s of rest; no bugs to plant.
+    /// and 1 ms of jitter; no long scenarios; progress within 30 s, 1 s of rest; no lasting fault, no
+    /// moments, no bugs to plant.
     pub const fn new(vary: fn(Rng, &Situation) -> Factory) -> Self {
         Self {
             messages: 500,
@@ -98,7 +107,10 @@ impl Trial {
             len_max: 100_000,
             services: None,
             progress_within: Duration::from_secs(30),
+            settings_progress_within: None,
             rest: Duration::from_secs(1),
+            lasting: 0.0,
+            moments: &[],
             vary,
             plants: &[],
             rare_plants: &[],
@@ -115,6 +127,21 @@ impl fmt::Debug for Trial {
             .field("progress_within", &self.progress_within)
             .field("rest", &self.rest)
             .finish_non_exhaustive()
+    }
+}
+
+/// A moment of a protocol that shows in a datagram: a step at which a fault may find a gap.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Its name, in the protocol's words.
+    pub name: &'static str,
+    /// Whether a datagram (its class, and the protocol's own bytes, in clear) shows it.
+    pub shows: fn(SocketClass, &[u8]) -> bool,
+}
+
+impl PartialEq for Moment {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
     }
 }
 
@@ -138,6 +165,14 @@ impl Family {
     /// Draws the settings of a scenario.
     pub fn vary(&self, situation: &Situation) -> Factory {
         (self.trial.vary)(Rng::new(situation.seed).fork(self.name), situation)
+    }
+
+    /// Within which time there is progress after everything healed, with the settings that
+    /// [`vary`](Self::vary) draws.
+    pub fn progress_within(&self, situation: &Situation) -> Duration {
+        let rng = Rng::new(situation.seed).fork(self.name);
+        let drawn = self.trial.settings_progress_within;
+        drawn.map_or(self.trial.progress_within, |of| of(rng, situation))
     }
 
     /// The bug that can be planted under this name.

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use crate::id::MemberId;
 use crate::protocol::Ordered;
 use crate::time::Time;
+use crate::trace::Observation;
 
 /// A protocol that experiments can set up and measure.
 pub trait Instrumented: Ordered {
@@ -12,6 +13,13 @@ pub trait Instrumented: Ordered {
     /// protocol whose members have to find each other.
     fn introduce(&mut self, now: Time, peer: MemberId) {
         let _ = (now, peer);
+    }
+
+    /// What else an observer sees of the member, of an instance that is more than a protocol: what
+    /// the protocol under it accepted, what its own users saw. It stands in the history before the
+    /// event that is polled next. Nothing by default.
+    fn poll_observation(&mut self) -> Option<Observation> {
+        None
     }
 
     /// Lists what the member counts and holds, by name, from its typed counters. `buffered` is the
@@ -25,6 +33,10 @@ pub trait Instrumented: Ordered {
 impl<P: Instrumented + ?Sized> Instrumented for Box<P> {
     fn introduce(&mut self, now: Time, peer: MemberId) {
         (**self).introduce(now, peer);
+    }
+
+    fn poll_observation(&mut self) -> Option<Observation> {
+        (**self).poll_observation()
     }
 
     fn measure(&self, each: &mut dyn FnMut(&'static str, u64)) {

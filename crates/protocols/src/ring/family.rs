@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use groupcast_core::contract::Contract;
 use groupcast_core::family::{
@@ -27,6 +28,9 @@ pub const FAMILY: Family = Family {
         plants: &plants::FREQUENT,
         #[cfg(feature = "planted-bugs")]
         rare_plants: &plants::RARE,
+        settings_progress_within: Some(progress_within),
+        lasting: 0.25,
+        moments: &inspect::MOMENTS,
         ..Trial::new(vary)
     },
 };
@@ -63,16 +67,35 @@ impl GroupConfig for RingConfig {
 /// tunnels.
 const SIZES: [usize; 4] = [1431, 1423, 1381, 1351];
 
-/// One of the presets, sometimes with pinned windows, the first method, small datagrams, little
-/// that may be on its way, or sizes of datagrams that differ from member to member.
-fn vary(mut rng: Rng, situation: &Situation) -> Factory {
-    let mut more = rng.fork("presets and members");
-    let mut config = match more.below(20) {
+/// One of the presets.
+fn preset(rng: &mut Rng) -> RingConfig {
+    match rng.below(20) {
         0 => RingConfig::wan(),
         1 => RingConfig::daemon_wan(),
         2..8 => RingConfig::daemon(),
         _ => RingConfig::lan(),
-    };
+    }
+}
+
+/// Within which time a ring of the presets is whole again.
+fn progress_within(rng: Rng, _situation: &Situation) -> Duration {
+    let config = preset(&mut presets(&rng));
+    match config.token_loss_min == RingConfig::lan().token_loss_min {
+        true => Duration::from_secs(8),
+        false => Duration::from_secs(20),
+    }
+}
+
+/// Where presets and settings of single members come from.
+fn presets(rng: &Rng) -> Rng {
+    rng.fork("presets and members")
+}
+
+/// One of the presets, sometimes with pinned windows, the first method, small datagrams, little that may be on its way,
+/// or sizes of datagrams that differ from member to member.
+fn vary(mut rng: Rng, situation: &Situation) -> Factory {
+    let mut more = presets(&rng);
+    let mut config = preset(&mut more);
     plant(&mut config, situation);
     if rng.chance(0.25) {
         config.priority = TokenPriority::FirstMethod;

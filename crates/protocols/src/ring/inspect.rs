@@ -2,16 +2,61 @@
 
 use bytes::Bytes;
 use groupcast_core::SocketClass;
+use groupcast_core::family::Moment;
 use groupcast_core::trace::{Inspected, Role};
 
-use super::wire::{Message, is_again};
+use super::numbers::Hop;
+use super::wire::{Data, Message, is_again};
 use crate::packing::Unpacker;
+
+/// Steps between which a fault is likely to find a gap: the resting token is on its way to a caller
+/// or back; all have declared what they hold; what one lacked is on its way; all is there, and
+/// nobody knows yet that all have it.
+pub(super) const MOMENTS: [Moment; 4] = [
+    Moment {
+        name: "called token",
+        shows: |class, body| matches!(control(class, body), Some(Message::Token(it)) if it.called),
+    },
+    Moment {
+        name: "second pass of a commit token",
+        shows: |class, body| match control(class, body) {
+            Some(Message::Commit(it)) => it.hop >= Hop(it.members.len() as u64),
+            _ => false,
+        },
+    },
+    Moment {
+        name: "recovered packet",
+        shows: |class, body| {
+            let read = |body: &[u8]| Message::decode(&Bytes::copy_from_slice(body));
+            class == SocketClass::Data
+                && matches!(
+                    read(body),
+                    Ok(Message::Data(Data { packet, .. })) if packet.recovered.is_some()
+                )
+        },
+    },
+    Moment {
+        name: "token that ends recovery",
+        shows: |class, body| match control(class, body) {
+            Some(Message::Token(it)) => {
+                it.install.is_some_and(|all| it.aru >= all) && !it.installed
+            }
+            _ => false,
+        },
+    },
+];
+
+/// A message to one member.
+fn control(class: SocketClass, body: &[u8]) -> Option<Message> {
+    let read = || Message::decode(&Bytes::copy_from_slice(body)).ok();
+    (class == SocketClass::Control).then(read).flatten()
+}
 
 /// An [`Inspect`](groupcast_core::trace::Inspect) for the ring. Messages that span several packets
 /// are not seen.
 pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8])) -> Inspected {
     let body = Bytes::copy_from_slice(body);
-    let control = |kind| Inspected {
+    let steers = |kind| Inspected {
         kind,
         role: Role::Control,
     };
@@ -37,15 +82,15 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
                 role: Role::Data,
             }
         }
-        Ok(Message::Token(_)) => control("token"),
-        Ok(Message::Join(_)) => control("join"),
-        Ok(Message::Commit(_)) => control("commit token"),
-        Ok(Message::Announcement(_)) => control("announcement"),
-        Ok(Message::Ack { .. }) => control("acknowledgement"),
-        Ok(Message::Hurry { .. }) => control("hurry"),
-        Ok(Message::NameInUse { .. }) => control("name in use"),
-        Ok(Message::Probe { .. }) => control("probe"),
-        Err(_) => control("junk"),
+        Ok(Message::Token(_)) => steers("token"),
+        Ok(Message::Join(_)) => steers("join"),
+        Ok(Message::Commit(_)) => steers("commit token"),
+        Ok(Message::Announcement(_)) => steers("announcement"),
+        Ok(Message::Ack { .. }) => steers("acknowledgement"),
+        Ok(Message::Hurry { .. }) => steers("hurry"),
+        Ok(Message::NameInUse { .. }) => steers("name in use"),
+        Ok(Message::Probe { .. }) => steers("probe"),
+        Err(_) => steers("junk"),
     }
 }
 

@@ -286,6 +286,20 @@ impl<P: Instrumented> Cluster<P> {
         self.world.expect_accounts();
     }
 
+    /// Lets `act` do something to the protocol instance of `host`, at the time that its clock shows.
+    ///
+    /// # Panics
+    /// If no process runs there.
+    pub fn act<T>(&mut self, host: usize, act: impl FnOnce(&mut P, Time) -> T) -> T {
+        self.command(host, |node, now| {
+            let instance = node.instance_mut(CHANNEL);
+            act(
+                instance.expect("every process has opened its one channel"),
+                now,
+            )
+        })
+    }
+
     /// A command to the running process of `host`, after which it is drained.
     fn command<T>(&mut self, host: usize, command: impl FnOnce(&mut Node<P>, Time) -> T) -> T {
         let now = self.now();

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use groupcast_core::family::Moment;
 use groupcast_core::{Instrumented, Rng, SocketClass, Time};
 
 use crate::clock::ClockRate;
 use crate::cluster::Cluster;
 use crate::experiment::ProcessChange;
 use crate::host::Status;
+use crate::host::config::{Cost, HostConfig};
 use crate::network::Block;
 
 /// The kinds of faults, as the coverage table counts them.
@@ -32,6 +34,8 @@ pub enum FaultKind {
     OneClass,
     /// A large part of all datagrams is lost for a while.
     LossBurst,
+    /// A host takes long for each datagram.
+    Slow,
     /// A clock runs up to a tenth too fast or too slow.
     Clock,
     /// An adversary sends recorded datagrams again, whole, damaged or cut.
@@ -40,7 +44,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Crash,
         Self::Restart,
         Self::Leave,
@@ -50,6 +54,7 @@ impl FaultKind {
         Self::OneWay,
         Self::OneClass,
         Self::LossBurst,
+        Self::Slow,
         Self::Clock,
         Self::Replay,
     ];
@@ -66,6 +71,7 @@ impl FaultKind {
             Self::OneWay => "one-way",
             Self::OneClass => "one-class",
             Self::LossBurst => "loss",
+            Self::Slow => "slow",
             Self::Clock => "clock",
             Self::Replay => "replay",
         }
@@ -83,6 +89,9 @@ pub struct Fault {
     pub until: Option<Time>,
     /// What it does.
     pub effect: Effect,
+    /// The moment of the protocol that it waits for from `at` on; without one it begins then. It
+    /// strikes a host that takes part in the moment, and ends as much later as it began later.
+    pub moment: Option<Moment>,
 }
 
 /// What a fault does.
@@ -94,10 +103,44 @@ pub enum Effect {
     Cut(Vec<Block>),
     /// A part of what goes to these hosts is lost.
     Loss(Vec<usize>, f64),
+    /// A host takes so long for each datagram.
+    Slow(usize, Duration),
     /// A host's clock is wrong by parts per million, for ever.
     Clock(usize, i64),
     /// The adversary sends.
     Replay,
+}
+
+impl Effect {
+    /// The host that it was drawn for, if it is about one.
+    pub(crate) fn host(&self) -> Option<usize> {
+        match self {
+            Self::Process(host, _) | Self::Slow(host, _) | Self::Clock(host, _) => Some(*host),
+            Self::Cut(blocks) => blocks.first().map(|block| block.from),
+            Self::Loss(hosts, _) => hosts.first().copied(),
+            Self::Replay => None,
+        }
+    }
+
+    /// Puts the hosts `one` and `other` in each other's place.
+    pub(crate) fn swap(&mut self, one: usize, other: usize) {
+        let swap = |host: &mut usize| {
+            if *host == one {
+                *host = other;
+            } else if *host == other {
+                *host = one;
+            }
+        };
+        match self {
+            Self::Process(host, _) | Self::Slow(host, _) | Self::Clock(host, _) => swap(host),
+            Self::Cut(blocks) => blocks.iter_mut().for_each(|block| {
+                swap(&mut block.from);
+                swap(&mut block.to);
+            }),
+            Self::Loss(hosts, _) => hosts.iter_mut().for_each(swap),
+            Self::Replay => {}
+        }
+    }
 }
 
 impl Fault {
@@ -144,6 +187,10 @@ impl Fault {
                 let rate = 0.3 + 0.7 * rng.unit();
                 (Effect::Loss(hosts, rate), Some(millis(rng, 50, 3_000)))
             }
+            FaultKind::Slow => {
+                let takes = Duration::from_micros(rng.range(50..5_000));
+                (Effect::Slow(host, takes), Some(millis(rng, 100, 10_000)))
+            }
             FaultKind::Clock => (
                 Effect::Clock(host, rng.below(200_001) as i64 - 100_000),
                 None,
@@ -155,17 +202,71 @@ impl Fault {
             at,
             until,
             effect,
+            moment: None,
         }
     }
 
-    /// Begins the fault.
-    pub(crate) fn begin<P: Instrumented>(&self, cluster: &mut Cluster<P>) {
+    /// A way that closes and opens again and again, from `at` on.
+    pub(crate) fn flapping(at: Time, hosts: usize, rng: &mut Rng) -> Vec<Self> {
+        let kinds = [FaultKind::Partial, FaultKind::OneWay, FaultKind::OneClass];
+        let kind = rng.pick(&kinds).copied().unwrap_or(FaultKind::Partial);
+        let host = rng.below(hosts as u64) as usize;
+        let effect = Effect::Cut(random_cut(kind, hosts, host, rng));
+        let longest = Duration::from_millis(*rng.pick(&[30, 300, 1_000]).unwrap_or(&300));
+        let cycles = rng.range(5..15);
+        let mut next = at;
+        let mut close = |_| {
+            let at = next + rng.duration(Duration::ZERO, longest);
+            let until = at + rng.duration(Duration::ZERO, longest);
+            next = until;
+            Self {
+                kind,
+                at,
+                until: Some(until),
+                effect: effect.clone(),
+                moment: None,
+            }
+        };
+        (0..cycles).map(&mut close).collect()
+    }
+
+    /// All hosts leave, or crash, and begin anew, one after the other, from `at` on.
+    pub(crate) fn rolling(at: Time, hosts: usize, rng: &mut Rng) -> Vec<Self> {
+        let (kind, change) = match rng.chance(0.5) {
+            true => (FaultKind::Leave, ProcessChange::Leave),
+            false => (FaultKind::Crash, ProcessChange::Crash),
+        };
+        let mut next = at;
+        let mut restart = |host| {
+            let at = next + rng.duration(Duration::ZERO, Duration::from_secs(1));
+            let until = at + rng.duration(Duration::from_millis(5), Duration::from_secs(1));
+            next = until;
+            Self {
+                kind,
+                at,
+                until: Some(until),
+                effect: Effect::Process(host, change),
+                moment: None,
+            }
+        };
+        (0..hosts).map(&mut restart).collect()
+    }
+
+    /// Begins it, among hosts that are `usual` otherwise.
+    pub(crate) fn begin<P: Instrumented>(&self, cluster: &mut Cluster<P>, usual: &HostConfig) {
         match &self.effect {
             Effect::Process(host, change) => change_process(cluster, *host, *change),
             Effect::Cut(blocks) => blocks.iter().for_each(|it| cluster.network().block(*it)),
             Effect::Loss(hosts, rate) => hosts
                 .iter()
                 .for_each(|host| cluster.network().set_ingress_loss(*host, *rate)),
+            Effect::Slow(host, takes) => {
+                let slow = HostConfig {
+                    receive: Cost::per_call(*takes),
+                    ..usual.clone()
+                };
+                cluster.set_host(*host, slow);
+            }
             Effect::Clock(host, ppm) => {
                 cluster.set_clock_rate(*host, ClockRate::off_by_ppm(*ppm));
             }
@@ -173,8 +274,8 @@ impl Fault {
         }
     }
 
-    /// Ends the fault.
-    pub(crate) fn end<P: Instrumented>(&self, cluster: &mut Cluster<P>) {
+    /// Ends it.
+    pub(crate) fn end<P: Instrumented>(&self, cluster: &mut Cluster<P>, usual: &HostConfig) {
         match &self.effect {
             Effect::Process(host, change) => {
                 let end = match change {
@@ -187,6 +288,7 @@ impl Fault {
             Effect::Loss(hosts, _) => hosts
                 .iter()
                 .for_each(|host| cluster.network().set_ingress_loss(*host, 0.0)),
+            Effect::Slow(host, _) => cluster.set_host(*host, usual.clone()),
             Effect::Clock(..) => {}
             Effect::Replay => cluster.set_attacking(false),
         }
@@ -248,11 +350,11 @@ fn random_cut(kind: FaultKind, hosts: usize, host: usize, rng: &mut Rng) -> Vec<
     }
 }
 
-fn ways(hosts: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn ways(hosts: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..hosts).flat_map(move |from| (0..hosts).map(move |to| (from, to)))
 }
 
-fn close(ways: &[(usize, usize)], classes: &[SocketClass]) -> Vec<Block> {
+pub(super) fn close(ways: &[(usize, usize)], classes: &[SocketClass]) -> Vec<Block> {
     ways.iter()
         .flat_map(|(from, to)| {
             classes.iter().map(|class| Block {
@@ -270,6 +372,9 @@ impl fmt::Display for Fault {
         if let Some(until) = self.until {
             write!(f, "{until:?}")?;
         }
+        if let Some(moment) = self.moment {
+            write!(f, " at the next {}", moment.name)?;
+        }
         write!(f, " {}: ", self.kind.name())?;
         match &self.effect {
             Effect::Process(host, _) => write!(f, "h{host}"),
@@ -285,6 +390,7 @@ impl fmt::Display for Fault {
                 Ok(())
             }
             Effect::Loss(hosts, rate) => write!(f, "{:.0} % to {hosts:?}", rate * 100.0),
+            Effect::Slow(host, takes) => write!(f, "h{host} takes {takes:?} a datagram"),
             Effect::Clock(host, ppm) => write!(f, "h{host} off by {ppm} ppm"),
             Effect::Replay => Ok(()),
         }

@@ -40,6 +40,7 @@ fn lives(hosts: usize, duration: Duration, rng: &mut Rng) -> Vec<Fault> {
             at,
             until: Some(back),
             effect: Effect::Process(host, change),
+            moment: None,
         });
         at = back + rng.duration(Duration::from_millis(300), Duration::from_secs(6));
     }
@@ -59,6 +60,7 @@ fn pauses(hosts: usize, duration: Duration, rng: &mut Rng) -> Vec<Fault> {
             at,
             until: Some(back),
             effect: Effect::Process(host, ProcessChange::Pause),
+            moment: None,
         });
         at = back;
     }

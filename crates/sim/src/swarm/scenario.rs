@@ -3,12 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use groupcast_core::family::Moment;
 use groupcast_core::{Rng, Service, Time};
 
 use super::SwarmConfig;
 use super::fault::{Fault, FaultKind};
+use super::lasting::Lasting;
 use super::long;
-use crate::host::config::{BufferLimit, Cost, HostConfig};
+use crate::host::config::{BufferLimit, Cost, Effect, HostConfig};
 use crate::network::NetworkConfig;
 
 /// A group, its network, its load and its faults.
@@ -34,6 +36,26 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
     /// What is submitted, by time.
     pub load: Vec<Submission>,
+    /// Clients that send their next message when they have their last.
+    pub loops: Vec<ClosedLoop>,
+    /// What goes wrong and lasts, once all have recovered from the faults.
+    pub lasting: Option<Lasting>,
+    /// Within which time there must be progress after everything healed, and between those that
+    /// hear each other while a fault lasts.
+    pub progress_within: Duration,
+}
+
+/// A client that sends its next message when it has its last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClosedLoop {
+    /// When it begins.
+    pub at: Time,
+    /// Where. If no process runs there, it ends.
+    pub host: usize,
+    /// How many messages it sends.
+    pub messages: u32,
+    /// How long each is, in bytes.
+    pub len: usize,
 }
 
 /// A message to be submitted.
@@ -74,17 +96,22 @@ impl Scenario {
             faults.sort_by_key(|fault| fault.at);
         }
         let load = random_load(config, hosts, &faults, &mut rng.fork("load"));
+        let mut later = rng.fork("lasting");
+        let lasting = later.chance(config.lasting);
         Self {
             seed,
             hosts,
             duration: config.duration,
             network: random_network(config, multicast, &mut rng.fork("network")),
-            host: random_host(&mut rng.fork("host")),
+            host: random_host(hosts, &mut rng.fork("host")),
             multicast,
             clocks,
             starts,
             faults,
             load,
+            loops: random_loops(config, hosts, &mut rng.fork("loops")),
+            lasting: lasting.then(|| Lasting::random(hosts, &mut later)),
+            progress_within: config.progress_within,
         }
     }
 }
@@ -146,8 +173,17 @@ fn random_network(config: &SwarmConfig, multicast: bool, rng: &mut Rng) -> Netwo
     }
 }
 
-fn random_host(rng: &mut Rng) -> HostConfig {
+/// In a fifth of the groups the process sleeps between datagrams, and takes long to wake up: all
+/// together up to 30 ms, which is about what a rotation of the token then takes.
+fn random_host(hosts: usize, rng: &mut Rng) -> HostConfig {
+    let mut sleep = rng.fork("sleep");
+    let sleeps = sleep.chance(0.2);
+    let longest = (30_000 / hosts as u64).min(6_000);
+    let wake_up = Duration::from_micros(if sleeps { sleep.range(50..longest) } else { 0 });
     HostConfig {
+        effect: if sleeps { Effect::End } else { Effect::Begin },
+        wake_up,
+        wake_up_jitter: wake_up / 4,
         receive: Cost::per_call(Duration::from_micros(rng.range(1..20))),
         send: Cost::per_call(Duration::from_micros(1)),
         data_buffer: BufferLimit::datagrams(128 << rng.below(5)),
@@ -180,10 +216,50 @@ fn random_faults(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> Vec<Fault
             _ => Time::from_nanos(rng.range(1_000..end) * 1_000_000 + rng.below(1_000_000)),
         };
         let kind = rng.pick(&kinds).copied().unwrap_or(FaultKind::Crash);
-        faults.push(Fault::random(kind, at, hosts, rng));
+        let mut fault = Fault::random(kind, at, hosts, rng);
+        fault.moment = random_moment(config, &mut rng.fork("moment"));
+        faults.push(fault);
     }
+    faults.extend(random_series(config, hosts, end, &mut rng.fork("series")));
     faults.sort_by_key(|fault| fault.at);
     faults
+}
+
+/// A third of the faults wait for a moment of the protocol, if it has any.
+fn random_moment(config: &SwarmConfig, rng: &mut Rng) -> Option<Moment> {
+    let waits = rng.chance(0.3);
+    rng.pick(config.moments).copied().filter(|_| waits)
+}
+
+/// Now and then faults come in a series: a way that closes and opens again and again, or all hosts
+/// that are started anew one after the other.
+fn random_series(config: &SwarmConfig, hosts: usize, end: u64, rng: &mut Rng) -> Vec<Fault> {
+    if config.faults_max == 0 || !rng.chance(0.15) {
+        return Vec::new();
+    }
+    let at = Time::from_millis(rng.range(1_000..end));
+    match rng.chance(0.5) {
+        true => Fault::flapping(at, hosts, rng),
+        false => Fault::rolling(at, hosts, rng),
+    }
+}
+
+/// In a third of the scenarios there is a client or two that send as soon as they can.
+fn random_loops(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> Vec<ClosedLoop> {
+    let count = if rng.chance(0.33) { rng.range(1..3) } else { 0 };
+    let span = (config.duration.as_millis() as u64)
+        .saturating_sub(5_000)
+        .max(1);
+    let most = (config.messages as u64 / 4).max(2);
+    let random = |_| ClosedLoop {
+        at: Time::from_millis(rng.below(span)),
+        host: rng.below(hosts as u64) as usize,
+        messages: rng.range(1..most) as u32,
+        len: (rng.below(300) as usize).min(config.len_max),
+    };
+    let mut loops: Vec<ClosedLoop> = (0..count).map(random).collect();
+    loops.sort_by_key(|it| it.at);
+    loops
 }
 
 /// Half of the messages come in bursts about the moments at which something goes wrong or comes
@@ -276,6 +352,12 @@ impl fmt::Display for Scenario {
         for fault in &self.faults {
             writeln!(f, "{fault}")?;
         }
-        Ok(())
+        for client in &self.loops {
+            writeln!(f, "{client:?}")?;
+        }
+        match &self.lasting {
+            Some(lasting) => writeln!(f, "{lasting}"),
+            None => Ok(()),
+        }
     }
 }

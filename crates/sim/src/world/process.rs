@@ -17,7 +17,7 @@ use groupcast_core::node::Route;
 use groupcast_core::trace::Transition;
 use groupcast_core::{Event, Instrumented, Node, Time, TransmitBuf};
 
-use super::{RecordedTransition, SPINNING_MAX, Step, World, WorldNotice};
+use super::{CHANNEL, RecordedTransition, SPINNING_MAX, Step, World, WorldNotice};
 use crate::exponential::exponential;
 use crate::fabric::Target;
 use crate::host::config::{Effect, Processors};
@@ -310,7 +310,8 @@ impl<P: Instrumented> World<P> {
     pub(crate) fn drain(&mut self, index: usize) {
         loop {
             self.drain_transmits(index);
-            if !self.drain_events(index) {
+            let observed = self.drain_observations(index);
+            if !self.drain_events(index) && !observed {
                 break;
             }
         }
@@ -360,6 +361,21 @@ impl<P: Instrumented> World<P> {
                 TransmitBuf::new(segments, Node::<P>::HEADROOM, crate::seal::TAG_LEN)
             }
         }
+    }
+
+    /// What the instance itself has seen; whether there was anything.
+    fn drain_observations(&mut self, index: usize) -> bool {
+        let Some(node) = &mut self.hosts[index].node else {
+            return false;
+        };
+        let mut any = false;
+        while let Some(instance) = node.instance_mut(CHANNEL)
+            && let Some(observation) = instance.poll_observation()
+        {
+            any = true;
+            node.observe(&observation);
+        }
+        any
     }
 
     /// Whether there was any event.
