@@ -1,9 +1,11 @@
 //! Conformance and live tests of groupcast.
 //!
 //! - [`fuzz`]: the bodies of the fuzz targets.
+//! - [`groups`]: the swarm over daemons with clients.
 //! - `live` (feature `live`, on unless said otherwise): the real binary on the hosts of a test bed.
 #![forbid(unsafe_code)]
 
 pub mod fuzz;
+pub mod groups;
 #[cfg(feature = "live")]
 pub mod live;

@@ -11,8 +11,12 @@ use crate::{Failure, exec::cargo};
 
 /// The profile of the swarm: optimised, with overflow checks and debug assertions.
 const PROFILE: &str = "swarm";
-/// How many seeds tell how fast the swarm is.
-const SAMPLE: u64 = 64;
+/// How many seeds every change must pass, over all protocols together.
+const SEEDS: u64 = 5_000;
+/// Which share of them, and of the time, the first protocol gets that the swarm lists.
+const FIRST_SHARE: f64 = 0.4;
+/// How many seeds tell how fast a swarm is.
+const SAMPLE: u64 = 32;
 /// How long the build may take before something hangs.
 const BUILD_TIME_MAX: Duration = Duration::from_secs(900);
 /// Within how many seeds each planted bug must be caught.
@@ -65,29 +69,61 @@ fn swarm(args: &[&str]) -> Command {
     program(PROFILE, "swarm", &args)
 }
 
-/// Builds the swarm and runs as many seeds, from 0, as fit into `budget`: the first few tell how
-/// many that are. The same seeds every time, so what they find is found again. Returns how many.
+/// Builds the swarm and runs [`SEEDS`] seeds in all, from 0, over everything that it lists: the
+/// first gets [`FIRST_SHARE`] of them, the others share the rest. The same seeds every time, so what
+/// they find is found again. Where they do not fit into `budget`, as the first few of each tell, as
+/// many run as fit. Returns how many ran.
 pub(crate) fn within(budget: Duration) -> (Finished, u64) {
-    let mut finished = exec::run(build(), BUILD_TIME_MAX);
-    if finished.error.is_some() {
-        return (finished, 0);
+    let mut sum = exec::run(build(), BUILD_TIME_MAX);
+    if sum.error.is_some() {
+        return (sum, 0);
     }
+    let names = match listed("--list-protocols") {
+        Ok(names) => names,
+        Err(error) => {
+            sum.error = Some(error);
+            return (sum, 0);
+        }
+    };
+    let others = names.len().saturating_sub(1).max(1) as f64;
+    let (mut errors, mut total) = (Vec::new(), 0);
+    for (index, name) in names.iter().enumerate() {
+        let share = match index {
+            0 => FIRST_SHARE,
+            _ => (1.0 - FIRST_SHARE) / others,
+        };
+        let seeds = (SEEDS as f64 * share).round() as u64;
+        let (finished, ran) = share_of(name, seeds, budget.mul_f64(share));
+        sum.tally += finished.tally;
+        errors.extend(finished.error);
+        total += ran;
+    }
+    sum.error = (!errors.is_empty()).then(|| errors.join("; "));
+    (sum, total)
+}
+
+/// Runs `most` seeds over `name`, or as many as fit into `budget`.
+fn share_of(name: &str, most: u64, budget: Duration) -> (Finished, u64) {
     let jobs = jobs();
     let seeds = |range: Range<u64>| {
         let range = format!("{}..{}", range.start, range.end);
-        let time_max = budget * 2 + Duration::from_secs(60);
-        exec::run(swarm(&["--seeds", &range, "--jobs", &jobs]), time_max)
+        let args = ["--protocol", name, "--seeds", &range, "--jobs", &jobs];
+        exec::run(swarm(&args), budget * 2 + Duration::from_secs(60))
     };
+    let sample = SAMPLE.min(most);
     let begun = Instant::now();
-    finished = seeds(0..SAMPLE);
+    let mut finished = seeds(0..sample);
     let sampled = begun.elapsed();
     if finished.error.is_some() || sampled >= budget {
-        return (finished, SAMPLE);
+        return (finished, sample);
     }
-    let rate = SAMPLE as f64 / sampled.as_secs_f64();
-    let end = SAMPLE + (rate * (budget - sampled).as_secs_f64()) as u64;
-    if end > SAMPLE {
-        finished = seeds(SAMPLE..end);
+    let rate = sample as f64 / sampled.as_secs_f64();
+    let fitting = sample + (rate * (budget - sampled).as_secs_f64()) as u64;
+    let end = fitting.min(most);
+    if end > sample {
+        let rest = seeds(sample..end);
+        finished.tally += rest.tally;
+        finished.error = rest.error;
     }
     (finished, end)
 }
@@ -98,7 +134,7 @@ pub(crate) fn canaries() -> Finished {
     if sum.error.is_some() {
         return sum;
     }
-    let plants = match plants() {
+    let plants = match listed("--list-plants") {
         Ok(plants) => plants,
         Err(error) => {
             sum.error = Some(error);
@@ -132,9 +168,9 @@ pub(crate) fn canaries() -> Finished {
     sum
 }
 
-/// Names of the bugs that can be planted, as the swarm lists them, one a line.
-fn plants() -> Result<Vec<String>, String> {
-    let mut list = swarm(&["--list-plants"]);
+/// What the swarm lists, one a line.
+fn listed(option: &str) -> Result<Vec<String>, String> {
+    let mut list = swarm(&[option]);
     let output = list
         .output()
         .map_err(|error| format!("cannot run `{}`: {error}", exec::shown(&list)))?;
@@ -143,7 +179,7 @@ fn plants() -> Result<Vec<String>, String> {
         .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
         .collect();
     if !output.status.success() || names.is_empty() {
-        return Err(format!("`{}` names no planted bug", exec::shown(&list)));
+        return Err(format!("`{}` lists nothing", exec::shown(&list)));
     }
     Ok(names)
 }

@@ -10,13 +10,15 @@ mod resilience;
 use std::io::Write as _;
 use std::ops::Range;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use groupcast_core::{Family, Service};
-use groupcast_protocols::registry::{FAMILIES, family};
+use groupcast_core::{Family, Instrumented, Service};
+use groupcast_protocols::registry::FAMILIES;
 use groupcast_sim::swarm::{RangeReport, SeedReport, Swarm, SwarmConfig, replay};
 use groupcast_sim::{Trace, TraceLevel};
+use groupcast_suite::groups;
 use serde_json::json;
 
 const HELP: &str = "\
@@ -25,8 +27,9 @@ The swarm: seeded groups with random faults in the simulator, judged by the chec
 Usage: swarm --seeds A..B [OPTIONS]
 
   --seeds A..B         the seeds to run, A to B-1
-  --protocol NAME      a family of the registry (default: ring); each seed has settings of its own
-  --list-protocols     name the families
+  --protocol NAME      a family of the registry (default: ring), or groups: daemons with clients on a
+                       ring; each seed has settings of its own
+  --list-protocols     name them
   --jobs N             threads (default: one a core)
   --plant NAME         break a rule of the protocol on purpose
   --list-plants        name the rules that can be broken
@@ -47,8 +50,38 @@ const TRIALS: usize = 300;
 /// Every how many seeds a line of progress is printed.
 const PROGRESS: u64 = 1_000;
 
+/// Which swarm runs.
+#[derive(Clone, Copy)]
+enum Subject {
+    /// One over a protocol.
+    Family(&'static Family),
+    /// One over daemons with clients.
+    Groups,
+}
+
+impl Subject {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Family(family) => family.name,
+            Self::Groups => groups::NAME,
+        }
+    }
+
+    /// Whether it carries services that outlive crashes, which directed seeds try.
+    fn is_resilient(self) -> bool {
+        matches!(self, Self::Family(family) if family.carries(Service::KResilient(1)))
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        FAMILIES
+            .iter()
+            .map(|family| Self::Family(family))
+            .chain([Self::Groups])
+    }
+}
+
 struct Options {
-    family: &'static Family,
+    subject: Subject,
     seeds: Range<u64>,
     jobs: usize,
     plant: Option<&'static str>,
@@ -72,16 +105,10 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if args.iter().any(|arg| arg == "--list-protocols") {
-        FAMILIES
-            .iter()
-            .for_each(|family| println!("{}", family.name));
+        Subject::all().for_each(|subject| println!("{}", subject.name()));
         return ExitCode::SUCCESS;
     }
     match parse(&args) {
-        Ok(options) if options.resilience => match resilience::run(&options) {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        },
         Ok(options) if run(&options) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(problem) => {
@@ -93,7 +120,7 @@ fn main() -> ExitCode {
 
 fn parse(args: &[String]) -> Result<Options, String> {
     let mut options = Options {
-        family: FAMILIES[0],
+        subject: Subject::Family(FAMILIES[0]),
         seeds: 0..0,
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
         plant: None,
@@ -111,9 +138,9 @@ fn parse(args: &[String]) -> Result<Options, String> {
         match arg.as_str() {
             "--protocol" => {
                 let name = value()?;
-                let names = FAMILIES.iter().map(|family| family.name);
-                let names = names.collect::<Vec<_>>().join(", ");
-                options.family = family(name).ok_or(format!("{name} is none of {names}"))?;
+                let names = Subject::all().map(Subject::name).collect::<Vec<_>>();
+                let named = Subject::all().find(|subject| subject.name() == name);
+                options.subject = named.ok_or(format!("{name} is none of {}", names.join(", ")))?;
             }
             "--seeds" => options.seeds = seeds(value()?)?,
             "--jobs" => {
@@ -132,16 +159,18 @@ fn parse(args: &[String]) -> Result<Options, String> {
         }
     }
     if let Some(name) = plant {
-        let family = options.family;
-        let unknown = format!(
+        let plant = match options.subject {
+            Subject::Family(family) => family.plant(name),
+            Subject::Groups => None,
+        };
+        options.plant = Some(plant.ok_or(format!(
             "{} has no planted bug {name}: --list-plants names them",
-            family.name
-        );
-        options.plant = Some(family.plant(name).ok_or(unknown)?);
+            options.subject.name()
+        ))?);
     }
-    let family = options.family;
-    if options.resilience && !family.carries(Service::KResilient(1)) {
-        return Err(format!("{} carries no resilient services", family.name));
+    if options.resilience && !options.subject.is_resilient() {
+        let name = options.subject.name();
+        return Err(format!("{name} carries no resilient services"));
     }
     if options.seeds.is_empty() {
         return Err("--seeds A..B is missing, with A below B".to_owned());
@@ -159,11 +188,26 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 
 /// Whether all went as it should.
 fn run(options: &Options) -> bool {
-    let config = SwarmConfig {
-        options: again(options.family),
-        ..SwarmConfig::of(options.family)
-    };
-    let swarm = Swarm::of(options.family, options.plant, config);
+    match options.subject {
+        Subject::Family(family) if options.resilience => resilience::run(options, family),
+        Subject::Groups => {
+            let tally = Arc::default();
+            let swarm = groups::swarm(again(options.subject), Arc::clone(&tally));
+            let done = run_swarm(options, &swarm);
+            print_tally(options, &tally.lock().expect("no holder panics"));
+            done
+        }
+        Subject::Family(family) => {
+            let config = SwarmConfig {
+                options: again(options.subject),
+                ..SwarmConfig::of(family)
+            };
+            run_swarm(options, &Swarm::of(family, options.plant, config))
+        }
+    }
+}
+
+fn run_swarm<P: Instrumented + 'static>(options: &Options, swarm: &Swarm<P>) -> bool {
     if let Some(level) = options.trace {
         let scenario = swarm.scenario(options.seeds.start);
         eprint!("{scenario}");
@@ -200,16 +244,42 @@ fn run(options: &Options) -> bool {
     (total.failed > 0) == options.expect_violation && !(options.coverage && gaps)
 }
 
+fn print_tally(options: &Options, tally: &groups::Tally) {
+    let groups::Tally {
+        connections,
+        parted,
+        expelled,
+        lost,
+        published,
+        seen,
+        views,
+        ..
+    } = tally;
+    if options.json {
+        println!(
+            "{}",
+            json!({"event": "clients", "connections": connections, "parted": parted,
+                "expelled": expelled, "lost": lost, "published": published, "seen": seen,
+                "views": views})
+        );
+    } else {
+        println!(
+            "{connections} connections of clients: {parted} said good-bye, {expelled} were expelled, \
+             {lost} were lost; {published} messages published, {seen} seen, {views} views"
+        );
+    }
+}
+
 /// What the line that runs a seed again says of the protocol.
-fn again(family: &Family) -> String {
-    match family.name == FAMILIES[0].name {
+fn again(subject: Subject) -> String {
+    match subject.name() == FAMILIES[0].name {
         true => String::new(),
-        false => format!("--protocol {}", family.name),
+        false => format!("--protocol {}", subject.name()),
     }
 }
 
 fn print_failure(options: &Options, report: &SeedReport) {
-    let again = replay(report.seed, &again(options.family));
+    let again = replay(report.seed, &again(options.subject));
     if options.json {
         println!(
             "{}",

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use groupcast_core::Family;
 use groupcast_sim::swarm::{Crashes, ResilienceReport, crash_at_delivery};
 use serde_json::json;
 
@@ -9,7 +10,7 @@ use super::{Options, again};
 
 /// Runs every seed twice: as many crashes as the service outlives, and one more. Whether the first
 /// lost nothing, and the second always showed a loss.
-pub(crate) fn run(options: &Options) -> bool {
+pub(crate) fn run(options: &Options, family: &'static Family) -> bool {
     let next = AtomicU64::new(options.seeds.start);
     let [failed, shown] = [AtomicU64::new(0), AtomicU64::new(0)];
     let work = || {
@@ -18,8 +19,8 @@ pub(crate) fn run(options: &Options) -> bool {
             if seed >= options.seeds.end {
                 return;
             }
-            let outlived = crash_at_delivery(options.family, seed, Crashes::Outlived);
-            let more = crash_at_delivery(options.family, seed, Crashes::OneMore);
+            let outlived = crash_at_delivery(family, seed, Crashes::Outlived);
+            let more = crash_at_delivery(family, seed, Crashes::OneMore);
             for report in [&outlived, &more] {
                 if !report.violations.is_empty() {
                     failed.fetch_add(1, Ordering::Relaxed);
@@ -58,7 +59,7 @@ fn print(options: &Options, report: &ResilienceReport) {
         violations,
         ..
     } = report;
-    let protocol = again(options.family);
+    let protocol = again(options.subject);
     let again = format!("swarm --resilience --seeds {seed}..{} {protocol}", seed + 1);
     if options.json {
         let service = service.to_string();
