@@ -79,7 +79,7 @@ pub(crate) fn within(budget: Duration) -> (Finished, u64) {
         return (sum, 0);
     }
     let names = match listed("--list-protocols") {
-        Ok(names) => names,
+        Ok(lines) => lines.concat(),
         Err(error) => {
             sum.error = Some(error);
             return (sum, 0);
@@ -144,14 +144,23 @@ pub(crate) fn canaries() -> Finished {
     let jobs = jobs();
     let range = format!("0..{PLANT_SEEDS}");
     let mut missed = Vec::new();
-    for plant in plants {
+    for words in plants {
+        let [plant, protocol] = &words[..] else {
+            sum.error = Some(format!(
+                "`{}` is no planted bug of a protocol",
+                words.join(" ")
+            ));
+            return sum;
+        };
         let args = [
+            "--protocol",
+            protocol,
             "--seeds",
             &range,
             "--jobs",
             &jobs,
             "--plant",
-            &plant,
+            plant,
             "--expect-violation",
         ];
         match exec::run(swarm(&args), PLANT_TIME_MAX).error {
@@ -168,20 +177,19 @@ pub(crate) fn canaries() -> Finished {
     sum
 }
 
-/// What the swarm lists, one a line.
-fn listed(option: &str) -> Result<Vec<String>, String> {
+/// The words of each line that the swarm lists.
+fn listed(option: &str) -> Result<Vec<Vec<String>>, String> {
     let mut list = swarm(&[option]);
     let output = list
         .output()
         .map_err(|error| format!("cannot run `{}`: {error}", exec::shown(&list)))?;
-    let names: Vec<String> = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
-        .collect();
-    if !output.status.success() || names.is_empty() {
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<Vec<String>> = text.lines().map(words).collect();
+    if !output.status.success() || lines.is_empty() {
         return Err(format!("`{}` lists nothing", exec::shown(&list)));
     }
-    Ok(names)
+    Ok(lines)
 }
 
 fn jobs() -> String {

@@ -32,7 +32,7 @@ Usage: swarm --seeds A..B [OPTIONS]
   --list-protocols     name them
   --jobs N             threads (default: one a core)
   --plant NAME         break a rule of the protocol on purpose
-  --list-plants        name the rules that can be broken
+  --list-plants        name the rules that can be broken, and of which protocol each is
   --expect-violation   stop at the first violation, which must come
   --resilience         instead: K crashes at the moment of delivery lose nothing, K + 1 show a loss
   --coverage           fail if a transition never met some kind of fault
@@ -100,8 +100,10 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if args.iter().any(|arg| arg == "--list-plants") {
-        let plants = FAMILIES.iter().flat_map(|family| family.trial.plants);
-        plants.for_each(|plant| println!("{plant}"));
+        for family in FAMILIES {
+            let plants = family.trial.plants.iter();
+            plants.for_each(|plant| println!("{plant} {}", family.name));
+        }
         return ExitCode::SUCCESS;
     }
     if args.iter().any(|arg| arg == "--list-protocols") {
