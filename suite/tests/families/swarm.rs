@@ -17,7 +17,6 @@ fn no_fault_makes_a_member_break_its_contract() {
         let config = SwarmConfig {
             duration: Duration::from_secs(30),
             messages: full.messages.min(200),
-            rest: full.rest.min(Duration::from_secs(10)),
             ..full
         };
         let messages = config.messages as u64;

@@ -372,7 +372,8 @@ mod tests {
         assert_eq!(failed, None);
         assert_eq!(report.seeds, 20);
         assert!(report.accepted > 600, "{} accepted", report.accepted);
-        assert_eq!(report.accepted + report.refused, 20 * 60);
+        // Clients in closed loops send more.
+        assert!(report.accepted + report.refused >= 20 * 60);
         let operational = report.coverage.transitions().next().expect("all came up");
         let (total, met) = report.coverage.of(&operational, FaultKind::Crash);
         assert!(total >= 40 && met == 0);
