@@ -5,7 +5,7 @@
 //! a [`Connection`](groupcast_session::client::Connection) behind pipes that hold little. What a
 //! seed submits are acts of clients: they publish, join and leave, come, say good-bye, vanish, stop
 //! reading until they are expelled, and read again. The histories are judged as those of any ring;
-//! beside that, what the clients saw is judged from end to end ([`judge`]): one order for all,
+//! beside that, what the clients saw is judged from end to end (`judge`): one order for all,
 //! exactly the accepted messages, equal views, gaps with views around them, and for each connection
 //! the right last word.
 

@@ -2,7 +2,7 @@
 //!
 //! A run is rounds. In each, publishers and subscribers run on every host while daemons are killed,
 //! stopped and restarted, hosts are cut off, made deaf to some others and lossy, packets get
-//! smaller, disks are full and clocks step ([`plan`]). At its end all is healed: the daemons must
+//! smaller, disks are full and clocks step (`plan`). At its end all is healed: the daemons must
 //! be one group again, every subscriber must get a message of every host, and the subscribers must
 //! agree. At the end of the run `groupcast check` judges all histories, and the memory of a daemon
 //! that lived through all of it must have been flat.
