@@ -12,9 +12,9 @@ use crate::{Failure, exec::cargo};
 /// The profile of the swarm: optimised, with overflow checks and debug assertions.
 const PROFILE: &str = "swarm";
 /// How many seeds every change must pass, over all protocols together.
-const SEEDS: u64 = 4_600;
+const SEEDS: u64 = 5_000;
 /// Which share of them, and of the time, the first protocol gets that the swarm lists.
-const FIRST_SHARE: f64 = 8.0 / 23.0;
+const FIRST_SHARE: f64 = 0.32;
 /// How many seeds tell how fast a swarm is.
 const SAMPLE: u64 = 32;
 /// How long the build may take before something hangs.
