@@ -37,11 +37,18 @@ pub enum Event {
     },
     /// There is room again after a `submit` was refused for want of it.
     Writable,
-    /// Another process with this member's name is alive. The one that has run for less time is
-    /// told, and should stop.
+    /// Another process with this member's name is alive, has run for longer, and has proved it. This
+    /// one has just begun: it has stopped taking part, and should end.
     NameInUse {
         /// The other one, who stays.
         holder: MemberId,
+    },
+    /// Another process with this member's name is alive, and neither gives way: both have run for
+    /// long, or are in configurations with others. Groups of the two stay apart. Said once a minute
+    /// at most, and on a key holder's mere word.
+    NameContested {
+        /// The other one.
+        other: MemberId,
     },
     /// A `leave` is complete: nothing more will be delivered or sent.
     Left,

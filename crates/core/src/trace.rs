@@ -139,7 +139,10 @@ impl Observation {
             }),
             Event::Gap(gap) => Some(Self::Gap(*gap)),
             Event::Left => Some(Self::Leave),
-            Event::Stable { .. } | Event::Writable | Event::NameInUse { .. } => None,
+            Event::Stable { .. }
+            | Event::Writable
+            | Event::NameInUse { .. }
+            | Event::NameContested { .. } => None,
         }
     }
 }

@@ -293,6 +293,10 @@ impl Daemon {
     fn note_ring_event(&mut self, now: Time, event: &Event) -> Result<(), DaemonError> {
         match event {
             Event::NameInUse { holder } => return Err(self.name_in_use(*holder)),
+            Event::NameContested { other } => {
+                self.narrator
+                    .contested(&self.config.name, &self.whereabouts(*other));
+            }
             Event::Configuration(configuration) => {
                 self.narrator.configuration(configuration);
                 if let Some(order) = instance::order(self.endpoint.node()) {
@@ -478,14 +482,18 @@ impl Daemon {
     }
 
     fn name_in_use(&self, holder: MemberId) -> DaemonError {
-        let mut peers = self.endpoint.node().peers();
-        let address = peers.find(|(peer, _)| *peer == holder);
         DaemonError::NameInUse {
             name: self.config.name.clone(),
-            holder: match address {
-                Some((_, address)) => format!("at {address}"),
-                None => format!("member {holder}"),
-            },
+            holder: self.whereabouts(holder),
+        }
+    }
+
+    /// Where a member is, in words.
+    fn whereabouts(&self, member: MemberId) -> String {
+        let mut peers = self.endpoint.node().peers();
+        match peers.find(|(peer, _)| *peer == member) {
+            Some((_, address)) => format!("at {address}"),
+            None => format!("member {member}"),
         }
     }
 }

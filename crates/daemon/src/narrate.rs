@@ -167,6 +167,14 @@ impl Narrator {
         self.narrowest = ring.narrowest.map(|member| (member, ring.body_max));
     }
 
+    /// Another daemon has this one's `name`, and neither gives way.
+    pub(crate) fn contested(&self, name: &str, whereabouts: &str) {
+        tracing::error!(
+            "another daemon, {whereabouts}, is called `{name}` too, and both have run for long: the groups of the two \
+             stay apart until one of them is stopped"
+        );
+    }
+
     /// The ring's state changed.
     pub(crate) fn transition(&self, transition: Transition) {
         let Transition { from, to, cause } = transition;

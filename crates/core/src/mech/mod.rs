@@ -8,7 +8,8 @@
 //! - [`marks`]: up to where each member holds an order, and the horizons that follow from it.
 //! - [`closing`]: how members that move on together finish their old configuration (EVS).
 //! - [`peers`]: what is remembered of others from configuration to configuration: evidence,
-//!   quarantine, namesakes.
+//!   quarantine.
+//! - [`namesakes`]: which of two processes of one name gives way, and to what proof.
 //! - [`bookmarks`]: where streams go on that a member no longer follows.
 //! - [`participation`]: a member, leaving, left; and the transitions of a state machine, kept for
 //!   who asks.
@@ -23,6 +24,7 @@ pub mod delivery;
 pub mod estimate;
 pub mod indices;
 pub mod marks;
+pub mod namesakes;
 pub mod participation;
 pub mod peers;
 pub mod send_queue;

@@ -5,8 +5,8 @@
 //!   member that is in no configuration of ours is let in on evidence only; else a link that works
 //!   one way would break and form the configuration again and again.
 //! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon.
-//! - **Namesakes**: a new life of a member waits until the old one is missed; of two living
-//!   processes of one name, the one that has run for less time gives way.
+//! - **New lives**: that of a member waits until the old one is missed; what two living processes of
+//!   one name do is in [`namesakes`](super::namesakes).
 //!
 //! Every table is bounded by [`Peers::MAX`].
 
@@ -14,7 +14,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::id::{Incarnation, MemberId};
+use crate::id::MemberId;
 use crate::time::Time;
 
 /// A member's count of its own changes of mind about who should be in the next configuration.
@@ -56,8 +56,6 @@ pub struct Peers {
     quarantine: Delays,
     /// When a stranger was last answered.
     answered: Option<Time>,
-    /// When a process with this member's name was last answered.
-    namesake_answered: Option<Time>,
 }
 
 /// How long a member counts as heard. Short, so that a member that hears nothing any more is not
@@ -68,7 +66,7 @@ const HEARD_TOLD: usize = 64;
 /// Another member's word raises the counter of this member's next configuration by no more. No
 /// group forms so many; and so many times as many are below what others refuse.
 const COUNTER_JUMP_MAX: u64 = 1 << 32;
-/// Strangers, and processes with this member's name, are answered at most this often.
+/// Strangers are answered at most this often.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Peers {
@@ -192,28 +190,13 @@ impl Peers {
 
     /// Whether strangers may be answered now. If so, the next answer must wait.
     pub fn may_answer(&mut self, now: Time) -> bool {
-        may_answer(&mut self.answered, now)
+        let last = self.answered;
+        let may = last.is_none_or(|at| now.since(at) >= ANSWER_INTERVAL);
+        if may {
+            self.answered = Some(now);
+        }
+        may
     }
-
-    /// The same for processes with this member's name.
-    pub fn may_answer_namesake(&mut self, now: Time) -> bool {
-        may_answer(&mut self.namesake_answered, now)
-    }
-}
-
-/// Whether the last answer was long ago; then this one is the last.
-fn may_answer(last: &mut Option<Time>, now: Time) -> bool {
-    let may = last.is_none_or(|at| now.since(at) >= ANSWER_INTERVAL);
-    if may {
-        *last = Some(now);
-    }
-    may
-}
-
-/// Whether the local process gives way to another of its name: it has run for less time. Each is
-/// told by its uptime in milliseconds and its incarnation.
-pub fn gives_way(local: (u64, Incarnation), other: (u64, Incarnation)) -> bool {
-    (other.0, local.1) > (local.0, other.1)
 }
 
 /// Members with whom something is not done for a time, longer each time that it is needed again
@@ -280,7 +263,7 @@ impl Delays {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::NodeId;
+    use crate::id::{Incarnation, NodeId};
 
     fn member(node: u64) -> MemberId {
         MemberId {
@@ -350,13 +333,5 @@ mod tests {
         };
         let verdict = peers.stranger(now, new_life, &[member(1)], &ring);
         assert_eq!(verdict, Stranger::Ignore);
-    }
-
-    #[test]
-    fn of_two_namesakes_one_gives_way_even_if_they_began_together() {
-        let (young, old) = ((5, Incarnation(1)), (9, Incarnation(2)));
-        assert!(gives_way(young, old) && !gives_way(old, young));
-        let twin = (9, Incarnation(3));
-        assert_ne!(gives_way(twin, old), gives_way(old, twin));
     }
 }

@@ -42,8 +42,9 @@ pub(super) const TOP: &[TopKey] = &[
         meaning: "The daemon's name, unique in the cluster. Clients are called `client@name`.",
         value: "1 to 64 bytes of letters, digits, `-`, `_`, `.`",
         default: "the host's name",
-        wrong: "The name of another daemon that is alive: the one that has run for less time stops with an error that \
-                names the other.",
+        wrong: "The name of another daemon that is alive: one that has just begun stops with an error that names the \
+                other. Two that have both run for ten seconds, or are in groups with others, go on; their groups stay \
+                apart, and the log of each names the other once a minute.",
     },
     TopKey {
         name: "listen",

@@ -88,7 +88,7 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
         Ok(Message::Announcement(_)) => steers("announcement"),
         Ok(Message::Ack { .. }) => steers("acknowledgement"),
         Ok(Message::Hurry { .. }) => steers("hurry"),
-        Ok(Message::NameInUse { .. }) => steers("name in use"),
+        Ok(Message::Name(_)) => steers("name in use"),
         Ok(Message::Probe { .. }) => steers("probe"),
         Err(_) => steers("junk"),
     }

@@ -95,6 +95,7 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::namesakes::Namesakes;
 use groupcast_core::mech::peers::Peers;
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::mech::timers::{TimerKey, Timers};
@@ -144,10 +145,10 @@ pub struct Ring {
     config: RingConfig,
     local: MemberId,
     rng: Rng,
-    started: Time,
     state: State,
     timers: Timers<Timer>,
     peers: Peers,
+    namesakes: Namesakes,
     reach: Reach,
     probes: Probes,
     leaving: Option<Leaving>,
@@ -350,10 +351,10 @@ impl Ring {
             config,
             local,
             rng,
-            started: now,
             state: State::Gather(Gather::default()),
             timers: Timers::default(),
             peers: Peers::default(),
+            namesakes: Namesakes::new(now),
             reach: Reach::default(),
             probes: Probes::default(),
             leaving: None,
@@ -508,7 +509,7 @@ impl Protocol for Ring {
             Message::Announcement(announcement) => {
                 self.handle_announcement(now, from, announcement);
             }
-            Message::NameInUse { .. } => {}
+            Message::Name(_) => {}
             Message::Probe { answers, number } => self.handle_probe(now, from, answers, number),
         }
     }

@@ -1,7 +1,8 @@
 //! How rings find each other, and what a member does about a process with its own name. What it
 //! remembers of others is [`core::mech::peers`](groupcast_core::mech::peers).
 
-use groupcast_core::mech::peers::{Stranger, gives_way};
+use groupcast_core::mech::namesakes::Reaction;
+use groupcast_core::mech::peers::Stranger;
 use groupcast_core::{Event, MemberId, Time};
 
 use super::gather::Gather;
@@ -83,20 +84,26 @@ impl Ring {
 
     /// A datagram of another process with this member's name.
     pub(super) fn handle_namesake(&mut self, now: Time, from: MemberId, message: &Message) {
-        let uptime_ms = u64::try_from(now.since(self.started).as_millis()).unwrap_or(u64::MAX);
-        if let Message::NameInUse { uptime_ms: theirs } = message {
-            let local = (uptime_ms, self.local.incarnation);
-            if gives_way(local, (*theirs, from.incarnation)) {
+        let said = match message {
+            Message::Name(said) => Some(*said),
+            _ => None,
+        };
+        let installed = self.state.installed();
+        let alone = installed.is_none_or(|ring| ring.members.len() <= 1);
+        let incarnation = self.local.incarnation;
+        let reaction = self
+            .namesakes
+            .handle(now, incarnation, alone, (from, said), &mut self.rng);
+        match reaction {
+            Reaction::Nothing => {}
+            Reaction::Say(said) => self.outbox.unicast(from, Message::Name(said).encode()),
+            Reaction::Contested => self.events.push_back(Event::NameContested { other: from }),
+            Reaction::GiveWay => {
                 self.events.push_back(Event::NameInUse { holder: from });
                 self.timers.cancel_all();
                 self.transition("name in use", |before| State::Left(before.into_installed()));
                 self.queue.close();
             }
-            return;
-        }
-        if self.peers.may_answer_namesake(now) {
-            self.outbox
-                .unicast(from, Message::NameInUse { uptime_ms }.encode());
         }
     }
 }

@@ -37,7 +37,7 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
         Ok(Message::Ask { .. }) => of("ask", Role::Control),
         Ok(Message::Announcement(_)) => of("announcement", Role::Control),
         Ok(Message::Goodbye) => of("good-bye", Role::Control),
-        Ok(Message::NameInUse { .. }) => of("name in use", Role::Control),
+        Ok(Message::Name(_)) => of("name in use", Role::Control),
         Err(_) => of("junk", Role::Control),
     }
 }

@@ -67,6 +67,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use bytes::Bytes;
+use groupcast_core::mech::namesakes::Namesakes;
 use groupcast_core::mech::participation::Transitions;
 use groupcast_core::mech::peers::Peers;
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
@@ -114,10 +115,10 @@ pub struct Rmp {
     config: RmpConfig,
     local: MemberId,
     rng: Rng,
-    started: Time,
     state: State,
     timers: Timers<Timer>,
     peers: Peers,
+    namesakes: Namesakes,
     leaving: Option<Leaving>,
     flow: Flow,
     queue: SendQueue<Outgoing>,
@@ -313,10 +314,10 @@ impl Rmp {
             config,
             local,
             rng,
-            started: now,
             state: State::Standby(Standby::default()),
             timers: Timers::default(),
             peers: Peers::default(),
+            namesakes: Namesakes::new(now),
             leaving: None,
             queue: SendQueue::new(limits, Outgoing::default()),
             unordered: VecDeque::new(),
@@ -425,7 +426,7 @@ impl Rmp {
                 self.handle_announcement(now, from, announcement);
             }
             Message::Goodbye => self.handle_goodbye(now, from),
-            Message::NameInUse { .. } => {}
+            Message::Name(_) => {}
         }
     }
 }

@@ -13,6 +13,8 @@
 //! | 7 hurry | key 16 |
 //! | 8 unordered | flags 1 (0), origin 2, key 16, one record |
 //! | 9 name in use | uptime in ms 8 |
+//! | 9 with flag 1: name question | nonce 8 |
+//! | 9 with flag 2: name proof | nonce 8, uptime in ms 8 |
 //! | 10 join | flags 1, attempt 8, counter 8, lists of members: proc, fail, left, heard |
 //! | 11 commit token | hop 8, ring 24, list of left members, list of (member 16, attempt 8, filled 1, body max 2, old ring 24, aru 8, high 8, safe 8, obligations 16) |
 //! | 12 announcement | ring 24, lists of members: members, heard |
@@ -40,6 +42,7 @@ mod token;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use groupcast_core::mech::namesakes::NameMessage;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, Incarnation};
 
@@ -101,9 +104,8 @@ pub(super) enum Message {
         origin: Index,
         record: Bytes,
     },
-    NameInUse {
-        uptime_ms: u64,
-    },
+    /// To another process with this member's name.
+    Name(NameMessage),
     Probe {
         /// It answers the probe of this number.
         answers: bool,
@@ -125,6 +127,9 @@ enum Kind {
     Hurry = 7,
     Unordered = 8,
     NameInUse = 9,
+    /// The same kind with a flag: what is said about names.
+    NameQuestion = 9 | 1 << FLAGS_SHIFT,
+    NameProof = 9 | 2 << FLAGS_SHIFT,
     Join = 10,
     Commit = 11,
     Announcement = 12,
@@ -158,9 +163,16 @@ impl Message {
                     record: bytes.slice(reader.position()..),
                 });
             }
-            9 => Self::NameInUse {
+            9 => Self::Name(NameMessage::InUse {
                 uptime_ms: reader.u64("uptime")?,
-            },
+            }),
+            25 => Self::Name(NameMessage::Question {
+                nonce: reader.u64("nonce")?,
+            }),
+            41 => Self::Name(NameMessage::Proof {
+                nonce: reader.u64("nonce")?,
+                uptime_ms: reader.u64("uptime")?,
+            }),
             10 => Self::Join(membership::join(&mut reader)?),
             11 => Self::Commit(membership::commit(&mut reader)?),
             12 => Self::Announcement(membership::announcement(&mut reader)?),
@@ -219,8 +231,14 @@ impl Message {
                     .u8(u8::from(*answers))
                     .u64(*number);
             }
-            Self::NameInUse { uptime_ms } => {
+            Self::Name(NameMessage::InUse { uptime_ms }) => {
                 writer.u8(Kind::NameInUse as u8).u64(*uptime_ms);
+            }
+            Self::Name(NameMessage::Question { nonce }) => {
+                writer.u8(Kind::NameQuestion as u8).u64(*nonce);
+            }
+            Self::Name(NameMessage::Proof { nonce, uptime_ms }) => {
+                writer.u8(Kind::NameProof as u8).u64(*nonce).u64(*uptime_ms);
             }
         }
         bytes.into()

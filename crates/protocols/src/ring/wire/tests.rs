@@ -105,7 +105,12 @@ fn examples() -> Vec<Message> {
             origin: Index(1),
             record: Bytes::from_static(b"record"),
         },
-        Message::NameInUse { uptime_ms: 1234 },
+        Message::Name(NameMessage::InUse { uptime_ms: 1234 }),
+        Message::Name(NameMessage::Question { nonce: 5 }),
+        Message::Name(NameMessage::Proof {
+            nonce: 5,
+            uptime_ms: 1234,
+        }),
         Message::Probe {
             answers: true,
             number: 7,

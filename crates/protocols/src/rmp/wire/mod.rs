@@ -11,6 +11,7 @@ mod tests;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use groupcast_core::mech::namesakes::NameMessage;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
@@ -55,8 +56,8 @@ pub(super) enum Message {
     Announcement(Announcement),
     /// Its sender leaves.
     Goodbye,
-    /// Another process has this name.
-    NameInUse { uptime_ms: u64 },
+    /// To another process with this member's name.
+    Name(NameMessage),
 }
 
 #[derive(Clone, Copy)]
@@ -77,6 +78,8 @@ enum Kind {
     Announcement = 45,
     Goodbye = 46,
     NameInUse = 47,
+    NameQuestion = 48,
+    NameProof = 49,
 }
 
 impl Message {
@@ -117,9 +120,16 @@ impl Message {
             },
             45 => Self::Announcement(membership::announcement(&mut reader)?),
             46 => Self::Goodbye,
-            47 => Self::NameInUse {
+            47 => Self::Name(NameMessage::InUse {
                 uptime_ms: reader.u64("uptime")?,
-            },
+            }),
+            48 => Self::Name(NameMessage::Question {
+                nonce: reader.u64("nonce")?,
+            }),
+            49 => Self::Name(NameMessage::Proof {
+                nonce: reader.u64("nonce")?,
+                uptime_ms: reader.u64("uptime")?,
+            }),
             other => return Err(reader.invalid("kind", u64::from(other))),
         };
         reader.finish()?;
@@ -175,8 +185,14 @@ impl Message {
             Self::Goodbye => {
                 writer.u8(Kind::Goodbye as u8);
             }
-            Self::NameInUse { uptime_ms } => {
+            Self::Name(NameMessage::InUse { uptime_ms }) => {
                 writer.u8(Kind::NameInUse as u8).u64(*uptime_ms);
+            }
+            Self::Name(NameMessage::Question { nonce }) => {
+                writer.u8(Kind::NameQuestion as u8).u64(*nonce);
+            }
+            Self::Name(NameMessage::Proof { nonce, uptime_ms }) => {
+                writer.u8(Kind::NameProof as u8).u64(*nonce).u64(*uptime_ms);
             }
         }
         bytes.into()

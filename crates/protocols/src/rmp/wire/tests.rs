@@ -150,7 +150,12 @@ fn examples() -> Vec<Message> {
             heard: vec![member(2)],
         }),
         Message::Goodbye,
-        Message::NameInUse { uptime_ms: 77 },
+        Message::Name(NameMessage::InUse { uptime_ms: 77 }),
+        Message::Name(NameMessage::Question { nonce: 78 }),
+        Message::Name(NameMessage::Proof {
+            nonce: 78,
+            uptime_ms: 79,
+        }),
     ]
 }
 
