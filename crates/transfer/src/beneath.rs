@@ -185,6 +185,20 @@ impl Root {
         Ok(())
     }
 
+    /// Bytes that what is called `last` in this directory, and all below it, take on the disk.
+    pub(crate) fn size(&self, last: &[u8]) -> io::Result<u64> {
+        let stat = rustix::fs::statat(&self.directory, name(last), AtFlags::SYMLINK_NOFOLLOW)?;
+        // A block is 512 bytes here, whatever the file system has.
+        let own = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return Ok(own);
+        }
+        let below = self.directory(last)?;
+        let names = below.names()?.into_iter();
+        let sizes: io::Result<u64> = names.map(|name| below.size(&name)).sum();
+        Ok(own + sizes?)
+    }
+
     /// Moves the file `last` of this directory to the directory `to`, where it is called `there`.
     /// What is there is replaced.
     pub(crate) fn rename_to(&self, last: &[u8], to: &Self, there: &[u8]) -> io::Result<()> {

@@ -19,7 +19,7 @@ use crate::about::Layout;
 use crate::frames::Deframer;
 use crate::manifest::{ContentId, Limits};
 use crate::received::ReceivedFiles;
-use crate::spool::Spool;
+use crate::spool::{Claim, Reserved};
 
 /// What a disk is asked to do.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(crate) enum Done {
 pub(crate) enum Target {
     /// Files into a directory.
     Files {
-        spool: Arc<Spool>,
+        claim: Claim,
         id: ContentId,
         layout: Layout,
         limits: Limits,
@@ -66,7 +66,7 @@ pub(crate) enum Target {
     /// A pipe into a file of this name in a directory; its bytes are kept in the spool under the
     /// name `temporary` until then.
     PipeToFile {
-        spool: Arc<Spool>,
+        claim: Claim,
         temporary: String,
         name: String,
     },
@@ -155,18 +155,18 @@ impl Worker {
     fn run(self, target: Target) {
         let result = match target {
             Target::Files {
-                spool,
+                claim,
                 id,
                 layout,
                 limits,
                 placed,
-            } => ReceivedFiles::new(spool, id, layout, limits)
+            } => ReceivedFiles::new(claim, id, layout, limits)
                 .and_then(|files| self.receive_files(files, placed)),
             Target::PipeToFile {
-                spool,
+                claim,
                 temporary,
                 name,
-            } => self.pipe_to_file(&spool, &temporary, &name),
+            } => self.pipe_to_file(claim, &temporary, &name),
             Target::PipeToStdout => self.pipe_to_stdout(),
         };
         if let Err(reason) = result {
@@ -209,12 +209,13 @@ impl Worker {
 
     /// Receives a pipe into `temporary` of the spool, and has it take its place when it is
     /// complete.
-    fn pipe_to_file(&self, spool: &Spool, temporary: &str, name: &str) -> Result<(), String> {
+    fn pipe_to_file(&self, claim: Claim, temporary: &str, name: &str) -> Result<(), String> {
+        let spool = Arc::clone(claim.spool());
         let path = spool.path().join(name);
         let path = printable(path.as_os_str().as_encoded_bytes());
         let failed = |error: io::Error| format!("cannot write {path}: {error}");
-        let mut file = spool.create_stream(temporary).map_err(failed)?;
-        let complete = match self.pipe(&mut file) {
+        let file = spool.create_stream(temporary).map_err(failed)?;
+        let complete = match self.pipe(&mut Reserved::new(file, claim)) {
             Ok(true) => spool
                 .publish_stream(temporary, name)
                 .map_err(failed)

@@ -20,7 +20,7 @@ use crate::host::{BulkHost, TransferError, TransferLink};
 use crate::incoming::{Incoming, State};
 use crate::manifest::{ContentId, Limits};
 use crate::send::STOPPED;
-use crate::spool::Spool;
+use crate::spool::{Claim, Spool};
 
 /// Where transfers go.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -258,11 +258,14 @@ impl Service {
                 Err("this receiver takes one stream at a time")
             }
             (Content::Pipe, None) => Ok(Target::PipeToStdout),
-            (Content::Pipe, Some(spool)) => Ok(Target::PipeToFile {
-                temporary: format!("stream-{}-{}", id.sender, id.number),
-                name: pipe_name(&about.label).ok_or("a stream needs a plain name")?,
-                spool,
-            }),
+            (Content::Pipe, Some(spool)) => {
+                let temporary = format!("stream-{}-{}", id.sender, id.number);
+                Ok(Target::PipeToFile {
+                    name: pipe_name(&about.label).ok_or("a stream needs a plain name")?,
+                    claim: Claim::new(&spool, temporary.clone().into_bytes()),
+                    temporary,
+                })
+            }
             (
                 Content::Files {
                     id: content,
@@ -281,23 +284,19 @@ impl Service {
                     self.host.bulk().conclude(now, former, Err(reason));
                     self.transfers.remove(&former);
                 }
-                let mut in_use: Vec<ContentId> = self
-                    .transfers
-                    .values()
-                    .filter_map(Incoming::content_id)
-                    .collect();
-                in_use.push(content);
                 let listed: usize = self.transfers.values().map(Incoming::manifest_len).sum();
                 if listed + layout.manifest as usize > self.receiving.limits.manifest_max {
                     return Err("the lists of files of all transfers under way are too long");
                 }
-                if let Err(error) = spool.trim(self.receiving.partials_max, &in_use) {
+                // What is here of it stays, whatever is removed to make room.
+                let claim = Claim::new(&spool, content.short().into_bytes());
+                if let Err(error) = spool.trim(self.receiving.partials_max) {
                     tracing::warn!("cannot remove what an old transfer left: {error}");
                 }
                 let placed = self.placed.iter().find(|(id, _)| *id == content);
                 Ok(Target::Files {
                     placed: placed.map(|(_, manifest)| manifest.clone()),
-                    spool,
+                    claim,
                     id: content,
                     layout,
                     limits: self.receiving.limits,

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::FileType;
@@ -13,13 +12,13 @@ use crate::about::{HASH, Layout, Piece};
 use crate::beneath::Root;
 use crate::content::content_id;
 use crate::manifest::{ContentId, Entry, Kind, Limits, Manifest};
-use crate::spool::{Journal, Spool, TransferFolder};
+use crate::spool::{Claim, Journal, TransferFolder};
 use crate::stage::StagingTree;
 
 /// One transfer of files at a receiver. Errors are told to the sender's user, too.
 #[derive(Debug)]
 pub(crate) struct ReceivedFiles {
-    spool: Arc<Spool>,
+    claim: Claim,
     folder: TransferFolder,
     id: ContentId,
     layout: Layout,
@@ -38,14 +37,14 @@ struct Writing {
 
 impl ReceivedFiles {
     pub(crate) fn new(
-        spool: Arc<Spool>,
+        claim: Claim,
         id: ContentId,
         layout: Layout,
         limits: Limits,
     ) -> Result<Self, String> {
         Ok(Self {
-            folder: spool.folder(&id).map_err(kept)?,
-            spool,
+            folder: claim.spool().folder(&id).map_err(kept)?,
+            claim,
             id,
             layout,
             limits,
@@ -64,12 +63,12 @@ impl ReceivedFiles {
     /// and time.
     pub(crate) fn are_in_place(&self, manifest: &[u8]) -> bool {
         let manifest = Manifest::decode(manifest, &self.limits);
-        let (Ok(manifest), Ok(mut target)) = (manifest, self.spool.target()) else {
+        let (Ok(manifest), Ok(mut target)) = (manifest, self.claim.spool().target()) else {
             return false;
         };
         let mut entries = manifest.entries().iter();
         entries.all(|entry| is_in_place(&mut target, entry))
-            && self.spool.is_in_place().unwrap_or(false)
+            && self.claim.spool().is_in_place().unwrap_or(false)
     }
 
     /// Takes up what an earlier transfer of this content left: the ranges of the stream that are
@@ -79,7 +78,7 @@ impl ReceivedFiles {
             return Err("the content has more chunks than can be kept account of".into());
         }
         let Some(manifest) = self.folder.manifest(&self.id, self.layout.manifest) else {
-            self.check_room(0)?;
+            self.reserve(0)?;
             return Ok(Vec::new());
         };
         let manifest = self.read_manifest(&manifest)?;
@@ -102,7 +101,7 @@ impl ReceivedFiles {
             }
         }
         stage.close();
-        self.check_room(bytes)?;
+        self.reserve(bytes)?;
         let journal = self.folder.open_journal(&there).map_err(kept)?;
         self.writing = Some(Writing { stage, journal });
         Ok(held)
@@ -148,6 +147,7 @@ impl ReceivedFiles {
             .write_chunk(index, bytes)
             .map_err(|error| error.to_string())?;
         writing.journal.append(index, &found).map_err(kept)?;
+        self.claim.written(bytes.len() as u64);
         Ok(Some(chunk))
     }
 
@@ -157,12 +157,13 @@ impl ReceivedFiles {
             return Err("the list of files is missing".into());
         };
         drop(journal);
-        let mut target = self.spool.target().map_err(kept)?;
+        let spool = self.claim.spool();
+        let mut target = spool.target().map_err(kept)?;
         stage
             .publish(&mut target)
             .map_err(|error| error.to_string())?;
-        if !self.spool.is_in_place().map_err(kept)? {
-            let path = self.spool.path().display();
+        if !spool.is_in_place().map_err(kept)? {
+            let path = spool.path().display();
             return Err(format!("{path} was moved away while files were put there"));
         }
         self.folder.remove().map_err(kept)
@@ -182,17 +183,11 @@ impl ReceivedFiles {
         }
     }
 
-    /// Whether there is room for what is not `there` yet.
-    fn check_room(&self, there: u64) -> Result<(), String> {
+    /// Has room kept for what is not `there` yet.
+    fn reserve(&self, there: u64) -> Result<(), String> {
         let need = self.layout.content - there;
-        let free = self.spool.free().map_err(kept)?;
-        match need <= free {
-            true => Ok(()),
-            false => Err(format!(
-                "disk full: {need} bytes are needed in {}, and {free} are free",
-                self.spool.path().display()
-            )),
-        }
+        let reserved = self.claim.reserve(need);
+        reserved.map_err(|error| error.to_string())
     }
 }
 
@@ -231,11 +226,13 @@ fn kept(error: io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::sync::Arc;
 
     use super::*;
     use crate::content::Files;
     use crate::manifest::Scan;
     use crate::scratch::Scratch;
+    use crate::spool::{Reserved, Spool};
 
     fn sent(scratch: &Scratch) -> Files {
         fs::create_dir_all(scratch.path("t")).unwrap();
@@ -249,8 +246,13 @@ mod tests {
 
     fn receiver(scratch: &Scratch, files: &Files) -> ReceivedFiles {
         let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+        claimed(&spool, files)
+    }
+
+    fn claimed(spool: &Arc<Spool>, files: &Files) -> ReceivedFiles {
         let id = content_id(files.manifest());
-        ReceivedFiles::new(spool, id, files.layout(), Limits::default()).unwrap()
+        let claim = Claim::new(spool, id.short().into_bytes());
+        ReceivedFiles::new(claim, id, files.layout(), Limits::default()).unwrap()
     }
 
     fn give(received: &mut ReceivedFiles, files: &mut Files, index: u64) {
@@ -333,7 +335,102 @@ mod tests {
         let mut received = receiver(&scratch, &files);
         received.layout.content = 1 << 60;
         received.layout.chunk = Layout::CHUNK;
-        let error = received.check_room(0).unwrap_err();
+        let error = received.reserve(0).unwrap_err();
         assert!(error.contains("disk full"), "{error}");
+    }
+
+    /// Files of some 2 MiB, other ones for each `name`.
+    fn large(scratch: &Scratch, name: &str) -> Files {
+        let bytes = blake3::hash(name.as_bytes())
+            .as_bytes()
+            .repeat(SIZE as usize / 32);
+        fs::write(scratch.path(name), bytes).unwrap();
+        Files::new(Scan::of(&[scratch.path(name)]).unwrap())
+    }
+
+    const SIZE: u64 = 8 * Layout::CHUNK as u64;
+
+    /// Begins to receive `files`, and breaks off half way.
+    fn receive_half(spool: &Arc<Spool>, files: &mut Files) {
+        let mut received = claimed(spool, files);
+        received.resume(&AtomicBool::new(false)).unwrap();
+        received.begin(files.manifest()).unwrap();
+        for index in 0..4 {
+            give(&mut received, files, index);
+        }
+    }
+
+    #[test]
+    fn two_transfers_do_not_count_on_the_same_room() {
+        let scratch = Scratch::new();
+        let (mut first, second) = (large(&scratch, "first"), large(&scratch, "second"));
+        let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+        spool.pretend_disk(SIZE * 3 / 2);
+        let stop = AtomicBool::new(false);
+        let mut one = claimed(&spool, &first);
+        one.resume(&stop).unwrap();
+        one.begin(first.manifest()).unwrap();
+        let refused = claimed(&spool, &second).resume(&stop).unwrap_err();
+        assert!(refused.contains("promised to other"), "{refused}");
+        // What has been written is not counted twice.
+        for index in 0..8 {
+            give(&mut one, &mut first, index);
+        }
+        spool.pretend_disk(SIZE * 5 / 2);
+        claimed(&spool, &second).resume(&stop).unwrap();
+    }
+
+    #[test]
+    fn what_broke_off_makes_room_if_that_is_enough() {
+        let scratch = Scratch::new();
+        let (mut first, second) = (large(&scratch, "first"), large(&scratch, "second"));
+        let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+        spool.pretend_disk(SIZE * 5 / 4);
+        receive_half(&spool, &mut first);
+        let stop = AtomicBool::new(false);
+        let kept = || spool.has(&content_id(first.manifest()));
+        let mut too_large = claimed(&spool, &second);
+        too_large.layout.content = SIZE * 2;
+        assert!(too_large.resume(&stop).unwrap_err().contains("disk full"));
+        assert!(kept(), "removing it would not have helped");
+        drop(too_large);
+        claimed(&spool, &second).resume(&stop).unwrap();
+        assert!(!kept());
+    }
+
+    #[test]
+    fn a_retry_after_the_disk_was_full_goes_on_with_what_is_there() {
+        let scratch = Scratch::new();
+        let (mut first, mut second) = (large(&scratch, "first"), large(&scratch, "second"));
+        let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+        receive_half(&spool, &mut first);
+        receive_half(&spool, &mut second);
+        // Both broke off because the disk was full, and it still is.
+        spool.pretend_disk(SIZE * 6 / 5);
+        let mut again = claimed(&spool, &first);
+        let held = again.resume(&AtomicBool::new(false)).unwrap();
+        let held: u64 = held.iter().map(|range| range.end - range.start).sum();
+        assert!(held >= SIZE / 2, "{held}");
+        for index in 4..8 {
+            give(&mut again, &mut first, index);
+        }
+        again.publish().unwrap();
+    }
+
+    #[test]
+    fn a_stream_takes_room_that_nobody_was_promised() {
+        use std::io::Write as _;
+
+        let scratch = Scratch::new();
+        let files = large(&scratch, "files");
+        let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+        spool.pretend_disk(SIZE * 2);
+        let received = claimed(&spool, &files);
+        received.reserve(0).unwrap();
+        let file = spool.create_stream("stream").unwrap();
+        let mut stream = Reserved::new(file, Claim::new(&spool, b"stream".to_vec()));
+        let bytes = vec![7; SIZE as usize / 4];
+        let written = (0..8).take_while(|_| stream.write_all(&bytes).is_ok());
+        assert_eq!(written.count(), 4);
     }
 }

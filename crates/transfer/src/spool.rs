@@ -19,14 +19,18 @@
 //! new or verified to be this user's.
 
 mod folder;
+mod room;
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, Stat, flock};
 
 pub(crate) use self::folder::{Journal, TransferFolder};
+use self::room::Room;
+pub(crate) use self::room::{Claim, Reserved};
 use crate::beneath::{FileIdentity, Root};
 use crate::manifest::{ContentId, SPOOL};
 
@@ -65,6 +69,7 @@ pub(crate) struct Spool {
     target: Root,
     /// Holds the lock.
     folder: Root,
+    room: Mutex<Room>,
 }
 
 impl Spool {
@@ -96,6 +101,7 @@ impl Spool {
             path: path.into(),
             target,
             folder,
+            room: Mutex::default(),
         };
         spool.remove_streams().map_err(failed)?;
         Ok(spool)
@@ -115,12 +121,6 @@ impl Spool {
     /// Where the target directory is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Bytes that the file system has left for this user.
-    pub(crate) fn free(&self) -> io::Result<u64> {
-        let stat = rustix::fs::fstatvfs(self.folder.descriptor())?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
     /// The folder of the transfer `id`, which may not be there.
@@ -154,28 +154,38 @@ impl Spool {
         self.folder.remove(name.as_bytes())
     }
 
-    /// Removes the folders of the transfers that broke off longest ago, all but `keep` of those not
-    /// `in_use`.
-    pub(crate) fn trim(&self, keep: usize, in_use: &[ContentId]) -> io::Result<()> {
-        let in_use: Vec<Vec<u8>> = in_use.iter().map(|id| id.short().into_bytes()).collect();
+    /// Removes the folders of the transfers that broke off longest ago, all but `keep`.
+    pub(crate) fn trim(&self, keep: usize) -> io::Result<()> {
+        let folders = self.broken_off(&self.room())?;
+        let surplus = folders.len().saturating_sub(keep);
+        for name in &folders[..surplus] {
+            self.folder.remove(name)?;
+        }
+        Ok(())
+    }
+
+    /// The folders of transfers that broke off and are not under way again, the oldest first.
+    fn broken_off(&self, room: &Room) -> io::Result<Vec<Vec<u8>>> {
         let mut folders = Vec::new();
         for name in self.folder.names()? {
             // A stream that is under way is a file.
             let Ok(mut folder) = self.folder.directory(&name) else {
                 continue;
             };
-            if !in_use.contains(&name) {
+            if !room.is_claimed(&name) {
                 let journal = folder.stat(b"journal").ok().flatten();
                 let age = journal.map(|stat| (stat.st_mtime, stat.st_mtime_nsec));
                 folders.push((age, name));
             }
         }
         folders.sort();
-        let surplus = folders.len().saturating_sub(keep);
-        for (_, name) in &folders[..surplus] {
-            self.folder.remove(name)?;
-        }
-        Ok(())
+        Ok(folders.into_iter().map(|(_, name)| name).collect())
+    }
+
+    /// The disk has `bytes` for what is kept here.
+    #[cfg(test)]
+    pub(crate) fn pretend_disk(&self, bytes: u64) {
+        self.room().disk = Some(bytes);
     }
 
     /// Removes what a receiver that was killed left of streams: they cannot be resumed.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::sync::Arc;
 
 use super::*;
 use crate::about::Layout;
@@ -79,11 +80,13 @@ fn what_broke_off_longest_ago_makes_room() {
     }
     let stream = scratch.path("out/.groupcast/under-way");
     spool.create_stream("under-way").unwrap();
-    spool.trim(2, &ids[..1]).unwrap();
+    let spool = Arc::new(spool);
+    let under_way = Claim::new(&spool, ids[0].short().into_bytes());
+    spool.trim(2).unwrap();
     assert!(stream.exists());
     let left: Vec<bool> = ids.iter().map(|id| spool.has(id)).collect();
     assert_eq!(left, [true, false, true, true]);
-    drop(spool);
+    drop((under_way, spool));
     Spool::open(&scratch.path("out")).unwrap();
     assert!(!stream.exists(), "nobody can go on with it");
 }
