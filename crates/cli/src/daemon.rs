@@ -45,6 +45,8 @@ pub(crate) struct Args {
     socket: Option<PathBuf>,
     #[arg(long, value_name = "IP:PORT", help = help("client_listen"))]
     client_listen: Option<SocketAddr>,
+    #[arg(long, value_name = "FILE", help = help("client_token"))]
+    client_token: Option<PathBuf>,
     #[arg(long, value_name = "FILE", conflicts_with = "insecure", help = help("key"))]
     key: Option<PathBuf>,
     #[arg(long, help = help("insecure"))]
@@ -91,6 +93,9 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
     if let Security::Key(path) = &config.security {
         Key::load(path).map_err(Failure::failed)?;
     }
+    if let Some(path) = &config.client_token {
+        Key::load(path).map_err(Failure::failed)?;
+    }
     let reach = match &config.endpoint.group {
         Group::Multicast(group) => format!("multicast to {group}"),
         Group::Mesh(peers) => format!("unicast to {} peers", peers.len()),
@@ -135,6 +140,7 @@ impl Args {
             peer: Some(self.peer).filter(|peers| !peers.is_empty()),
             socket: self.socket.or_else(target::socket_of_environment),
             client_listen: self.client_listen,
+            client_token: self.client_token,
             key: self.key,
             insecure: self.insecure.then_some(true),
             history: self.history,

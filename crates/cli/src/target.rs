@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use groupcast_client::{Address, Client, ClientError, ClientKind, Options};
+use groupcast_client::{AccessToken, Address, Client, ClientError, ClientKind, Options};
+use groupcast_net::Key;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -24,6 +25,10 @@ pub(crate) struct Target {
     /// The daemon's TCP address for clients
     #[arg(long, value_name = "IP:PORT")]
     server: Option<SocketAddr>,
+    /// The token that the daemon asks TCP clients for: a copy of the file that its `client_token`
+    /// names
+    #[arg(long, value_name = "FILE", requires = "server")]
+    token: Option<PathBuf>,
 }
 
 impl Target {
@@ -54,7 +59,11 @@ impl Target {
         Ok(value)
     }
 
-    fn connect_with(&self, options: Options) -> Result<Client, Failure> {
+    fn connect_with(&self, mut options: Options) -> Result<Client, Failure> {
+        if let Some(path) = &self.token {
+            let token = Key::load(path).map_err(Failure::failed)?;
+            options.token = Some(AccessToken::from_bytes(*token.as_bytes()));
+        }
         let address = match (&self.socket, self.server) {
             (Some(path), _) => Address::Unix(path.clone()),
             (None, Some(server)) => Address::Tcp(server),

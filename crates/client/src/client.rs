@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use groupcast_core::Service;
 use groupcast_session::client::{Answer, ClientEvent, Connection, RequestError};
-use groupcast_session::frame::{ClientKind, Disconnect};
+use groupcast_session::frame::{AccessToken, ClientKind, Disconnect};
 
 use crate::address::Address;
 use crate::error::{ClientError, ConnectError};
@@ -30,6 +30,8 @@ pub struct Options {
     pub delivery_window: u64,
     /// How long the daemon may take to answer. Default 10 s.
     pub connect_within: Duration,
+    /// What the daemon asks its TCP clients for. It goes to the daemon in clear. Default: none.
+    pub token: Option<AccessToken>,
 }
 
 impl Default for Options {
@@ -39,6 +41,7 @@ impl Default for Options {
             kind: ClientKind::Application,
             delivery_window: 4 << 20,
             connect_within: Duration::from_secs(10),
+            token: None,
         }
     }
 }
@@ -60,7 +63,12 @@ impl Client {
         let stream = Stream::connect(address, options.connect_within)?;
         let mut client = Self {
             stream,
-            connection: Connection::new(options.name, options.kind, options.delivery_window),
+            connection: Connection::with_token(
+                options.name,
+                options.kind,
+                options.delivery_window,
+                options.token,
+            ),
             address: address.clone(),
             connect_within: options.connect_within,
         };

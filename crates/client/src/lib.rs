@@ -43,5 +43,7 @@ pub use client::{Client, Options};
 pub use error::{ClientError, ConnectError};
 pub use groupcast_core::{OrderPlace, Service};
 pub use groupcast_session::client::{ClientEvent, RequestError};
-pub use groupcast_session::frame::{ClientKind, Disconnect, Message, Refusal, Reject, Request};
+pub use groupcast_session::frame::{
+    AccessToken, ClientKind, Disconnect, Message, Refusal, Reject, Request,
+};
 pub use groupcast_session::view::{Cause, View, ViewId, ViewKind};

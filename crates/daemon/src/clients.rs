@@ -425,6 +425,7 @@ mod tests {
             kind: ClientKind::Application,
             delivery_window: 1 << 20,
             name: None,
+            token: None,
         })
         .encode(&mut bytes);
         bytes

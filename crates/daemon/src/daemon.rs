@@ -20,6 +20,7 @@ use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::registry;
 use groupcast_protocols::ring::RingConfig;
 use groupcast_session::Engine;
+use groupcast_session::frame::AccessToken;
 use groupcast_session::groups::{Carrier, Fact, Question};
 use mio::{Interest, Token};
 
@@ -99,8 +100,11 @@ impl Daemon {
         if let Some(history) = &history {
             endpoint.node_mut().observe_with(Box::new(history.clone()));
         }
-        let engine = Engine::new(config.engine.clone(), local, &config.name)
+        let mut engine = Engine::new(config.engine.clone(), local, &config.name)
             .map_err(|error| ConfigError::unchecked("clients", &error))?;
+        if let Some(token) = load_token(&config)? {
+            engine.require_token(token);
+        }
 
         raise_file_limit(config.engine.clients_max)
             .map_err(DaemonError::system("raise the limit of open files"))?;
@@ -608,6 +612,21 @@ fn open_network(
         .rng(rng.clone())
         .open()?;
     Ok(endpoint)
+}
+
+/// What clients over TCP must have, if they must have something.
+fn load_token(config: &Config) -> Result<Option<AccessToken>, DaemonError> {
+    let Some(path) = &config.client_token else {
+        return Ok(None);
+    };
+    let token = AccessToken::from_bytes(*Key::load(path)?.as_bytes());
+    if let Security::Key(key) = &config.security
+        && AccessToken::from_bytes(*Key::load(key)?.as_bytes()) == token
+    {
+        let error = "holds the cluster's key, which clients are not to know: make another file";
+        return Err(ConfigError::unchecked("client_token", &error).into());
+    }
+    Ok(Some(token))
 }
 
 /// How many daemons gossip may know of; none without bimodal groups.

@@ -60,7 +60,7 @@ impl Narrator {
             config.socket.display(),
         );
         if let Some(address) = tcp {
-            tracing::info!("clients over TCP at {address}, in clear");
+            clients_over_tcp(address, config.client_token.is_some());
         }
         if !config.engine.bimodal_groups.is_empty() {
             let groups = config.engine.bimodal_groups.join(", ");
@@ -216,5 +216,22 @@ impl Narrator {
             None => member.to_string(),
         });
         names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Who may be a client at `address`, with a token or without.
+fn clients_over_tcp(address: SocketAddr, by_token: bool) {
+    if by_token {
+        tracing::info!("clients over TCP at {address}, in clear, with the token of client_token");
+    } else if address.ip().is_loopback() {
+        tracing::warn!(
+            "every user of this host can be a client, over TCP at {address}, whatever the permissions of the socket: \
+             `client_token = FILE` asks clients for a token"
+        );
+    } else {
+        tracing::warn!(
+            "everybody who reaches {address} can be a client, over TCP and in clear: `client_token = FILE` asks \
+             clients for a token"
+        );
     }
 }

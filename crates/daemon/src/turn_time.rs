@@ -86,6 +86,7 @@ fn connect(name: &str) -> UnixStream {
         kind: ClientKind::Application,
         delivery_window: 1 << 40,
         name: None,
+        token: None,
     })
     .encode(&mut bytes);
     stream.write_all(&bytes).unwrap();

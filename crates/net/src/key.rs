@@ -83,14 +83,16 @@ impl Key {
             path: path.into(),
             source,
         };
-        let file = File::open(path).map_err(failed)?;
+        let file = match open_regular(path).map_err(failed)? {
+            Some(file) => file,
+            None => {
+                return Err(KeyError::Malformed {
+                    path: path.into(),
+                    what: "it is not a regular file",
+                });
+            }
+        };
         let metadata = file.metadata().map_err(failed)?;
-        if !metadata.is_file() {
-            return Err(KeyError::Malformed {
-                path: path.into(),
-                what: "it is not a regular file",
-            });
-        }
         let mode = metadata.mode() & 0o777;
         if is_exposed(mode, metadata.uid()) {
             return Err(KeyError::Exposed {
@@ -134,9 +136,24 @@ impl Key {
         Ok(key)
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8; Self::LEN] {
+    /// Its bytes: for what is made of them, and for tokens, which have files of the same form.
+    pub fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0
     }
+}
+
+/// Opens the file at `path` to read, if it is a regular file. Never waits: opening a pipe would, for
+/// somebody who writes to it.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_regular(path: &Path) -> io::Result<Option<File>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    let is_file = file.metadata()?.is_file();
+    Ok(is_file.then_some(file))
 }
 
 /// Whether a key file of this mode and owner can be read or changed by users who are not meant to.
@@ -319,6 +336,18 @@ mod tests {
         assert!(error.contains("regular file"), "{error}");
         let missing = Key::load(&dir.0.join("none")).unwrap_err().to_string();
         assert!(missing.contains("none"), "{missing}");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_without_waiting() {
+        let dir = Dir::new("odd");
+        let pipe = dir.0.join("pipe");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+        for odd in [&pipe, &dir.0, Path::new("/dev/zero")] {
+            let error = Key::load(odd).unwrap_err().to_string();
+            assert!(error.contains("regular file"), "{error}");
+        }
     }
 
     #[test]

@@ -376,6 +376,7 @@ fn what_is_sent_the_wrong_way_is_rejected_with_a_text() {
         kind: ClientKind::Application,
         delivery_window: 1 << 20,
         name: Some("old".into()),
+        token: None,
     }));
     let old = one.connect_with(old);
     one.act(old, |client| client.join("ticks"));

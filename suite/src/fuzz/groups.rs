@@ -418,6 +418,7 @@ fn hello(bytes: &mut Vec<u8>, script: &mut Script<'_>) {
         },
         delivery_window: u64::from(script.u16()) * 16,
         name: (how & 8 != 0).then(|| format!("c{}", how >> 4)),
+        token: None,
     })
     .encode(bytes);
 }

@@ -2,6 +2,7 @@
 //! that cannot be.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
 
 use groupcast_core::settings::{ConfigError as SettingError, Settings as _, Value};
 use groupcast_net::{EndpointConfig, choose_interface};
@@ -268,6 +269,25 @@ impl Check<'_> {
                 "name each group once, for example groups = [\"ticks\"]",
             )),
         }
+    }
+
+    pub(super) fn client_token(&self, options: &Options) -> Result<Option<PathBuf>, ConfigError> {
+        let token = options.client_token.clone();
+        if token.is_some() && options.client_listen.is_none() {
+            return Err(self.error(
+                "client_token",
+                "only clients over TCP are asked for a token, and there are none",
+                "name a `client_listen` too, for example 127.0.0.1:4811, or leave it out",
+            ));
+        }
+        if token.is_some() && token == options.key {
+            return Err(self.error(
+                "client_token",
+                "is the file of `key`, which clients are not to know",
+                "make another with `groupcast keygen FILE`",
+            ));
+        }
+        Ok(token)
     }
 
     pub(super) fn client_listen(

@@ -79,6 +79,7 @@ impl Config {
             ),
             ("socket", self.socket != other.socket),
             ("client_listen", self.client_listen != other.client_listen),
+            ("client_token", self.client_token != other.client_token),
             ("key", self.security != other.security),
             ("history", self.history != other.history),
             ("log", self.log != other.log),

@@ -1,12 +1,13 @@
 //! A configuration file: TOML to [`Options`], every mistake with the place where it is.
 
-use std::fs;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use groupcast_core::settings::read::{self, Written, Wrong};
 use groupcast_core::settings::suggest::{did_you_mean, nearest};
+use groupcast_net::open_regular;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -23,9 +24,12 @@ pub struct File {
 }
 
 impl File {
+    /// No configuration is longer, in bytes.
+    const LEN_MAX: u64 = 1 << 20;
+
     /// Reads the file at `path`. Relative paths in it are relative to its directory.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        let text = read_text(path).map_err(|source| ConfigError::Unreadable {
             path: path.to_owned(),
             source,
         })?;
@@ -35,6 +39,7 @@ impl File {
             let paths = [
                 &mut options.socket,
                 &mut options.key,
+                &mut options.client_token,
                 &mut options.history,
                 &mut options.log_file,
             ];
@@ -86,6 +91,17 @@ impl File {
             source: self.source.clone(),
             span: value.span(),
         })
+    }
+}
+
+/// The text of the file at `path`, if it is a regular one that is not too long.
+fn read_text(path: &Path) -> io::Result<String> {
+    let file = open_regular(path)?.ok_or_else(|| io::Error::other("it is not a regular file"))?;
+    let mut text = String::new();
+    file.take(File::LEN_MAX + 1).read_to_string(&mut text)?;
+    match text.len() as u64 <= File::LEN_MAX {
+        true => Ok(text),
+        false => Err(io::Error::other("it is longer than any configuration")),
     }
 }
 
@@ -220,6 +236,7 @@ impl Options {
             "peer" => self.peer = Some(list(value, "[\"10.0.0.6:4810\"]", address)?),
             "socket" => self.socket = Some(text(value)?.into()),
             "client_listen" => self.client_listen = Some(address(value)?),
+            "client_token" => self.client_token = Some(text(value)?.into()),
             "key" => self.key = Some(text(value)?.into()),
             "insecure" => self.insecure = Some(read::flag(written(value))?),
             "history" => self.history = Some(text(value)?.into()),

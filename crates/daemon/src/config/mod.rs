@@ -53,6 +53,8 @@ pub struct Config {
     pub socket: PathBuf,
     /// A TCP address for clients. Default: none.
     pub client_listen: Option<SocketAddr>,
+    /// The file with the token that clients over TCP must have. Default: they need none.
+    pub client_token: Option<PathBuf>,
     /// Whose datagrams are believed.
     pub security: Security,
     /// Where the history is written. Default: nowhere.
@@ -123,6 +125,7 @@ impl Config {
             ring: check.ring(&options)?,
             bimodal: check.bimodal(&options)?,
             client_listen: check.client_listen(options.client_listen, &security)?,
+            client_token: check.client_token(&options)?,
             security,
             engine: check.engine(&options)?,
             process: check.process(&options)?,

@@ -32,6 +32,8 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// A TCP address for clients.
     pub client_listen: Option<SocketAddr>,
+    /// The file with the token of clients over TCP.
+    pub client_token: Option<PathBuf>,
     /// The file with the cluster's key.
     pub key: Option<PathBuf>,
     /// Run without a key.
@@ -87,6 +89,7 @@ impl Options {
             "multicast_loop" => self.multicast_loop.is_some(),
             "socket" => self.socket.is_some(),
             "client_listen" => self.client_listen.is_some(),
+            "client_token" => self.client_token.is_some(),
             "key" => self.key.is_some(),
             "insecure" => self.insecure.is_some(),
             "history" => self.history.is_some(),
@@ -121,6 +124,7 @@ impl Options {
             multicast_loop: over.multicast_loop.or(self.multicast_loop),
             socket: over.socket.or(self.socket),
             client_listen: over.client_listen.or(self.client_listen),
+            client_token: over.client_token.or(self.client_token),
             key: over.key.or(self.key.filter(|_| !secured)),
             insecure: over.insecure.or(self.insecure.filter(|_| !secured)),
             history: over.history.or(self.history),

@@ -102,6 +102,14 @@ pub(super) const TOP: &[TopKey] = &[
                 clear over the network.",
     },
     TopKey {
+        name: "client_token",
+        meaning: "The file with the token that clients over TCP must have; `groupcast keygen` makes one. Clients name \
+                  a copy of it with `--token`.",
+        value: "path; relative to the file's directory; only with `client_listen`; not the file of `key`",
+        default: "none: whoever reaches `client_listen` is a client, as a line of the log says",
+        wrong: "None on a host with several users: the permissions of `socket` keep nobody out.",
+    },
+    TopKey {
         name: "key",
         meaning: "The file with the key that all daemons of the cluster share; `groupcast keygen` makes one.",
         value: "path; relative to the file's directory; not together with `insecure`",

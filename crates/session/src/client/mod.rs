@@ -41,9 +41,9 @@ use self::inbox::Inbox;
 use self::outgoing::Outgoing;
 use self::publications::Publications;
 use crate::frame::{
-    ClientFrame, ClientKind, DESTINATIONS_MAX, DaemonFrame, Disconnect, FEATURES, FRAME_MAX,
-    FrameDecoder, FrameError, Hello, RESILIENT, RawFrame, Refusal, Request, VERSION, Welcome,
-    credit_cost, encode_publish_head,
+    AccessToken, ClientFrame, ClientKind, DESTINATIONS_MAX, DaemonFrame, Disconnect, FEATURES,
+    FRAME_MAX, FrameDecoder, FrameError, Hello, RESILIENT, RawFrame, Refusal, Request, VERSION,
+    Welcome, credit_cost, encode_publish_head,
 };
 use crate::name::{check_destination, check_group};
 
@@ -53,6 +53,7 @@ pub struct Connection {
     name: Option<String>,
     kind: ClientKind,
     delivery_window: u64,
+    token: Option<AccessToken>,
     /// Groups that this client asked to be in, and whether without its own messages.
     groups: BTreeMap<String, bool>,
     decoder: FrameDecoder,
@@ -72,10 +73,21 @@ impl Connection {
     /// A connection whose hello waits to be sent. Without a `name` the daemon makes one.
     /// `delivery_window` bounds the bytes of messages and views that may wait here unread.
     pub fn new(name: Option<String>, kind: ClientKind, delivery_window: u64) -> Self {
+        Self::with_token(name, kind, delivery_window, None)
+    }
+
+    /// The same with the token that the daemon asks for, if it asks for one.
+    pub fn with_token(
+        name: Option<String>,
+        kind: ClientKind,
+        delivery_window: u64,
+        token: Option<AccessToken>,
+    ) -> Self {
         let mut connection = Self {
             name,
             kind,
             delivery_window,
+            token,
             groups: BTreeMap::new(),
             decoder: FrameDecoder::new(FRAME_MAX),
             outgoing: Outgoing::new(),
@@ -362,6 +374,7 @@ impl Connection {
             kind: self.kind,
             delivery_window: self.delivery_window,
             name: self.name.clone(),
+            token: self.token.clone(),
         }));
     }
 

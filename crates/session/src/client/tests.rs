@@ -198,6 +198,7 @@ fn a_connection_that_begins_anew_joins_its_groups_again() {
         kind: ClientKind::Application,
         delivery_window: 1 << 20,
         name: None,
+        token: None,
     })
     .encode(&mut hello);
     assert_eq!(sent(&mut connection), hello);

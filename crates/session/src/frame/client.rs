@@ -3,8 +3,10 @@
 use bytes::{Buf as _, Bytes, BytesMut};
 use groupcast_core::Service;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
+use zeroize::Zeroizing;
 
 use super::text::{names_in, put_name, skip_names, take_name};
+use super::token::AccessToken;
 use super::{DESTINATIONS_MAX, FrameError, RawFrame, frame, kind, take_service};
 
 /// The first frame of a client.
@@ -23,6 +25,8 @@ pub struct Hello {
     pub delivery_window: u64,
     /// The name that it wants, without `@host`; without one the daemon makes one.
     pub name: Option<String>,
+    /// What it proves with that it may connect, where the daemon asks for it.
+    pub token: Option<AccessToken>,
 }
 
 /// What a client is.
@@ -175,6 +179,7 @@ impl Hello {
         };
         let delivery_window = reader.u64("delivery window")?;
         let name = take_name(reader, "name")?;
+        let token = take_token(reader)?;
         // What follows belongs to a newer version, which may be in the range.
         reader.rest();
         Ok(Self {
@@ -184,6 +189,7 @@ impl Hello {
             kind,
             delivery_window,
             name: (!name.is_empty()).then(|| name.into()),
+            token,
         })
     }
 
@@ -194,7 +200,25 @@ impl Hello {
             .u8(self.kind as u8)
             .u64(self.delivery_window);
         put_name(body, self.name.as_deref().unwrap_or_default());
+        if let Some(token) = &self.token {
+            body.u8(AccessToken::LEN as u8).put(token.as_bytes());
+        }
     }
+}
+
+/// The token at the end of a hello. An older client has none, and one of another length is a newer
+/// version's.
+fn take_token(reader: &mut Reader<'_>) -> Result<Option<AccessToken>, DecodeError> {
+    if reader.remaining() == 0 {
+        return Ok(None);
+    }
+    let len = usize::from(reader.u8("token length")?);
+    let mut bytes = Zeroizing::new([0; AccessToken::LEN]);
+    if len != bytes.len() {
+        return Ok(None);
+    }
+    bytes.copy_from_slice(reader.take("token", len)?);
+    Ok(Some(AccessToken::from_bytes(*bytes)))
 }
 
 /// A message to publish, in the bytes that it came in.
@@ -332,6 +356,7 @@ mod tests {
             kind: ClientKind::Tool,
             delivery_window: 0x10_0000,
             name: Some("al".into()),
+            token: None,
         })
         .encode(&mut bytes);
         ClientFrame::Join {
@@ -363,6 +388,28 @@ mod tests {
         assert_eq!(publish.destinations().collect::<Vec<_>>(), ["g", "a@h"]);
         assert_eq!(publish.payload(), b"hi");
         assert!(matches!(frames[3], ClientFrame::Bye));
+    }
+
+    #[test]
+    fn a_token_follows_the_name() {
+        let token = AccessToken::from_bytes([9; AccessToken::LEN]);
+        let hello = Hello {
+            version_min: 1,
+            version_max: 1,
+            features: 0,
+            kind: ClientKind::Tool,
+            delivery_window: 0,
+            name: None,
+            token: Some(token),
+        };
+        let mut bytes = Vec::new();
+        ClientFrame::Hello(hello.clone()).encode(&mut bytes);
+        assert_eq!(bytes[bytes.len() - 34..bytes.len() - 31], [0, 32, 9]);
+        let frames = decode_all(&bytes).unwrap();
+        assert!(matches!(&frames[..], [ClientFrame::Hello(came)] if *came == hello));
+        bytes.pop();
+        bytes[3] -= 1;
+        assert!(decode_all(&bytes).is_err(), "it is cut short");
     }
 
     #[test]

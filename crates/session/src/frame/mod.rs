@@ -7,7 +7,7 @@
 //!
 //! | client to daemon | body |
 //! |---|---|
-//! | 1 hello | versions `u16 min, u16 max`; features `u64`; kind `u8`; delivery window `u64`; name or an empty one |
+//! | 1 hello | versions `u16 min, u16 max`; features `u64`; kind `u8`; delivery window `u64`; name or an empty one; maybe a token: `u8 32` and 32 bytes |
 //! | 2 join | flags `u8` (bit 0: not my own messages); group |
 //! | 3 leave | group |
 //! | 4 publish | number `u64`; service `u8`; count `u8` and so many destinations; payload |
@@ -43,6 +43,7 @@ mod decoder;
 mod message;
 mod reason;
 pub(crate) mod text;
+mod token;
 
 pub use client::{ClientFrame, ClientKind, Hello, Publish, encode_publish_head};
 pub use daemon::{DaemonFrame, Request, Welcome};
@@ -51,6 +52,7 @@ pub(crate) use message::SERVICE_AT;
 pub use message::{Message, MessageHead, encode_message_head, update_message_head};
 pub use reason::{Disconnect, Refusal, Reject};
 pub use text::{Names, Text};
+pub use token::AccessToken;
 
 use groupcast_core::Service;
 use groupcast_core::wire::{DecodeError, Reader, Writer};

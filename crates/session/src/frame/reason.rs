@@ -21,6 +21,8 @@ pub enum Refusal {
     Stopping = 6,
     /// It did not say hello in time.
     TooLate = 7,
+    /// It has not the token that the daemon asks for.
+    Token = 8,
 }
 
 /// Why a daemon ends a connection.
@@ -77,6 +79,6 @@ macro_rules! codes {
         }
     };
 }
-codes!(Refusal: Protocol, Version, Name, NameInUse, TooManyClients, Stopping, TooLate);
+codes!(Refusal: Protocol, Version, Name, NameInUse, TooManyClients, Stopping, TooLate, Token);
 codes!(Disconnect: Bye, Protocol, TooSlow, Stopping, Overload);
 codes!(Reject: Name, TooLarge, Unsupported, TooManyGroups, Stopping, Minority);

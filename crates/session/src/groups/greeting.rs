@@ -5,7 +5,7 @@ use std::sync::Arc;
 use groupcast_core::Time;
 
 use super::client::ClientPhase;
-use super::{ClientId, Engine, Fact};
+use super::{ClientId, Engine, Fact, Transport};
 use crate::frame::{DaemonFrame, FEATURES, Hello, Refusal, VERSION, Welcome};
 use crate::name::{check_client, private};
 
@@ -22,6 +22,9 @@ impl Engine {
                 self.host
             );
             return self.refuse(now, id, Refusal::Version, text);
+        }
+        if let Some(text) = self.lacks_token(id, &hello) {
+            return self.refuse(now, id, Refusal::Token, text.into());
         }
         let Some(name) = &hello.name else {
             let name = self.invent_name(id);
@@ -48,6 +51,20 @@ impl Engine {
         if let Some(client) = self.clients.get_mut(id) {
             client.phase = ClientPhase::AwaitingName(hello);
             self.set_deadline(id, None);
+        }
+    }
+
+    /// Why a client may not connect, if it must have a token.
+    fn lacks_token(&self, id: ClientId, hello: &Hello) -> Option<&'static str> {
+        let wanted = self.tcp_token.as_ref()?;
+        let over_tcp = self.clients.get(id)?.transport == Transport::Tcp;
+        match &hello.token {
+            _ if !over_tcp => None,
+            Some(token) if token == wanted => None,
+            Some(_) => Some("the token is another than this daemon's: use a copy of its file"),
+            None => Some(
+                "this daemon asks its TCP clients for a token: name a copy of its file with --token",
+            ),
         }
     }
 

@@ -82,6 +82,7 @@ use self::route::Routing;
 use self::schedule::{Schedule, Timer};
 use self::submit::Submissions;
 pub use self::wire::BINDINGS_MAX;
+use crate::frame::AccessToken;
 use crate::name::check_host;
 
 /// What carries messages between daemons.
@@ -107,6 +108,8 @@ pub struct Engine {
     schedule: Schedule,
     questions: VecDeque<(ClientId, Question)>,
     journal: Journal,
+    /// What clients over TCP must have.
+    tcp_token: Option<AccessToken>,
     /// Holds one frame while it is encoded.
     scratch: Vec<u8>,
 }
@@ -127,9 +130,15 @@ impl Engine {
             schedule: Schedule::default(),
             questions: VecDeque::new(),
             journal: Journal::default(),
+            tcp_token: None,
             scratch: Vec::new(),
             config,
         })
+    }
+
+    /// Clients that connect over TCP from now on must have `token`.
+    pub fn require_token(&mut self, token: AccessToken) {
+        self.tcp_token = Some(token);
     }
 
     /// From now on the limits of `config` hold, for clients that are connected too. Only the window

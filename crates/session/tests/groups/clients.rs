@@ -218,6 +218,7 @@ fn strangers_are_told_what_is_wrong() {
         kind: ClientKind::Application,
         delivery_window: 0,
         name: None,
+        token: None,
     })
     .encode(&mut newer);
     let (code, text) = refusal(&mut world, &newer);

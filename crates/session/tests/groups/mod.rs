@@ -4,6 +4,7 @@ mod changes;
 mod clients;
 mod limits;
 mod messages;
+mod tokens;
 
 use groupcast_core::{MemberId, Rng};
 use groupcast_session::ClientId;
