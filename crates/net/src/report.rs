@@ -14,6 +14,7 @@ enum Kind {
     Malformed,
     Version,
     Cluster,
+    Twin,
     Forged,
     Channel,
     /// Happens in any healthy group: own multicasts, replays, first contacts.
@@ -21,11 +22,12 @@ enum Kind {
 }
 
 impl Kind {
-    const COUNT: usize = 6;
+    const COUNT: usize = 7;
 
     /// The kinds that show a sender outside the group, with the names of their counters.
-    const OF_STRANGERS: [(Self, &'static str); 4] = [
+    const OF_STRANGERS: [(Self, &'static str); 5] = [
         (Self::Cluster, "other_cluster"),
+        (Self::Twin, "twin"),
         (Self::Forged, "forged"),
         (Self::Version, "other_version"),
         (Self::Malformed, "malformed"),
@@ -36,6 +38,7 @@ impl Kind {
             Rejected::Prefix(PrefixError::Version(_)) => Self::Version,
             Rejected::Prefix(_) => Self::Malformed,
             Rejected::Cluster { .. } => Self::Cluster,
+            Rejected::Twin => Self::Twin,
             Rejected::Forged => Self::Forged,
             Rejected::Channel => Self::Channel,
             _ => Self::Ordinary,
@@ -51,6 +54,10 @@ impl Kind {
             }
             Self::Cluster => {
                 "another cluster, with another key, uses this address and port, or a transfer does"
+            }
+            Self::Twin => {
+                "a machine was copied or set back while this process ran, and both seal with the same key and numbers, \
+                 which gives messages away: end this process and start it again"
             }
             Self::Forged => {
                 "somebody without the key sends here, the network damages datagrams, or (after a restart, for a moment) \

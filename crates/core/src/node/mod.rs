@@ -93,6 +93,10 @@ pub enum Rejected {
     /// Sent by this very process.
     #[error("sent by this process")]
     Own,
+    /// Sealed as this very process, with a number that it has not used: another process has its
+    /// identity, because a machine was copied or set back while it ran.
+    #[error("of another process with this one's identity")]
+    Twin,
     /// Forged, damaged, meant for another member or for an earlier incarnation of this node, or
     /// sealed with another key that happens to have the same tag.
     #[error("forged, damaged, or meant for another member")]
@@ -126,6 +130,8 @@ pub struct NodeCounters {
     pub other_cluster: u64,
     /// Own datagrams that the network brought back.
     pub own: u64,
+    /// Datagrams of another process with this one's identity: a copied machine.
+    pub twin: u64,
     /// Forged, damaged, or meant for another member or for an earlier incarnation of this node.
     pub forged: u64,
     /// Datagrams that were received before, or are too old to tell.
@@ -246,7 +252,7 @@ impl<P: Protocol> Node<P> {
             });
         }
         if prefix.sender == self.config.local.incarnation {
-            return Err(Rejected::Own);
+            return Err(self.own_or_twin(now, from, &prefix, datagram));
         }
         let mut body = datagram;
         let mut clear = [0; PREFIX_LEN];
@@ -299,6 +305,37 @@ impl<P: Protocol> Node<P> {
         Ok(())
     }
 
+    /// What a datagram of this process's incarnation is. Of two that have the same, the one that has
+    /// sent less notices. Recordings of this process have numbers that it has used.
+    fn own_or_twin(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        prefix: &Prefix,
+        datagram: BytesMut,
+    ) -> Rejected {
+        // What a twin sends to one member is not for this process to open.
+        let is_new = prefix.counter >= self.counter && !prefix.addressed;
+        if !is_new || datagram.len() < PREFIX_LEN + self.sealer.overhead() {
+            return Rejected::Own;
+        }
+        if !self.admission.may_open(now, from, prefix.sender) {
+            return Rejected::Unexamined;
+        }
+        let mut body = datagram;
+        let mut clear = [0; PREFIX_LEN];
+        body.copy_to_slice(&mut clear);
+        let associated = AssociatedData::new(&clear, None);
+        let nonce = prefix.nonce();
+        match self
+            .sealer
+            .open(prefix.sender, nonce, &associated, &mut body)
+        {
+            Ok(()) => Rejected::Twin,
+            Err(_) => Rejected::Forged,
+        }
+    }
+
     /// Admits `member` at `address` without the handshake, because the host vouches for it: for
     /// members that are known to be new, as a simulator's are. A replay of what it sent before is
     /// not detected.
@@ -322,6 +359,7 @@ impl<P: Protocol> Node<P> {
             Rejected::Prefix(_) => &mut counters.malformed,
             Rejected::Cluster { .. } => &mut counters.other_cluster,
             Rejected::Own => &mut counters.own,
+            Rejected::Twin => &mut counters.twin,
             Rejected::Forged => &mut counters.forged,
             Rejected::Replayed => &mut counters.replayed,
             Rejected::Unadmitted => &mut counters.unadmitted,

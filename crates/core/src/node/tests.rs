@@ -321,3 +321,31 @@ fn a_trusted_peer_is_heard_and_reached_without_a_handshake() {
     assert_eq!(courier(&mut nodes.0[1]).inbox.len(), 1);
     assert!(nodes.sent(1).is_none(), "nothing is asked");
 }
+
+#[test]
+fn a_copied_machine_is_noticed_by_the_one_that_has_sent_less() {
+    let (mut one, mut copy) = (node(0, 1), node(0, 1));
+    let said = |node: &mut Node<Courier>| {
+        courier(node).outbox.push_back((Destination::Group, "x"));
+        let mut buf = node.transmit_buf(1);
+        node.poll_transmit(Time::ZERO, &mut buf).unwrap();
+        buf.as_bytes().to_vec()
+    };
+    let heard = |node: &mut Node<Courier>, bytes: &[u8]| {
+        node.handle_datagram(Time::ZERO, address(5), BytesMut::from(bytes))
+    };
+    let (first, _) = (said(&mut one), said(&mut copy));
+    assert_eq!(
+        heard(&mut copy, &first),
+        Err(Rejected::Own),
+        "a number of both"
+    );
+    let second = said(&mut one);
+    assert_eq!(heard(&mut copy, &second), Err(Rejected::Twin));
+    let third = said(&mut copy);
+    assert_eq!(heard(&mut one, &third), Err(Rejected::Own), "it is ahead");
+    let mut forged = said(&mut one);
+    *forged.last_mut().unwrap() ^= 1;
+    assert_eq!(heard(&mut copy, &forged), Err(Rejected::Forged));
+    assert_eq!((copy.counters().twin, copy.counters().own), (1, 1));
+}
