@@ -104,6 +104,16 @@ impl Order {
         });
     }
 
+    /// In the regular configuration still, at its end: what all its members were ready for, as one of
+    /// those that go along knows.
+    pub(super) fn deliver_safe(&mut self, safe: Seq, emit: &mut dyn FnMut(Event)) {
+        self.note_safe(safe);
+        let bound = Bound::Ready(safe.min(self.ready));
+        self.walk(bound, emit, |cursor, view| {
+            cursor.deliver(view, |_| Seq::MAX);
+        });
+    }
+
     /// The rest of the regular configuration, at its end: up to the first position that nobody
     /// along holds or whose order is not settled, or the first safe message above `safe`.
     pub(super) fn deliver_regular_end(

@@ -174,6 +174,16 @@ impl Order {
         Seq(self.places.base() + self.places.capacity() as u64)
     }
 
+    /// The last position that a member can keep which has forgotten all up to `safe`.
+    pub(super) fn room_above(&self, safe: Seq) -> Seq {
+        Seq(safe.0 + self.places.capacity() as u64)
+    }
+
+    /// All members are ready for every position up to `safe`, as one of them says.
+    pub(super) fn note_safe(&mut self, safe: Seq) {
+        self.safe_told = self.safe_told.max(safe);
+    }
+
     fn local(&self) -> &Site {
         &self.sites[self.me.at()]
     }
@@ -473,6 +483,6 @@ impl Order {
         for (site, known) in self.sites.iter_mut().zip(known) {
             site.marks.known = site.marks.known.max(*known);
         }
-        self.safe_told = self.safe_told.max(safe);
+        self.note_safe(safe);
     }
 }

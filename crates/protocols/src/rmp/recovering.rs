@@ -154,8 +154,8 @@ impl Recovering {
             .map(|(member, inventory)| (*member, inventory.holding))
             .collect();
         let mut closing = Closing::new(&holdings, local, &old.members);
-        // More than can be kept is a peer's bug, and is held by nobody.
-        closing.high = closing.high.min(old.room());
+        // More than anybody can keep is a peer's bug, and is held by nobody.
+        closing.high = closing.high.min(old.room_above(closing.safe));
         let mut together = Together {
             known: known(&self.inventories, old.members.len(), rule),
             low: closing.low,
@@ -224,6 +224,13 @@ impl Rmp {
         let (local, rule) = (self.local, self.config.order);
         let recovering = self.state.expect_recovering();
         recovering.plan(local, rule);
+        if let (Some(plan), Some(old)) = (&recovering.plan, &mut recovering.old) {
+            // Another member may have known more of what all hold, and so have kept what does not fit
+            // here before the same is forgotten.
+            let events = &mut self.events;
+            old.deliver_safe(plan.closing.safe, &mut |it| events.push_back(it));
+            old.discard();
+        }
         let planned = recovering.plan.is_some() || recovering.old.is_none();
         if recovering.complete || !planned || !recovering.lacks().is_empty() {
             return;

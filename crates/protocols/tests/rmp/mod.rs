@@ -3,6 +3,7 @@
 mod faults;
 mod figures;
 mod order;
+mod reforming;
 
 use std::time::Duration;
 
