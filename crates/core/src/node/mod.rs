@@ -457,6 +457,8 @@ impl<P: Protocol> Node<P> {
     }
 
     /// The next event of any instance. The observer sees it first.
+    // Events are large: a call of its own would copy each once more.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<(Channel, P::Event)> {
         for (channel, instance) in &mut self.instances {
             let Some(event) = instance.poll_event() else {
