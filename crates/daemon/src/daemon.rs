@@ -237,7 +237,10 @@ impl Daemon {
         self.take_events()?;
         self.answer_questions();
         self.clients.give_output(now, &mut self.engine);
-        self.record();
+        self.record(now);
+        if let Some(count) = self.client_log.take_left_out(now) {
+            tracing::warn!("{count} more lines about clients were left out");
+        }
         if let Some(history) = &self.history {
             history.tend(now);
         }
@@ -285,7 +288,7 @@ impl Daemon {
                 Carrier::Bimodal(index) => self.observe_group_event(index, &event),
             }
             self.engine.handle_event(now, carrier, event);
-            self.record();
+            self.record(now);
         }
         while let Some((_, transition)) = self.endpoint.node_mut().poll_transition() {
             self.narrator.transition(transition);
@@ -357,20 +360,16 @@ impl Daemon {
     }
 
     /// What the engine saw goes to the history at this place, and to the log.
-    fn record(&mut self) {
+    fn record(&mut self, now: Time) {
         while let Some(observation) = self.engine.poll_observation() {
             self.endpoint.node_mut().observe(&observation);
         }
-        let now = self.endpoint.now();
         while let Some(fact) = self.engine.poll_fact() {
             if is_client_line(&fact) && !self.client_log.admit(now) {
                 continue;
             }
             let leaving = self.phase != RunPhase::Running;
             self.narrator.fact(&fact, &self.engine, leaving);
-        }
-        if let Some(count) = self.client_log.take_left_out(now) {
-            tracing::warn!("{count} more lines about clients were left out");
         }
     }
 
