@@ -1,8 +1,10 @@
 //! Waiting: readiness of the endpoint's sockets and of the caller's sources, and when to sleep.
 //!
-//! Whole milliseconds are waited in `epoll_wait` itself; the rest, which it would round up, in a
-//! `ppoll` on its descriptor (nanoseconds: the token's timers are as short), followed by a
-//! collection that does not wait. Before it, the thread polls for a while where [`Spin`] says so.
+//! Whole milliseconds are waited in `epoll_wait` itself, which brings at once what it waited for; the
+//! rest, which it would round up, in a `ppoll` on its descriptor (nanoseconds: the token's timers are
+//! as short), followed by a collection that does not wait. A long wait mostly ends with its time: all
+//! of it is waited in the `ppoll`, so that the thread wakes once for it. Before it, the thread polls
+//! for a while where [`Spin`] says so.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -58,6 +60,8 @@ impl Waiter {
     const SPIN_AFTER_TRAFFIC: Duration = Duration::from_micros(100);
     /// and only with more cores than this.
     const SPIN_CORES_MIN: usize = 4;
+    /// A wait of this length and more is a long one.
+    const LONG_WAIT: Duration = Duration::from_millis(10);
 
     pub(crate) fn new(spin: Spin) -> io::Result<Self> {
         Ok(Self {
@@ -118,7 +122,7 @@ impl Waiter {
             at = clock.now();
         }
         let whole = Duration::from_millis((end - at).as_millis() as u64);
-        if !whole.is_zero() {
+        if !whole.is_zero() && end - at < Self::LONG_WAIT {
             if self.collect(whole, &mut sink)? {
                 return Ok(());
             }
