@@ -6,12 +6,13 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use groupcast_core::family::OrderFamily;
 use groupcast_daemon::config::{Config, ConfigError, File, Listen, Options, Security, TopKey};
 use groupcast_daemon::{Daemon, DaemonError, LogError, log_to};
 use groupcast_net::{Group, Key};
 
 use crate::failure::{Failure, tell};
-use crate::target;
+use crate::{order, target};
 
 /// Run the daemon of this host.
 ///
@@ -51,6 +52,8 @@ pub(crate) struct Args {
     key: Option<PathBuf>,
     #[arg(long, help = help("insecure"))]
     insecure: bool,
+    #[arg(long, value_name = "PROTOCOL", value_parser = order::parser(), help = help("protocol"))]
+    protocol: Option<&'static OrderFamily>,
     #[arg(long, value_name = "FILE", help = help("history"))]
     history: Option<PathBuf>,
 }
@@ -107,11 +110,16 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
     // A reader that has gone is no failure.
     let _ = writeln!(
         anstream::stdout().lock(),
-        "the configuration is valid: `{}`, listening on {}, {reach}, {security}; clients at {}",
+        "the configuration is valid: `{}`, listening on {}, {reach}, {security}; {} orders messages; \
+         clients at {}",
         config.name,
         config.endpoint.listen,
+        config.order.family.name(),
         config.socket.display(),
     );
+    for table in &config.unused_tables {
+        tell(format_args!("{}", config.unused(table)));
+    }
     if let Some(warning) = &config.interface_warning {
         tell(format_args!("{warning}; --listen IP names another"));
     }
@@ -143,6 +151,7 @@ impl Args {
             client_token: self.client_token,
             key: self.key,
             insecure: self.insecure.then_some(true),
+            protocol: self.protocol.map(|order| order.name().to_owned()),
             history: self.history,
             ..Options::default()
         }

@@ -15,6 +15,7 @@ mod keygen;
 mod lab;
 mod line;
 mod lines;
+mod order;
 mod publish;
 mod sim;
 mod status;

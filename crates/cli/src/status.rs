@@ -43,7 +43,8 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     line(
         "state",
         format!(
-            "{}, groups {}",
+            "{} {}, groups {}",
+            text(&status["protocol"]),
             text(&status["state"]),
             text(&status["groups_state"])
         ),
@@ -138,13 +139,13 @@ fn stranger_line(stranger: &Value) -> String {
 
 /// Who keeps this daemon's datagrams smaller than its own network would.
 fn narrowest(status: &Value) -> Option<String> {
-    let ring = &status["ring"];
-    let member = ring["narrowest"].as_object()?;
+    let order = &status[status["protocol"].as_str()?];
+    let member = order["narrowest"].as_object()?;
     let name = match &member["name"] {
         Value::String(name) => name.clone(),
         _ => text(&member["member"]),
     };
-    let size = text(&ring["body_max"]);
+    let size = text(&order["body_max"]);
     Some(format!(
         "{size} bytes at most, as many as the way to {name} carries"
     ))
@@ -203,7 +204,7 @@ mod tests {
         let status = json!({
             "name": "host-1", "version": "0.1.0", "uptime": 3_700.5, "secured": true,
             "listen": "10.0.0.1:4810", "reach": {"multicast": "239.192.79.1:4809"},
-            "state": "operational", "groups_state": "steady", "groups": 2,
+            "protocol": "ring", "state": "operational", "groups_state": "steady", "groups": 2,
             "configuration": {"id": "3-aa.bb", "kind": "regular", "members": [
                 {"name": "host-1", "member": "aa.bb"}, {"name": null, "member": "cc.dd"}]},
             "clients": [{"name": "al@host-1", "kind": "application", "transport": "unix", "groups": 1,
@@ -215,7 +216,7 @@ mod tests {
             String::from_utf8(bytes).unwrap(),
             "daemon        host-1\n\
              version       0.1.0, up 1 h 1 min\n\
-             state         operational, groups steady\n\
+             state         ring operational, groups steady\n\
              network       10.0.0.1:4810, multicast 239.192.79.1:4809, encrypted\n\
              configuration 3-aa.bb\n\
              groups        2\n\
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn the_member_whose_way_carries_less_is_named() {
-        let mut status = json!({"ring": {"body_max": 1351,
+        let mut status = json!({"protocol": "ring", "ring": {"body_max": 1351,
             "narrowest": {"name": "host-3", "member": "aa.bb"}}});
         let said = "1351 bytes at most, as many as the way to host-3 carries";
         assert_eq!(narrowest(&status).as_deref(), Some(said));

@@ -4,6 +4,7 @@
 //! tests and scenarios know of a protocol only what stands there.
 
 mod config;
+mod order;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -11,6 +12,7 @@ use core::fmt;
 use core::time::Duration;
 
 pub use self::config::{FamilySettings, GroupConfig, Members, PresetName};
+pub use self::order::{DaemonPresets, OrderConfig, OrderFamily, OrderLimits};
 use crate::contract::Contract;
 use crate::id::MemberId;
 use crate::instrument::Instrumented;

@@ -1,15 +1,15 @@
 //! The daemon: one thread, one loop around the network's endpoint, the groups' engine and the
 //! clients' sockets.
 //!
-//! A turn: the endpoint sends, waits and reads the network; the ring's and the bimodal groups'
-//! events go to the engine; clients are accepted and read; the engine's messages go to the ring and
-//! to the groups; each client that has output is written to once. What is submitted here leaves
+//! A turn: the endpoint sends, waits and reads the network; the order's and the bimodal groups'
+//! events go to the engine; clients are accepted and read; the engine's messages go to the order
+//! and to the groups; each client that has output is written to once. What is submitted here leaves
 //! with the next turn, which begins by sending.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::family::GroupConfig;
+use groupcast_core::family::OrderLimits;
 use groupcast_core::node::AdmissionConfig;
 use groupcast_core::trace::{Observable as _, Observation, digest};
 use groupcast_core::{
@@ -17,8 +17,6 @@ use groupcast_core::{
 };
 use groupcast_net::{Endpoint, Key, Readiness, Sealing, new_member, process, random_u64};
 use groupcast_protocols::gossip::GossipConfig;
-use groupcast_protocols::registry;
-use groupcast_protocols::ring::RingConfig;
 use groupcast_session::Engine;
 use groupcast_session::frame::AccessToken;
 use groupcast_session::groups::{Carrier, Fact, Question};
@@ -27,10 +25,10 @@ use mio::{Interest, Token};
 use crate::bimodal::Bimodal;
 use crate::client_log::ClientLog;
 use crate::clients::{Clients, raise_file_limit};
-use crate::config::{Config, ConfigError, ProcessConfig, Security};
+use crate::config::{Config, ConfigError, Order, ProcessConfig, Security};
 use crate::error::DaemonError;
 use crate::history::History;
-use crate::instance::{self, BIMODAL, CarrierEvent, Instance, Order, RING};
+use crate::instance::{self, BIMODAL, CarrierEvent, Instance};
 use crate::log::Log;
 use crate::narrate::Narrator;
 use crate::status;
@@ -40,7 +38,7 @@ use crate::stop::{StopHandle, StopRequests};
 const STOP: Token = Token(0);
 /// The bimodal groups are tended this often.
 const TEND_INTERVAL: Duration = Duration::from_millis(200);
-/// After the ring's own time-out for leaving, the daemon ends at this time at the latest.
+/// After the order's own time-out for leaving, the daemon ends at this time at the latest.
 const LEAVE_MARGIN: Duration = Duration::from_secs(1);
 /// Questions of clients that are answered in one turn.
 const ANSWERS_A_TURN: usize = 8;
@@ -79,8 +77,8 @@ enum RunPhase {
     Running,
     /// It leaves the bimodal groups first, until this time at the latest.
     LeavingBimodal(Time),
-    /// It leaves the ring, until this time at the latest.
-    LeavingRing(Time),
+    /// It leaves the order's configuration, until this time at the latest.
+    LeavingOrder(Time),
     /// It has left; its clients have until this time to read why.
     Left(Time),
 }
@@ -117,16 +115,7 @@ impl Daemon {
                 .map_err(DaemonError::system("wait for signals"))?;
         }
 
-        let ring = fitted(&config, &endpoint);
-        let family = registry::ORDERED[0];
-        let members = GroupConfig::members(&ring);
-        let members = members.map_err(|error| ConfigError::unchecked(family.name, &error))?;
-        let make = members.factory(1);
-        let order = Order {
-            name: family.name,
-            member: make(local, rng.fork(family.name), endpoint.now()),
-        };
-        endpoint.node_mut().open(RING, Instance::Order(order));
+        open_order(&config, local, &rng, &mut endpoint)?;
         open_bimodal(&config, local, &rng, &mut endpoint)?;
         let narrator = Narrator::new(local, &config.name);
         narrator.started(&config, &endpoint, clients.tcp_address());
@@ -232,7 +221,7 @@ impl Daemon {
         // Other hosts come before the clients of this one: waking a client takes as long as a
         // message to all of them.
         self.endpoint.flush(now);
-        // A ring may have something to say about a message at once, for instance that it has room
+        // The order may have something to say about a message at once, for instance that it has room
         // again.
         self.take_events()?;
         self.answer_questions();
@@ -253,7 +242,7 @@ impl Daemon {
         let until = |at: Time| at - now;
         let phase = match self.phase {
             RunPhase::Running => None,
-            RunPhase::LeavingBimodal(end) | RunPhase::LeavingRing(end) | RunPhase::Left(end) => {
+            RunPhase::LeavingBimodal(end) | RunPhase::LeavingOrder(end) | RunPhase::Left(end) => {
                 Some(until(end))
             }
         };
@@ -274,30 +263,31 @@ impl Daemon {
         .min()
     }
 
-    /// The events of the ring and of the bimodal groups, in the order of each, and the history
-    /// around them.
+    /// The events of the order and of the bimodal groups, each as they came, and the history around
+    /// them.
     fn take_events(&mut self) -> Result<(), DaemonError> {
         let now = self.endpoint.now();
         while let Some((_, CarrierEvent { carrier, event })) = self.endpoint.node_mut().poll_event()
         {
             match carrier {
-                Carrier::Ring => {
+                Carrier::Order => {
                     self.observe_long(&event);
-                    self.note_ring_event(now, &event)?;
+                    self.note_order_event(now, &event)?;
                 }
                 Carrier::Bimodal(index) => self.observe_group_event(index, &event),
             }
             self.engine.handle_event(now, carrier, event);
             self.record(now);
         }
+        let protocol = self.config.order.family.name();
         while let Some((_, transition)) = self.endpoint.node_mut().poll_transition() {
-            self.narrator.transition(transition);
+            self.narrator.transition(protocol, transition);
         }
         Ok(())
     }
 
-    /// What an event of the ring means to the daemon itself.
-    fn note_ring_event(&mut self, now: Time, event: &Event) -> Result<(), DaemonError> {
+    /// What an event of the order means to the daemon itself.
+    fn note_order_event(&mut self, now: Time, event: &Event) -> Result<(), DaemonError> {
         match event {
             Event::NameInUse { holder } => return Err(self.name_in_use(*holder)),
             Event::NameContested { other } => {
@@ -307,8 +297,7 @@ impl Daemon {
             Event::Configuration(configuration) => {
                 self.narrator.configuration(configuration);
                 if let Some(order) = instance::order(self.endpoint.node()) {
-                    let status = order.member.status();
-                    self.narrator.ring(configuration.kind, &status);
+                    self.narrator.installed(configuration.kind, order);
                 }
             }
             Event::Left => self.phase = RunPhase::Left(now + FAREWELL),
@@ -317,7 +306,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The history's line of a long message of the ring, whose digest takes its time; the node's
+    /// The history's line of a long ordered message, whose digest takes its time; the node's
     /// observer has seen everything else.
     fn observe_long(&self, event: &Event) {
         if let (Some(history), Event::Deliver(delivery)) = (&self.history, event)
@@ -334,7 +323,7 @@ impl Daemon {
     }
 
     /// The history's line of what happened in a bimodal group. That the daemon has left is said by
-    /// the ring, for all.
+    /// the order, for all.
     fn observe_group_event(&self, index: usize, event: &Event) {
         if let (Some(history), Event::Deliver(_) | Event::Gap(_)) = (&self.history, event)
             && let Some(groups) = instance::bimodal(self.endpoint.node())
@@ -446,7 +435,7 @@ impl Daemon {
                         self.phase =
                             RunPhase::LeavingBimodal(now + bimodal_leave_max(&self.config.bimodal));
                     }
-                    _ => self.leave_ring(now),
+                    _ => self.leave_order(now),
                 }
                 stop_requests == 1
             }
@@ -454,17 +443,17 @@ impl Daemon {
             RunPhase::LeavingBimodal(end) => {
                 let left = instance::bimodal(self.endpoint.node()).is_none_or(Bimodal::has_left);
                 if left || now >= end {
-                    self.leave_ring(now);
+                    self.leave_order(now);
                 }
                 stop_requests == 0
             }
-            RunPhase::LeavingRing(end) if now >= end => {
+            RunPhase::LeavingOrder(end) if now >= end => {
                 tracing::warn!("stopped without having left the group: it did not answer in time");
                 self.engine.stop(now, "the daemon is stopping");
                 self.clients.give_output(now, &mut self.engine);
                 false
             }
-            RunPhase::LeavingRing(_) => stop_requests == 0,
+            RunPhase::LeavingOrder(_) => stop_requests == 0,
             RunPhase::Left(end) => {
                 let done = self.clients.count() == 0 || now >= end;
                 if done {
@@ -476,9 +465,9 @@ impl Daemon {
         }
     }
 
-    fn leave_ring(&mut self, now: Time) {
-        let timeout = self.config.ring.leave_timeout + LEAVE_MARGIN;
-        self.phase = RunPhase::LeavingRing(now + timeout);
+    fn leave_order(&mut self, now: Time) {
+        let timeout = self.config.order.config.limits().leave_timeout + LEAVE_MARGIN;
+        self.phase = RunPhase::LeavingOrder(now + timeout);
         if let Some(order) = instance::order_mut(self.endpoint.node_mut()) {
             order.member.leave(now);
         }
@@ -602,7 +591,7 @@ fn open_network(
         // Restarted daemons are new peers: room for two lives of each.
         peers_max: defaults
             .peers_max
-            .max(config.ring.members_max * 2)
+            .max(config.order.config.limits().members_max * 2)
             .max(bimodal_peers(config)),
         ..defaults
     };
@@ -636,26 +625,44 @@ fn bimodal_peers(config: &Config) -> usize {
     }
 }
 
-/// The ring's settings with a datagram that the interface takes in one piece.
-fn fitted(config: &Config, endpoint: &Endpoint<Instance>) -> RingConfig {
-    let mut ring = config.ring.clone();
-    let Some(fitting) = endpoint.body_max() else {
-        return ring;
-    };
-    if ring.body_max > fitting {
-        if config.fit_body {
+/// Puts what orders messages onto the endpoint's node.
+fn open_order(
+    config: &Config,
+    local: MemberId,
+    rng: &Rng,
+    endpoint: &mut Endpoint<Instance>,
+) -> Result<(), ConfigError> {
+    let Order { family, config } = fitted(config, endpoint);
+    let members = config.members();
+    let members = members.map_err(|error| ConfigError::unchecked(family.name(), &error))?;
+    let make = members.factory(1);
+    let member = make(local, rng.fork(family.name()), endpoint.now());
+    let order = instance::Order { family, member };
+    let node = endpoint.node_mut();
+    node.open(family.channel, Instance::Order(order));
+    Ok(())
+}
+
+/// The order's settings with a datagram that the interface takes in one piece.
+fn fitted(config: &Config, endpoint: &Endpoint<Instance>) -> Order {
+    let mut order = config.order.clone();
+    let limits = order.config.limits();
+    let (key, body_max) = (order.key("body_max"), limits.body_max);
+    match endpoint.body_max() {
+        Some(fitting) if body_max > fitting && config.fit_body => {
             tracing::info!(
-                "the interface takes {fitting} bytes in a datagram: ring.body_max is that instead of {}",
-                ring.body_max
+                "the interface takes {fitting} bytes in a datagram: {key} is that instead of {body_max}"
             );
-            ring.body_max = fitting;
-        } else {
-            tracing::warn!(
-                "ring.body_max is {}, but the interface takes {fitting} bytes in one piece: datagrams are sent in \
-                 fragments, and the loss of one loses all",
-                ring.body_max
-            );
+            order.config.set_limits(OrderLimits {
+                body_max: fitting,
+                ..limits
+            });
         }
+        Some(fitting) if body_max > fitting => tracing::warn!(
+            "{key} is {body_max}, but the interface takes {fitting} bytes in one piece: datagrams are sent in \
+             fragments, and the loss of one loses all"
+        ),
+        _ => {}
     }
-    ring
+    order
 }

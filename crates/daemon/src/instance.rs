@@ -1,15 +1,17 @@
-//! The protocol instances of the daemon's node: the ring, and the bimodal groups.
+//! The protocol instances of the daemon's node: what orders messages, and the bimodal groups.
 //!
 //! A node hosts instances of one type, so this type is either of the two. Calls are passed on, and
 //! events say which of the two they come from.
 
 use bytes::Bytes;
+use groupcast_core::family::OrderFamily;
 use groupcast_core::trace::{Observable, Observation, Transition};
 use groupcast_core::{
     Event, Instrumented, MemberId, MessageId, Node, Ordered as _, Protocol, Service, SocketClass,
     SubmitError, Time, Transmit, TransmitBuf,
 };
-pub(crate) use groupcast_protocols::channel::{BIMODAL, RING};
+pub(crate) use groupcast_protocols::channel::BIMODAL;
+use groupcast_protocols::registry::ORDERED;
 use groupcast_session::groups::Carrier;
 
 use crate::bimodal::Bimodal;
@@ -17,30 +19,32 @@ use crate::history::History;
 
 /// An instance of the daemon's node.
 pub(crate) enum Instance {
-    /// What orders the messages of all groups, on [`RING`].
+    /// What orders the messages of all groups, on its family's channel.
     Order(Order),
     /// On [`BIMODAL`], where there are such groups.
     Bimodal(Box<Bimodal>),
 }
 
-/// An engine of the registry, which orders messages.
+/// A protocol of the registry, which orders messages.
 pub(crate) struct Order {
-    /// Its name there.
-    pub(crate) name: &'static str,
+    pub(crate) family: &'static OrderFamily,
     pub(crate) member: Box<dyn Instrumented>,
 }
 
 /// What orders the messages of a daemon's node.
 pub(crate) fn order(node: &Node<Instance>) -> Option<&Order> {
-    match node.instance(RING)? {
-        Instance::Order(order) => Some(order),
-        Instance::Bimodal(_) => None,
-    }
+    ORDERED
+        .iter()
+        .find_map(|family| match node.instance(family.channel)? {
+            Instance::Order(order) => Some(order),
+            Instance::Bimodal(_) => None,
+        })
 }
 
 /// The same, for commands.
 pub(crate) fn order_mut(node: &mut Node<Instance>) -> Option<&mut Order> {
-    match node.instance_mut(RING)? {
+    let channel = order(node)?.family.channel;
+    match node.instance_mut(channel)? {
         Instance::Order(order) => Some(order),
         Instance::Bimodal(_) => None,
     }
@@ -71,7 +75,7 @@ pub(crate) fn submit(
     payload: Bytes,
 ) -> Result<MessageId, SubmitError> {
     match carrier {
-        Carrier::Ring => order_mut(node)
+        Carrier::Order => order_mut(node)
             .ok_or(SubmitError::Leaving)?
             .member
             .submit(now, service, payload),
@@ -81,7 +85,7 @@ pub(crate) fn submit(
     }
 }
 
-/// What happened on the ring or in a bimodal group.
+/// What happened in the order or in a bimodal group.
 #[derive(Debug)]
 pub(crate) struct CarrierEvent {
     pub(crate) carrier: Carrier,
@@ -94,12 +98,12 @@ pub(crate) fn is_long(payload: &Bytes) -> bool {
 }
 
 impl Observable for CarrierEvent {
-    /// The node's observer sees the ring. Lines of a bimodal group name the group, and those of
+    /// The node's observer sees the order. Lines of a bimodal group name the group, and those of
     /// long messages wait for their digests: the daemon writes those.
     fn observation(&self) -> Option<Observation> {
         match (self.carrier, &self.event) {
-            (Carrier::Ring, Event::Deliver(delivery)) if is_long(&delivery.payload) => None,
-            (Carrier::Ring, event) => event.observation(),
+            (Carrier::Order, Event::Deliver(delivery)) if is_long(&delivery.payload) => None,
+            (Carrier::Order, event) => event.observation(),
             (Carrier::Bimodal(_), _) => None,
         }
     }
@@ -132,7 +136,7 @@ impl Protocol for Instance {
     fn poll_event(&mut self) -> Option<CarrierEvent> {
         match self {
             Self::Order(order) => Some(CarrierEvent {
-                carrier: Carrier::Ring,
+                carrier: Carrier::Order,
                 event: order.member.poll_event()?,
             }),
             Self::Bimodal(groups) => groups.poll_event(),
@@ -153,7 +157,7 @@ impl Protocol for Instance {
         }
     }
 
-    /// The ring decides: it alone uses the token's socket, and every daemon has a ring.
+    /// The order decides: it alone uses the token's socket, and every daemon has one.
     fn read_first(&self) -> SocketClass {
         match self {
             Self::Order(order) => order.member.read_first(),

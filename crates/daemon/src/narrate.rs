@@ -1,5 +1,5 @@
-//! The log of a daemon: which daemons are in its configuration, the states of its ring, and what
-//! its clients do wrong.
+//! The log of a daemon: which daemons are in its configuration, the states of the protocol that
+//! orders messages, and what its clients do wrong.
 //!
 //! Members are numbers on the network; the engine learns their names when daemons exchange state.
 //! The names of the last configuration are kept, so that daemons that have gone can be named.
@@ -9,24 +9,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use groupcast_core::trace::Transition;
-use groupcast_core::{Configuration, ConfigurationKind, GroupStatus, MemberId};
+use groupcast_core::{Configuration, ConfigurationKind, MemberId, Ordered as _};
 use groupcast_net::{Endpoint, Group};
 use groupcast_session::Engine;
 use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
 
 use crate::config::{Changes, Config, ConfigError, Security};
-use crate::instance::Instance;
+use crate::instance::{Instance, Order};
 
 /// Writes the log.
 pub(crate) struct Narrator {
     names: BTreeMap<MemberId, Arc<str>>,
     /// Members of the last regular configuration.
     members: Vec<MemberId>,
-    /// Slow rotations that the log has told of.
-    rotations_slow: u64,
-    /// The member that keeps the datagrams of the new ring small, and how small: told once the
-    /// names of its members are known.
+    /// Slow rounds that the log has told of.
+    rounds_slow: u64,
+    /// The member that keeps the datagrams of the new configuration small, and how small: told once
+    /// the names of its members are known.
     narrowest: Option<(MemberId, usize)>,
 }
 
@@ -35,7 +35,7 @@ impl Narrator {
         Self {
             names: BTreeMap::from([(local, name.into())]),
             members: Vec::new(),
-            rotations_slow: 0,
+            rounds_slow: 0,
             narrowest: None,
         }
     }
@@ -52,13 +52,17 @@ impl Narrator {
             Group::Mesh(peers) => format!("unicast to {} peers", peers.len()),
         };
         tracing::info!(
-            "groupcast {} is `{}` ({}), listening on {}, {reach}; clients at {}",
+            "groupcast {} is `{}` ({}), listening on {}, {reach}; {} orders messages; clients at {}",
             env!("CARGO_PKG_VERSION"),
             config.name,
             endpoint.node().local(),
             config.endpoint.listen,
+            config.order.family.name(),
             config.socket.display(),
         );
+        for table in &config.unused_tables {
+            tracing::warn!("{}", config.unused(table));
+        }
         if let Some(address) = tcp {
             clients_over_tcp(address, config.client_token.is_some());
         }
@@ -112,7 +116,7 @@ impl Narrator {
         tracing::error!("SIGHUP: {place}{error}; the daemon goes on as it is");
     }
 
-    /// A configuration was installed on the ring.
+    /// A configuration was installed.
     pub(crate) fn configuration(&mut self, configuration: &Configuration) {
         let members = self.list(&configuration.members);
         match configuration.kind {
@@ -148,23 +152,25 @@ impl Narrator {
         }
     }
 
-    /// A configuration was installed on the ring: says so if its packets are smaller than they
-    /// could be here, and if the time-outs have not fitted its rotations since the one before.
-    pub(crate) fn ring(&mut self, kind: ConfigurationKind, ring: &GroupStatus) {
+    /// A configuration was installed: notes what keeps its packets small, and says so if the
+    /// time-outs have not fitted its rounds since the one before.
+    pub(crate) fn installed(&mut self, kind: ConfigurationKind, order: &Order) {
         if kind != ConfigurationKind::Regular {
             return;
         }
-        let slow = ring.rounds_slow;
-        if slow > self.rotations_slow {
+        let status = order.member.status();
+        let slow = status.rounds_slow;
+        if slow > self.rounds_slow {
             tracing::warn!(
-                "{} rotations of the token took so long that it may be taken for lost; the mean is {:?}: ring.preset = \
+                "{} rounds of the token took so long that it may be taken for lost; the mean is {:?}: {}.preset = \
                  \"wan\" has longer time-outs",
-                slow - self.rotations_slow,
-                ring.round
+                slow - self.rounds_slow,
+                status.round,
+                order.family.name()
             );
-            self.rotations_slow = slow;
+            self.rounds_slow = slow;
         }
-        self.narrowest = ring.narrowest.map(|member| (member, ring.body_max));
+        self.narrowest = status.narrowest.map(|member| (member, status.body_max));
     }
 
     /// Another daemon has this one's `name`, and neither gives way.
@@ -175,10 +181,10 @@ impl Narrator {
         );
     }
 
-    /// The ring's state changed.
-    pub(crate) fn transition(&self, transition: Transition) {
+    /// The state of `protocol` changed.
+    pub(crate) fn transition(&self, protocol: &str, transition: Transition) {
         let Transition { from, to, cause } = transition;
-        tracing::info!("ring: {from} to {to} ({cause})");
+        tracing::info!("{protocol}: {from} to {to} ({cause})");
     }
 
     /// The engine has something for the log. A daemon that is `leaving` takes no part in what the
@@ -192,7 +198,7 @@ impl Narrator {
                 if let Some((member, size)) = self.narrowest.take() {
                     let member = self.list(&[member]);
                     tracing::warn!(
-                        "datagrams of this ring carry {size} bytes: {member} takes no more"
+                        "datagrams of this configuration carry {size} bytes: {member} takes no more"
                     );
                 }
             }

@@ -50,7 +50,7 @@ fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -
     let uptime = endpoint.now().as_nanos() as f64 / 1e9;
     let node = endpoint.node();
     let order = instance::order(node);
-    let name = order.map_or("ring", |order| order.name);
+    let name = config.order.family.name();
     let group = order.map(|order| order.member.status());
     let session = engine.status();
     let mut said = json!({

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use std::time::Duration;
 
+use groupcast_core::settings::Value;
 use groupcast_daemon::config::{Config, ConfigError, File, MULTICAST, Options, Place, Security};
 use groupcast_net::{Group, Spin};
 
@@ -181,6 +182,63 @@ fn paths_of_a_file_are_relative_to_it() {
     assert!(missing.to_string().contains("daemon.toml"), "{missing}");
 }
 
+/// What the setting `name` of the order is.
+fn setting(config: &Config, name: &str) -> Option<Value> {
+    let mut settings = config.order.config.list().into_iter();
+    settings.find(|setting| setting.name == name)?.value
+}
+
+#[test]
+fn the_protocol_is_chosen_by_name_and_has_a_table_of_its_own() {
+    let usual = build("insecure = true").unwrap();
+    assert_eq!(usual.order.family.name(), "ring");
+    assert!(usual.unused_tables.is_empty() && usual.fit_body);
+
+    let rmp = "insecure = true\nprotocol = \"rmp\"\n[rmp]\npreset = \"wan\"\nwindow_max = 7\nbody_max = 1000\n";
+    let config = build(rmp).unwrap();
+    assert_eq!(config.order.family.name(), "rmp");
+    assert_eq!(setting(&config, "window_max"), Some(Value::Integer(7)));
+    let silence = Value::Time(Duration::from_millis(2500));
+    assert_eq!(setting(&config, "silence_max"), Some(silence));
+    assert_eq!(config.order.config.limits().body_max, 1000);
+    assert!(config.unused_tables.is_empty() && !config.fit_body);
+
+    let over = Options {
+        protocol: Some("ring".into()),
+        ..Options::default()
+    };
+    let config = Config::build(Some(&file(rmp)), over).unwrap();
+    assert_eq!(config.order.family.name(), "ring");
+    assert_eq!(config.unused_tables, ["rmp"]);
+    assert!(
+        config.fit_body,
+        "the other protocol's body_max is no matter"
+    );
+    let warning = config.unused("rmp");
+    assert!(warning.contains("[rmp] has no effect"), "{warning}");
+}
+
+#[test]
+fn a_wrong_protocol_and_wrong_settings_of_it_are_refused_where_they_are_written() {
+    let (message, line, help) = refused("insecure = true\nprotocol = \"rnp\"\n");
+    assert_eq!(
+        message,
+        "protocol: `rnp` does not order the messages of a daemon"
+    );
+    assert_eq!((line, help.as_str()), (Some(2), "did you mean `rmp`?"));
+    let (message, _, help) = refused("insecure = true\nprotocol = \"gossip\"\n");
+    assert!(message.contains("`gossip`"), "{message}");
+    assert_eq!(help, "use `ring` or `rmp`");
+    let (_, line, help) = refused("insecure = true\nprotocol = \"rmp\"\n[rmp]\nquiets = true\n");
+    assert_eq!((line, help.as_str()), (Some(4), "did you mean `quiet`?"));
+    let text = "insecure = true\nprotocol = \"rmp\"\n[rmp]\nnull_ack_after = \"1 s\"\n";
+    let (message, line, _) = refused(text);
+    assert!(message.starts_with("rmp.null_ack_after: "), "{message}");
+    assert_eq!(line, Some(4));
+    let (message, _, _) = refused("insecure = true\n[rmp]\npreset = \"paper\"\n");
+    assert!(message.starts_with("rmp.preset: "), "{message}");
+}
+
 #[test]
 fn settings_of_the_ring_and_the_network_are_read_and_checked() {
     let config = build(
@@ -190,11 +248,16 @@ fn settings_of_the_ring_and_the_network_are_read_and_checked() {
     .unwrap();
     assert_eq!(config.endpoint.spin, Spin::For(Duration::from_micros(50)));
     assert_eq!(config.endpoint.segments_max, 16);
-    assert_eq!(config.ring.personal_window, Some(60));
-    assert_eq!(config.ring.token_loss_max, Duration::from_millis(600));
+    assert_eq!(
+        setting(&config, "personal_window"),
+        Some(Value::Integer(60))
+    );
+    let loss_max = Value::Time(Duration::from_millis(600));
+    assert_eq!(setting(&config, "token_loss_max"), Some(loss_max));
 
     let wide = build("insecure = true\nring.preset = \"wan\"").unwrap();
-    assert!(wide.ring.token_loss_min > config.ring.token_loss_min);
+    let loss_min = Value::Time(Duration::from_millis(900));
+    assert_eq!(setting(&wide, "token_loss_min"), Some(loss_min));
 
     let (message, line, _) = refused("insecure = true\n[ring]\nidle_hold = \"1 s\"\n");
     assert!(message.starts_with("ring.idle_hold: "), "{message}");

@@ -6,6 +6,7 @@
 //! | 1 | the ring; in the simulator and in measurements, the only protocol of a node, whichever it is ([`Channel::SOLE`]) |
 //! | 2 | bimodal groups |
 //! | 3 | bulk transfers |
+//! | 4 | RMP |
 //!
 //! A number that was given is not given again: a node drops what comes on a channel that is not
 //! open at it, and says so in its log, so that releases that give a number to different protocols
@@ -20,6 +21,8 @@ pub const RING: Channel = Channel(Number::Ring as u8);
 pub const BIMODAL: Channel = Channel(Number::Bimodal as u8);
 /// Bulk transfers.
 pub const BULK: Channel = Channel(Number::Bulk as u8);
+/// RMP.
+pub const RMP: Channel = Channel(Number::Rmp as u8);
 
 /// The numbers: as an enum, so that the compiler refuses one that is given twice.
 #[repr(u8)]
@@ -27,4 +30,5 @@ enum Number {
     Ring = 1,
     Bimodal = 2,
     Bulk = 3,
+    Rmp = 4,
 }

@@ -6,6 +6,7 @@
 //! is.
 
 use groupcast_core::Family;
+use groupcast_core::family::OrderFamily;
 
 /// All families; the first is the default.
 pub const FAMILIES: &[&Family] = &[
@@ -21,7 +22,12 @@ pub const FAMILIES: &[&Family] = &[
 
 /// Those that order the messages of all groups of a daemon, in configurations. The first is the
 /// default.
-pub const ORDERED: &[&Family] = &[&crate::ring::FAMILY, &crate::rmp::FAMILY];
+pub const ORDERED: &[&OrderFamily] = &[&crate::ring::ORDER, &crate::rmp::ORDER];
+
+/// The one of [`ORDERED`] that is called `name`.
+pub fn order(name: &str) -> Option<&'static OrderFamily> {
+    ORDERED.iter().copied().find(|order| order.name() == name)
+}
 
 /// The family called `name`.
 pub fn family(name: &str) -> Option<&'static Family> {
@@ -30,18 +36,40 @@ pub fn family(name: &str) -> Option<&'static Family> {
 
 #[cfg(test)]
 mod tests {
+    use groupcast_core::family::OrderLimits;
+
     use super::*;
 
     #[test]
     fn the_ordered_families_are_those_with_configurations() {
-        let names = |families: &mut dyn Iterator<Item = &&'static Family>| {
-            families
-                .map(|family| family.name)
-                .collect::<alloc::vec::Vec<_>>()
-        };
-        let mut with = FAMILIES
+        let with = FAMILIES
             .iter()
-            .filter(|it| it.contract.has_configurations());
-        assert_eq!(names(&mut ORDERED.iter()), names(&mut with));
+            .filter(|family| family.contract.has_configurations())
+            .map(|family| family.name);
+        assert!(with.eq(ORDERED.iter().map(|order| order.name())));
+    }
+
+    #[test]
+    fn an_order_has_a_channel_and_presets_of_its_own() {
+        for (index, order) in ORDERED.iter().enumerate() {
+            let others = &ORDERED[..index];
+            assert!(others.iter().all(|other| other.channel != order.channel));
+            for preset in order.presets() {
+                for config in [
+                    order.daemon_config(Some(preset.name)),
+                    order.member_config(Some(preset.name)),
+                ] {
+                    let mut config = config.expect("a member has the presets of a daemon");
+                    assert!(config.members().is_ok(), "{order:?} {}", preset.name);
+                    let limits = OrderLimits {
+                        body_max: 1_000,
+                        ..config.limits()
+                    };
+                    config.set_limits(limits);
+                    assert_eq!(config.boxed().limits(), limits);
+                }
+            }
+            assert!(order.daemon_config(Some("nothing")).is_none());
+        }
     }
 }

@@ -41,9 +41,9 @@ fn kinds(family: &str) -> Kinds {
 
 /// A member of each ordered family, and how it talks about names.
 fn members() -> impl Iterator<Item = (Box<dyn Instrumented>, Kinds)> {
-    registry::ORDERED.iter().map(|family| {
-        let member = family.build(LOCAL, Rng::new(3), Time::ZERO);
-        (member, kinds(family.name))
+    registry::ORDERED.iter().map(|order| {
+        let member = order.family.build(LOCAL, Rng::new(3), Time::ZERO);
+        (member, kinds(order.name()))
     })
 }
 

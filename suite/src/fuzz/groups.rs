@@ -210,7 +210,7 @@ impl Stage {
                 daemon.full = false;
                 daemon
                     .engine
-                    .handle_event(now, Carrier::Ring, Event::Writable);
+                    .handle_event(now, Carrier::Order, Event::Writable);
             }
             _ => daemon.engine.stop(now, "for a reason"),
         }
@@ -255,7 +255,7 @@ impl Stage {
             };
             daemon
                 .engine
-                .handle_event(self.now, Carrier::Ring, Event::Deliver(delivery));
+                .handle_event(self.now, Carrier::Order, Event::Deliver(delivery));
         }
     }
 
@@ -300,7 +300,7 @@ impl Stage {
                     left: Vec::new(),
                 };
                 let event = Event::Configuration(configuration);
-                daemon.engine.handle_event(self.now, Carrier::Ring, event);
+                daemon.engine.handle_event(self.now, Carrier::Order, event);
             };
             if daemon.config.counter > 0 {
                 let stay = if was_whole && whole {

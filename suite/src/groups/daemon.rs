@@ -160,7 +160,7 @@ impl Daemon {
             _ => {}
         }
         if !is_own {
-            self.engine.handle_event(now, Carrier::Ring, event);
+            self.engine.handle_event(now, Carrier::Order, event);
         }
         self.take_notes(&mut ledger);
     }

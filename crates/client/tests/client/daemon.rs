@@ -131,7 +131,7 @@ impl Loop {
             left: Vec::new(),
         };
         self.engine
-            .handle_event(self.now(), Carrier::Ring, Event::Configuration(config));
+            .handle_event(self.now(), Carrier::Order, Event::Configuration(config));
         while !stop.load(Ordering::Relaxed) {
             let busy = self.turn(stall.load(Ordering::Relaxed));
             if !busy {
@@ -210,7 +210,7 @@ impl Loop {
         });
         while !stalled && let Some(delivery) = self.ring.pop_front() {
             self.engine
-                .handle_event(now, Carrier::Ring, Event::Deliver(delivery));
+                .handle_event(now, Carrier::Order, Event::Deliver(delivery));
         }
     }
 

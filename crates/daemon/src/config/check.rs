@@ -4,17 +4,21 @@
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
+use groupcast_core::family::OrderLimits;
+use groupcast_core::settings::suggest::did_you_mean;
 use groupcast_core::settings::{ConfigError as SettingError, Settings as _, Value};
 use groupcast_net::{EndpointConfig, choose_interface};
 use groupcast_protocols::gossip::GossipConfig;
-use groupcast_protocols::ring::RingConfig;
+use groupcast_protocols::registry;
 use groupcast_session::EngineConfig;
 use groupcast_session::frame::FRAME_MAX;
 use groupcast_session::groups::ConfigError as EngineConfigError;
 
 use super::keys::engine_key;
+use super::order::order_key;
 use super::{
-    ConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, ProcessConfig, Security,
+    ConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, Order, ProcessConfig,
+    Security,
 };
 use crate::log::{FILTER_HELP, check_filter};
 
@@ -173,21 +177,48 @@ impl Check<'_> {
         Ok(endpoint)
     }
 
-    pub(super) fn ring(&self, options: &Options) -> Result<RingConfig, ConfigError> {
-        let presets = RingConfig::DAEMON_PRESETS;
-        let named = match options.settings.get("ring.preset") {
-            Some(Value::Word(name)) => presets.iter().find(|preset| preset.name == *name),
+    /// The protocol that orders messages, with its settings.
+    pub(super) fn order(&self, options: &Options) -> Result<Order, ConfigError> {
+        let family = match &options.protocol {
+            None => registry::ORDERED[0],
+            Some(name) => registry::order(name).ok_or_else(|| self.unknown_protocol(name))?,
+        };
+        let preset = match options.settings.get(&order_key(family, "preset")) {
+            Some(Value::Word(name)) => Some(*name),
             _ => None,
         };
-        let mut ring = (named.unwrap_or(&presets[0]).make)();
-        // What clients may send is limited by the engine, whose own messages must pass too.
-        ring.message_max = FRAME_MAX;
-        let key = |field: &str| format!("ring.{field}");
-        options.lay_over(&mut ring, key);
-        match ring.validate() {
-            Ok(()) => Ok(ring),
-            Err(error) => Err(self.setting(&key(error.field), &error)),
+        let config = family.daemon_config(preset);
+        let mut config = config.expect("the words of the key are the presets");
+        config.set_limits(OrderLimits {
+            // What clients may send is limited by the engine, whose own messages must pass too.
+            message_max: FRAME_MAX,
+            ..config.limits()
+        });
+        for setting in config.list() {
+            if let Some(value) = options.settings.get(&order_key(family, setting.name)) {
+                config.set(setting.name, *value);
+            }
         }
+        match config.members() {
+            Ok(_) => Ok(Order { family, config }),
+            Err(error) => Err(self.setting(&order_key(family, error.field), &error)),
+        }
+    }
+
+    fn unknown_protocol(&self, name: &str) -> ConfigError {
+        let known: Vec<&str> = registry::ORDERED.iter().map(|it| it.name()).collect();
+        let message = format!("`{name}` does not order the messages of a daemon");
+        self.error("protocol", message, did_you_mean(name, &known))
+    }
+
+    /// The tables of protocols that were not chosen.
+    pub(super) fn unused_tables(&self, options: &Options, order: &Order) -> Vec<&'static str> {
+        let others = registry::ORDERED.iter().filter(|it| **it != order.family);
+        let is_there = |table: &&'static str| {
+            let mut keys = options.settings.keys();
+            keys.any(|key| key.split('.').next() == Some(table))
+        };
+        others.map(|it| it.name()).filter(is_there).collect()
     }
 
     fn mesh(

@@ -49,7 +49,7 @@ impl Config {
         }
         let tables = [
             differences(&self.endpoint, &other.endpoint, |key| format!("net.{key}")),
-            differences(&self.ring, &other.ring, |key| format!("ring.{key}")),
+            self.order.differences(&other.order),
             differences(&self.bimodal, &other.bimodal, |key| {
                 format!("bimodal.{key}")
             }),
@@ -81,6 +81,7 @@ impl Config {
             ("client_listen", self.client_listen != other.client_listen),
             ("client_token", self.client_token != other.client_token),
             ("key", self.security != other.security),
+            ("protocol", self.order.family != other.order.family),
             ("history", self.history != other.history),
             ("log", self.log != other.log),
             ("log_file", self.log_file != other.log_file),
@@ -129,6 +130,16 @@ mod tests {
             "ring.idle_hold",
         ];
         assert_eq!(usual.differences(&other), expected);
+    }
+
+    #[test]
+    fn another_protocol_is_one_difference_and_takes_a_restart() {
+        let mut running = config("");
+        let other = config("protocol = \"rmp\"\nrmp.window_max = 7\n");
+        assert_eq!(running.differences(&other), ["protocol"]);
+        assert_eq!(running.take_over(&other).later, ["protocol"]);
+        let rmp = config("protocol = \"rmp\"\n");
+        assert_eq!(rmp.differences(&other), ["rmp.window_max"]);
     }
 
     #[test]

@@ -239,6 +239,7 @@ impl Options {
             "client_token" => self.client_token = Some(text(value)?.into()),
             "key" => self.key = Some(text(value)?.into()),
             "insecure" => self.insecure = Some(read::flag(written(value))?),
+            "protocol" => self.protocol = Some(text(value)?.to_owned()),
             "history" => self.history = Some(text(value)?.into()),
             "log" => self.log = Some(text(value)?.to_owned()),
             "log_file" => self.log_file = Some(text(value)?.into()),

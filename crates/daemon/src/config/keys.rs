@@ -2,18 +2,21 @@
 //! each.
 //!
 //! The keys of the tables come from the lists of the parts that they configure: `[clients]` and a
-//! part of `[bimodal]` from the group engine's, `[net]` from the driver's, `[ring]` and the rest of
-//! `[bimodal]` from the protocols', `[process]` from the daemon's own. Only the keys at the top,
-//! `ring.preset` and `bimodal.groups` are written down here.
+//! part of `[bimodal]` from the group engine's, `[net]` from the driver's, `[ring]`, `[rmp]` and the
+//! rest of `[bimodal]` from the protocols', `[process]` from the daemon's own. Only the keys at the
+//! top, the presets and `bimodal.groups` are written down here.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::LazyLock;
 
-use groupcast_core::settings::{Kind, Setting, Settings};
+use groupcast_core::family::OrderFamily;
+use groupcast_core::settings::{Kind, Setting, SettingState, Settings};
 use groupcast_net::EndpointConfig;
 use groupcast_protocols::gossip::GossipConfig;
-use groupcast_protocols::ring::RingConfig;
+use groupcast_protocols::registry::ORDERED;
 use groupcast_session::EngineConfig;
 
+use super::order::order_key;
 use super::{LISTEN_PORT, MULTICAST, ProcessConfig, top};
 
 /// What there is to know of a key.
@@ -33,11 +36,11 @@ pub struct Key {
     pub(super) kind: Option<Kind>,
 }
 
-/// The words of `ring.preset`.
-const PRESETS: &[&str] = &[
-    RingConfig::DAEMON_PRESETS[0].name,
-    RingConfig::DAEMON_PRESETS[1].name,
-];
+/// The names of the presets of each protocol of [`ORDERED`], as words of a key.
+static PRESETS: LazyLock<Vec<Vec<&'static str>>> = LazyLock::new(|| {
+    let names = |order: &&OrderFamily| order.presets().iter().map(|it| it.name).collect();
+    ORDERED.iter().map(names).collect()
+});
 
 /// All keys.
 pub fn keys() -> Vec<Key> {
@@ -48,13 +51,25 @@ pub fn keys() -> Vec<Key> {
         .partition(|key| key.name.starts_with("bimodal."));
     keys.extend(of_clients);
     keys.extend(of::<EndpointConfig>("net", &usual_endpoint()));
-    keys.push(preset());
-    keys.extend(of::<RingConfig>("ring", &RingConfig::daemon()));
+    for (order, presets) in ORDERED.iter().zip(&*PRESETS) {
+        keys.extend(of_order(order, presets));
+    }
     keys.push(groups());
     keys.extend(of_bimodal);
     keys.extend(of::<GossipConfig>("bimodal", &GossipConfig::lan()));
     keys.extend(of::<ProcessConfig>("process", &ProcessConfig::default()));
-    if let Some(key) = keys.iter_mut().find(|key| key.name == "ring.body_max") {
+    keys
+}
+
+/// The keys of the table of a protocol that orders messages; `presets` are their names.
+fn of_order(order: &OrderFamily, presets: &'static [&'static str]) -> Vec<Key> {
+    let mut keys = vec![preset(order, presets)];
+    let usual = order.daemon_config(None).map(|config| config.list());
+    let settings = usual.into_iter().flatten();
+    let settings = settings.filter(|setting| !setting.spec.is_experimental);
+    keys.extend(settings.map(|setting| Key::of_state(order_key(order, setting.name), &setting)));
+    let body_max = order_key(order, "body_max");
+    if let Some(key) = keys.iter_mut().find(|key| key.name == body_max) {
         key.default += ", or what the interface takes in one piece if that is less";
     }
     keys
@@ -92,25 +107,24 @@ fn usual_endpoint() -> EndpointConfig {
     )
 }
 
-fn preset() -> Key {
-    let kind = Kind::Word(PRESETS);
-    let presets: Vec<String> = RingConfig::DAEMON_PRESETS
-        .iter()
-        .map(|preset| format!("`{}`: {}", preset.name, preset.meaning))
-        .collect();
-    let words: Vec<String> = PRESETS.iter().map(|word| format!("`\"{word}\"`")).collect();
+fn preset(order: &OrderFamily, names: &'static [&'static str]) -> Key {
+    let presets = order.presets();
+    let meanings = presets.iter();
+    let meanings = meanings.map(|preset| format!("`{}`: {}", preset.name, preset.meaning));
+    let words: Vec<String> = names.iter().map(|word| format!("`\"{word}\"`")).collect();
     Key {
-        name: "ring.preset".into(),
+        name: order_key(order, "preset"),
         meaning: format!(
-            "Which settings the others of this table are laid over. {}. The defaults below are those of `lan`.",
-            presets.join(". ")
+            "Which settings the others of this table are laid over. {}. The defaults below are those of `{}`.",
+            meanings.collect::<Vec<_>>().join(". "),
+            names[0]
         ),
         value: words.join(" or "),
         default: words[0].clone(),
-        wrong: "`lan` on slow links: rings break and form again without end. `wan` on fast ones: six times the time to \
-                notice a crash."
+        wrong: "`lan` on slow links: configurations break and form again without end. `wan` on fast ones: six times \
+                the time to notice a crash, or more."
             .into(),
-        kind: Some(kind),
+        kind: Some(Kind::Word(names)),
     }
 }
 
@@ -137,6 +151,17 @@ impl Key {
             meaning: setting.meaning(),
             value: setting.spec.describe(),
             default: setting.shown(usual),
+            wrong: setting.wrong.to_owned(),
+            kind: Some(setting.spec.kind),
+        }
+    }
+
+    fn of_state(name: String, setting: &SettingState) -> Self {
+        Self {
+            name,
+            meaning: setting.meaning.clone(),
+            value: setting.spec.describe(),
+            default: setting.shown(),
             wrong: setting.wrong.to_owned(),
             kind: Some(setting.spec.kind),
         }

@@ -11,6 +11,7 @@ mod error;
 mod file;
 mod keys;
 mod options;
+mod order;
 mod process;
 pub mod reference;
 mod top;
@@ -20,7 +21,6 @@ use std::path::PathBuf;
 
 use groupcast_net::EndpointConfig;
 use groupcast_protocols::gossip::GossipConfig;
-use groupcast_protocols::ring::RingConfig;
 use groupcast_session::EngineConfig;
 use groupcast_session::socket::socket_candidates;
 
@@ -30,6 +30,7 @@ pub use self::error::{ConfigError, Place, Source};
 pub use self::file::File;
 pub use self::keys::{Key, keys};
 pub use self::options::{Listen, Options};
+pub use self::order::Order;
 pub use self::process::ProcessConfig;
 pub use self::top::TopKey;
 
@@ -65,16 +66,18 @@ pub struct Config {
     pub log_file: Option<PathBuf>,
     /// Limits of the client side.
     pub engine: EngineConfig,
-    /// Settings of the ring.
-    pub ring: RingConfig,
+    /// What orders the messages of all groups. Default: the first of the registry.
+    pub order: Order,
     /// Settings of the gossip of bimodal groups; which they are is in `engine`.
     pub bimodal: GossipConfig,
     /// What the process asks of its host.
     pub process: ProcessConfig,
     /// What the operator should know of the interface that was chosen, if nothing names one.
     pub interface_warning: Option<String>,
-    /// Whether the ring's `body_max` is lowered to what the interface takes in one piece: unless it
-    /// was configured.
+    /// Tables of the file that have no effect, because another protocol was chosen.
+    pub unused_tables: Vec<&'static str>,
+    /// Whether the order's `body_max` is lowered to what the interface takes in one piece: unless
+    /// it was configured.
     pub fit_body: bool,
 }
 
@@ -99,6 +102,16 @@ pub fn default_socket() -> PathBuf {
 }
 
 impl Config {
+    /// Why the table `table`, one of [`unused_tables`](Self::unused_tables), has no effect, and
+    /// what to do.
+    pub fn unused(&self, table: &str) -> String {
+        let protocol = self.order.family.name();
+        format!(
+            "[{table}] has no effect, because `protocol` is \"{protocol}\": set `protocol = \"{table}\"`, or leave \
+             the table out"
+        )
+    }
+
     /// The configuration of `file` with `command_line` laid over it and defaults for the rest.
     pub fn build(file: Option<&File>, command_line: Options) -> Result<Self, ConfigError> {
         let check = Check {
@@ -119,10 +132,11 @@ impl Config {
             (None, _) => return Err(ConfigError::NoKey),
         };
         let (listen, interface_warning) = check.listen(options.listen)?;
+        let order = check.order(&options)?;
+        let unused_tables = check.unused_tables(&options, &order);
         Ok(Self {
             name: check.name(options.name.as_deref())?,
             endpoint: check.endpoint(&options, listen)?,
-            ring: check.ring(&options)?,
             bimodal: check.bimodal(&options)?,
             client_listen: check.client_listen(options.client_listen, &security)?,
             client_token: check.client_token(&options)?,
@@ -132,7 +146,9 @@ impl Config {
             log: check.log(options.log)?,
             log_file: options.log_file,
             interface_warning,
-            fit_body: !options.settings.contains_key("ring.body_max"),
+            fit_body: !options.settings.contains_key(&order.key("body_max")),
+            unused_tables,
+            order,
             socket: options.socket.unwrap_or_else(default_socket),
             history: options.history,
         })

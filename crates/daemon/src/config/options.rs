@@ -38,6 +38,8 @@ pub struct Options {
     pub key: Option<PathBuf>,
     /// Run without a key.
     pub insecure: Option<bool>,
+    /// The name of the protocol that orders the messages of all groups.
+    pub protocol: Option<String>,
     /// Where to write the history.
     pub history: Option<PathBuf>,
     /// How much is logged.
@@ -92,6 +94,7 @@ impl Options {
             "client_token" => self.client_token.is_some(),
             "key" => self.key.is_some(),
             "insecure" => self.insecure.is_some(),
+            "protocol" => self.protocol.is_some(),
             "history" => self.history.is_some(),
             "log" => self.log.is_some(),
             "log_file" => self.log_file.is_some(),
@@ -127,6 +130,7 @@ impl Options {
             client_token: over.client_token.or(self.client_token),
             key: over.key.or(self.key.filter(|_| !secured)),
             insecure: over.insecure.or(self.insecure.filter(|_| !secured)),
+            protocol: over.protocol.or(self.protocol),
             history: over.history.or(self.history),
             log: over.log.or(self.log),
             log_file: over.log_file.or(self.log_file),

@@ -5,10 +5,12 @@
 
 use std::fmt::Write as _;
 
-use groupcast_core::settings::Settings as _;
-use groupcast_protocols::ring::RingConfig;
+use groupcast_core::family::OrderFamily;
+use groupcast_core::settings::SettingState;
+use groupcast_protocols::registry::ORDERED;
 
 use super::keys;
+use super::order::order_key;
 
 /// The document.
 pub fn markdown() -> String {
@@ -26,28 +28,37 @@ pub fn markdown() -> String {
             "\n### `{}`\n{}\n\n- value: {}\n- default: {}\n- when wrong: {}\n",
             key.name, key.meaning, key.value, key.default, key.wrong
         );
-        if key.name == "ring.preset" {
-            text.push_str(&presets());
+        for order in ORDERED {
+            if key.name == order_key(order, "preset") {
+                text.push_str(&presets(order));
+            }
         }
     }
     text
 }
 
 /// The presets in numbers, and where a daemon's settings are not those of a member without one.
-fn presets() -> String {
-    let columns = [
-        RingConfig::daemon(),
-        RingConfig::daemon_wan(),
-        RingConfig::lan(),
-        RingConfig::wan(),
-    ];
-    let mut text = String::from(
-        "\nWhere the presets differ, and what a member without a daemon has (`RingConfig::lan()` and `wan()`, as in \
-         scenarios):\n\n| setting | daemon, `lan` | daemon, `wan` | member, `lan` | member, `wan` |\n|---|---|---|---|---|\n",
+fn presets(order: &OrderFamily) -> String {
+    let names: Vec<&str> = order.presets().iter().map(|preset| preset.name).collect();
+    let daemons = names.iter().map(|name| order.daemon_config(Some(name)));
+    let members = names.iter().map(|name| order.member_config(Some(name)));
+    let columns = daemons.chain(members).flatten().map(|config| config.list());
+    let columns: Vec<Vec<SettingState>> = columns.collect();
+    let heads = |whose: &str| {
+        let heads = names.iter().map(|name| format!(" {whose}, `{name}` |"));
+        heads.collect::<String>()
+    };
+    let mut text = format!(
+        "\nWhere the presets differ, and what a member without a daemon has (as in scenarios):\n\n\
+         | setting |{}{}\n|---|{}\n",
+        heads("daemon"),
+        heads("member"),
+        "---|".repeat(columns.len())
     );
-    for setting in RingConfig::settings().filter(|setting| !setting.spec.is_experimental) {
-        let values = columns.each_ref().map(|config| setting.shown(config));
-        if values.iter().any(|value| *value != values[0]) {
+    for (index, setting) in columns[0].iter().enumerate() {
+        let values: Vec<String> = columns.iter().map(|column| column[index].shown()).collect();
+        let differ = values.iter().any(|value| *value != values[0]);
+        if differ && !setting.spec.is_experimental {
             let _ = writeln!(text, "| `{}` | {} |", setting.name, values.join(" | "));
         }
     }
@@ -103,13 +114,26 @@ mod tests {
 
     #[test]
     fn every_documented_default_is_read_and_changes_nothing() {
-        let stated = keys()
-            .iter()
-            .filter(|key| key.name != "insecure")
-            .filter_map(|key| Some(format!("{} = {}\n", key.name, key.default_toml()?)))
-            .collect::<String>();
-        assert!(stated.lines().count() > 50, "{stated}");
-        assert_eq!(format!("{:?}", build(&stated)), format!("{:?}", build("")));
+        for order in ORDERED {
+            let is_used = |key: &keys::Key| {
+                let table = key.table();
+                let mut others = ORDERED.iter().filter(|other| *other != order);
+                !["insecure", "protocol"].contains(&key.name.as_str())
+                    && others.all(|other| table != Some(other.name()))
+            };
+            let chosen = format!("protocol = \"{}\"\n", order.name());
+            let stated = keys()
+                .iter()
+                .filter(|key| is_used(key))
+                .filter_map(|key| Some(format!("{} = {}\n", key.name, key.default_toml()?)))
+                .collect::<String>();
+            assert!(stated.lines().count() > 50, "{stated}");
+            let stated = format!("{chosen}{stated}");
+            assert_eq!(
+                format!("{:?}", build(&stated)),
+                format!("{:?}", build(&chosen))
+            );
+        }
     }
 
     #[test]
@@ -118,6 +142,15 @@ mod tests {
             let text = format!("{} = [5]", key.name);
             let error = File::parse(Path::new("t.toml"), &text).expect_err(&text);
             assert!(!error.to_string().contains("not a key"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_protocols_of_the_registry_are_named() {
+        let key = keys().into_iter().find(|key| key.name == "protocol");
+        let value = key.unwrap().value;
+        for order in ORDERED {
+            assert!(value.contains(&format!("\"{}\"", order.name())), "{value}");
         }
     }
 

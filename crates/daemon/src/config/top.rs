@@ -124,6 +124,15 @@ pub(super) const TOP: &[TopKey] = &[
         wrong: "True where others can reach the network: they read and forge everything.",
     },
     TopKey {
+        name: "protocol",
+        meaning: "What orders the messages of all groups; the same at every daemon of the cluster. \
+                  docs/choosing-an-order.md says which to choose when. The table of that name has its settings.",
+        value: "`\"ring\"` or `\"rmp\"`",
+        default: "`\"ring\"`",
+        wrong: "Another than the others': two groups on one address that do not hear each other. Each daemon says so \
+                in its log, once a minute, and in its status.",
+    },
+    TopKey {
         name: "history",
         meaning: "A file to which everything that the daemon's group did is written, for `groupcast check`.",
         value: "path; relative to the file's directory; a daemon that starts again goes on at its end",

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use groupcast_core::mech::indices::Indices;
 pub use groupcast_core::settings::ConfigError;
-use groupcast_core::settings::{Preset, Settings, Span, Spec};
+use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
 
 #[cfg(feature = "planted-bugs")]
 use super::planted::Planted;
@@ -163,42 +163,8 @@ impl RingConfig {
         Self::lan().over_distance()
     }
 
-    /// Settings of a daemon on a LAN: as [`lan`](Self::lan), but for
-    ///
-    /// - `queue_max`, 1 MiB: what the two largest visits of the token take. What waits beyond it
-    ///   waits with the clients.
-    /// - `idle_after`, 100 µs. At a few messages a millisecond and less, the token then rests
-    ///   between them: to wake it takes one datagram more, but a token that went round all the time
-    ///   would have to be waited for as long, and it occupies processors that clients need.
-    pub fn daemon() -> Self {
-        Self {
-            queue_max: 1 << 20,
-            idle_after: Duration::from_micros(100),
-            ..Self::lan()
-        }
-    }
-
-    /// Settings of a daemon on links of up to 100 ms one way: what [`wan`](Self::wan) is to
-    /// [`lan`](Self::lan), this is to [`daemon`](Self::daemon).
-    pub fn daemon_wan() -> Self {
-        Self::daemon().over_distance()
-    }
-
-    /// The presets of a daemon, under the names that [`PRESETS`](Settings::PRESETS) has: which of
-    /// them a network needs is the same with a daemon and without.
-    pub const DAEMON_PRESETS: &'static [Preset<Self>] = &[
-        Preset {
-            make: Self::daemon,
-            ..Self::PRESETS[0]
-        },
-        Preset {
-            make: Self::daemon_wan,
-            ..Self::PRESETS[1]
-        },
-    ];
-
     /// These settings with time-outs for links of up to 100 ms one way.
-    fn over_distance(self) -> Self {
+    pub(super) fn over_distance(self) -> Self {
         Self {
             token_loss_min: self.token_loss_min * 6,
             token_loss_max: self.token_loss_max * 16,

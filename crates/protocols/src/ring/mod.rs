@@ -70,6 +70,7 @@
 
 mod commit;
 mod config;
+mod daemon;
 mod delivery;
 mod family;
 mod flow;
@@ -107,6 +108,7 @@ use groupcast_core::{
 
 use self::commit::CommitState;
 pub use self::config::{ConfigError, RingConfig, TokenPriority};
+pub use self::daemon::ORDER;
 pub use self::family::FAMILY;
 use self::flow::Flow;
 use self::gather::Gather;

@@ -42,6 +42,7 @@ mod acquaintance;
 #[cfg(test)]
 mod bad_input;
 mod config;
+mod daemon;
 mod delivery;
 mod family;
 #[cfg(test)]
@@ -80,6 +81,7 @@ use groupcast_core::{
 
 use self::acquaintance::Leaving;
 pub use self::config::{ConfigError, NackTo, OrderRule, RmpConfig};
+pub use self::daemon::ORDER;
 pub use self::family::FAMILY;
 use self::flow::Flow;
 pub use self::inspect::inspect;

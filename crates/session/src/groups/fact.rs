@@ -75,7 +75,7 @@ pub enum Fact {
     /// The ring did not take this daemon's state: groups cannot be agreed on until the next
     /// configuration.
     StateRefused {
-        /// What the ring said.
+        /// What the protocol that orders messages said.
         error: String,
     },
     /// A group that is bimodal here is an agreed one at other daemons: two groups of one name.
@@ -127,10 +127,7 @@ impl fmt::Display for Fact {
                 write!(f, "skipped a message of daemon {from}: {error}")
             }
             Self::StateRefused { error } => {
-                write!(
-                    f,
-                    "the ring did not take this daemon's group state: {error}"
-                )
+                write!(f, "this daemon's group state could not be sent: {error}")
             }
             Self::TwoGroups {
                 group,

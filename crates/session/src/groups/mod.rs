@@ -88,8 +88,9 @@ use crate::name::check_host;
 /// What carries messages between daemons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
-    /// The ring: all groups but the bimodal ones.
-    Ring,
+    /// What orders the messages of all groups but the bimodal ones: the ring, or another protocol
+    /// that the daemon runs instead. Comments here call it the ring.
+    Order,
     /// The gossip of one bimodal group: its index in [`EngineConfig::bimodal_groups`].
     Bimodal(usize),
 }

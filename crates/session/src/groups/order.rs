@@ -209,12 +209,12 @@ impl Engine {
     /// Something happened at what carries messages.
     pub fn handle_event(&mut self, now: Time, carrier: Carrier, event: Event) {
         match carrier {
-            Carrier::Ring => self.handle_ring_event(now, event),
+            Carrier::Order => self.handle_ordered_event(now, event),
             Carrier::Bimodal(index) => self.handle_gossip_event(now, index, event),
         }
     }
 
-    fn handle_ring_event(&mut self, now: Time, event: Event) {
+    fn handle_ordered_event(&mut self, now: Time, event: Event) {
         match event {
             Event::Deliver(delivery) => self.handle_delivery(now, delivery),
             Event::Configuration(config) => match config.kind {

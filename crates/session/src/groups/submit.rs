@@ -102,7 +102,7 @@ impl Engine {
         mut submit: impl FnMut(Carrier, Service, Bytes) -> Result<MessageId, SubmitError>,
     ) {
         while let Some((service, payload)) = self.next_for_ring() {
-            let result = submit(Carrier::Ring, service, payload);
+            let result = submit(Carrier::Order, service, payload);
             self.submitted_to_ring(now, result);
         }
         for index in 0..self.bimodal.len() {

@@ -340,7 +340,7 @@ impl World {
             daemon.was_full = false;
             daemon
                 .engine
-                .handle_event(now, Carrier::Ring, Event::Writable);
+                .handle_event(now, Carrier::Order, Event::Writable);
         }
         self.seq += 1 << 16;
         let placed = service != Service::Unreliable;
@@ -403,7 +403,7 @@ impl World {
         if let Some(observation) = Observation::of(&event) {
             self.checker.observe(member, &observation);
         }
-        daemon.engine.handle_event(now, Carrier::Ring, event);
+        daemon.engine.handle_event(now, Carrier::Order, event);
         self.settle(member);
         true
     }
@@ -436,7 +436,7 @@ impl World {
             &mut daemon.was_full,
         );
         daemon.engine.pump(now, |carrier, service, payload| {
-            assert_eq!(carrier, Carrier::Ring, "no group is bimodal");
+            assert_eq!(carrier, Carrier::Order, "no group is bimodal");
             if queue.len() >= QUEUE_MAX {
                 *was_full = true;
                 return Err(SubmitError::Full { queued: 1 });

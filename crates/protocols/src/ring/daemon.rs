@@ -1,0 +1,76 @@
+//! The ring as what orders the messages of a daemon: its presets there, and what the host decides.
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use groupcast_core::family::{DaemonPresets, OrderConfig, OrderFamily, OrderLimits};
+use groupcast_core::settings::{Preset, Settings as _};
+
+use super::{FAMILY, RingConfig};
+use crate::channel;
+
+/// The ring as an order of daemons and members.
+pub const ORDER: OrderFamily = OrderFamily::of::<RingConfig>(&FAMILY, channel::RING);
+
+impl RingConfig {
+    /// Settings of a daemon on a LAN: as [`lan`](Self::lan), but for
+    ///
+    /// - `queue_max`, 1 MiB: what the two largest visits of the token take. What waits beyond it
+    ///   waits with the clients.
+    /// - `idle_after`, 100 µs. At a few messages a millisecond and less, the token then rests
+    ///   between them: to wake it takes one datagram more, but a token that went round all the time
+    ///   would have to be waited for as long, and it occupies processors that clients need.
+    pub fn daemon() -> Self {
+        Self {
+            queue_max: 1 << 20,
+            idle_after: Duration::from_micros(100),
+            ..Self::lan()
+        }
+    }
+
+    /// Settings of a daemon on links of up to 100 ms one way: what [`wan`](Self::wan) is to
+    /// [`lan`](Self::lan), this is to [`daemon`](Self::daemon).
+    pub fn daemon_wan() -> Self {
+        Self::daemon().over_distance()
+    }
+}
+
+impl DaemonPresets for RingConfig {
+    const DAEMON_PRESETS: &'static [Preset<Self>] = &[
+        Preset {
+            make: Self::daemon,
+            ..Self::PRESETS[0]
+        },
+        Preset {
+            make: Self::daemon_wan,
+            ..Self::PRESETS[1]
+        },
+    ];
+}
+
+impl OrderConfig for RingConfig {
+    fn limits(&self) -> OrderLimits {
+        OrderLimits {
+            body_max: self.body_max,
+            message_max: self.message_max,
+            queue_max: self.queue_max,
+            members_max: self.members_max,
+            leave_timeout: self.leave_timeout,
+        }
+    }
+
+    fn set_limits(&mut self, limits: OrderLimits) {
+        *self = Self {
+            body_max: limits.body_max,
+            message_max: limits.message_max,
+            queue_max: limits.queue_max,
+            members_max: limits.members_max,
+            leave_timeout: limits.leave_timeout,
+            ..self.clone()
+        };
+    }
+
+    fn boxed(&self) -> Box<dyn OrderConfig> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,72 @@
+//! RMP as what orders the messages of a daemon: its presets there, and what the host decides.
+
+use alloc::boxed::Box;
+
+use groupcast_core::family::{DaemonPresets, OrderConfig, OrderFamily, OrderLimits};
+use groupcast_core::settings::{Preset, Settings as _};
+
+use super::{FAMILY, RmpConfig};
+use crate::channel;
+
+/// RMP as an order of daemons and members.
+pub const ORDER: OrderFamily = OrderFamily::of::<RmpConfig>(&FAMILY, channel::RMP);
+
+impl RmpConfig {
+    /// Settings of a daemon on a LAN: as [`lan`](Self::lan), with a `queue_max` of 1 MiB. What
+    /// waits beyond it waits with the clients.
+    pub fn daemon() -> Self {
+        Self {
+            queue_max: 1 << 20,
+            ..Self::lan()
+        }
+    }
+
+    /// Settings of a daemon on links of up to 100 ms one way: as [`wan`](Self::wan), with a
+    /// `queue_max` of 1 MiB.
+    pub fn daemon_wan() -> Self {
+        Self {
+            queue_max: 1 << 20,
+            ..Self::wan()
+        }
+    }
+}
+
+impl DaemonPresets for RmpConfig {
+    const DAEMON_PRESETS: &'static [Preset<Self>] = &[
+        Preset {
+            make: Self::daemon,
+            ..Self::PRESETS[0]
+        },
+        Preset {
+            make: Self::daemon_wan,
+            ..Self::PRESETS[1]
+        },
+    ];
+}
+
+impl OrderConfig for RmpConfig {
+    fn limits(&self) -> OrderLimits {
+        OrderLimits {
+            body_max: self.body_max,
+            message_max: self.message_max,
+            queue_max: self.queue_max,
+            members_max: self.members_max,
+            leave_timeout: self.leave_timeout,
+        }
+    }
+
+    fn set_limits(&mut self, limits: OrderLimits) {
+        *self = Self {
+            body_max: limits.body_max,
+            message_max: limits.message_max,
+            queue_max: limits.queue_max,
+            members_max: limits.members_max,
+            leave_timeout: limits.leave_timeout,
+            ..self.clone()
+        };
+    }
+
+    fn boxed(&self) -> Box<dyn OrderConfig> {
+        Box::new(self.clone())
+    }
+}
