@@ -59,6 +59,9 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     for stranger in items(&status["strangers"]) {
         line("stranger", stranger_line(stranger))?;
     }
+    for other in items(&status["other_orders"]) {
+        line("other order", other_order_line(other))?;
+    }
 
     let mut members = Table::new(&["member", "id"]);
     for member in items(&configuration["members"]) {
@@ -134,6 +137,17 @@ fn stranger_line(stranger: &Value) -> String {
         text(&stranger["datagrams"]),
         text(&stranger["last"]),
         text(&stranger["hint"])
+    )
+}
+
+/// A daemon that speaks another protocol: which, and what to do.
+fn other_order_line(other: &Value) -> String {
+    format!(
+        "{} speaks {}, heard {} s ago: {}",
+        text(&other["address"]),
+        text(&other["order"]),
+        other["heard"].as_f64().unwrap_or(0.0) as u64,
+        text(&other["hint"])
     )
 }
 
@@ -238,6 +252,17 @@ mod tests {
         assert_eq!(narrowest(&status).as_deref(), Some(said));
         status["ring"]["narrowest"] = Value::Null;
         assert_eq!(narrowest(&status), None);
+    }
+
+    #[test]
+    fn daemons_that_speak_another_protocol_have_a_line() {
+        let status = json!({"other_orders": [{"order": "rmp", "member": "aa.bb",
+            "address": "10.0.0.3:4810", "heard": 1.7, "hint": "do this"}]});
+        let mut bytes = Vec::new();
+        write(&mut anstream::StripStream::new(&mut bytes), &status).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let line = "other order   10.0.0.3:4810 speaks rmp, heard 1 s ago: do this\n";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use groupcast_core::{
 };
 use groupcast_net::{Endpoint, Key, Readiness, Sealing, new_member, process, random_u64};
 use groupcast_protocols::gossip::GossipConfig;
+use groupcast_protocols::registry::ORDERED;
 use groupcast_session::Engine;
 use groupcast_session::frame::AccessToken;
 use groupcast_session::groups::{Carrier, Fact, Question};
@@ -31,6 +32,7 @@ use crate::history::History;
 use crate::instance::{self, BIMODAL, CarrierEvent, Instance};
 use crate::log::Log;
 use crate::narrate::Narrator;
+use crate::others::Others;
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
 
@@ -217,6 +219,7 @@ impl Daemon {
         self.clients.take_input(now, &mut self.engine);
         self.engine.handle_timeout(now);
         self.tend(now);
+        self.narrator.others(now, self.endpoint.node());
         self.submit(now);
         // Other hosts come before the clients of this one: waking a client takes as long as a
         // message to all of them.
@@ -625,7 +628,8 @@ fn bimodal_peers(config: &Config) -> usize {
     }
 }
 
-/// Puts what orders messages onto the endpoint's node.
+/// Puts what orders messages onto the endpoint's node, and who listens for daemons that speak
+/// another protocol.
 fn open_order(
     config: &Config,
     local: MemberId,
@@ -640,6 +644,9 @@ fn open_order(
     let order = instance::Order { family, member };
     let node = endpoint.node_mut();
     node.open(family.channel, Instance::Order(order));
+    for other in ORDERED.iter().filter(|other| **other != family) {
+        node.open(other.channel, Instance::Others(Others::new(other)));
+    }
     Ok(())
 }
 

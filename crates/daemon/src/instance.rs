@@ -1,6 +1,6 @@
 //! The protocol instances of the daemon's node: what orders messages, and the bimodal groups.
 //!
-//! A node hosts instances of one type, so this type is either of the two. Calls are passed on, and
+//! A node hosts instances of one type, so this type is any of them. Calls are passed on, and
 //! events say which of the two they come from.
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use groupcast_session::groups::Carrier;
 
 use crate::bimodal::Bimodal;
 use crate::history::History;
+use crate::others::Others;
 
 /// An instance of the daemon's node.
 pub(crate) enum Instance {
@@ -23,6 +24,8 @@ pub(crate) enum Instance {
     Order(Order),
     /// On [`BIMODAL`], where there are such groups.
     Bimodal(Box<Bimodal>),
+    /// On the channel of a protocol that could order messages here, and does not.
+    Others(Others),
 }
 
 /// A protocol of the registry, which orders messages.
@@ -37,7 +40,7 @@ pub(crate) fn order(node: &Node<Instance>) -> Option<&Order> {
         .iter()
         .find_map(|family| match node.instance(family.channel)? {
             Instance::Order(order) => Some(order),
-            Instance::Bimodal(_) => None,
+            Instance::Bimodal(_) | Instance::Others(_) => None,
         })
 }
 
@@ -46,7 +49,7 @@ pub(crate) fn order_mut(node: &mut Node<Instance>) -> Option<&mut Order> {
     let channel = order(node)?.family.channel;
     match node.instance_mut(channel)? {
         Instance::Order(order) => Some(order),
-        Instance::Bimodal(_) => None,
+        Instance::Bimodal(_) | Instance::Others(_) => None,
     }
 }
 
@@ -54,7 +57,7 @@ pub(crate) fn order_mut(node: &mut Node<Instance>) -> Option<&mut Order> {
 pub(crate) fn bimodal(node: &Node<Instance>) -> Option<&Bimodal> {
     match node.instance(BIMODAL)? {
         Instance::Bimodal(groups) => Some(groups),
-        Instance::Order(_) => None,
+        Instance::Order(_) | Instance::Others(_) => None,
     }
 }
 
@@ -62,8 +65,17 @@ pub(crate) fn bimodal(node: &Node<Instance>) -> Option<&Bimodal> {
 pub(crate) fn bimodal_mut(node: &mut Node<Instance>) -> Option<&mut Bimodal> {
     match node.instance_mut(BIMODAL)? {
         Instance::Bimodal(groups) => Some(groups),
-        Instance::Order(_) => None,
+        Instance::Order(_) | Instance::Others(_) => None,
     }
+}
+
+/// The daemons that speak other protocols than the daemon's node, by protocol.
+pub(crate) fn others(node: &Node<Instance>) -> impl Iterator<Item = &Others> {
+    let instances = ORDERED.iter().map(|family| node.instance(family.channel));
+    instances.filter_map(|instance| match instance? {
+        Instance::Others(others) => Some(others),
+        Instance::Order(_) | Instance::Bimodal(_) => None,
+    })
 }
 
 /// Accepts a message for what carries it.
@@ -116,6 +128,7 @@ impl Protocol for Instance {
         match self {
             Self::Order(order) => order.member.handle_datagram(now, from, body),
             Self::Bimodal(groups) => groups.handle_datagram(now, from, body),
+            Self::Others(others) => others.handle_datagram(now, from, body),
         }
     }
 
@@ -123,6 +136,7 @@ impl Protocol for Instance {
         match self {
             Self::Order(order) => order.member.handle_timeout(now),
             Self::Bimodal(groups) => groups.handle_timeout(now),
+            Self::Others(others) => others.handle_timeout(now),
         }
     }
 
@@ -130,6 +144,7 @@ impl Protocol for Instance {
         match self {
             Self::Order(order) => order.member.poll_transmit(now, buf),
             Self::Bimodal(groups) => groups.poll_transmit(now, buf),
+            Self::Others(others) => others.poll_transmit(now, buf),
         }
     }
 
@@ -140,6 +155,7 @@ impl Protocol for Instance {
                 event: order.member.poll_event()?,
             }),
             Self::Bimodal(groups) => groups.poll_event(),
+            Self::Others(others) => others.poll_event(),
         }
     }
 
@@ -147,6 +163,7 @@ impl Protocol for Instance {
         match self {
             Self::Order(order) => order.member.poll_transition(),
             Self::Bimodal(groups) => groups.poll_transition(),
+            Self::Others(others) => others.poll_transition(),
         }
     }
 
@@ -154,6 +171,7 @@ impl Protocol for Instance {
         match self {
             Self::Order(order) => order.member.poll_timeout(),
             Self::Bimodal(groups) => groups.poll_timeout(),
+            Self::Others(others) => others.poll_timeout(),
         }
     }
 
@@ -161,7 +179,7 @@ impl Protocol for Instance {
     fn read_first(&self) -> SocketClass {
         match self {
             Self::Order(order) => order.member.read_first(),
-            Self::Bimodal(_) => SocketClass::Control,
+            Self::Bimodal(_) | Self::Others(_) => SocketClass::Control,
         }
     }
 }

@@ -37,6 +37,7 @@ mod linger;
 mod listen;
 mod log;
 mod narrate;
+mod others;
 mod status;
 mod stop;
 mod stream;

@@ -7,16 +7,34 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use groupcast_core::trace::Transition;
-use groupcast_core::{Configuration, ConfigurationKind, MemberId, Ordered as _};
+use groupcast_core::{Configuration, ConfigurationKind, MemberId, Node, Ordered as _, Time};
 use groupcast_net::{Endpoint, Group};
 use groupcast_session::Engine;
 use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
 
 use crate::config::{Changes, Config, ConfigError, Security};
-use crate::instance::{Instance, Order};
+use crate::instance::{self, Instance, Order};
+
+/// The log tells of daemons that speak another protocol this long after the first was heard.
+const OTHERS_FIRST: Duration = Duration::from_secs(1);
+/// And again after so long.
+const OTHERS_INTERVAL: Duration = Duration::from_secs(60);
+/// What to do about daemons that speak another protocol.
+pub(crate) const OTHERS_HINT: &str = "set the same `protocol` at all daemons of a cluster; let another cluster have \
+                                      another multicast address";
+
+/// Where `member` is, as far as `node` knows.
+pub(crate) fn place(node: &Node<Instance>, member: MemberId) -> String {
+    let mut peers = node.peers();
+    match peers.find(|(peer, _)| *peer == member) {
+        Some((_, address)) => address.to_string(),
+        None => member.to_string(),
+    }
+}
 
 /// Writes the log.
 pub(crate) struct Narrator {
@@ -28,6 +46,8 @@ pub(crate) struct Narrator {
     /// The member that keeps the datagrams of the new configuration small, and how small: told once
     /// the names of its members are known.
     narrowest: Option<(MemberId, usize)>,
+    /// When the log next tells of daemons that speak another protocol, while there are some.
+    others_at: Option<Time>,
 }
 
 impl Narrator {
@@ -37,6 +57,7 @@ impl Narrator {
             members: Vec::new(),
             rounds_slow: 0,
             narrowest: None,
+            others_at: None,
         }
     }
 
@@ -178,6 +199,38 @@ impl Narrator {
         tracing::error!(
             "another daemon, {whereabouts}, is called `{name}` too, and both have run for long: the groups of the two \
              stay apart until one of them is stopped"
+        );
+    }
+
+    /// Tells once a minute of daemons that speak another protocol; a second after the first of them
+    /// was heard, because where there is one there are others.
+    pub(crate) fn others(&mut self, now: Time, node: &Node<Instance>) {
+        let mut said = instance::others(node).filter_map(|others| {
+            let heard: Vec<String> = others
+                .heard(now)
+                .map(|(member, _)| place(node, member))
+                .collect();
+            let protocol = others.protocol();
+            (!heard.is_empty()).then(|| format!("{} speak {protocol}", heard.join(", ")))
+        });
+        match self.others_at {
+            Some(at) if now < at => return,
+            None => {
+                self.others_at = said.next().map(|_| now + OTHERS_FIRST);
+                return;
+            }
+            Some(_) => {}
+        }
+        let said: Vec<String> = said.collect();
+        if said.is_empty() {
+            self.others_at = None;
+            return;
+        }
+        self.others_at = Some(now + OTHERS_INTERVAL);
+        let own = instance::order(node).map_or("", |order| order.family.name());
+        tracing::warn!(
+            "two groups on one address, neither of which hears the other: {}, this daemon speaks {own}; {OTHERS_HINT}",
+            said.join(", ")
         );
     }
 

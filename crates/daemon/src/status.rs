@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::bimodal::Bimodal;
 use crate::config::{Config, Security};
 use crate::instance::{self, Instance};
+use crate::narrate::{OTHERS_HINT, place};
 
 /// The answer to a client's question.
 pub(crate) fn answer(
@@ -72,6 +73,7 @@ fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -
         "clients": clients(&session),
         "bimodal": bimodal(node, &session),
         "strangers": strangers(endpoint),
+        "other_orders": other_orders(endpoint),
         "counters": {
             "node": node_counters(node.counters()),
             "net": net_counters(net),
@@ -127,6 +129,23 @@ fn strangers(endpoint: &Endpoint<Instance>) -> Value {
             })
         })
         .collect()
+}
+
+/// Daemons of the cluster that speak another protocol, and so are another group.
+fn other_orders(endpoint: &Endpoint<Instance>) -> Value {
+    let (now, node) = (endpoint.now(), endpoint.node());
+    let said = instance::others(node).flat_map(|others| {
+        others.heard(now).map(move |(member, at)| {
+            json!({
+                "order": others.protocol(),
+                "member": member.to_string(),
+                "address": place(node, member),
+                "heard": (now - at).as_secs_f64(),
+                "hint": OTHERS_HINT,
+            })
+        })
+    });
+    said.collect()
 }
 
 fn clients(session: &Status) -> Value {

@@ -23,6 +23,11 @@ impl Directory {
 
     /// A configuration of the daemon `name`, with its files here.
     fn config(&self, name: &str, multicast: SocketAddrV4) -> Config {
+        self.config_with(name, multicast, "ring")
+    }
+
+    /// The same where `protocol` orders the messages.
+    fn config_with(&self, name: &str, multicast: SocketAddrV4, protocol: &str) -> Config {
         let options = Options {
             name: Some(name.into()),
             listen: Some(Listen {
@@ -33,6 +38,7 @@ impl Directory {
             socket: Some(self.0.join(format!("{name}.sock"))),
             history: Some(self.0.join(format!("{name}.ndjson"))),
             insecure: Some(true),
+            protocol: Some(protocol.into()),
             ..Options::default()
         };
         Config::build(None, options).expect("the options are good")
@@ -103,6 +109,37 @@ fn two_daemons_meet_and_leave() {
     let report = check_files(&histories).unwrap();
     assert!(report.clean, "{report}");
     assert_eq!(report.observers, 2);
+}
+
+#[test]
+fn daemons_with_different_protocols_are_two_groups_on_one_address() {
+    let directory = Directory::new("orders");
+    let multicast = multicast();
+    let daemons = [("a", "ring"), ("b", "rmp"), ("c", "ring"), ("d", "rmp")];
+    let running = daemons.map(|(name, order)| spawn(directory.config_with(name, multicast, order)));
+    let histories = daemons.map(|(name, _)| directory.0.join(format!("{name}.ndjson")));
+    for ((_, order), history) in daemons.iter().zip(&histories) {
+        // A configuration of two: two members in the list.
+        await_line(history, "\",\"");
+        await_line(history, &format!("\"order\":\"{order}\""));
+    }
+    for (stop, thread) in running {
+        stop.stop();
+        thread.join().unwrap().unwrap();
+    }
+    for history in &histories {
+        let text = std::fs::read_to_string(history).unwrap();
+        let members = text
+            .lines()
+            .map(|line| match line.split_once("\"members\":[") {
+                Some((_, members)) => members.split(',').count(),
+                None => 0,
+            });
+        assert_eq!(members.max(), Some(2), "{text}");
+    }
+    let report = check_files(&histories).unwrap();
+    assert!(report.clean, "{report}");
+    assert_eq!(report.observers, 4);
 }
 
 #[test]
