@@ -3,13 +3,14 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use groupcast_core::Rng;
+use groupcast_core::family::{OrderConfig, OrderFamily, OrderLimits};
 use groupcast_core::trace::Observer;
 use groupcast_net::{
     Endpoint, EndpointConfig, KeyError, NetError, Sealing, default_interface, new_member,
     random_u64,
 };
-use groupcast_protocols::channel;
-use groupcast_protocols::ring::{ConfigError, Ring, RingConfig};
+use groupcast_protocols::ring::{self, ConfigError, RingConfig};
+use groupcast_protocols::rmp::{self, RmpConfig};
 
 use crate::member::Member;
 
@@ -23,7 +24,7 @@ pub enum JoinError {
     /// The operating system has no randomness to give.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The ring's settings contradict each other.
+    /// The settings of the protocol contradict each other.
     #[error("the setting {0}")]
     Ring(#[from] ConfigError),
 }
@@ -35,7 +36,8 @@ pub struct MemberBuilder {
     network: EndpointConfig,
     free_port: bool,
     sealing: Sealing,
-    ring: RingConfig,
+    order: &'static OrderFamily,
+    config: Box<dyn OrderConfig>,
     observer: Option<Box<dyn Observer>>,
 }
 
@@ -47,7 +49,8 @@ impl MemberBuilder {
             network: EndpointConfig::multicast(listen, group),
             free_port: true,
             sealing,
-            ring: RingConfig::lan(),
+            order: &ring::ORDER,
+            config: Box::new(RingConfig::lan()),
             observer: None,
         }
     }
@@ -67,9 +70,19 @@ impl MemberBuilder {
         self
     }
 
-    /// The ring's settings. Default: [`RingConfig::lan`]. All members should have the same.
+    /// The ring orders the messages, with these settings. Default: [`RingConfig::lan`]. All members
+    /// should have the same.
     pub fn ring(mut self, ring: RingConfig) -> Self {
-        self.ring = ring;
+        self.order = &ring::ORDER;
+        self.config = Box::new(ring);
+        self
+    }
+
+    /// RMP orders the messages instead of the ring, with these settings. All members must do so;
+    /// those of another protocol are another group, which does not hear this one.
+    pub fn rmp(mut self, rmp: RmpConfig) -> Self {
+        self.order = &rmp::ORDER;
+        self.config = Box::new(rmp);
         self
     }
 
@@ -99,10 +112,16 @@ impl MemberBuilder {
             builder = builder.observer(observer);
         }
         let mut endpoint = builder.open()?;
-        let mut ring = self.ring;
-        ring.body_max = ring.body_max.min(endpoint.body_max().unwrap_or(usize::MAX));
-        let ring = Ring::new(ring, local, rng.fork("ring"), endpoint.now())?;
-        endpoint.node_mut().open(channel::RING, ring);
-        Ok(Member::new(endpoint)?)
+        let (order, mut config) = (self.order, self.config);
+        let limits = config.limits();
+        let fitting = endpoint.body_max().unwrap_or(usize::MAX);
+        config.set_limits(OrderLimits {
+            body_max: limits.body_max.min(fitting),
+            ..limits
+        });
+        let make = config.members()?.factory(1);
+        let member = make(local, rng.fork(order.name()), endpoint.now());
+        endpoint.node_mut().open(order.channel, member);
+        Ok(Member::new(endpoint, order)?)
     }
 }

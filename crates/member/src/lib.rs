@@ -1,4 +1,5 @@
-//! A member of a group inside your own program: the ring on real sockets, without a daemon.
+//! A member of a group inside your own program: the ring, or RMP, on real sockets, without a
+//! daemon.
 //!
 //! A [`Member`] submits messages and hears what every other member hears, in the same order:
 //! messages, and the configurations between them. It is one value on one thread;
@@ -40,4 +41,5 @@ pub use groupcast_core::{
 };
 pub use groupcast_net::{EndpointConfig, Key, Sealing};
 pub use groupcast_protocols::ring::RingConfig;
+pub use groupcast_protocols::rmp::RmpConfig;
 pub use member::Member;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::family::OrderFamily;
 use groupcast_core::trace::{Observation, digest};
-use groupcast_core::{Event, MemberId, MessageId, Ordered as _, Service, SubmitError};
+use groupcast_core::{
+    Event, Instrumented, MemberId, MessageId, Ordered as _, Service, SubmitError,
+};
 use groupcast_net::{Endpoint, NetError, Readiness, Sealing};
-use groupcast_protocols::channel;
-use groupcast_protocols::ring::Ring;
 use mio::{Token, Waker};
 
 use crate::builder::MemberBuilder;
@@ -21,11 +22,12 @@ const WAKE: Token = Token(0);
 /// A member of a group. See the [crate's example](crate).
 ///
 /// Nothing happens between the calls of [`next_event`](Self::next_event): a member that does not
-/// call it for longer than the ring waits for a token (a tenth of a second on a LAN) holds the
+/// call it for longer than the others wait for a sign of it (a tenth of a second on a LAN) holds the
 /// others up, and is then taken for crashed. A member that is dropped falls silent in the same way;
 /// [`leave`](Self::leave) first.
 pub struct Member {
-    endpoint: Endpoint<Ring>,
+    endpoint: Endpoint<Box<dyn Instrumented>>,
+    order: &'static OrderFamily,
     waker: Arc<Waker>,
     ready: Vec<(Token, Readiness)>,
     left: bool,
@@ -38,13 +40,17 @@ impl Member {
         MemberBuilder::new(name, group, sealing)
     }
 
-    pub(crate) fn new(endpoint: Endpoint<Ring>) -> Result<Self, NetError> {
+    pub(crate) fn new(
+        endpoint: Endpoint<Box<dyn Instrumented>>,
+        order: &'static OrderFamily,
+    ) -> Result<Self, NetError> {
         let waker = Waker::new(endpoint.registry(), WAKE).map_err(|source| NetError::System {
             what: "make a waker",
             source,
         })?;
         Ok(Self {
             endpoint,
+            order,
             waker: Arc::new(waker),
             ready: Vec::new(),
             left: false,
@@ -56,7 +62,7 @@ impl Member {
     /// delivered here alone.
     ///
     /// # Errors
-    /// [`SubmitError::Full`] if too much waits for the token: [`Event::Writable`] says when there
+    /// [`SubmitError::Full`] if too much waits to be sent: [`Event::Writable`] says when there
     /// is room again. Others if the message is too long, or the member is leaving. Nothing is
     /// submitted then.
     pub fn submit(
@@ -67,7 +73,7 @@ impl Member {
         let payload = payload.into();
         let now = self.endpoint.now();
         let digest = self.endpoint.node().is_observed().then(|| digest(&payload));
-        let id = self.ring().submit(now, service, payload)?;
+        let id = self.group().submit(now, service, payload)?;
         if let Some(digest) = digest {
             self.endpoint.node_mut().observe(&Observation::Submit {
                 id,
@@ -82,10 +88,10 @@ impl Member {
     /// the last event.
     pub fn leave(&mut self) {
         let now = self.endpoint.now();
-        self.ring().leave(now);
+        self.group().leave(now);
     }
 
-    /// The next event: waits for it for at most `patience`, during which the ring goes on. `None`
+    /// The next event: waits for it for at most `patience`, during which the protocol goes on. `None`
     /// after `patience`, when the [`waker`](Self::waker) was used, and once the member has left.
     ///
     /// # Errors
@@ -124,12 +130,13 @@ impl Member {
 
     /// The endpoint under it: addresses of peers, counters, whether the kernel granted the receive
     /// buffer.
-    pub fn endpoint(&mut self) -> &mut Endpoint<Ring> {
+    pub fn endpoint(&mut self) -> &mut Endpoint<Box<dyn Instrumented>> {
         &mut self.endpoint
     }
 
-    fn ring(&mut self) -> &mut Ring {
-        let ring = self.endpoint.node_mut().instance_mut(channel::RING);
-        ring.expect("the ring was opened with the member and stays")
+    fn group(&mut self) -> &mut Box<dyn Instrumented> {
+        let channel = self.order.channel;
+        let member = self.endpoint.node_mut().instance_mut(channel);
+        member.expect("it was opened with the endpoint and stays")
     }
 }

@@ -6,7 +6,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use groupcast_member::{ConfigurationKind, Event, Key, Member, Sealing, Service};
+use groupcast_member::{
+    ConfigurationKind, Event, Key, Member, MemberBuilder, RmpConfig, Sealing, Service,
+};
 
 const MEMBERS: usize = 3;
 const MESSAGES: usize = 200;
@@ -21,12 +23,15 @@ fn group() -> SocketAddrV4 {
 }
 
 /// Joins, waits for the others, sends, and leaves once it has heard all messages; what it heard, in
-/// its order.
-fn take_part(name: &str, group: SocketAddrV4) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+/// its order. `order` chooses the protocol.
+fn take_part(
+    name: &str,
+    group: SocketAddrV4,
+    order: fn(MemberBuilder) -> MemberBuilder,
+) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let key = Key::from_bytes([7; 32]);
-    let mut member = Member::builder(name, group, Sealing::Key(key))
-        .interface(Ipv4Addr::LOCALHOST)
-        .join()?;
+    let builder = Member::builder(name, group, Sealing::Key(key)).interface(Ipv4Addr::LOCALHOST);
+    let mut member = order(builder).join()?;
     let (mut heard, mut complete) = (Vec::new(), false);
     let start = Instant::now();
     while start.elapsed() < LIMIT {
@@ -59,14 +64,29 @@ fn take_part(name: &str, group: SocketAddrV4) -> Result<Vec<String>, Box<dyn std
 
 #[test]
 fn members_hear_the_same_messages_in_the_same_order() {
-    let group = group();
+    hear_the_same(group(), |builder| builder);
+}
+
+#[test]
+fn members_of_rmp_do_too() {
+    let group = SocketAddrV4::new(*group().ip(), group().port() + 2);
+    hear_the_same(group, |builder| builder.rmp(RmpConfig::lan()));
+}
+
+fn hear_the_same(group: SocketAddrV4, order: fn(MemberBuilder) -> MemberBuilder) {
     let (tell, told) = mpsc::channel();
     for name in ["ada", "ben", "cleo"] {
         let tell = tell.clone();
-        thread::spawn(move || tell.send(take_part(name, group).map_err(|error| error.to_string())));
+        let part = move || take_part(name, group, order).map_err(|error| error.to_string());
+        thread::spawn(move || tell.send(part()));
     }
-    let mut heard = (0..MEMBERS).map(|_| told.recv_timeout(2 * LIMIT).unwrap().unwrap());
-    let first = heard.next().unwrap();
+    let mut heard = (0..MEMBERS).map(|_| {
+        let heard = told
+            .recv_timeout(2 * LIMIT)
+            .expect("a thread says what it heard");
+        heard.expect("it heard all")
+    });
+    let first = heard.next().expect("there are members");
     assert_eq!(
         first.iter().collect::<BTreeSet<_>>().len(),
         MEMBERS * MESSAGES

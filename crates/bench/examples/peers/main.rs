@@ -21,6 +21,7 @@ use groupcast_bench::measure::ring::{self, Mode, RingOptions, Spinning, Windows}
 use groupcast_bench::measure::{WORKER, raw, work};
 use groupcast_bench::{Link, Testbed};
 use groupcast_core::Service;
+use groupcast_protocols::ring::ORDER;
 use serde_json::{Value, json};
 
 use self::corosync::{Corosync, Transport};
@@ -160,6 +161,8 @@ fn ours(options: &Options, mode: Mode, rate: Rate) -> Result<Value, Failure> {
         duration: options.duration,
         encrypt: true,
         mode,
+        order: &ORDER,
+        is_lone: false,
         windows: Windows::default(),
         spin: Spinning::Auto,
         loss_permille: 0,

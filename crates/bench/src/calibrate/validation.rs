@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use groupcast_core::{Service, Time};
-use groupcast_protocols::ring::{FAMILY, Ring, RingConfig};
+use groupcast_protocols::ring::{FAMILY, ORDER, Ring, RingConfig};
 use groupcast_sim::HostConfig;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
 use groupcast_sim::host::config::Processors;
@@ -174,6 +174,8 @@ fn measure(
         duration: options.duration,
         encrypt: true,
         mode: Mode::Library,
+        order: &ORDER,
+        is_lone: false,
         windows: Windows::default(),
         spin: Spinning::default(),
         loss_permille: 0,

@@ -1,4 +1,4 @@
-//! A member of the ring without a daemon: one process on a host that sends and receives (002 IV-A,
+//! A member of the order without a daemon: one process on a host that sends and receives (002 IV-A,
 //! "library-based").
 //!
 //! One thread drives the endpoint, submits what is due and tallies what is delivered. What it costs
@@ -11,13 +11,14 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::family::{OrderConfig, OrderFamily, OrderLimits};
+use groupcast_core::settings::Value;
 use groupcast_core::{
-    Configuration, ConfigurationKind, Event, Incarnation, MemberId, NodeId, Ordered as _, Rng,
-    Service, SubmitError,
+    Configuration, ConfigurationKind, Event, Incarnation, Instrumented, MemberId, NodeId,
+    Ordered as _, Rng, Service, SubmitError,
 };
 use groupcast_net::{Endpoint, EndpointConfig, Key, random_u64};
-use groupcast_protocols::channel::RING;
-use groupcast_protocols::ring::{Ring, RingConfig, TokenPriority};
+use groupcast_protocols::registry;
 use rustix::thread::set_current_timer_slack;
 use serde::{Deserialize, Serialize};
 
@@ -51,9 +52,13 @@ pub struct Member {
     pub size: usize,
     /// The service of every message.
     pub service: String,
+    /// Whether it sends; otherwise it only receives.
+    pub sends: bool,
     /// Nanoseconds from one message to the next; as fast as the ring takes them without.
     pub interval_ns: Option<u64>,
-    /// The ring's windows.
+    /// The name of what orders messages.
+    pub order: String,
+    /// The ring's windows; without a meaning for another order.
     pub windows: Windows,
     /// Whether it polls before it sleeps.
     pub spin: Spinning,
@@ -70,8 +75,11 @@ impl Member {
             .service
             .parse()
             .map_err(|error| BenchError::client("submit", error))?;
+        let order = registry::order(&self.order)
+            .ok_or_else(|| BenchError::client("join", format!("no order {}", self.order)))?;
         let mut actor = Actor {
-            endpoint: self.open()?,
+            endpoint: self.open(order)?,
+            order,
             tally: Tally::new(),
             // Nothing counts before the window is known.
             window: Window { from: 0, until: 0 },
@@ -85,12 +93,15 @@ impl Member {
         };
         actor.await_members()?;
         actor.window = actor.drive_until(&window_in_time())?;
-        actor.measure(self.interval_ns)?;
+        match self.sends {
+            true => actor.measure(self.interval_ns)?,
+            false => actor.receive()?,
+        }
         say(&Said::Result(actor.tally))
     }
 
-    /// The endpoint with the ring on it.
-    fn open(&self) -> Result<Endpoint<Ring>, BenchError> {
+    /// The endpoint with the order on it.
+    fn open(&self, order: &OrderFamily) -> Result<Endpoint<Box<dyn Instrumented>>, BenchError> {
         let seed = random_u64().map_err(failed)?;
         let rng = Rng::new(seed);
         let local = MemberId {
@@ -104,9 +115,10 @@ impl Member {
             ..EndpointConfig::multicast(self.listen, self.multicast)
         };
         let mut endpoint = endpoint::open(local, config, key.as_ref(), &rng.fork("node"))?;
-        let settings = self.settings(&endpoint);
-        let ring = Ring::new(settings, local, rng.fork("ring"), endpoint.now()).map_err(failed)?;
-        endpoint.node_mut().open(RING, ring);
+        let config = self.settings(order, endpoint.body_max());
+        let make = config.members().map_err(failed)?.factory(1);
+        let member = make(local, rng.fork(order.name()), endpoint.now());
+        endpoint.node_mut().open(order.channel, member);
         Ok(endpoint)
     }
 
@@ -117,28 +129,46 @@ impl Member {
         self.windows.personal.map_or(QUEUE_MAX, visit)
     }
 
-    /// The ring's settings; a datagram is what the interface takes in one piece, as in a daemon.
-    fn settings(&self, endpoint: &Endpoint<Ring>) -> RingConfig {
-        let lan = RingConfig::lan();
-        let fitting = endpoint.body_max().unwrap_or(lan.body_max);
-        RingConfig {
-            body_max: lan.body_max.min(fitting),
+    /// The order's settings; a datagram is at most `fitting`, what the interface takes in one
+    /// piece, as in a daemon.
+    fn settings(&self, order: &OrderFamily, fitting: Option<usize>) -> Box<dyn OrderConfig> {
+        let config = order.member_config(None);
+        let mut config = config.expect("there is a first preset");
+        let limits = config.limits();
+        config.set_limits(OrderLimits {
+            body_max: limits.body_max.min(fitting.unwrap_or(usize::MAX)),
             queue_max: self.queue_max(),
-            personal_window: self.windows.personal,
-            global_window: self.windows.global,
-            accelerated_window: self.windows.accelerated,
-            priority: match self.windows.method {
-                Method::First => TokenPriority::FirstMethod,
-                Method::Second => TokenPriority::SecondMethod,
-            },
-            ..lan
+            ..limits
+        });
+        let Windows {
+            personal,
+            global,
+            accelerated,
+            method,
+        } = self.windows;
+        let method = match method {
+            Method::First => "first",
+            Method::Second => "second",
+        };
+        config.set("priority", Value::Word(method));
+        let named = [
+            ("personal_window", personal),
+            ("global_window", global),
+            ("accelerated_window", accelerated),
+        ];
+        for (name, window) in named {
+            if let Some(window) = window {
+                config.set(name, Value::Integer(window.into()));
+            }
         }
+        config
     }
 }
 
 /// The member at work.
 struct Actor {
-    endpoint: Endpoint<Ring>,
+    endpoint: Endpoint<Box<dyn Instrumented>>,
+    order: &'static OrderFamily,
     tally: Tally,
     window: Window,
     members: usize,
@@ -207,6 +237,17 @@ impl Actor {
         }
     }
 
+    /// Keeps the ring going until the window's end.
+    fn receive(&mut self) -> Result<(), BenchError> {
+        loop {
+            let left = self.window.until.saturating_sub(clock::now());
+            if left == 0 {
+                return Ok(());
+            }
+            self.turn(Duration::from_nanos(left))?;
+        }
+    }
+
     /// Submits the next message; whether the ring took it.
     fn submit(&mut self, sent: Instant) -> Result<bool, BenchError> {
         Stamp {
@@ -217,7 +258,7 @@ impl Actor {
         .write(&mut self.payload);
         let payload = Bytes::copy_from_slice(&self.payload);
         let (now, service) = (self.endpoint.now(), self.service);
-        match self.ring().submit(now, service, payload) {
+        match self.member().submit(now, service, payload) {
             Ok(_) => {
                 self.index += 1;
                 Ok(true)
@@ -230,10 +271,10 @@ impl Actor {
         }
     }
 
-    fn ring(&mut self) -> &mut Ring {
+    fn member(&mut self) -> &mut Box<dyn Instrumented> {
         self.endpoint
             .node_mut()
-            .instance_mut(RING)
+            .instance_mut(self.order.channel)
             .expect("opened with the endpoint")
     }
 
@@ -257,9 +298,9 @@ impl Actor {
 }
 
 impl Driver for Actor {
-    type Protocol = Ring;
+    type Protocol = Box<dyn Instrumented>;
 
-    fn endpoint(&mut self) -> &mut Endpoint<Ring> {
+    fn endpoint(&mut self) -> &mut Endpoint<Box<dyn Instrumented>> {
         &mut self.endpoint
     }
 

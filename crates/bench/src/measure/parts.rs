@@ -26,15 +26,16 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Starts them; all are ready when this returns.
+    /// Starts those of run `run`, from 0; all are ready when this returns.
     pub(super) fn start(
         bed: &Testbed,
         options: &RingOptions,
+        run: usize,
         executable: &Path,
     ) -> Result<Self, BenchError> {
         match options.mode {
-            Mode::Daemon => start_daemons_and_clients(bed, options, executable),
-            Mode::Library => start_members(bed, options, executable),
+            Mode::Daemon => start_daemons_and_clients(bed, options, run, executable),
+            Mode::Library => start_members(bed, options, run, executable),
         }
     }
 
@@ -71,19 +72,21 @@ fn ended(process: &Process) -> BenchError {
 fn start_daemons_and_clients(
     bed: &Testbed,
     options: &RingOptions,
+    run: usize,
     executable: &Path,
 ) -> Result<Parts, BenchError> {
     Ok(Parts {
         daemons: start_daemons(bed, executable, options)?,
         receivers: start_receivers(bed, executable)?,
-        senders: start_senders(bed, executable, options)?,
+        senders: start_senders(bed, executable, options, run)?,
     })
 }
 
-/// One process a host with the ring in it; all of them are in one ring when this returns.
+/// One process a host with the order in it; all of them are in one configuration when this returns.
 fn start_members(
     bed: &Testbed,
     options: &RingOptions,
+    run: usize,
     executable: &Path,
 ) -> Result<Parts, BenchError> {
     let key = make_key(bed, executable, options.encrypt)?;
@@ -96,7 +99,9 @@ fn start_members(
             key: key.clone(),
             size: options.size,
             service: options.service.to_string(),
+            sends: options.sends(host, run),
             interval_ns: options.interval(),
+            order: options.order.name().to_owned(),
             windows: options.windows,
             spin: options.spin,
         };
@@ -144,8 +149,8 @@ fn start_daemons(
 ) -> Result<Vec<Process>, BenchError> {
     let key = make_key(bed, executable, options.encrypt)?;
     let config = path(bed, "daemon.toml");
-    let tables = options.windows.table() + &options.spin.table();
-    fs::write(&config, tables).map_err(BenchError::io("write the configuration"))?;
+    fs::write(&config, options.configuration())
+        .map_err(BenchError::io("write the configuration"))?;
     (1..=bed.hosts())
         .map(|host| {
             let mut command = bed.command(host, executable);
@@ -175,13 +180,15 @@ fn start_receivers(bed: &Testbed, executable: &Path) -> Result<Vec<Process>, Ben
     })
 }
 
-/// One sending client a host, not a member of the group.
+/// One sending client on each host that sends, not a member of the group.
 fn start_senders(
     bed: &Testbed,
     executable: &Path,
     options: &RingOptions,
+    run: usize,
 ) -> Result<Vec<Process>, BenchError> {
-    start(bed, |host| {
+    let hosts = (1..=bed.hosts()).filter(|host| options.sends(*host, run));
+    start_on(hosts, |host| {
         let part = Publish {
             socket: socket(bed, host),
             group: GROUP.to_owned(),
@@ -200,9 +207,15 @@ pub(super) fn start(
     bed: &Testbed,
     worker: impl Fn(usize) -> Result<Process, BenchError>,
 ) -> Result<Vec<Process>, BenchError> {
-    let mut processes = (1..=bed.hosts())
-        .map(worker)
-        .collect::<Result<Vec<_>, _>>()?;
+    start_on(1..=bed.hosts(), worker)
+}
+
+/// The same on some hosts.
+fn start_on(
+    hosts: impl Iterator<Item = usize>,
+    worker: impl Fn(usize) -> Result<Process, BenchError>,
+) -> Result<Vec<Process>, BenchError> {
+    let mut processes = hosts.map(worker).collect::<Result<Vec<_>, _>>()?;
     for process in &mut processes {
         await_ready(process)?;
     }

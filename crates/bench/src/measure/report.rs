@@ -19,9 +19,23 @@ pub struct RingReport {
     pub ceiling_mbps: Option<f64>,
     /// Every run's.
     pub runs: Vec<Figures>,
+    /// What another protocol showed in turns with this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Box<Beside>>,
     /// What was run.
     #[serde(flatten)]
     pub conditions: Conditions,
+}
+
+/// What another protocol showed on the same bed, run by run in turns.
+#[derive(Clone, Debug, Serialize)]
+pub struct Beside {
+    /// What the slowest receiver got, by what it got of the other protocol; medians.
+    pub mbps_slowest_ratio: f64,
+    /// The mean latency by that of the other protocol; medians.
+    pub latency_mean_ratio: f64,
+    /// All that the other protocol showed.
+    pub report: RingReport,
 }
 
 /// What one run showed, or the medians of several.
@@ -72,7 +86,22 @@ impl RingReport {
             medians: Figures::medians(&runs),
             ceiling_mbps: ceiling_mbps(options.link, options.hosts),
             runs,
+            beside: None,
             conditions: Conditions::from(options),
+        }
+    }
+
+    /// The same with what another protocol showed in turns with this one.
+    pub(super) fn beside(self, report: Self) -> Self {
+        let (ours, theirs) = (&self.medians, &report.medians);
+        let beside = Beside {
+            mbps_slowest_ratio: ours.mbps_slowest / theirs.mbps_slowest,
+            latency_mean_ratio: ours.latency_us.mean / theirs.latency_us.mean,
+            report,
+        };
+        Self {
+            beside: Some(Box::new(beside)),
+            ..self
         }
     }
 }
@@ -162,8 +191,11 @@ pub struct Conditions {
     pub duration_s: f64,
     /// Whether datagrams are encrypted.
     pub encrypt: bool,
-    /// Whether members send after the token ("accelerated"), or only before it ("original").
+    /// The ring, whose members send after the token ("accelerated") or only before it
+    /// ("original"); else the name of what orders messages.
     pub protocol: &'static str,
+    /// Whether one host sends alone, in each run the next one.
+    pub lone: bool,
     /// Whether members poll before they sleep: "on", "off", or "auto" as the driver decides.
     pub spin: &'static str,
     /// Frames of 100 that every host loses of those that reach it.
@@ -188,11 +220,8 @@ impl From<&RingOptions> for Conditions {
             link: options.link.name(),
             duration_s: options.duration.as_secs_f64(),
             encrypt: options.encrypt,
-            protocol: if options.windows.accelerated == Some(0) {
-                "original"
-            } else {
-                "accelerated"
-            },
+            protocol: options.protocol(),
+            lone: options.is_lone,
             spin: options.spin.name(),
             loss_percent: f64::from(options.loss_permille) / 10.0,
             cores: cores(),
@@ -249,13 +278,17 @@ impl std::str::FromStr for Rate {
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = if self.mode == Mode::Library.name() {
-            "the ring in one process each"
+            "the protocol in one process each"
         } else {
             "a daemon, a sender and a receiver each"
         };
+        let senders = match self.lone {
+            true => ", one host alone in each run",
+            false => "",
+        };
         let offered = match self.rate {
-            Rate::Max => "as fast as the ring takes them".to_owned(),
-            Rate::Mbps(rate) => format!("{rate} Mb/s together"),
+            Rate::Max => format!("as fast as they are taken{senders}"),
+            Rate::Mbps(rate) => format!("{rate} Mb/s together{senders}"),
         };
         let sealed = if self.encrypt {
             "encrypted"
@@ -267,7 +300,11 @@ impl fmt::Display for Conditions {
             "{} hosts with {parts}; {} messages of {} bytes, {offered}",
             self.hosts, self.service, self.size
         )?;
-        write!(f, "{} ring, link {}", self.protocol, self.link)?;
+        let ring = match self.protocol {
+            "accelerated" | "original" => " ring",
+            _ => "",
+        };
+        write!(f, "{}{ring}, link {}", self.protocol, self.link)?;
         if self.loss_percent > 0.0 {
             write!(f, " that loses {} %", self.loss_percent)?;
         }
@@ -360,10 +397,21 @@ impl fmt::Display for RingReport {
         if *reformations > 0 {
             write!(
                 f,
-                "\nthe ring formed anew {reformations} times: its members did not get to run, so these figures are too low"
+                "\nthe members formed anew {reformations} times: they did not get to run, so these figures are too low"
             )?;
         }
-        Ok(())
+        let Some(beside) = &self.beside else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "\n\n{}\n\n{} beside {}: {:.3} of its rate, {:.3} of its mean latency",
+            beside.report,
+            self.conditions.protocol,
+            beside.report.conditions.protocol,
+            beside.mbps_slowest_ratio,
+            beside.latency_mean_ratio
+        )
     }
 }
 

@@ -1,8 +1,8 @@
-//! `groupcast bench ring`: the ring on N hosts, in daemons with clients or as a library, beside the
-//! raw limit.
+//! `groupcast bench ring`: the ring, or another protocol that orders messages, on N hosts, in
+//! daemons with clients or as a library, beside the raw limit.
 //!
 //! In daemon mode every host has a daemon, a sending and a receiving client; in library mode one
-//! process with the ring in it. All hosts send. The figure is what the slowest receiver gets: a
+//! process with the ring in it. All hosts send, or one in each run. The figure is what the slowest receiver gets: a
 //! total order is as fast as its slowest member. The raw limit, and at a stated rate a bare round
 //! trip, are measured on the same bed just before each run, so that the ratios hold on any machine.
 
@@ -10,7 +10,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use groupcast_core::Service;
+use groupcast_core::family::OrderFamily;
 use groupcast_net::Spin;
+use groupcast_protocols::ring::ORDER;
 use serde::{Deserialize, Serialize};
 
 use super::clients::{Publish, Subscribe};
@@ -124,7 +126,7 @@ impl Spinning {
     }
 
     /// The table of a daemon's configuration file that says the same.
-    pub(super) fn table(self) -> String {
+    fn table(self) -> String {
         let spin = match self {
             Self::Auto | Self::Off => self.name().to_owned(),
             Self::On => format!("{} us", SPIN.as_micros()),
@@ -152,8 +154,12 @@ pub struct RingOptions {
     pub encrypt: bool,
     /// How messages reach the ring.
     pub mode: Mode,
-    /// The ring's windows.
+    /// What orders messages.
+    pub order: &'static OrderFamily,
+    /// The ring's windows; without a meaning for another order.
     pub windows: Windows,
+    /// Whether one host sends alone, in each run the next one.
+    pub is_lone: bool,
     /// Whether members poll before they sleep.
     pub spin: Spinning,
     /// Of 1,000 frames that reach a host so many are lost, at random, from when the ring stands.
@@ -171,15 +177,46 @@ pub fn run(
     Testbed::available().map_err(BenchError::Unavailable)?;
     let mut bed = Testbed::new(options.hosts, options.link)?;
     let result = (0..runs.max(1))
-        .map(|_| measure(&bed, options, executable))
+        .map(|run| measure(&bed, options, run, executable))
         .collect::<Result<Vec<_>, _>>();
     // The daemons' logs say more than an error can.
     bed.keep_outputs(result.is_err());
     Ok(RingReport::new(options, result?))
 }
 
+/// Measures `options` and `beside` in turns, `runs` times each, on one bed: whatever else the
+/// machine does meets both. They must have as many hosts and the same link.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_beside(
+    options: &RingOptions,
+    beside: &RingOptions,
+    runs: usize,
+    executable: &Path,
+) -> Result<RingReport, BenchError> {
+    Testbed::available().map_err(BenchError::Unavailable)?;
+    let mut bed = Testbed::new(options.hosts, options.link)?;
+    let pair = |run| {
+        let figures = measure(&bed, options, run, executable)?;
+        Ok((figures, measure(&bed, beside, run, executable)?))
+    };
+    let result = (0..runs.max(1))
+        .map(pair)
+        .collect::<Result<Vec<_>, BenchError>>();
+    bed.keep_outputs(result.is_err());
+    let (figures, figures_beside) = result?.into_iter().unzip();
+    let beside = RingReport::new(beside, figures_beside);
+    Ok(RingReport::new(options, figures).beside(beside))
+}
+
 /// One run.
-fn measure(bed: &Testbed, options: &RingOptions, executable: &Path) -> Result<Figures, BenchError> {
+fn measure(
+    bed: &Testbed,
+    options: &RingOptions,
+    run: usize,
+    executable: &Path,
+) -> Result<Figures, BenchError> {
     let raw_mbps = raw::limit(bed, executable, false, RAW_LENGTH)?;
     let raw_offload_mbps = raw::limit(bed, executable, true, RAW_OFFLOAD_LENGTH)?;
     let ping_pong_us = match options.rate {
@@ -187,7 +224,7 @@ fn measure(bed: &Testbed, options: &RingOptions, executable: &Path) -> Result<Fi
         Rate::Max => None,
         Rate::Mbps(_) => Some(ping::round_trips(bed, executable)?.percentile_us(50.0)),
     };
-    let carried = carry(bed, options, executable)?;
+    let carried = carry_run(bed, options, run, executable)?;
     let latency_us = LatencySummary::from(&carried.latencies);
     Ok(Figures {
         mbps_slowest: carried.mbps_slowest,
@@ -249,7 +286,17 @@ pub fn carry(
     options: &RingOptions,
     executable: &Path,
 ) -> Result<Carried, BenchError> {
-    let mut parts = Parts::start(bed, options, executable)?;
+    carry_run(bed, options, 0, executable)
+}
+
+/// The same for run `run`, counted from 0.
+fn carry_run(
+    bed: &Testbed,
+    options: &RingOptions,
+    run: usize,
+    executable: &Path,
+) -> Result<Carried, BenchError> {
+    let mut parts = Parts::start(bed, options, run, executable)?;
     if options.loss_permille > 0 {
         lose(bed, options.loss_permille)?;
     }
@@ -309,16 +356,45 @@ fn lose(bed: &Testbed, permille: u16) -> Result<(), BenchError> {
 impl RingOptions {
     /// Nanoseconds between two messages of one sender; `None` if it sends as fast as it may.
     pub(super) fn interval(&self) -> Option<u64> {
+        let senders = if self.is_lone { 1 } else { self.hosts };
         match self.rate {
             Rate::Max => None,
-            Rate::Mbps(rate) => Some(interval(self.size, rate / self.hosts as f64)),
+            Rate::Mbps(rate) => Some(interval(self.size, rate / senders as f64)),
         }
+    }
+
+    /// Whether `host`, from 1, sends in run `run`, from 0.
+    pub(super) fn sends(&self, host: usize, run: usize) -> bool {
+        !self.is_lone || host == run % self.hosts + 1
+    }
+
+    /// The name of the order, and of the ring's two forms: whether members send after the token
+    /// (`accelerated`), or only before it (`original`).
+    pub(super) fn protocol(&self) -> &'static str {
+        match (self.is_ring(), self.windows.accelerated) {
+            (true, Some(0)) => "original",
+            (true, _) => "accelerated",
+            (false, _) => self.order.name(),
+        }
+    }
+
+    fn is_ring(&self) -> bool {
+        *self.order == ORDER
+    }
+
+    /// The beginning of a daemon's configuration file that says the same.
+    pub(super) fn configuration(&self) -> String {
+        let mut text = format!("protocol = \"{}\"\n", self.order.name());
+        if self.is_ring() {
+            text += &self.windows.table();
+        }
+        text + &self.spin.table()
     }
 }
 
 impl Windows {
     /// The table of a daemon's configuration file that says the same.
-    pub(super) fn table(&self) -> String {
+    fn table(&self) -> String {
         let method = match self.method {
             Method::First => "first",
             Method::Second => "second",

@@ -31,7 +31,8 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// The ring: every host sends and receives, beside the raw multicast limit of the same network
+    /// The ring, or RMP: every host sends and receives, beside the raw multicast limit of the same
+    /// network
     Ring(Ring),
     /// Gossip beside perturbed members: one sender, all members in this process with sockets of
     /// their own on loopback
@@ -60,6 +61,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     let executable = executable().map_err(|error| explain(&error))?;
     let holds = match args.what {
         What::Ring(ring) => {
+            ring.check()?;
             print(ring.measure(&executable), ring.json)?;
             true
         }
@@ -142,6 +144,8 @@ mod tests {
         assert!(parse("ring --hosts 5 --size 100 --rate 2.5 --link 1gbit --encrypt off").is_ok());
         assert!(parse("ring --mode library").is_ok());
         assert!(parse("ring --runs 3 --loss 0.5 --spin off --protocol original").is_ok());
+        assert!(parse("ring --protocol rmp --beside accelerated --lone").is_ok());
+        assert!(parse("ring --protocol ring --beside rmp --runs 3").is_ok());
         assert_eq!(values::permille("1.5"), Ok(15));
         assert!(parse("truth --runs 3 --duration 1 --json").is_ok());
         assert!(parse("calibrate --json").is_ok());
@@ -165,6 +169,7 @@ mod tests {
             "ring --loss 51",
             "ring --spin auto",
             "ring --protocol fast",
+            "ring --beside fast",
             "ring --runs 0",
             "truth --runs 0",
             "calibrate 3",

@@ -9,8 +9,14 @@ use groupcast_bench::measure::report::{Rate, RingReport};
 use groupcast_bench::measure::ring::{self, RingOptions, Spinning, Windows};
 use groupcast_bench::testbed::HOSTS_MAX;
 use groupcast_core::Service;
+use groupcast_core::family::OrderFamily;
+use groupcast_protocols::{ring as ring_protocol, rmp};
 
 use super::values::{Switch, permille, seconds};
+use crate::failure::Failure;
+
+/// Measurements of each of two protocols, unless told otherwise.
+const BESIDE_RUNS: u8 = 5;
 
 #[derive(clap::Args)]
 pub(super) struct Ring {
@@ -23,10 +29,10 @@ pub(super) struct Ring {
     /// The service of every message
     #[arg(long, value_name = "SERVICE", default_value_t = Service::Agreed, value_parser = of_a_message)]
     service: Service,
-    /// How messages reach the ring
+    /// How messages reach the protocol
     #[arg(long, value_enum, default_value_t = Mode::Daemon)]
     mode: Mode,
-    /// Payload offered by all senders together, in Mb/s, or max: as much as the ring takes
+    /// Payload offered by all senders together, in Mb/s, or max: as much as is taken
     #[arg(long, value_name = "MBPS|max", default_value_t = Rate::Max)]
     rate: Rate,
     /// The wires: none (as fast as the processors copy), 100mbit or 1gbit
@@ -42,15 +48,22 @@ pub(super) struct Ring {
     /// number of cores
     #[arg(long, value_enum)]
     spin: Option<Switch>,
-    /// Which ring: accelerated sends on after it has passed the token, original only before
+    /// What orders messages: accelerated (ring is the same word) sends on after it has passed the
+    /// token, original only before; rmp rotates a token site
     #[arg(long, value_enum, default_value_t = Protocol::Accelerated)]
     protocol: Protocol,
+    /// Measure another protocol too, in turns with the first one, on the same hosts
+    #[arg(long, value_enum, value_name = "PROTOCOL")]
+    beside: Option<Protocol>,
+    /// Let one host send alone, in each run the next one
+    #[arg(long)]
+    lone: bool,
     /// Frames of 100 that every host loses, at random, of those that reach it, once the ring stands
     #[arg(long, value_name = "PCT", default_value = "0", value_parser = permille)]
     loss: u16,
-    /// Measurements; the median of every figure counts
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]
-    runs: u8,
+    /// Measurements; the median of every figure counts [default: 1; 5 with --beside]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
+    runs: Option<u8>,
     /// Print the result as one JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -60,21 +73,58 @@ pub(super) struct Ring {
 enum Mode {
     /// Through a daemon on every host, one client sending and one receiving
     Daemon,
-    /// The ring in one process on every host that sends and receives
+    /// The protocol in one process on every host that sends and receives
     Library,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Protocol {
-    /// Most packets follow the token
+    /// The ring: most packets follow the token; `ring` says the same
+    #[value(alias = "ring")]
     Accelerated,
-    /// All packets go before the token
+    /// The ring: all packets go before the token
     Original,
+    /// RMP
+    Rmp,
+}
+
+impl Protocol {
+    fn order(self) -> &'static OrderFamily {
+        match self {
+            Self::Accelerated | Self::Original => &ring_protocol::ORDER,
+            Self::Rmp => &rmp::ORDER,
+        }
+    }
 }
 
 impl Ring {
+    /// Refuses a service that a protocol does not carry.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let mut protocols = [Some(self.protocol), self.beside].into_iter().flatten();
+        match protocols.find(|protocol| !protocol.order().family.carries(self.service)) {
+            Some(protocol) => Err(Failure::usage(format!(
+                "{} does not carry the service {}",
+                protocol.order().name(),
+                self.service
+            ))),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn measure(&self, executable: &Path) -> Result<RingReport, BenchError> {
-        let options = RingOptions {
+        let options = self.options(self.protocol);
+        let runs = |usual: u8| usize::from(self.runs.unwrap_or(usual));
+        match self.beside {
+            None => ring::run(&options, runs(1), executable),
+            Some(beside) => {
+                let beside = self.options(beside);
+                ring::run_beside(&options, &beside, runs(BESIDE_RUNS), executable)
+            }
+        }
+    }
+
+    fn options(&self, protocol: Protocol) -> RingOptions {
+        RingOptions {
             hosts: usize::from(self.hosts),
             size: self.size as usize,
             service: self.service,
@@ -86,8 +136,9 @@ impl Ring {
                 Mode::Daemon => ring::Mode::Daemon,
                 Mode::Library => ring::Mode::Library,
             },
+            order: protocol.order(),
             windows: Windows {
-                accelerated: (self.protocol == Protocol::Original).then_some(0),
+                accelerated: (protocol == Protocol::Original).then_some(0),
                 ..Windows::default()
             },
             spin: match self.spin {
@@ -95,9 +146,9 @@ impl Ring {
                 Some(Switch::On) => Spinning::On,
                 Some(Switch::Off) => Spinning::Off,
             },
+            is_lone: self.lone,
             loss_permille: self.loss,
-        };
-        ring::run(&options, usize::from(self.runs), executable)
+        }
     }
 }
 

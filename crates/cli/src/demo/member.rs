@@ -1,4 +1,4 @@
-//! A member of the demo: a thread with an endpoint of the network and a ring on it, steered by
+//! A member of the demo: a thread with an endpoint of the network and an order on it, steered by
 //! commands.
 //!
 //! Commands come through a channel, and a waker of the endpoint's poll ends its wait, so nothing is
@@ -15,11 +15,10 @@ use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use groupcast_core::family::OrderFamily;
 use groupcast_core::trace::{Observation, Observer, digest};
 use groupcast_core::{Event, Instrumented, MemberId, Ordered as _, Rng, SubmitError, Time};
 use groupcast_net::{Endpoint, EndpointConfig, Key, Sealing};
-use groupcast_protocols::channel;
-use groupcast_protocols::registry::ORDERED;
 use mio::{Token, Waker};
 
 use super::load::Messages;
@@ -74,11 +73,13 @@ pub(crate) struct Birth {
     pub(crate) id: MemberId,
     /// Its name, for the thread.
     pub(crate) name: String,
+    /// What orders messages.
+    pub(crate) order: &'static OrderFamily,
     /// The configuration of its endpoint.
     pub(crate) endpoint: EndpointConfig,
     /// The key of this run.
     pub(crate) key: Key,
-    /// For challenges and the ring: from the operating system.
+    /// For challenges and the order: from the operating system.
     pub(crate) rng: Rng,
     /// The messages that it will send.
     pub(crate) messages: Messages,
@@ -166,6 +167,7 @@ impl Work {
 
 /// The member itself, which runs in its thread.
 struct Actor {
+    order: &'static OrderFamily,
     endpoint: Endpoint<Box<dyn Instrumented>>,
     orders: Receiver<Command>,
     notices: SyncSender<Notice>,
@@ -182,7 +184,7 @@ impl Actor {
     const ORDERS: Token = Token(0);
     /// Enough to keep a rotation of the token busy.
     const BURST_OUTSTANDING_MAX: u64 = 256;
-    /// While the group is without a ring, so few messages pile up.
+    /// While the group has no configuration, so few messages pile up.
     const FLOW_OUTSTANDING_MAX: u64 = 8;
 
     fn open(
@@ -191,18 +193,20 @@ impl Actor {
         notices: SyncSender<Notice>,
     ) -> Result<(Self, Arc<Waker>), String> {
         let local = birth.id;
-        let family = ORDERED[0];
-        let group = family.build(local, birth.rng.fork(family.name), Time::ZERO);
+        let order = birth.order;
+        let rng = birth.rng.fork(order.name());
+        let group = order.family.build(local, rng, Time::ZERO);
         let seen = Recorder::default();
         let mut endpoint = Endpoint::builder(birth.endpoint, local, Sealing::Key(birth.key))
             .rng(birth.rng.fork("node"))
             .observer(Box::new(seen.clone()))
             .open()
             .map_err(|error| error.to_string())?;
-        endpoint.node_mut().open(channel::RING, group);
+        endpoint.node_mut().open(order.channel, group);
         let waker = Waker::new(endpoint.registry(), Self::ORDERS)
             .map_err(|error| format!("cannot make a waker: {error}"))?;
         let actor = Self {
+            order,
             endpoint,
             orders,
             notices,
@@ -235,7 +239,7 @@ impl Actor {
     fn group(&mut self) -> &mut Box<dyn Instrumented> {
         self.endpoint
             .node_mut()
-            .instance_mut(channel::RING)
+            .instance_mut(self.order.channel)
             .expect("opened with the endpoint")
     }
 
@@ -309,7 +313,7 @@ impl Actor {
         Ok(None)
     }
 
-    /// Takes the ring's events and passes on what was observed; breaks once the member has left.
+    /// Takes the order's events and passes on what was observed; breaks once the member has left.
     fn take_events(&mut self) -> Result<ControlFlow<()>, String> {
         let (local, mut bytes, mut left) = (self.endpoint.node().local(), 0, false);
         while let Some((_, event)) = self.endpoint.node_mut().poll_event() {

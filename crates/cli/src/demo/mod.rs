@@ -1,7 +1,7 @@
 //! `groupcast demo`: the whole life of a group on this machine, without any set-up.
 //!
 //! The members are threads of this process: real sockets on loopback, real encryption under a key
-//! made for the run, the ring with the settings of a LAN. The story starts them, loads them, kills
+//! made for the run, the ring (or RMP) with the settings of a LAN. The story starts them, loads them, kills
 //! one and lets it come back, cuts the network in two and heals it, lets all leave; then the
 //! checker gives its verdict on the histories of all members.
 //!
@@ -23,6 +23,7 @@ mod story;
 use std::process::ExitCode;
 
 use groupcast_core::Rng;
+use groupcast_core::family::OrderFamily;
 use groupcast_net::{Key, random_u64};
 
 use self::network::Network;
@@ -30,6 +31,7 @@ use self::report::{Event, Report};
 use self::stage::{NAMES, Stage};
 use self::story::Story;
 use crate::failure::Failure;
+use crate::order;
 
 /// Watch the whole life of a group on this machine: order, crash, view change, partition, merge.
 ///
@@ -44,6 +46,9 @@ pub(crate) struct Args {
     /// How many messages they send in all when everybody talks at once, 1 to 1000000
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     messages: u64,
+    /// What orders the messages
+    #[arg(long, value_name = "PROTOCOL", default_value = order::usual(), value_parser = order::parser())]
+    protocol: &'static OrderFamily,
     /// Decides sizes and services of messages, the order of starting, who is killed and how the
     /// network is cut
     ///
@@ -78,6 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             .collect(),
         messages: args.messages,
         seed,
+        protocol: args.protocol.name(),
         network: match group {
             Some(_) => "multicast",
             None => "mesh",
@@ -85,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         group: group.map(|group| group.to_string()),
     });
     let key = Key::random().map_err(Failure::failed)?;
-    let stage = Stage::new(args.members, network, key, &rng);
+    let stage = Stage::new(args.members, args.protocol, network, key, &rng);
     let clean = Story::new(stage, report, &rng, args.members, args.messages).run()?;
     Ok(if clean {
         ExitCode::SUCCESS

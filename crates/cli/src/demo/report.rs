@@ -24,6 +24,8 @@ pub(crate) enum Event {
         members: Vec<String>,
         messages: u64,
         seed: u64,
+        /// What orders the messages.
+        protocol: &'static str,
         network: &'static str,
         group: Option<String>,
     },
@@ -175,13 +177,14 @@ fn write_text(out: &mut impl Write, event: &Event) -> io::Result<()> {
         Event::Demo {
             members,
             seed,
+            protocol,
             group,
             ..
         } => {
             let count = members.len();
             writeln!(
                 out,
-                "{BOLD}groupcast demo{BOLD:#}: {count} members in this process (seed {seed})"
+                "{BOLD}groupcast demo{BOLD:#}: {count} members in this process, ordered by {protocol} (seed {seed})"
             )?;
             let way = match group {
                 Some(group) => format!("IP multicast to {group} on loopback"),

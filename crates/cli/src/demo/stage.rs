@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use groupcast_check::{CheckReport, Checker, Ending, Outcome, Together};
+use groupcast_core::family::OrderFamily;
 use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, ConfigurationKind, Incarnation, MemberId, NodeId, Rng};
 use groupcast_net::{Key, random_u64};
@@ -41,6 +42,7 @@ struct DemoMember {
 
 /// All members, and the judge.
 pub(crate) struct Stage {
+    order: &'static OrderFamily,
     network: Network,
     key: Key,
     rng: Rng,
@@ -59,7 +61,13 @@ impl Stage {
     const NOTICES_MAX: usize = 4_096;
 
     /// An empty stage for `count` members, at most as many as there are [`NAMES`].
-    pub(crate) fn new(count: u8, network: Network, key: Key, rng: &Rng) -> Self {
+    pub(crate) fn new(
+        count: u8,
+        order: &'static OrderFamily,
+        network: Network,
+        key: Key,
+        rng: &Rng,
+    ) -> Self {
         let (sender, notices) = mpsc::sync_channel(Self::NOTICES_MAX);
         let members = NAMES.iter().take(count.into()).map(|name| {
             let id = MemberId {
@@ -77,6 +85,7 @@ impl Stage {
             }
         });
         Self {
+            order,
             members: members.collect(),
             network,
             key,
@@ -107,6 +116,7 @@ impl Stage {
         let birth = Birth {
             id: demo_member.id,
             name,
+            order: self.order,
             endpoint: self.network.endpoint(index),
             key: self.key.clone(),
             rng,

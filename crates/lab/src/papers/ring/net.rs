@@ -11,6 +11,7 @@ use groupcast_bench::measure::BenchError;
 use groupcast_bench::measure::report::{LatencySummary, Rate};
 use groupcast_bench::measure::ring::{self, Mode, RingOptions, Spinning};
 use groupcast_bench::testbed::{Link, Testbed};
+use groupcast_protocols::ring::ORDER;
 
 use super::super::{Context, Data, RunError};
 use super::point::{HOSTS, Implementation, Load, Measured, Point, Wire};
@@ -78,6 +79,8 @@ fn measure(
             Implementation::Library | Implementation::Paced => Mode::Library,
             Implementation::Daemon | Implementation::Spread => Mode::Daemon,
         },
+        order: &ORDER,
+        is_lone: false,
         windows: point.windows(),
         spin: Spinning::default(),
         loss_permille: 0,
