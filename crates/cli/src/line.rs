@@ -17,6 +17,8 @@ use crate::json::write_line;
 pub(crate) struct JsonLines {
     /// The configuration of the message before, in text: it seldom changes.
     config: Option<(ConfigId, String)>,
+    /// The name of what orders messages at the daemon, if the daemon says.
+    order: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -29,6 +31,9 @@ struct MessageLine<'a> {
     groups: Vec<&'a str>,
     sender: &'a str,
     service: String,
+    /// What orders messages at the daemon; not in a bimodal group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<&'a str>,
     /// The regular configuration in which it was ordered; null for an unreliable message.
     config: Option<&'a str>,
     /// The place in the total order; null for an unreliable message, which has none.
@@ -62,6 +67,9 @@ impl<'a> Payload<'a> {
 struct ViewLine<'a> {
     event: &'static str,
     group: &'a str,
+    /// What orders messages at the daemon; not in a bimodal group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<&'a str>,
     view: String,
     kind: &'static str,
     /// Present and true in a bimodal group.
@@ -81,19 +89,29 @@ struct GapLine<'a> {
 }
 
 impl JsonLines {
+    /// From now on lines name what orders messages at the daemon, if it is known.
+    pub(crate) fn set_order(&mut self, order: Option<&str>) {
+        self.order = order.map(str::to_owned);
+    }
+
     /// Writes the line of a message.
     pub(crate) fn message(&mut self, out: &mut impl Write, message: &Message) -> io::Result<()> {
         let groups = match message.destinations.len() {
             0 | 1 => Vec::new(),
             _ => message.destinations.iter().collect(),
         };
+        let config = message.place.map(|place| place.config);
+        self.remember(config);
         let line = MessageLine {
             event: "message",
             group: message.group(),
             groups,
             sender: &message.sender,
             service: message.service.to_string(),
-            config: message.place.map(|place| self.config(place.config)),
+            order: self.order.as_deref().filter(|_| message.number.is_none()),
+            config: config
+                .and(self.config.as_ref())
+                .map(|(_, text)| text.as_str()),
             seq: message.place.map(|place| place.seq),
             number: message.number,
             bytes: message.payload.len(),
@@ -107,6 +125,7 @@ impl JsonLines {
         let line = ViewLine {
             event: "view",
             group: &view.group,
+            order: self.order.as_deref().filter(|_| !view.approximate),
             view: view.id.to_string(),
             kind: view.kind.name(),
             approximate: view.approximate,
@@ -134,12 +153,13 @@ impl JsonLines {
         write_line(out, &line)
     }
 
-    fn config(&mut self, id: ConfigId) -> &str {
-        if self.config.as_ref().is_none_or(|(last, _)| *last != id) {
-            self.config = None;
+    /// The text of `config` is at hand from now on, if there is one.
+    fn remember(&mut self, config: Option<ConfigId>) {
+        if let Some(id) = config
+            && self.config.as_ref().is_none_or(|(last, _)| *last != id)
+        {
+            self.config = Some((id, id.to_string()));
         }
-        let (_, text) = self.config.get_or_insert_with(|| (id, id.to_string()));
-        text
     }
 }
 
@@ -280,6 +300,27 @@ mod tests {
             "{\"event\":\"message\",\"group\":\"g\",\"sender\":\"al@h\",\"service\":\"agreed\",\
              \"config\":\"7-0000000000000001.0000000000000002\",\"seq\":196608,\"bytes\":3,\"text\":\"h\\\"i\"}\n"
         );
+    }
+
+    #[test]
+    fn lines_name_the_order_where_the_daemon_does_but_not_in_a_bimodal_group() {
+        let mut lines = JsonLines::default();
+        lines.set_order(Some("rmp"));
+        let mut written = |message: &Message| {
+            let mut bytes = Vec::new();
+            lines.message(&mut bytes, message).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        let ordered = written(&message());
+        let part = "\"service\":\"agreed\",\"order\":\"rmp\",\"config\":\"7-";
+        assert!(ordered.contains(part), "{ordered}");
+        let numbered = Message {
+            service: Service::Bimodal,
+            place: None,
+            number: Some(9),
+            ..message()
+        };
+        assert!(!written(&numbered).contains("order"));
     }
 
     #[test]

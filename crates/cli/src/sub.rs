@@ -98,6 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         client.join(group).map_err(Failure::failed)?;
     }
     let mut printer = Printer::new(args)?;
+    printer.set_order(client.order());
     let mut left = args.count.map(NonZeroU64::get);
     loop {
         match follow(&mut client, &mut printer, &mut left, &stopped)? {
@@ -145,6 +146,7 @@ fn reconnect(
         }
         match client.reconnect() {
             Ok(()) => {
+                printer.set_order(client.order());
                 let printed = printer.reconnected(client.private_name())?;
                 return Ok(printed.is_some());
             }
@@ -248,6 +250,13 @@ impl Printer {
             views: BTreeMap::new(),
             written: Instant::now(),
         })
+    }
+
+    /// From now on lines name what orders messages at the daemon, if it is known.
+    fn set_order(&mut self, order: Option<&str>) {
+        if let Some(lines) = &mut self.json {
+            lines.set_order(order);
+        }
     }
 
     fn message(&mut self, message: &Message) -> Result<Option<()>, Failure> {

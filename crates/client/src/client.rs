@@ -252,6 +252,13 @@ impl Client {
         welcome.map_or("", |welcome| &welcome.private_name)
     }
 
+    /// The name of the protocol that orders messages at the daemon, `ring` or `rmp`. `None` if the
+    /// daemon does not say, which daemons of earlier versions do not.
+    pub fn order(&self) -> Option<&str> {
+        let order = self.connection.welcome()?.order.as_str();
+        (!order.is_empty()).then_some(order)
+    }
+
     /// The number up to which messages are accepted, except rejected ones.
     pub fn accepted(&self) -> u64 {
         self.connection.accepted()

@@ -94,7 +94,10 @@ impl Daemon {
         let rng = Rng::new(random_u64()?);
         let mut endpoint = open_network(&config, local, &rng)?;
         let history = match &config.history {
-            Some(path) => Some(History::open(path, local, &config.name)?),
+            Some(path) => {
+                let order = config.order.family.name();
+                Some(History::open(path, local, &config.name, order)?)
+            }
             None => None,
         };
         if let Some(history) = &history {

@@ -68,13 +68,20 @@ impl History {
     /// More than so many bytes do not wait for their digests: the oldest are digested first.
     const UNDIGESTED_MAX: usize = 256 << 20;
 
-    /// Goes on at the end of the file at `path`, or begins it.
-    pub(crate) fn open(path: &Path, member: MemberId, name: &str) -> Result<Self, DaemonError> {
-        let writer =
-            HistoryWriter::append(path, member, name).map_err(|source| DaemonError::History {
+    /// Goes on at the end of the file at `path`, or begins it; `order` is what orders the messages
+    /// of the daemon `name`.
+    pub(crate) fn open(
+        path: &Path,
+        member: MemberId,
+        name: &str,
+        order: &str,
+    ) -> Result<Self, DaemonError> {
+        let writer = HistoryWriter::append(path, member, name, order).map_err(|source| {
+            DaemonError::History {
                 path: path.to_owned(),
                 source,
-            })?;
+            }
+        })?;
         let history = Self {
             file: Rc::new(RefCell::new(HistoryFile {
                 path: path.to_owned(),
@@ -232,7 +239,7 @@ mod tests {
         let file = format!("gc-history-{}-{name}.ndjson", std::process::id());
         let path = std::env::temp_dir().join(file);
         let _ = std::fs::remove_file(&path);
-        let history = History::open(&path, MEMBER, "a").unwrap();
+        let history = History::open(&path, MEMBER, "a", "ring").unwrap();
         (path, history)
     }
 

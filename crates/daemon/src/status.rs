@@ -66,6 +66,7 @@ fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -
             Group::Mesh(peers) => json!({"peers": peers}),
         },
         "protocol": name,
+        "order": name,
         "state": group.as_ref().map(|group| group.state),
         "groups_state": session.phase.name(),
         "configuration": group.as_ref().map(|group| configuration(group, &session)),

@@ -19,7 +19,7 @@ pub fn history(data: &[u8]) {
     for (member, observation) in &entries {
         checker.observe(*member, observation);
         match observation {
-            Observation::Start => write_start(&mut written, *member, "name"),
+            Observation::Start => write_start(&mut written, *member, "name", "ring"),
             seen => write_line(&mut written, seen),
         }
     }

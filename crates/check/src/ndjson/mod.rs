@@ -38,7 +38,7 @@ mod tests {
 
     fn written(name: &str) -> Vec<u8> {
         let (member, observations) = everything();
-        let mut writer = HistoryWriter::new(Vec::new(), member, name).unwrap();
+        let mut writer = HistoryWriter::new(Vec::new(), member, name, "ring").unwrap();
         for observation in &observations {
             writer.write(observation).unwrap();
         }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn the_lines_are_pinned() {
         let text = String::from_utf8(written("a")).unwrap();
-        let expected = r#"{"event":"start","schema":2,"member":"0000000000000061.0000000000006100","name":"a"}
+        let expected = r#"{"event":"start","schema":2,"member":"0000000000000061.0000000000006100","name":"a","order":"ring"}
 {"event":"configuration","kind":"regular","config":"1-0000000000000061.0000000000006100","members":["0000000000000061.0000000000006100","0000000000000062.0000000000006200"]}
 {"event":"submit","sender":"0000000000000061.0000000000006100","number":1,"service":"safe","digest":"0000000000000005"}
 {"event":"deliver","sender":"0000000000000061.0000000000006100","number":1,"service":"safe","config":"1-0000000000000061.0000000000006100","seq":65536,"digest":"0000000000000005"}
@@ -79,6 +79,17 @@ mod tests {
 {"event":"leave"}
 "#;
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_history_that_does_not_name_the_order_is_read_too() {
+        let with = String::from_utf8(written("a")).unwrap();
+        let without = with.replacen(",\"order\":\"ring\"", "", 1);
+        assert_ne!(with, without);
+        assert_eq!(
+            read(with.as_bytes()).unwrap(),
+            read(without.as_bytes()).unwrap()
+        );
     }
 
     /// Torn after any byte, a history reads as its whole lines.
@@ -114,7 +125,7 @@ mod tests {
         let torn = &written("a")[..300];
         std::fs::write(&path, torn).unwrap();
         let (member, _) = everything();
-        let mut writer = HistoryWriter::append(&path, member, "a").unwrap();
+        let mut writer = HistoryWriter::append(&path, member, "a", "rmp").unwrap();
         writer.write(&Observation::Crash).unwrap();
         writer.flush().unwrap();
         let bytes = std::fs::read(&path).unwrap();

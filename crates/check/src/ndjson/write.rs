@@ -24,11 +24,11 @@ pub struct HistoryWriter<W: Write> {
 
 impl HistoryWriter<BufWriter<File>> {
     /// Goes on at the end of the file at `path`, or begins it: writes the `start` line of `member`,
-    /// called `name`.
+    /// called `name`, whose messages `order` orders.
     ///
     /// Ends a line that an earlier life left torn. A new file can be read by its owner alone:
     /// digests of payloads tell those who guess a payload whether they are right.
-    pub fn append(path: &Path, member: MemberId, name: &str) -> io::Result<Self> {
+    pub fn append(path: &Path, member: MemberId, name: &str, order: &str) -> io::Result<Self> {
         let mut file = OpenOptions::new()
             .read(true)
             .append(true)
@@ -38,15 +38,16 @@ impl HistoryWriter<BufWriter<File>> {
         if !ends_in_line_feed(&mut file)? {
             file.write_all(b"\n")?;
         }
-        Self::new(BufWriter::new(file), member, name)
+        Self::new(BufWriter::new(file), member, name, order)
     }
 }
 
 impl<W: Write> HistoryWriter<W> {
-    /// Begins a life: writes the `start` line of `member`, called `name`.
-    pub fn new(mut writer: W, member: MemberId, name: &str) -> io::Result<Self> {
+    /// Begins a life: writes the `start` line of `member`, called `name`, whose messages `order`
+    /// orders.
+    pub fn new(mut writer: W, member: MemberId, name: &str, order: &str) -> io::Result<Self> {
         let mut line = String::new();
-        write_start(&mut line, member, name);
+        write_start(&mut line, member, name, order);
         writer.write_all(line.as_bytes())?;
         Ok(Self { writer, line })
     }
@@ -89,13 +90,16 @@ fn ends_in_line_feed(file: &mut File) -> io::Result<bool> {
     Ok(last == *b"\n")
 }
 
-/// Appends the `start` line of `member`, called `name`, with its line feed.
-pub fn write_start(line: &mut String, member: MemberId, name: &str) {
+/// Appends the `start` line of `member`, called `name`, whose messages `order` orders, with its
+/// line feed.
+pub fn write_start(line: &mut String, member: MemberId, name: &str, order: &str) {
     push(
         line,
         format_args!(r#"{{"event":"start","schema":{SCHEMA},"member":"{member}","name":"#),
     );
     push_text(line, name);
+    line.push_str(r#","order":"#);
+    push_text(line, order);
     line.push_str("}\n");
 }
 

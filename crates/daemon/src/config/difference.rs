@@ -32,6 +32,7 @@ impl Config {
         // What of these is no limit of clients stays.
         let here = &self.engine;
         self.engine = EngineConfig {
+            order: here.order.clone(),
             bimodal_groups: here.bimodal_groups.clone(),
             bimodal_message_max: here.bimodal_message_max,
             bimodal_members_max: here.bimodal_members_max,

@@ -141,7 +141,10 @@ impl Config {
             client_listen: check.client_listen(options.client_listen, &security)?,
             client_token: check.client_token(&options)?,
             security,
-            engine: check.engine(&options)?,
+            engine: EngineConfig {
+                order: order.family.name().to_owned(),
+                ..check.engine(&options)?
+            },
             process: check.process(&options)?,
             log: check.log(options.log)?,
             log_file: options.log_file,

@@ -22,6 +22,7 @@ fn open(publish_window: u64, delivery_window: u64) -> Connection {
         publish_window,
         message_max: 1_000,
         private_name: "c1@h".into(),
+        order: "ring".into(),
     });
     let greeting = [&MAGIC[..], &encoded(&[welcome])].concat();
     connection.handle_bytes(&greeting).unwrap();
@@ -208,6 +209,7 @@ fn a_connection_that_begins_anew_joins_its_groups_again() {
         publish_window: 1_000,
         message_max: 1_000,
         private_name: "c2@h".into(),
+        order: "ring".into(),
     });
     let greeting = [&MAGIC[..], &encoded(&[welcome])].concat();
     connection.handle_bytes(&greeting).unwrap();

@@ -11,7 +11,7 @@ use self::view::{decode_view, encode_view};
 use super::message::{Message, MessageHead, decode_message, encode_message_head};
 use super::reason::{Disconnect, Refusal, Reject};
 use super::text::{put_name, take_name, take_text};
-use super::{FrameError, RawFrame, frame, kind};
+use super::{FrameError, ORDER_NAME, RawFrame, frame, kind};
 use crate::view::View;
 
 /// The answer to a hello.
@@ -27,6 +27,9 @@ pub struct Welcome {
     pub message_max: u64,
     /// The client's name in the cluster: `client@host`.
     pub private_name: String,
+    /// The name of what orders the messages of all groups, where both know the feature
+    /// [`ORDER_NAME`]; empty if the daemon does not say.
+    pub order: String,
 }
 
 /// A request that was rejected.
@@ -187,6 +190,9 @@ impl DaemonFrame {
                     .u64(welcome.publish_window)
                     .u64(welcome.message_max);
                 put_name(body, &welcome.private_name);
+                if welcome.features & ORDER_NAME != 0 {
+                    put_name(body, &welcome.order);
+                }
             }),
             Self::Refused { code, text } => {
                 encode_text(bytes, kind::REFUSED, *code as u8, text);
@@ -239,13 +245,17 @@ impl DaemonFrame {
 }
 
 fn decode_welcome(reader: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
-    let welcome = Welcome {
+    let mut welcome = Welcome {
         version: reader.u16("version")?,
         features: reader.u64("features")?,
         publish_window: reader.u64("publish window")?,
         message_max: reader.u64("longest message")?,
         private_name: take_name(reader, "private name")?.into(),
+        order: String::new(),
     };
+    if welcome.features & ORDER_NAME != 0 {
+        welcome.order = take_name(reader, "order")?.into();
+    }
     Ok(welcome)
 }
 

@@ -18,7 +18,7 @@
 //!
 //! | daemon to client | body |
 //! |---|---|
-//! | 65 welcome | version `u16`; features `u64`; publish window `u64`; longest message `u64`; private name |
+//! | 65 welcome | version `u16`; features `u64`; publish window `u64`; longest message `u64`; private name; with feature bit 2, the name of what orders messages |
 //! | 66 refused | code `u8`; text |
 //! | 67 message | index `u8` of the destination that it came by; service `u8`; placed `u8`: 1, then config, seq `u64`, or 2, then number `u64`, or 0; sender; count `u8` and destinations; payload |
 //! | 68 view | kind `u8` (0 regular, 1 transitional, 2 regular and approximate); cause `u8`; config; seq `u64`; within `u8`, and if so component `u64`; group; who changed, or an empty name; count `u32` and members |
@@ -66,8 +66,10 @@ pub const BIMODAL: u64 = 1;
 /// Feature bit: the client knows the services `k-resilient` and `majority`. Another is told of such
 /// messages as of agreed ones, which they are too.
 pub const RESILIENT: u64 = 2;
+/// Feature bit: the welcome ends with the name of what orders the messages.
+pub const ORDER_NAME: u64 = 4;
 /// Feature bits that this crate knows.
-pub const FEATURES: u64 = BIMODAL | RESILIENT;
+pub const FEATURES: u64 = BIMODAL | RESILIENT | ORDER_NAME;
 /// The longest payload of a message.
 pub const MESSAGE_MAX: usize = 64 << 20;
 /// The most destinations of one message.

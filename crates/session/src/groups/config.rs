@@ -75,6 +75,8 @@ groupcast_core::settings! {
         /// queues of the other daemons.
         pub held_max: usize = 1_024 * MIB => Spec::size(4096, u64::MAX),
             "Too small: clients are disconnected when daemons meet under load. Too large: memory.";
+        /// The name of what orders the messages of the other groups, which clients are told.
+        pub order: String = String::new();
         /// Names of the groups that are bimodal: their messages go through a gossip instance each
         /// ([`Carrier::Bimodal`](super::Carrier::Bimodal)) instead of the ring. At most
         /// [`BIMODAL_GROUPS_MAX`], each a group's name.

@@ -99,6 +99,7 @@ impl Engine {
             publish_window: window,
             message_max: self.config.message_max as u64,
             private_name: private.to_string(),
+            order: self.config.order.clone(),
         };
         self.send(id, &DaemonFrame::Welcome(welcome));
         self.journal.fact(Fact::Connected {

@@ -92,6 +92,7 @@ fn one_of_each() -> Vec<DaemonFrame> {
             publish_window: 4 << 20,
             message_max: 64 << 20,
             private_name: "al@h".into(),
+            order: String::new(),
         }),
         DaemonFrame::Refused {
             code: Refusal::NameInUse,
@@ -128,6 +129,14 @@ fn one_of_each() -> Vec<DaemonFrame> {
             first: 3,
             last: 5,
         },
+        DaemonFrame::Welcome(Welcome {
+            version: 1,
+            features: ORDER_NAME,
+            publish_window: 4 << 20,
+            message_max: 64 << 20,
+            private_name: "al@h".into(),
+            order: "ring".into(),
+        }),
     ]
 }
 
@@ -169,6 +178,13 @@ fn golden_bytes() {
         0, 0, 0, 21, 76,  0, 0, 0, 0, 0, 0, 0, 3,  0, 0, 0, 0, 0, 0, 0, 5,  1, b'g',  1, b'h',
     ];
     assert_eq!(bytes, gap);
+    let ends = [(0, &b"\x04al@h"[..]), (17, b"\x04al@h\x04ring")];
+    for (index, end) in ends {
+        bytes.clear();
+        one_of_each()[index].encode(&mut bytes);
+        assert!(bytes.ends_with(end), "{bytes:?}");
+        assert_eq!(bytes.len(), HEADER_LEN + 26 + end.len());
+    }
 }
 
 #[test]
