@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use groupcast_bench::Testbed;
 use groupcast_suite::live::chaos::{self, Chaos};
+use groupcast_suite::live::cluster::{RING, RMP};
 use groupcast_suite::live::exclusion::Flood;
 use groupcast_suite::live::failover::{self, Fault, median_and_max};
 use groupcast_suite::live::files::faults::{Plan, Soak};
@@ -42,6 +43,9 @@ struct Options {
     /// Fail-overs of each kind
     #[arg(long, default_value_t = 20)]
     times: usize,
+    /// What orders the messages, in failover: ring or rmp
+    #[arg(long, value_parser = [RING, RMP], default_value = RING)]
+    protocol: String,
     /// How long all members flood, or chaos lasts, in minutes
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
@@ -186,7 +190,7 @@ fn run_failover(options: &Options) -> Outcome<Value> {
         "fault", "times", "median ms", "worst ms"
     );
     for fault in [Fault::Kill, Fault::Silence] {
-        let durations = failover::measure(5, fault, options.times)?;
+        let durations = failover::measure(5, &options.protocol, fault, options.times)?;
         let (median, worst) = median_and_max(&durations);
         let millis: Vec<u128> = durations.iter().map(Duration::as_millis).collect();
         println!(

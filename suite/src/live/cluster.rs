@@ -23,6 +23,10 @@ pub const MULTICAST: &str = "239.79.1.1:4809";
 pub const REAL_TIME: &str = "process.real_time_priority = 10\n";
 /// Where their other datagrams go.
 pub const PORT: u16 = 4810;
+/// What orders the daemons' messages by default.
+pub const RING: &str = "ring";
+/// The other protocol that can.
+pub const RMP: &str = "rmp";
 /// The group that the tests publish to unless they need several.
 pub const GROUP: &str = "text";
 
@@ -39,6 +43,8 @@ pub struct Cluster {
     hosts: Vec<Host>,
     histories: Vec<PathBuf>,
     commands: usize,
+    /// What orders the daemons' messages, where it is not the default.
+    protocol: Option<String>,
 }
 
 #[derive(Default)]
@@ -60,6 +66,7 @@ impl Cluster {
             hosts: (0..hosts).map(|_| Host::default()).collect(),
             histories: Vec::new(),
             commands: 0,
+            protocol: None,
         };
         let keygen = cluster.command(1, &["keygen", &cluster.path("cluster.key")]);
         cluster.finish(cluster.bed.launch("keygen", keygen)?, ANSWER_LIMIT)?;
@@ -68,7 +75,13 @@ impl Cluster {
 
     /// The same with a daemon on every host, all in one configuration.
     pub fn running(hosts: usize, link: Link) -> Outcome<Self> {
+        Self::running_with(hosts, link, RING)
+    }
+
+    /// The same with daemons whose messages `protocol` orders.
+    pub fn running_with(hosts: usize, link: Link, protocol: &str) -> Outcome<Self> {
         let mut cluster = Self::new(hosts, link)?;
+        cluster.set_protocol(protocol);
         for host in 1..=hosts {
             cluster.start(host)?;
         }
@@ -136,10 +149,18 @@ impl Cluster {
         let socket = self.socket(host);
         let mut command = self.command(host, &["daemon", "--name", name, "--listen", &listen]);
         command.args(["--socket", &socket]).args(options);
+        if let Some(protocol) = &self.protocol {
+            command.args(["--protocol", protocol]);
+        }
         command.envs(self.hosts[host - 1].environment.iter().cloned());
         let daemon = self.bed.launch(&format!("daemon-{host}-{life}"), command)?;
         self.hosts[host - 1].daemon = Some(daemon);
         Ok(())
+    }
+
+    /// From now on `protocol` orders the messages of daemons that are started.
+    pub fn set_protocol(&mut self, protocol: &str) {
+        self.protocol = Some(protocol.to_owned());
     }
 
     /// From now on daemons of a host have `variable` in their environment.

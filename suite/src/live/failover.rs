@@ -41,9 +41,9 @@ const LOAD: [&str; 6] = ["--rate", "400", "--size", "500", "--count", "10000000"
 const SETTLE: Duration = Duration::from_millis(700);
 
 /// Inflicts `fault` on one of `hosts` hosts under load, `times` times over; how long each fail-over
-/// took.
-pub fn measure(hosts: usize, fault: Fault, times: usize) -> Outcome<Vec<Duration>> {
-    let mut cluster = Cluster::running(hosts, Link::Unlimited)?;
+/// took. `protocol` orders the messages.
+pub fn measure(hosts: usize, protocol: &str, fault: Fault, times: usize) -> Outcome<Vec<Duration>> {
+    let mut cluster = Cluster::running_with(hosts, Link::Unlimited, protocol)?;
     let others: Vec<usize> = (1..hosts).collect();
     let all: Vec<usize> = (1..=hosts).collect();
     let mut publishers = Vec::new();

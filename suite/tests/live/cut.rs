@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use groupcast_bench::Link;
-use groupcast_suite::live::cluster::{Cluster, judge_rejoined};
+use groupcast_suite::live::cluster::{Cluster, RING, RMP, judge_rejoined};
 use groupcast_suite::live::judge::complete;
 use groupcast_suite::live::text::{messages, text};
 use groupcast_suite::live::{Outcome, live, until, verdict};
@@ -16,10 +16,20 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn a_host_is_cut_off_and_healed() -> Outcome {
+    cut_off_and_healed(RING)
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn a_host_of_rmp_is_cut_off_and_healed() -> Outcome {
+    cut_off_and_healed(RMP)
+}
+
+fn cut_off_and_healed(protocol: &str) -> Outcome {
     live(|| {
         let text = text(TEXT, 93);
         let published = messages(&text);
-        let mut cluster = Cluster::running(3, Link::Unlimited)?;
+        let mut cluster = Cluster::running_with(3, Link::Unlimited, protocol)?;
         cluster.write_text("text", &text)?;
         cluster.write_text("alone", "written while cut off\nby host 3\n")?;
         let mut subscriptions = cluster.subscribe_all(&[1, 2, 3])?;

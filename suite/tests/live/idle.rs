@@ -1,11 +1,11 @@
-//! A ring of five idle daemons costs next to nothing, and wakes at once.
+//! A group of five idle daemons costs next to nothing, and wakes at once.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use groupcast_bench::Link;
 use groupcast_bench::measure::ring::first_messages;
-use groupcast_suite::live::cluster::Cluster;
+use groupcast_suite::live::cluster::{Cluster, RING, RMP};
 use groupcast_suite::live::{Outcome, skipped};
 
 const HOSTS: usize = 5;
@@ -19,10 +19,20 @@ const FIRST_MAX_US: f64 = 2000.0;
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn idle_daemons_use_less_than_a_hundredth_of_a_core() -> Outcome {
+    share_of_a_core(RING)
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn idle_daemons_of_rmp_do_too() -> Outcome {
+    share_of_a_core(RMP)
+}
+
+fn share_of_a_core(protocol: &str) -> Outcome {
     if skipped() {
         return Ok(());
     }
-    let mut cluster = Cluster::running(HOSTS, Link::Unlimited)?;
+    let mut cluster = Cluster::running_with(HOSTS, Link::Unlimited, protocol)?;
     sleep(Duration::from_secs(1));
     let mut before = Vec::new();
     for host in 1..=HOSTS {
@@ -43,10 +53,20 @@ fn idle_daemons_use_less_than_a_hundredth_of_a_core() -> Outcome {
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn the_first_message_after_idleness_arrives_within_two_milliseconds() -> Outcome {
+    first_message(RING)
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn the_first_message_of_rmp_after_idleness_does_too() -> Outcome {
+    first_message(RMP)
+}
+
+fn first_message(protocol: &str) -> Outcome {
     if skipped() {
         return Ok(());
     }
-    let mut cluster = Cluster::running(HOSTS, Link::Unlimited)?;
+    let mut cluster = Cluster::running_with(HOSTS, Link::Unlimited, protocol)?;
     let latencies = first_messages(
         &cluster.bed,
         cluster.binary(),

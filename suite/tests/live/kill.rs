@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use groupcast_bench::Link;
-use groupcast_suite::live::cluster::{Cluster, judge_streams};
+use groupcast_suite::live::cluster::{Cluster, RING, RMP, judge_streams};
 use groupcast_suite::live::judge::{agree, beginning};
 use groupcast_suite::live::text::{messages, text};
 use groupcast_suite::live::{Outcome, live, promised, until, verdict};
@@ -18,10 +18,20 @@ const RATE: &[&str] = &["--rate", "5000"];
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn another_hosts_daemon_dies_and_comes_back() -> Outcome {
+    another_dies(RING)
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn another_hosts_daemon_of_rmp_dies_and_comes_back() -> Outcome {
+    another_dies(RMP)
+}
+
+fn another_dies(protocol: &str) -> Outcome {
     live(|| {
         let text = text(TEXT, 91);
         let published = messages(&text);
-        let mut cluster = Cluster::running(3, Link::Unlimited)?;
+        let mut cluster = Cluster::running_with(3, Link::Unlimited, protocol)?;
         cluster.write_text("text", &text)?;
         let mut subscriptions = cluster.subscribe_all(&[1, 2, 3])?;
         let publisher = cluster.publish(1, "text", RATE)?;
@@ -53,10 +63,20 @@ fn another_hosts_daemon_dies_and_comes_back() -> Outcome {
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn the_publishers_own_daemon_dies() -> Outcome {
+    the_own_dies(RING)
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn the_publishers_own_daemon_of_rmp_dies() -> Outcome {
+    the_own_dies(RMP)
+}
+
+fn the_own_dies(protocol: &str) -> Outcome {
     live(|| {
         let text = text(TEXT, 92);
         let published = messages(&text);
-        let mut cluster = Cluster::running(3, Link::Unlimited)?;
+        let mut cluster = Cluster::running_with(3, Link::Unlimited, protocol)?;
         cluster.write_text("text", &text)?;
         let subscriptions = cluster.subscribe_all(&[1, 2, 3])?;
         let mut publisher = cluster.publish(1, "text", RATE)?;

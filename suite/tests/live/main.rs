@@ -18,6 +18,7 @@ mod idle;
 mod kill;
 mod mesh;
 mod mtu;
+mod orders;
 mod pause;
 mod start_order;
 mod transfer;
