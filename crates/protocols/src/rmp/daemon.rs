@@ -12,11 +12,16 @@ use crate::channel;
 pub const ORDER: OrderFamily = OrderFamily::of::<RmpConfig>(&FAMILY, channel::RMP);
 
 impl RmpConfig {
-    /// Settings of a daemon on a LAN: as [`lan`](Self::lan), with a `queue_max` of 1 MiB. What
-    /// waits beyond it waits with the clients.
+    /// Settings of a daemon on a LAN: as [`lan`](Self::lan), but for
+    ///
+    /// - `queue_max`, 1 MiB. What waits beyond it waits with the clients.
+    /// - `window_max`, 8 packets. Where all members send as much as they can, larger windows
+    ///   overflow the receivers' buffers, and the group is busy with repairs
+    ///   (`docs/choosing-an-order.md` has figures). On a LAN so many are enough for one sender.
     pub fn daemon() -> Self {
         Self {
             queue_max: 1 << 20,
+            window_max: 8,
             ..Self::lan()
         }
     }
