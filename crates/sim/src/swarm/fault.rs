@@ -1,6 +1,7 @@
 //! What goes wrong in a scenario: faults with a beginning and an end.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 use groupcast_core::family::Moment;
@@ -143,6 +144,9 @@ impl Effect {
     }
 }
 
+/// How often a way that flaps closes.
+pub(super) const FLAPS: Range<u64> = 5..15;
+
 impl Fault {
     /// How long after its end a fault still counts as met: the protocol is still recovering from
     /// it.
@@ -213,7 +217,7 @@ impl Fault {
         let host = rng.below(hosts as u64) as usize;
         let effect = Effect::Cut(random_cut(kind, hosts, host, rng));
         let longest = Duration::from_millis(*rng.pick(&[30, 300, 1_000]).unwrap_or(&300));
-        let cycles = rng.range(5..15);
+        let cycles = rng.range(FLAPS);
         let mut next = at;
         let mut close = |_| {
             let at = next + rng.duration(Duration::ZERO, longest);

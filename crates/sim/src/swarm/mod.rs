@@ -430,7 +430,10 @@ mod tests {
         for seed in 0..200 {
             let scenario = Scenario::new(&config, seed);
             assert!((2..=9).contains(&scenario.hosts));
-            assert!((3..=30).contains(&scenario.faults.len()));
+            // A storm has twice as many, and a series comes on top.
+            let series = scenario.hosts.max(fault::FLAPS.end as usize - 1);
+            let faults = config.faults_min..=2 * config.faults_max + series;
+            assert!(faults.contains(&scenario.faults.len()));
             assert_eq!(scenario.load.len(), 500);
             kinds.extend(scenario.faults.iter().map(|fault| fault.kind));
             assert_ne!(scenario, Scenario::new(&config, seed + 1));

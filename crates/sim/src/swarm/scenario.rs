@@ -193,16 +193,24 @@ fn random_host(hosts: usize, rng: &mut Rng) -> HostConfig {
     }
 }
 
+/// Single faults, and now and then a series.
+fn random_faults(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> Vec<Fault> {
+    let end = (config.duration.as_millis() as u64)
+        .saturating_sub(3_000)
+        .max(1_001);
+    let mut faults = random_singles(config, hosts, end, rng);
+    faults.extend(random_series(config, hosts, end, &mut rng.fork("series")));
+    faults.sort_by_key(|fault| fault.at);
+    faults
+}
+
 /// More than half of the faults come soon after the one before, and in one of eight scenarios twice
 /// as many come in one storm: many bugs show only where two faults overlap.
-fn random_faults(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> Vec<Fault> {
+fn random_singles(config: &SwarmConfig, hosts: usize, end: u64, rng: &mut Rng) -> Vec<Fault> {
     let kinds: Vec<FaultKind> = FaultKind::ALL
         .into_iter()
         .filter(|kind| *kind != FaultKind::Restart)
         .collect();
-    let end = (config.duration.as_millis() as u64)
-        .saturating_sub(3_000)
-        .max(1_001);
     let storm = rng.fork("storm").chance(0.125);
     let count =
         rng.range(config.faults_min as u64..config.faults_max as u64 + 1) << u32::from(storm);
@@ -220,8 +228,6 @@ fn random_faults(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> Vec<Fault
         fault.moment = random_moment(config, &mut rng.fork("moment"));
         faults.push(fault);
     }
-    faults.extend(random_series(config, hosts, end, &mut rng.fork("series")));
-    faults.sort_by_key(|fault| fault.at);
     faults
 }
 
@@ -358,6 +364,42 @@ impl fmt::Display for Scenario {
         match &self.lasting {
             Some(lasting) => writeln!(f, "{lasting}"),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::fault::FLAPS;
+    use super::*;
+
+    /// How many faults `draw` gives, over many seeds.
+    fn counts(draw: impl Fn(&mut Rng) -> Vec<Fault>) -> BTreeSet<u64> {
+        let count = |seed| draw(&mut Rng::new(seed)).len() as u64;
+        (0..2_000).map(count).collect()
+    }
+
+    #[test]
+    fn there_are_as_many_faults_as_were_asked_for_and_twice_as_many_in_a_storm() {
+        let config = SwarmConfig::default();
+        let (min, max) = (config.faults_min as u64, config.faults_max as u64);
+        let storms = (min..=max).map(|count| 2 * count);
+        let allowed: BTreeSet<u64> = (min..=max).chain(storms).collect();
+        assert_eq!(
+            counts(|rng| random_singles(&config, 5, 57_000, rng)),
+            allowed
+        );
+    }
+
+    #[test]
+    fn a_series_is_of_one_way_or_once_over_all_hosts() {
+        let config = SwarmConfig::default();
+        for hosts in [2, 9] {
+            let allowed: BTreeSet<u64> = [0, hosts as u64].into_iter().chain(FLAPS).collect();
+            let drawn = counts(|rng| random_series(&config, hosts, 57_000, rng));
+            assert_eq!(drawn, allowed, "{hosts} hosts");
         }
     }
 }
