@@ -4,11 +4,12 @@
 //! any two members, nor whole: a view that is full replaces a random member, so that it stays a
 //! sample. Signs of life are heartbeats that grow with every round and travel with gossip (004 7.1
 //! asks for such a membership); who gives none for long has failed and is forgotten until it is
-//! heard again.
+//! heard again. What a forgotten member had sent when it was first heard of stays known for long:
+//! all that it sends after that is owed an account.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use groupcast_core::mech::bookmarks::Bookmarks;
 use groupcast_core::{MemberId, NodeId, Rng};
 
 use super::round::RoundNumber;
@@ -30,9 +31,10 @@ pub(super) struct Peer {
 pub(super) struct View {
     local: MemberId,
     peers: Vec<Peer>,
-    /// Of those that were forgotten as failed: how many messages they had sent when they were first
-    /// heard of. Whoever comes back is asked for all since then. At most `max`.
-    failed: BTreeMap<MemberId, u64>,
+    /// Of those that were forgotten, as failed or for another: how many messages they had sent when
+    /// they were first heard of. Whoever comes back is asked for all since then, whether its own
+    /// word comes first or a message.
+    forgotten: Bookmarks,
     max: usize,
     /// Grows with every change of who is in it.
     generation: u64,
@@ -40,11 +42,15 @@ pub(super) struct View {
 }
 
 impl View {
+    /// Members that were forgotten and of which something is known, for each that there is room for:
+    /// as many as the bookmarks of streams.
+    const FORGOTTEN: usize = 16;
+
     pub(super) fn new(local: MemberId, max: usize, rng: Rng) -> Self {
         Self {
             local,
             peers: Vec::new(),
-            failed: BTreeMap::new(),
+            forgotten: Bookmarks::new(Self::FORGOTTEN * max),
             max,
             generation: 0,
             rng,
@@ -72,7 +78,7 @@ impl View {
             Err(mut index) => {
                 if self.peers.len() >= self.max {
                     let victim = self.rng.below(self.peers.len() as u64) as usize;
-                    self.peers.remove(victim);
+                    self.peers.remove(victim).note_in(&mut self.forgotten);
                     index -= usize::from(victim < index);
                 }
                 let peer = Peer {
@@ -93,7 +99,7 @@ impl View {
         if let Ok(index) = self.find(member) {
             let peer = &mut self.peers[index];
             peer.heartbeat = peer.heartbeat.max(about.heartbeat);
-            let before = self.failed.remove(&member);
+            let before = self.forgotten.take(member);
             let sent = match peer.about {
                 Some(first) => first.sent,
                 None => before.unwrap_or(about.sent),
@@ -124,14 +130,11 @@ impl View {
     /// Forgets who gave no sign of life for more than `rounds`. Returns how many that were.
     pub(super) fn expire(&mut self, round: RoundNumber, rounds: u64) -> usize {
         let before = self.peers.len();
-        let (known, max) = (&mut self.failed, self.max);
+        let forgotten = &mut self.forgotten;
         self.peers.retain(|peer| {
             let lives = round.since(peer.heard) <= rounds;
-            if let Some(about) = peer.about.filter(|_| !lives) {
-                if known.len() >= max {
-                    known.pop_first();
-                }
-                known.insert(peer.member, about.sent);
+            if !lives {
+                peer.note_in(forgotten);
             }
             lives
         });
@@ -143,15 +146,12 @@ impl View {
     /// All messages of `member` up to `number` are accounted for, and its stream is forgotten: it
     /// does not begin behind.
     pub(super) fn accounted(&mut self, member: MemberId, number: u64) {
-        let known = match self.find(member) {
-            Ok(index) => self.peers[index]
-                .about
-                .as_mut()
-                .map(|about| &mut about.sent),
-            Err(_) => self.failed.get_mut(&member),
-        };
-        if let Some(sent) = known {
-            *sent = number.max(*sent);
+        if let Ok(index) = self.find(member) {
+            if let Some(about) = &mut self.peers[index].about {
+                about.sent = number.max(about.sent);
+            }
+        } else if let Some(sent) = self.forgotten.get(member) {
+            self.forgotten.set(member, number.max(sent));
         }
     }
 
@@ -217,10 +217,12 @@ impl View {
         (peer.member.node == node).then_some(peer.member)
     }
 
-    /// How many messages `member` had sent when it was first heard of, if it said so.
+    /// How many messages `member` had sent when it was first heard of, if it said so and that is not
+    /// too long ago.
     pub(super) fn sent_before(&self, member: MemberId) -> Option<u64> {
-        let peer = &self.peers[self.find(member).ok()?];
-        peer.about.map(|about| about.sent)
+        let peer = self.find(member).ok().map(|index| &self.peers[index]);
+        let described = peer.and_then(|peer| peer.about).map(|about| about.sent);
+        described.or_else(|| self.forgotten.get(member))
     }
 
     /// All members, in ascending order.
@@ -244,6 +246,13 @@ impl View {
 }
 
 impl Peer {
+    /// It is forgotten, but for how many messages it had sent when it was first heard of.
+    fn note_in(&self, forgotten: &mut Bookmarks) {
+        if let Some(about) = self.about {
+            forgotten.set(self.member, about.sent);
+        }
+    }
+
     /// Whether it is in `zone`, as far as is known.
     pub(super) fn is_in(&self, zone: u32) -> bool {
         self.about.is_some_and(|about| about.zone == zone)
@@ -288,6 +297,30 @@ mod tests {
         let members: Vec<_> = view.members().collect();
         assert_eq!(members.len(), 16);
         assert!(members.is_sorted() && !members.contains(&member(0)));
+    }
+
+    #[test]
+    fn what_a_forgotten_member_had_sent_stays_known_within_bounds() {
+        let about = |sent| SelfDescription {
+            heartbeat: Heartbeat::default(),
+            zone: 0,
+            link: false,
+            sent,
+        };
+        let mut view = View::new(member(0), 2, Rng::new(1));
+        for node in 1..=40 {
+            view.heard(member(node), RoundNumber(0));
+            view.described(member(node), about(node));
+        }
+        let known = |node: &u64| view.sent_before(member(*node)).is_some();
+        assert_eq!((1..=40).filter(known).count(), 2 + 32, "there, remembered");
+        assert_eq!(view.sent_before(member(30)), Some(30));
+        view.accounted(member(30), 35);
+        assert_eq!(view.expire(RoundNumber(200), 100), 2);
+        assert_eq!(view.sent_before(member(30)), Some(35));
+        view.heard(member(30), RoundNumber(200));
+        view.described(member(30), about(50));
+        assert_eq!(view.sent_before(member(30)), Some(35));
     }
 
     #[test]
