@@ -203,6 +203,7 @@ impl Ring {
     fn first_pass(&mut self, now: Time, mut commit: Commit, me: usize) {
         self.peers.note_counter(commit.ring.counter);
         self.note_attempts(now, &commit);
+        self.quarantine_excluded(now);
         self.declare(&mut commit, me);
         self.timers.cancel_all_but(&[Timer::Leave, Timer::Probe]);
         self.transition("commit token", |gather| CommitState::after(gather, commit));

@@ -26,6 +26,8 @@ pub(super) struct Gather {
     joins: BTreeMap<MemberId, Opinion>,
     /// The members that sent a join since the consensus timer was set.
     heard: BTreeSet<MemberId>,
+    /// Candidates that have given this member up. It gives them up in turn, a little later.
+    accusers: BTreeSet<MemberId>,
     entered: Time,
     /// When the last join went out.
     joined: Option<Time>,
@@ -81,6 +83,10 @@ impl Gather {
 
 /// All candidates talk but disagree for this many time-outs: those who disagree are given up.
 const ROUNDS: u32 = 3;
+/// A member that gives up another is given up by it in turn after so many intervals of joins: by
+/// then all others have heard who began. Else those that hear only the answer at first would give
+/// up both.
+const ACCUSED_WAITS: u32 = 2;
 /// Joins that answer others are sent at most this often.
 const JOIN_SPACING: Duration = Duration::from_millis(1);
 
@@ -147,9 +153,10 @@ impl Ring {
         gather.heard.clear();
         gather.agreed = false;
         self.timers.cancel(Timer::Loss);
-        let alone = gather.proc.len() == 1;
-        let timeout = if alone {
+        let timeout = if gather.proc.len() == 1 {
             self.config.alone_after
+        } else if !gather.accusers.is_empty() {
+            self.config.join_interval * ACCUSED_WAITS
         } else {
             self.config.consensus_timeout
         };
@@ -270,11 +277,13 @@ impl Ring {
         if join.fail.contains(&local) {
             // It has given us up, so we give it up.
             if !stranger {
-                gather.fail.insert(from);
-                self.accuse(now, from);
-                self.change_mind(now);
+                self.note_accuser(now, from);
             }
             return;
+        }
+        if gather.accusers.remove(&from) && gather.accusers.is_empty() {
+            let timeout = self.config.consensus_timeout;
+            self.timers.set(Timer::Consensus, now + timeout);
         }
         let hears_us = join.heard.iter().any(|member| gather.proc.contains(member));
         if stranger && !hears_us {
@@ -299,6 +308,8 @@ impl Ring {
         let room = Peers::MAX.saturating_sub(gather.fail.len());
         let given_up = join.fail.iter().copied().filter(|member| *member != local);
         gather.fail.extend(given_up.take(room));
+        let given_up = &gather.fail;
+        gather.accusers.retain(|member| !given_up.contains(member));
         gather.left.extend(join.left.iter().copied());
         let opinion = Opinion {
             attempt: join.attempt,
@@ -314,6 +325,28 @@ impl Ring {
         if let State::Gather(gather) = &mut self.state {
             gather.heard.insert(from);
         }
+    }
+
+    /// `from` has given this member up. Whoever is given up by all others goes on alone at once.
+    fn note_accuser(&mut self, now: Time, from: MemberId) {
+        let local = self.local;
+        let gather = self.state.expect_gather();
+        gather.joins.remove(&from);
+        if !gather.accusers.insert(from) {
+            return;
+        }
+        // The ring that was agreed on does not come about.
+        gather.agreed = false;
+        self.timers.cancel(Timer::Loss);
+        let accuses = |member| member == local || gather.accusers.contains(&member);
+        if gather.members().all(accuses) {
+            self.consensus_timeout(now);
+            return;
+        }
+        let later = now + self.config.join_interval * ACCUSED_WAITS;
+        let due = self.timers.due(Timer::Consensus);
+        let due = due.map_or(later, |due| due.min(later));
+        self.timers.set(Timer::Consensus, due);
     }
 
     /// Members of another ring that hears this member.
@@ -351,11 +384,9 @@ impl Ring {
             return;
         }
         gather.agreed = true;
-        let (min, max) = (self.config.quarantine_min, self.config.quarantine_max);
-        for excluded in gather.fail.difference(&gather.left) {
-            self.peers.quarantine(now, *excluded, min, max);
-        }
         self.timers.cancel(Timer::Consensus);
+        self.quarantine_excluded(now);
+        let gather = self.state.expect_gather();
         if gather.members().next() == Some(self.local) {
             self.form(now);
         } else {
@@ -364,30 +395,51 @@ impl Ring {
         }
     }
 
-    /// Consensus did not come: gives up those who are silent; those who talk but disagree only
-    /// after a while.
+    /// The next ring is without those that were given up: all of its members quarantine them, those
+    /// too that the commit token reaches before they have heard that all agree.
+    pub(super) fn quarantine_excluded(&mut self, now: Time) {
+        let (min, max) = (self.config.quarantine_min, self.config.quarantine_max);
+        let gather = self.state.expect_gather();
+        for excluded in gather.fail.difference(&gather.left) {
+            self.peers.quarantine(now, *excluded, min, max);
+        }
+    }
+
+    /// Consensus did not come: gives up those who have given up this member, else those who are
+    /// silent; those who talk but disagree only after a while.
     pub(super) fn consensus_timeout(&mut self, now: Time) {
+        let gather = self.state.expect_gather();
+        let accusers = core::mem::take(&mut gather.accusers);
+        let given_up = match accusers.is_empty() {
+            true => self.silent_or_late(),
+            false => accusers,
+        };
+        let gather = self.state.expect_gather();
+        gather.fail.extend(given_up.iter().copied());
+        for member in given_up {
+            self.accuse(now, member);
+        }
+        self.change_mind(now);
+    }
+
+    /// The candidates that said nothing since the consensus timer was set; if there are none, those
+    /// that disagree, once that has happened several times.
+    fn silent_or_late(&mut self) -> BTreeSet<MemberId> {
         let local = self.local;
         let gather = self.state.expect_gather();
         let silent: BTreeSet<MemberId> = gather
             .members()
             .filter(|member| *member != local && !gather.heard.contains(member))
             .collect();
-        let given_up: BTreeSet<MemberId> = if silent.is_empty() {
-            gather.rounds += 1;
-            let late = gather.rounds >= ROUNDS;
-            gather
-                .members()
-                .filter(|member| late && *member != local && !gather.agrees(*member))
-                .collect()
-        } else {
-            silent
-        };
-        gather.fail.extend(given_up.iter().copied());
-        for member in given_up {
-            self.accuse(now, member);
+        if !silent.is_empty() {
+            return silent;
         }
-        self.change_mind(now);
+        gather.rounds += 1;
+        let late = gather.rounds >= ROUNDS;
+        gather
+            .members()
+            .filter(|member| late && *member != local && !gather.agrees(*member))
+            .collect()
     }
 }
 

@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use groupcast_core::{MessageId, Service, SocketClass};
-use groupcast_protocols::ring::Ring;
+use groupcast_protocols::ring::{self, Ring};
 use groupcast_sim::host::config::Cost;
+use groupcast_sim::swarm::{Swarm, SwarmConfig};
 use groupcast_sim::{Block, Cluster, HostConfig};
 
 use super::formed;
@@ -77,6 +78,15 @@ fn one_closed_direction_is_tried_seldom_and_found_out_soon_when_it_opens() {
         Duration::from_secs(8),
     );
     cluster.check();
+}
+
+/// One way is closed, and 2 % of all else is lost: probes whose answers are lost by chance end no
+/// quarantine; who hears only the answer to an accusation at first does not give up both; and a
+/// member that the commit token reaches before it has heard all joins quarantines, too.
+#[test]
+fn a_little_loss_beside_a_closed_way_does_not_bring_the_excluded_back_early() {
+    let swarm = Swarm::of(&ring::FAMILY, None, SwarmConfig::of(&ring::FAMILY));
+    assert_eq!(swarm.run_seed(1653).violations, Vec::<String>::new());
 }
 
 /// Joins wait in the buffer of a slow host until the commit token, which it reads first, has made
