@@ -14,7 +14,7 @@ const PROFILE: &str = "swarm";
 /// How many seeds every change must pass, over all protocols together.
 const SEEDS: u64 = 5_000;
 /// Which share of them, and of the time, the first protocol gets that the swarm lists.
-const FIRST_SHARE: f64 = 0.32;
+const FIRST_SHARE: f64 = 0.4;
 /// How many seeds tell how fast a swarm is.
 const SAMPLE: u64 = 32;
 /// How long the build may take before something hangs.
