@@ -20,13 +20,13 @@
 //!                               Left <----- Operational -------+
 //! ```
 //!
-//! Files: `ordering` and `delivery` are 002's rules for one ring; `operational`, `gather`,
-//! `commit`, `recovery` are the states; `rest` is what a quiet ring does; `flow` tunes the windows;
-//! `link` gets the token over one hop, `reach` remembers whom it does not reach; `strangers` is how
-//! rings find each other, `leave` how a member leaves; `numbers` has the types of sequence numbers,
-//! hops and rounds; `wire` is the format; `inspect` reads it from outside; `planted` has the bugs
-//! that tests plant. Messages share packets by `crate::packing`; how a configuration is delivered
-//! and finished, and what is remembered of others, is in `core::mech`.
+//! Files: `ordering` and `delivery` are 002's rules for one ring; `state` has the states, which are
+//! `operational`, `gather`, `commit`, `recovery`; `rest` is what a quiet ring does; `flow` tunes
+//! the windows; `link` gets the token over one hop, `reach` remembers whom it does not reach;
+//! `strangers` is how rings find each other, `leave` how a member leaves; `numbers` has the types
+//! of sequence numbers, hops and rounds; `wire` is the format; `inspect` reads it from outside;
+//! `planted` has the bugs that tests plant. Messages share packets by `crate::packing`; how a
+//! configuration is delivered and finished, and what is remembered of others, is in `core::mech`.
 //!
 //! # Guarantees
 //! Unreliable, reliable, FIFO, causal, agreed, k-resilient, majority, safe (reliable to causal are
@@ -87,11 +87,11 @@ mod probe;
 mod reach;
 mod recovery;
 mod rest;
+mod state;
 mod status;
 mod strangers;
 mod wire;
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
@@ -106,7 +106,6 @@ use groupcast_core::{
     SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
-use self::commit::CommitState;
 pub use self::config::{ConfigError, RingConfig, TokenPriority};
 pub use self::daemon::ORDER;
 pub use self::family::FAMILY;
@@ -115,13 +114,12 @@ use self::gather::Gather;
 pub use self::inspect::inspect;
 use self::leave::Leaving;
 use self::link::Link;
-use self::operational::Operational;
 use self::ordering::{Ordering, PacketSize};
 use self::outbox::Outbox;
 pub use self::planted::{Planted, UnknownPlanted};
 use self::probe::Probes;
 use self::reach::Reach;
-use self::recovery::Recovery;
+use self::state::State;
 use self::status::Counters;
 pub use self::status::{RingCounters, RingStatus};
 use self::wire::Message;
@@ -164,125 +162,6 @@ pub struct Ring {
     transitions: VecDeque<Transition>,
     priority: SocketClass,
     counters: Counters,
-}
-
-/// Where a member is between rings. Each variant owns that state's data, the last installed ring
-/// included: the user is in its regular configuration until the next one is installed.
-#[derive(Debug)]
-enum State {
-    /// Finding out who is there.
-    Gather(Gather),
-    /// The commit token is on its way.
-    Commit(CommitState),
-    /// Exchanging what members hold of their old rings.
-    Recovery(Box<Recovery>),
-    /// In a ring, in which the token orders messages.
-    Operational(Operational),
-    /// The member has left; the last ring is kept for its status.
-    Left(Option<Ordering>),
-}
-
-impl State {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Gather(_) => "gather",
-            Self::Commit(_) => "commit",
-            Self::Recovery(_) => "recovery",
-            Self::Operational(_) => "operational",
-            Self::Left(_) => "left",
-        }
-    }
-
-    /// The last installed ring; `None` before the first.
-    fn installed(&self) -> Option<&Ordering> {
-        match self {
-            Self::Gather(gather) => gather.old.as_ref(),
-            Self::Commit(commit) => commit.old.as_ref(),
-            Self::Recovery(recovery) => recovery.old.as_ref(),
-            Self::Operational(operational) => Some(&operational.ordering),
-            Self::Left(old) => old.as_ref(),
-        }
-    }
-
-    fn installed_mut(&mut self) -> Option<&mut Ordering> {
-        match self {
-            Self::Gather(gather) => gather.old.as_mut(),
-            Self::Commit(commit) => commit.old.as_mut(),
-            Self::Recovery(recovery) => recovery.old.as_mut(),
-            Self::Operational(operational) => Some(&mut operational.ordering),
-            Self::Left(old) => old.as_mut(),
-        }
-    }
-
-    fn into_installed(self) -> Option<Ordering> {
-        match self {
-            Self::Gather(gather) => gather.old,
-            Self::Commit(commit) => commit.old,
-            Self::Recovery(recovery) => recovery.old,
-            Self::Operational(operational) => Some(operational.ordering),
-            Self::Left(old) => old,
-        }
-    }
-
-    /// Whether `member` is of the last ring, or a candidate for the next.
-    fn knows(&self, member: MemberId) -> bool {
-        let of_ring = |ring: &Ordering| ring.members.contains(&member);
-        let candidate = matches!(self, Self::Gather(gather) if gather.proc.contains(&member));
-        candidate || self.installed().is_some_and(of_ring)
-    }
-
-    /// For what happens in the operational state alone.
-    ///
-    /// # Panics
-    /// In any other state: a bug of ours, since every timer but one is cancelled when a state is
-    /// left.
-    #[track_caller]
-    fn expect_operational(&mut self) -> &mut Operational {
-        match self {
-            Self::Operational(operational) => operational,
-            other => unreachable!("not operational, but in {}", other.name()),
-        }
-    }
-
-    /// For what happens in recovery alone. Panics as
-    /// [`expect_operational`](Self::expect_operational).
-    #[track_caller]
-    fn expect_recovery(&mut self) -> &mut Recovery {
-        match self {
-            Self::Recovery(recovery) => recovery,
-            other => unreachable!("not in recovery, but in {}", other.name()),
-        }
-    }
-
-    /// For what happens in commit alone. Panics as
-    /// [`expect_operational`](Self::expect_operational).
-    #[track_caller]
-    fn expect_commit(&mut self) -> &mut CommitState {
-        match self {
-            Self::Commit(commit) => commit,
-            other => unreachable!("not in commit, but in {}", other.name()),
-        }
-    }
-
-    /// For what happens in gather alone. Panics as
-    /// [`expect_operational`](Self::expect_operational).
-    #[track_caller]
-    fn expect_gather(&mut self) -> &mut Gather {
-        match self {
-            Self::Gather(gather) => gather,
-            other => unreachable!("not in gather, but in {}", other.name()),
-        }
-    }
-
-    /// The edges of the diagram, and no others.
-    fn may_follow(&self, before: &str) -> bool {
-        match self {
-            Self::Left(_) | Self::Gather(_) => before != "left",
-            Self::Commit(_) => before == "gather",
-            Self::Recovery(_) => before == "commit",
-            Self::Operational(_) => before == "recovery",
-        }
-    }
 }
 
 /// The ring's timers.
