@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-pub use self::config::{FamilySettings, GroupConfig, Members, PresetName};
+pub use self::config::{FamilySettings, GroupConfig, MemberConfig, Members, PresetName};
 pub use self::order::{DaemonPresets, OrderConfig, OrderFamily, OrderLimits};
 use crate::contract::Contract;
 use crate::id::MemberId;

@@ -7,7 +7,11 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::Factory;
+use crate::id::MemberId;
+use crate::instrument::Instrumented;
+use crate::rng::Rng;
 use crate::settings::{ConfigError, SettingState, Settings, Value};
+use crate::time::Time;
 
 /// The configuration of a group, whose type only its family knows.
 ///
@@ -26,6 +30,53 @@ pub trait GroupConfig: fmt::Debug + Send + Sync {
     /// # Errors
     /// If a setting is out of its range, or settings contradict each other.
     fn members(&self) -> Result<Members, ConfigError>;
+}
+
+/// A configuration that makes each member by itself, in a group of any size: it is a
+/// [`GroupConfig`].
+pub trait MemberConfig: Settings + Clone + fmt::Debug + Send + Sync {
+    /// What it makes.
+    type Member: Instrumented + 'static;
+
+    /// Checks that every setting is of its range, and that they fit each other.
+    ///
+    /// # Errors
+    /// The first setting that cannot work.
+    fn check(&self) -> Result<(), ConfigError>;
+
+    /// The member `local`, which begins at `now`.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    fn member(self, local: MemberId, rng: Rng, now: Time) -> Result<Self::Member, ConfigError>;
+
+    /// The most members of the group. `None`: no limit.
+    fn members_max(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl<C: MemberConfig> GroupConfig for C {
+    fn list(&self) -> Vec<SettingState> {
+        self.listed()
+    }
+
+    fn set(&mut self, name: &str, value: Value) {
+        self.assign(name, value);
+    }
+
+    fn members(&self) -> Result<Members, ConfigError> {
+        self.check()?;
+        let config = self.clone();
+        let factory = move |local, rng, now| -> Box<dyn Instrumented> {
+            let member = config.clone().member(local, rng, now);
+            Box::new(member.expect("the settings were checked"))
+        };
+        Ok(Members {
+            members_max: self.members_max(),
+            ..Members::new(Arc::new(factory))
+        })
+    }
 }
 
 /// How the members of a group are made. Its settings have been checked.
@@ -47,15 +98,6 @@ impl Members {
         Self {
             factory: Arc::new(factory),
             members_max: None,
-        }
-    }
-
-    /// The same, in a group of at most `members_max`.
-    #[must_use]
-    pub fn at_most(self, members_max: usize) -> Self {
-        Self {
-            members_max: Some(members_max),
-            ..self
         }
     }
 

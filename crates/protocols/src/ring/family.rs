@@ -7,9 +7,9 @@ use core::time::Duration;
 
 use groupcast_core::contract::Contract;
 use groupcast_core::family::{
-    Factory, Family, FamilySettings, GroupConfig, Members, Situation, Trial, Variant,
+    Factory, Family, FamilySettings, MemberConfig, Situation, Trial, Variant,
 };
-use groupcast_core::settings::{ConfigError, SettingState, Settings as _, Value};
+use groupcast_core::settings::ConfigError;
 use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 
 use super::{Ring, RingConfig, TokenPriority, inspect};
@@ -43,23 +43,19 @@ fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     )
 }
 
-impl GroupConfig for RingConfig {
-    fn list(&self) -> Vec<SettingState> {
-        self.listed()
+impl MemberConfig for RingConfig {
+    type Member = Ring;
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.validate()
     }
 
-    fn set(&mut self, name: &str, value: Value) {
-        self.assign(name, value);
+    fn member(self, local: MemberId, rng: Rng, now: Time) -> Result<Ring, ConfigError> {
+        Ring::new(self, local, rng, now)
     }
 
-    fn members(&self) -> Result<Members, ConfigError> {
-        self.validate()?;
-        let config = self.clone();
-        let members = Members::new(Arc::new(move |local, rng, now| {
-            let ring = Ring::new(config.clone(), local, rng, now);
-            Box::new(ring.expect("the settings were checked"))
-        }));
-        Ok(members.at_most(self.members_max))
+    fn members_max(&self) -> Option<usize> {
+        Some(self.members_max)
     }
 }
 

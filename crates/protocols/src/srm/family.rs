@@ -2,14 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use groupcast_core::contract::Contract;
 use groupcast_core::family::{
-    Factory, Family, FamilySettings, GroupConfig, Members, Situation, Trial, Variant,
+    Factory, Family, FamilySettings, MemberConfig, Situation, Trial, Variant,
 };
-use groupcast_core::settings::{ConfigError, SettingState, Settings as _, Value};
+use groupcast_core::settings::ConfigError;
 use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 
 use super::{Srm, SrmConfig, Timing, inspect};
@@ -42,22 +41,15 @@ fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     Box::new(srm.expect("the preset is valid; a test holds it"))
 }
 
-impl GroupConfig for SrmConfig {
-    fn list(&self) -> Vec<SettingState> {
-        self.listed()
+impl MemberConfig for SrmConfig {
+    type Member = Srm;
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.validate()
     }
 
-    fn set(&mut self, name: &str, value: Value) {
-        self.assign(name, value);
-    }
-
-    fn members(&self) -> Result<Members, ConfigError> {
-        self.validate()?;
-        let config = self.clone();
-        Ok(Members::new(Arc::new(move |local, rng, now| {
-            let srm = Srm::new(config.clone(), local, rng, now);
-            Box::new(srm.expect("the settings were checked"))
-        })))
+    fn member(self, local: MemberId, rng: Rng, now: Time) -> Result<Srm, ConfigError> {
+        Srm::new(self, local, rng, now)
     }
 }
 
