@@ -10,6 +10,7 @@
 //! - [`peers`]: what is remembered of others from configuration to configuration: evidence,
 //!   quarantine.
 //! - [`namesakes`]: which of two processes of one name gives way, and to what proof.
+//! - [`leave`]: the steps of a graceful leave.
 //! - [`bookmarks`]: where streams go on that a member no longer follows.
 //! - [`participation`]: a member, leaving, left; and the transitions of a state machine, kept for
 //!   who asks.
@@ -23,6 +24,7 @@ pub mod closing;
 pub mod delivery;
 pub mod estimate;
 pub mod indices;
+pub mod leave;
 pub mod marks;
 pub mod namesakes;
 pub mod participation;

@@ -1,28 +1,13 @@
 //! A graceful leave: what was accepted is delivered first, then the others are told.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
+use groupcast_core::mech::leave::{Leave, LeaveStep};
 use groupcast_core::{Event, MemberId, Time};
 
 use super::gather::Gather;
 use super::wire::{Join, Message};
 use super::{Ring, State, Timer};
-
-/// A graceful leave that is under way.
-#[derive(Debug)]
-pub(super) struct Leaving {
-    /// The time for it has passed: what was accepted is delivered in a ring of one, and the others
-    /// are ignored.
-    alone: bool,
-    /// Good-byes sent; from the first on, this member is gone for the others.
-    goodbyes: u32,
-}
-
-/// Good-byes of a leaving member: one may be lost, three hardly.
-const GOODBYES: u32 = 3;
-/// Time between them.
-const GOODBYE_INTERVAL: Duration = Duration::from_millis(5);
 
 impl Ring {
     pub(super) fn begin_leave(&mut self, now: Time) {
@@ -30,10 +15,7 @@ impl Ring {
             return;
         }
         self.queue.close();
-        self.leaving = Some(Leaving {
-            alone: false,
-            goodbyes: 0,
-        });
+        self.leaving = Some(Leave::default());
         self.timers
             .set(Timer::Leave, now + self.config.leave_timeout);
         self.wake_token(now);
@@ -49,31 +31,26 @@ impl Ring {
         let done = self.queue.is_empty()
             && ring.safe >= ring.own_high
             && ring.cursor.delivered() >= ring.own_high;
-        if done && leaving.goodbyes == 0 {
+        if done && !leaving.said_goodbye() {
             self.say_goodbye(now);
         }
     }
 
     pub(super) fn leave_timeout(&mut self, now: Time) {
-        let Some(leaving) = &self.leaving else {
-            return;
-        };
-        if leaving.goodbyes >= GOODBYES {
-            self.events.push_back(Event::Left);
-            self.timers.cancel_all();
-            self.transition("leave", |before| State::Left(before.into_installed()));
-        } else if leaving.goodbyes > 0 {
-            self.say_goodbye(now);
-        } else if !leaving.alone {
-            self.finish_alone(now);
+        match self.leaving.as_mut().map(Leave::next_step) {
+            Some(LeaveStep::Left) => {
+                self.events.push_back(Event::Left);
+                self.timers.cancel_all();
+                self.transition("leave", |before| State::Left(before.into_installed()));
+            }
+            Some(LeaveStep::Goodbye) => self.say_goodbye(now),
+            Some(LeaveStep::Alone) => self.finish_alone(now),
+            Some(LeaveStep::Wait) | None => {}
         }
     }
 
     /// The others cannot finish the leave with this member: it does so without them.
     fn finish_alone(&mut self, now: Time) {
-        if let Some(leaving) = &mut self.leaving {
-            leaving.alone = true;
-        }
         let mut gather = Gather::default();
         gather.fail.extend(self.candidates());
         self.gather(now, "leave alone", gather);
@@ -82,17 +59,17 @@ impl Ring {
     /// Whether this member no longer listens, because it is leaving.
     pub(super) fn ignores_others(&self) -> bool {
         let leaving = self.leaving.as_ref();
-        leaving.is_some_and(|leaving| leaving.alone || leaving.goodbyes > 0)
+        leaving.is_some_and(Leave::ignores_others)
     }
 
     fn say_goodbye(&mut self, now: Time) {
         let Some(leaving) = &mut self.leaving else {
             return;
         };
-        if leaving.goodbyes == 0 {
+        if !leaving.said_goodbye() {
             self.peers.attempt = self.peers.attempt.next();
         }
-        leaving.goodbyes += 1;
+        leaving.note_goodbye();
         let (attempt, counter) = (self.peers.attempt, self.peers.counter());
         let none = Vec::new;
         let join = Join {
@@ -106,7 +83,7 @@ impl Ring {
         };
         self.outbox.multicast(&Message::Join(join));
         self.timers.cancel_all();
-        self.timers.set(Timer::Leave, now + GOODBYE_INTERVAL);
+        self.timers.set(Timer::Leave, now + Leave::GOODBYE_INTERVAL);
     }
 
     /// `from` says good-bye.

@@ -96,6 +96,7 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::leave::Leave;
 use groupcast_core::mech::namesakes::Namesakes;
 use groupcast_core::mech::peers::Peers;
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
@@ -112,7 +113,6 @@ pub use self::family::FAMILY;
 use self::flow::Flow;
 use self::gather::Gather;
 pub use self::inspect::inspect;
-use self::leave::Leaving;
 use self::link::Link;
 use self::ordering::{Ordering, PacketSize};
 use self::outbox::Outbox;
@@ -151,7 +151,7 @@ pub struct Ring {
     namesakes: Namesakes,
     reach: Reach,
     probes: Probes,
-    leaving: Option<Leaving>,
+    leaving: Option<Leave>,
     link: Link,
     flow: Flow,
     queue: SendQueue<Packer>,

@@ -1,7 +1,7 @@
 //! How groups that can reach each other find each other, how a member leaves, and what two processes
 //! of one name do.
 
-use core::time::Duration;
+use groupcast_core::mech::leave::{Leave, LeaveStep};
 use groupcast_core::mech::namesakes::Reaction;
 use groupcast_core::mech::peers::Stranger;
 use groupcast_core::{Event, MemberId, Time};
@@ -9,21 +9,6 @@ use groupcast_core::{Event, MemberId, Time};
 use super::polling::Polling;
 use super::wire::{Announcement, Message};
 use super::{Rmp, State, Timer};
-
-/// A graceful leave that is under way.
-#[derive(Debug)]
-pub(super) struct Leaving {
-    /// The time for it has passed: what was accepted is delivered in a configuration of one, and the
-    /// others are ignored.
-    alone: bool,
-    /// Good-byes sent; from the first on, this member is gone for the others.
-    goodbyes: u32,
-}
-
-/// Good-byes of a leaving member: one may be lost, three hardly.
-const GOODBYES: u32 = 3;
-/// Time between them.
-const GOODBYE_INTERVAL: Duration = Duration::from_millis(5);
 
 impl Rmp {
     /// Sets the next turn of this member to announce the group.
@@ -130,10 +115,7 @@ impl Rmp {
             return;
         }
         self.queue.close();
-        self.leaving = Some(Leaving {
-            alone: false,
-            goodbyes: 0,
-        });
+        self.leaving = Some(Leave::default());
         let timeout = self.config.leave_timeout;
         self.timers.set(Timer::Leave, now + timeout);
         self.leave_when_done(now);
@@ -150,7 +132,7 @@ impl Rmp {
             && self.queue.is_settled()
             && order.safe() >= last
             && order.cursor.delivered() >= last;
-        if done && leaving.goodbyes == 0 {
+        if done && !leaving.said_goodbye() {
             self.say_goodbye(now);
         }
     }
@@ -158,27 +140,26 @@ impl Rmp {
     fn say_goodbye(&mut self, now: Time) {
         self.outbox.multicast(&Message::Goodbye);
         if let Some(leaving) = &mut self.leaving {
-            leaving.goodbyes += 1;
+            leaving.note_goodbye();
         }
         self.timers.cancel_all();
-        self.timers.set(Timer::Leave, now + GOODBYE_INTERVAL);
+        self.timers.set(Timer::Leave, now + Leave::GOODBYE_INTERVAL);
     }
 
     pub(super) fn leave_timeout(&mut self, now: Time) {
-        let Some(leaving) = &mut self.leaving else {
-            return;
-        };
-        if leaving.goodbyes >= GOODBYES {
-            self.events.push_back(Event::Left);
-            self.timers.cancel_all();
-            self.transition("leave", |before| State::Left(before.into_installed()));
-        } else if leaving.goodbyes > 0 {
-            self.say_goodbye(now);
-        } else if !leaving.alone {
-            leaving.alone = true;
-            let mut seed = Polling::default();
-            seed.failed.extend(self.together());
-            self.poll(now, "leave alone", seed);
+        match self.leaving.as_mut().map(Leave::next_step) {
+            Some(LeaveStep::Left) => {
+                self.events.push_back(Event::Left);
+                self.timers.cancel_all();
+                self.transition("leave", |before| State::Left(before.into_installed()));
+            }
+            Some(LeaveStep::Goodbye) => self.say_goodbye(now),
+            Some(LeaveStep::Alone) => {
+                let mut seed = Polling::default();
+                seed.failed.extend(self.together());
+                self.poll(now, "leave alone", seed);
+            }
+            Some(LeaveStep::Wait) | None => {}
         }
     }
 
@@ -200,7 +181,7 @@ impl Rmp {
     /// Whether this member no longer listens, because it is leaving.
     pub(super) fn ignores_others(&self) -> bool {
         let leaving = self.leaving.as_ref();
-        leaving.is_some_and(|leaving| leaving.alone || leaving.goodbyes > 0)
+        leaving.is_some_and(Leave::ignores_others)
     }
 
     /// Another member is gone. The one after it polls at once; the others if that does not.

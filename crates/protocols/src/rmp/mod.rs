@@ -68,6 +68,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use bytes::Bytes;
+use groupcast_core::mech::leave::Leave;
 use groupcast_core::mech::namesakes::Namesakes;
 use groupcast_core::mech::participation::Transitions;
 use groupcast_core::mech::peers::Peers;
@@ -79,7 +80,6 @@ use groupcast_core::{
     SubmitError, Time, Transmit, TransmitBuf,
 };
 
-use self::acquaintance::Leaving;
 pub use self::config::{ConfigError, NackTo, OrderRule, RmpConfig};
 pub use self::daemon::ORDER;
 pub use self::family::FAMILY;
@@ -121,7 +121,7 @@ pub struct Rmp {
     timers: Timers<Timer>,
     peers: Peers,
     namesakes: Namesakes,
-    leaving: Option<Leaving>,
+    leaving: Option<Leave>,
     flow: Flow,
     queue: SendQueue<Outgoing>,
     /// Unreliable messages that wait for a configuration.
