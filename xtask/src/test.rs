@@ -60,6 +60,11 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "deny",
+        about: "licences, sources and advisories of all that we depend on",
+        run: |_| deny(),
+    },
+    Step {
         name: "tests",
         about: "unit, scenario and doc tests, fuzz corpus",
         run: |_| tests(),
@@ -347,6 +352,27 @@ fn arrows() -> Outcome {
         Ok(breaches) if breaches.is_empty() => Outcome::checked(""),
         Ok(breaches) => Outcome::failed(breaches.join("; ")),
         Err(error) => Outcome::failed(error),
+    }
+}
+
+/// What `deny.toml` asks of our dependencies. The list of advisories is somebody else's, on the
+/// network: without it the rest is checked, and the note says so.
+fn deny() -> Outcome {
+    if setup::found("cargo-deny").is_none() {
+        return Outcome::skipped("there is no cargo-deny here: `cargo install cargo-deny`");
+    }
+    let fetch = exec::run(cargo(["deny", "fetch", "db"]), COMMAND_TIME_MAX);
+    let mut check = vec!["deny", "check", "licenses", "bans", "sources"];
+    let note = match fetch.error {
+        None => {
+            check.push("advisories");
+            ""
+        }
+        Some(_) => "without advisories: their list cannot be fetched",
+    };
+    match exec::run(cargo(&check), COMMAND_TIME_MAX).error {
+        None => Outcome::checked(note),
+        Some(error) => Outcome::failed(error),
     }
 }
 
