@@ -17,6 +17,7 @@ mod line;
 mod lines;
 mod order;
 mod publish;
+mod rekey;
 mod sim;
 mod status;
 mod sub;
@@ -48,6 +49,7 @@ enum Command {
     Recv(Box<transfer::receive::Args>),
     Status(status::Args),
     Groups(groups::Args),
+    Rekey(rekey::Args),
     Check(check::Args),
     Sim(sim::Args),
     Bench(bench::Args),
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Recv(args) => transfer::receive::run(*args),
         Command::Status(args) => status::run(&args),
         Command::Groups(args) => groups::run(&args),
+        Command::Rekey(args) => rekey::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Bench(args) => bench::run(args),

@@ -27,6 +27,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     print(&answer, args.json, write)
 }
 
+/// How far a change of the key is, if one is under way.
+fn key_change(change: &Value) -> Option<String> {
+    let key = change["fingerprint"].as_str()?;
+    let hosts: Vec<String> = items(&change["waits_for"]).iter().map(text).collect();
+    let step = match change["step"].as_str() {
+        None => "not known here: run `groupcast rekey NEWFILE`".into(),
+        Some(step) => format!("{step} here"),
+    };
+    let waits = match hosts.is_empty() {
+        true => String::new(),
+        false => format!(", waits for {}", hosts.join(", ")),
+    };
+    Some(format!("{key}, {step}{waits}"))
+}
+
 /// Writes the status for people.
 fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     let bold = Style::new().bold();
@@ -53,6 +68,9 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     let configuration = &status["configuration"];
     line("configuration", text(&configuration["id"]))?;
     line("groups", text(&status["groups"]))?;
+    if let Some(change) = key_change(&status["key"]["change"]) {
+        line("new key", change)?;
+    }
     if let Some(narrowest) = narrowest(status) {
         line("datagrams", narrowest)?;
     }
@@ -128,6 +146,8 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
 fn stranger_line(stranger: &Value) -> String {
     let words = match stranger["kind"].as_str() {
         Some("other_cluster") => "of another key",
+        Some("old_key") => "of the key from before its change",
+        Some("twin") => "of a copy of this daemon",
         Some("forged") => "that do not open with the key",
         Some("other_version") => "of another release",
         _ => "of another program",

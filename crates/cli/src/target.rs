@@ -32,6 +32,15 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// The daemon at the Unix socket `socket`, or this user's, or this host's.
+    pub(crate) fn local(socket: Option<PathBuf>) -> Self {
+        Self {
+            socket,
+            server: None,
+            token: None,
+        }
+    }
+
     /// Connects as a client that joins and publishes, called `name` if there is one.
     pub(crate) fn connect(&self, name: Option<&str>) -> Result<Client, Failure> {
         self.connect_with(Options {

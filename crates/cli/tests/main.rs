@@ -1,5 +1,6 @@
 //! The binary as its users run it: one file a part of the command line, one test program for all.
 
+mod access;
 mod book;
 mod demo;
 mod group;

@@ -1,6 +1,7 @@
 //! The blocking client: a [`Connection`] and the stream that it talks over.
 
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use groupcast_core::Service;
@@ -208,6 +209,17 @@ impl Client {
         self.connection.ask_groups()?;
         self.wait_for_answer(timeout, |answer| match answer {
             Answer::Groups(json) => Some(json),
+            _ => None,
+        })
+    }
+
+    /// Gives the daemon the cluster's new key, by the absolute path of its file on the daemon's host;
+    /// how far the change is, in JSON (docs/rekey.md).
+    pub fn rekey(&mut self, path: &Path, timeout: Duration) -> Result<bytes::Bytes, ClientError> {
+        self.drop_answers();
+        self.connection.ask_rekey(path)?;
+        self.wait_for_answer(timeout, |answer| match answer {
+            Answer::Rekey(json) => Some(json),
             _ => None,
         })
     }

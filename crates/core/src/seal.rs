@@ -43,7 +43,39 @@ pub trait Sealer {
 
     /// The sender is gone: its key can be dropped.
     fn forget(&mut self, sender: Incarnation);
+
+    /// Whether datagrams with the tag `cluster` can be opened: those under the key in use, and while
+    /// it is changed those under the other.
+    fn takes(&self, cluster: ClusterTag) -> bool {
+        cluster == self.cluster()
+    }
+
+    /// Whether the tag is of a key that was in use before, and is no more.
+    fn was_used(&self, _cluster: ClusterTag) -> bool {
+        false
+    }
+
+    /// Opens datagrams under the key `secret` too. Another one that was learned, and is not in use,
+    /// is dropped. A sealer without keys does nothing.
+    ///
+    /// # Errors
+    /// The two cannot be told apart.
+    fn learn(&mut self, _secret: &[u8; 32]) -> Result<(), SameTag> {
+        Ok(())
+    }
+
+    /// Seals under the key that was learned; datagrams under the one before are opened still.
+    fn switch(&mut self) {}
+
+    /// Opens nothing any more under the key that is not in use; whether it was in use before.
+    fn drop_other(&mut self, _was_used: bool) {}
 }
+
+/// Two keys have the same tag, by which datagrams say under which of them they are sealed: one of
+/// 2^32 pairs has, and every key with itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the key has the same tag as the one in use: make another")]
+pub struct SameTag;
 
 /// The datagram was not sealed by the sender that it names, with this cluster's key, for this
 /// receiver.
@@ -80,6 +112,12 @@ impl AssociatedData {
             None => PREFIX_LEN,
         };
         Self { bytes, len }
+    }
+
+    /// The tag of the cluster in the prefix.
+    pub fn cluster(&self) -> ClusterTag {
+        let [_, _, _, _, a, b, c, d, ..] = self.bytes;
+        ClusterTag(u32::from_be_bytes([a, b, c, d]))
     }
 
     /// The bytes that are authenticated.

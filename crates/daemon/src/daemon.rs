@@ -22,6 +22,7 @@ use groupcast_session::Engine;
 use groupcast_session::frame::AccessToken;
 use groupcast_session::groups::{Carrier, Fact, Question};
 use mio::{Interest, Token};
+use serde_json::Value;
 
 use crate::bimodal::Bimodal;
 use crate::client_log::ClientLog;
@@ -33,6 +34,7 @@ use crate::instance::{self, BIMODAL, CarrierEvent, Instance};
 use crate::log::Log;
 use crate::narrate::Narrator;
 use crate::others::Others;
+use crate::rekey::Rekeying;
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
 
@@ -58,6 +60,7 @@ pub struct Daemon {
     stop: StopRequests,
     history: Option<History>,
     narrator: Narrator,
+    rekeying: Rekeying,
     client_log: ClientLog,
     /// Reads the configuration again.
     reread: Option<Reread>,
@@ -122,6 +125,7 @@ impl Daemon {
 
         open_order(&config, local, &rng, &mut endpoint)?;
         open_bimodal(&config, local, &rng, &mut endpoint)?;
+        let rekeying = Rekeying::new(&config, local)?;
         let narrator = Narrator::new(local, &config.name);
         narrator.started(&config, &endpoint, clients.tcp_address());
         Ok(Self {
@@ -132,6 +136,7 @@ impl Daemon {
             stop,
             history,
             narrator,
+            rekeying,
             client_log: ClientLog::default(),
             reread: None,
             log: None,
@@ -224,6 +229,7 @@ impl Daemon {
         self.tend(now);
         self.narrator.others(now, self.endpoint.node());
         self.submit(now);
+        self.rekey(now);
         // Other hosts come before the clients of this one: waking a client takes as long as a
         // message to all of them.
         self.endpoint.flush(now);
@@ -262,6 +268,7 @@ impl Daemon {
             self.engine.poll_timeout().map(until),
             self.history.as_ref().and_then(|history| history.tend(now)),
             self.clients.patience(now, &mut self.engine),
+            self.rekeying.patience(now),
             self.engine.has_questions().then_some(Duration::ZERO),
         ]
         .into_iter()
@@ -279,6 +286,7 @@ impl Daemon {
                 Carrier::Order => {
                     self.observe_long(&event);
                     self.note_order_event(now, &event)?;
+                    self.rekeying.handle_event(&event);
                 }
                 Carrier::Bimodal(index) => self.observe_group_event(index, &event),
             }
@@ -376,15 +384,29 @@ impl Daemon {
         });
     }
 
+    /// Goes on with a change of the key, if one is under way.
+    fn rekey(&mut self, now: Time) {
+        self.rekeying.carry_out(now, self.endpoint.node_mut());
+        while let Some(statement) = self.rekeying.next_statement() {
+            let (node, history) = (self.endpoint.node_mut(), self.history.as_ref());
+            let payload = Bytes::from(statement.encode());
+            let submitted = submit(node, history, now, Carrier::Order, Service::Agreed, payload);
+            // A full one has room again soon; one that is left takes nothing any more.
+            if matches!(submitted, Err(SubmitError::Full { .. })) {
+                break;
+            }
+            self.rekeying.said();
+        }
+    }
+
     fn do_as_signals_ask(&mut self) {
         let asked = self.stop.take_asked();
         if asked.to_read {
             self.read_again();
         }
         if asked.to_report {
-            let question = Question::Status;
-            let status = status::answer(question, &self.config, &mut self.endpoint, &self.engine);
-            tracing::info!("status: {}", String::from_utf8_lossy(&status));
+            let status = self.status();
+            tracing::info!("status: {status}");
         }
     }
 
@@ -425,9 +447,23 @@ impl Daemon {
             let Some((client, question)) = self.engine.poll_question() else {
                 break;
             };
-            let answer = status::answer(question, &self.config, &mut self.endpoint, &self.engine);
+            let answer = match &question {
+                Question::Status => self.status(),
+                Question::Groups => status::groups(&self.engine),
+                Question::Rekey(path) => {
+                    let node = self.endpoint.node_mut();
+                    self.rekeying.begin(node, path, &self.engine)
+                }
+            };
+            let answer = Bytes::from(answer.to_string());
             self.engine.answer(client, question, answer);
         }
+    }
+
+    fn status(&mut self) -> Value {
+        let mut said = status::status(&self.config, &mut self.endpoint, &self.engine);
+        said["key"] = self.rekeying.status(&self.engine);
+        said
     }
 
     /// Moves on with stopping, by requests to stop and by time; returns whether the daemon goes on.

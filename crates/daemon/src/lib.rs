@@ -38,6 +38,7 @@ mod listen;
 mod log;
 mod narrate;
 mod others;
+mod rekey;
 mod status;
 mod stop;
 mod stream;

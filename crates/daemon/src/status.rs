@@ -1,13 +1,12 @@
 //! What the daemon answers to `groupcast status` and `groupcast groups`: JSON, described in
 //! `docs/status.md`.
 
-use bytes::Bytes;
 use groupcast_core::node::NodeCounters;
 use groupcast_core::status::{Figure, GroupStatus};
 use groupcast_core::{MemberId, Node, Ordered as _};
 use groupcast_net::{Counters as NetCounters, Endpoint, Group, ReceiveCounters, SendCounters};
 use groupcast_session::Engine;
-use groupcast_session::groups::{Counters as SessionCounters, Question, Status};
+use groupcast_session::groups::{Counters as SessionCounters, Status};
 use serde_json::{Map, Value, json};
 
 use crate::bimodal::Bimodal;
@@ -15,21 +14,8 @@ use crate::config::{Config, Security};
 use crate::instance::{self, Instance};
 use crate::narrate::{OTHERS_HINT, place};
 
-/// The answer to a client's question.
-pub(crate) fn answer(
-    question: Question,
-    config: &Config,
-    endpoint: &mut Endpoint<Instance>,
-    engine: &Engine,
-) -> Bytes {
-    let answer = match question {
-        Question::Status => status(config, endpoint, engine),
-        Question::Groups => groups(engine),
-    };
-    Bytes::from(answer.to_string())
-}
-
-fn groups(engine: &Engine) -> Value {
+/// All groups, a value each.
+pub(crate) fn groups(engine: &Engine) -> Value {
     engine
         .groups()
         .into_iter()
@@ -46,7 +32,8 @@ fn groups(engine: &Engine) -> Value {
         .collect()
 }
 
-fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -> Value {
+/// How the daemon is, but for its key.
+pub(crate) fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -> Value {
     let net = endpoint.counters();
     let uptime = endpoint.now().as_nanos() as f64 / 1e9;
     let node = endpoint.node();
@@ -118,6 +105,8 @@ fn strangers(endpoint: &Endpoint<Instance>) -> Value {
         .map(|stranger| {
             let datagrams = match stranger.kind {
                 "other_cluster" => counters.other_cluster,
+                "old_key" => counters.old_key,
+                "twin" => counters.twin,
                 "forged" => counters.forged,
                 "other_version" => counters.other_version,
                 _ => counters.malformed,
@@ -223,6 +212,7 @@ fn node_counters(counters: NodeCounters) -> Value {
         malformed,
         other_version,
         other_cluster,
+        old_key,
         own,
         forged,
         replayed,
@@ -239,6 +229,7 @@ fn node_counters(counters: NodeCounters) -> Value {
         "malformed": malformed,
         "other_version": other_version,
         "other_cluster": other_cluster,
+        "old_key": old_key,
         "own": own,
         "forged": forged,
         "replayed": replayed,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::sys;
+use crate::{seal, sys};
 
 /// A cluster's pre-shared key: 256 bits, overwritten when dropped, never shown by `Debug`.
 #[derive(Clone)]
@@ -79,6 +79,19 @@ impl Key {
     /// one that root owns, as secrets are mounted into containers: modes 0440 and 0640),
     /// [`KeyError::Malformed`] if it holds no key, [`KeyError::Read`] if it cannot be read.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
+        Self::load_of(path, |_| true)
+    }
+
+    /// The same where somebody else has named the file: it must be root's or this user's.
+    ///
+    /// # Errors
+    /// Those of [`load`](Self::load), and [`KeyError::Foreign`].
+    pub fn load_own(path: &Path) -> Result<Self, KeyError> {
+        let user = rustix::process::geteuid().as_raw();
+        Self::load_of(path, |owner| owner == 0 || owner == user)
+    }
+
+    fn load_of(path: &Path, trusts: impl Fn(u32) -> bool) -> Result<Self, KeyError> {
         let failed = |source| KeyError::Read {
             path: path.into(),
             source,
@@ -93,6 +106,12 @@ impl Key {
             }
         };
         let metadata = file.metadata().map_err(failed)?;
+        if !trusts(metadata.uid()) {
+            return Err(KeyError::Foreign {
+                path: path.into(),
+                owner: metadata.uid(),
+            });
+        }
         let mode = metadata.mode() & 0o777;
         if is_exposed(mode, metadata.uid()) {
             return Err(KeyError::Exposed {
@@ -134,6 +153,12 @@ impl Key {
             *byte = (high << 4 | low) as u8;
         }
         Ok(key)
+    }
+
+    /// Tells it from others, and says nothing about it: derived by HKDF-SHA256 with the label
+    /// `groupcast key fingerprint v1`.
+    pub fn fingerprint(&self) -> [u8; 16] {
+        seal::fingerprint(self)
     }
 
     /// Its bytes: for what is made of them, and for tokens, which have files of the same form.
@@ -214,6 +239,18 @@ pub enum KeyError {
         path: PathBuf,
         /// The file's permission bits.
         mode: u32,
+    },
+    /// The file belongs to somebody who knows the key, then.
+    #[error(
+        "the key file {} belongs to user {owner}, who is neither root nor the daemon's user: make one that belongs to \
+         one of them",
+        .path.display()
+    )]
+    Foreign {
+        /// The path of the key file.
+        path: PathBuf,
+        /// The user id of its owner.
+        owner: u32,
     },
     /// The file holds no key.
     #[error("{} is not a key file: {what}; `groupcast keygen FILE` makes one", .path.display())]

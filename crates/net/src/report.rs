@@ -14,6 +14,7 @@ enum Kind {
     Malformed,
     Version,
     Cluster,
+    OldKey,
     Twin,
     Forged,
     Channel,
@@ -22,11 +23,12 @@ enum Kind {
 }
 
 impl Kind {
-    const COUNT: usize = 7;
+    const COUNT: usize = 8;
 
     /// The kinds that show a sender outside the group, with the names of their counters.
-    const OF_STRANGERS: [(Self, &'static str); 5] = [
+    const OF_STRANGERS: [(Self, &'static str); 6] = [
         (Self::Cluster, "other_cluster"),
+        (Self::OldKey, "old_key"),
         (Self::Twin, "twin"),
         (Self::Forged, "forged"),
         (Self::Version, "other_version"),
@@ -38,6 +40,7 @@ impl Kind {
             Rejected::Prefix(PrefixError::Version(_)) => Self::Version,
             Rejected::Prefix(_) => Self::Malformed,
             Rejected::Cluster { .. } => Self::Cluster,
+            Rejected::OldKey => Self::OldKey,
             Rejected::Twin => Self::Twin,
             Rejected::Forged => Self::Forged,
             Rejected::Channel => Self::Channel,
@@ -53,7 +56,11 @@ impl Kind {
                 "the other daemon runs another release; those of one cluster must speak one version"
             }
             Self::Cluster => {
-                "another cluster, with another key, uses this address and port, or a transfer does"
+                "another cluster, with another key, uses this address and port, or a transfer does; if the cluster's key \
+                 was changed while this daemon was away, give it the new one: `groupcast rekey NEWFILE`"
+            }
+            Self::OldKey => {
+                "the daemon there was away while the key was changed: run `groupcast rekey NEWFILE` on its host"
             }
             Self::Twin => {
                 "a machine was copied or set back while this process ran, and both seal with the same key and numbers, \

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | sender key, 32 bytes | info = `groupcast datagram v2` ‖ purpose (1) ‖ incarnation (8 bytes, big-endian) |
 //! | cluster tag, 4 bytes | info = `groupcast cluster tag v2` ‖ purpose (1) |
+//! | fingerprint, 16 bytes | info = `groupcast key fingerprint v1` |
 //!
 //! What is sealed for one [`Purpose`] opens for no other, though the pre-shared key is one.
 //!
@@ -24,13 +25,14 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 
 use groupcast_core::Incarnation;
 use groupcast_core::id::fnv1a;
-use groupcast_core::seal::{AssociatedData, OpenError, Sealer};
+use groupcast_core::seal::{AssociatedData, OpenError, SameTag, Sealer};
 use groupcast_core::wire::ClusterTag;
 
 use crate::key::Key;
 
 const SENDER_LABEL: &[u8] = b"groupcast datagram v2";
 const CLUSTER_LABEL: &[u8] = b"groupcast cluster tag v2";
+const FINGERPRINT_LABEL: &[u8] = b"groupcast key fingerprint v1";
 
 /// What a pre-shared key is used for: each use has keys of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -44,7 +46,144 @@ pub enum Purpose {
 }
 
 /// AES-256-GCM with a key per sender and incarnation. Overhead: 16 bytes a datagram.
+///
+/// While the cluster's key is changed it opens datagrams under two: the tag of the cluster in the
+/// prefix says which of them a datagram is sealed under.
 pub struct AesGcmSealer {
+    local: Incarnation,
+    purpose: Purpose,
+    /// Under which it seals.
+    current: KeySet,
+    /// Under which it opens, too.
+    other: Option<KeySet>,
+    /// Tags of keys that were in use before.
+    retired: VecDeque<ClusterTag>,
+}
+
+impl AesGcmSealer {
+    /// Bytes of a tag.
+    pub const OVERHEAD: usize = 16;
+    /// Keys that are known again when others still use them.
+    const RETIRED_MAX: usize = 8;
+
+    /// The sealer of the sender `local` in the cluster of `key`, for `purpose`.
+    pub fn new(key: &Key, purpose: Purpose, local: Incarnation) -> Self {
+        Self {
+            local,
+            purpose,
+            current: KeySet::new(key, purpose, local),
+            other: None,
+            retired: VecDeque::new(),
+        }
+    }
+
+    fn retire(&mut self, cluster: ClusterTag) {
+        self.retired.truncate(Self::RETIRED_MAX - 1);
+        self.retired.push_front(cluster);
+    }
+}
+
+impl Sealer for AesGcmSealer {
+    fn overhead(&self) -> usize {
+        Self::OVERHEAD
+    }
+
+    fn cluster(&self) -> ClusterTag {
+        self.current.cluster
+    }
+
+    fn takes(&self, cluster: ClusterTag) -> bool {
+        let is_other = |other: &KeySet| other.cluster == cluster;
+        self.current.cluster == cluster || self.other.as_ref().is_some_and(is_other)
+    }
+
+    fn was_used(&self, cluster: ClusterTag) -> bool {
+        self.retired.contains(&cluster)
+    }
+
+    fn seal(&mut self, nonce: u64, associated: &AssociatedData, body: &mut [u8], tag: &mut [u8]) {
+        let additional = Aad::from(associated.as_bytes());
+        let sealed = self
+            .current
+            .local
+            .seal_in_place_separate_tag(padded(nonce), additional, body)
+            .expect("a datagram is far shorter than the most that AES-GCM seals");
+        tag.copy_from_slice(sealed.as_ref());
+    }
+
+    fn open(
+        &mut self,
+        sender: Incarnation,
+        nonce: u64,
+        associated: &AssociatedData,
+        sealed: &mut [u8],
+    ) -> Result<(), OpenError> {
+        match &mut self.other {
+            Some(other) if other.cluster == associated.cluster() => {
+                other.open(sender, nonce, associated, sealed)
+            }
+            _ => self.current.open(sender, nonce, associated, sealed),
+        }
+    }
+
+    fn has_key_of(&self, sender: Incarnation) -> bool {
+        let has = |keys: &KeySet| keys.key_of(sender).is_some();
+        has(&self.current) && self.other.as_ref().is_none_or(has)
+    }
+
+    fn keep(&mut self, sender: Incarnation) {
+        self.current.keep(sender);
+        if let Some(other) = &mut self.other {
+            other.keep(sender);
+        }
+    }
+
+    fn forget(&mut self, sender: Incarnation) {
+        self.current.admitted.remove(&sender);
+        if let Some(other) = &mut self.other {
+            other.admitted.remove(&sender);
+        }
+    }
+
+    fn learn(&mut self, secret: &[u8; 32]) -> Result<(), SameTag> {
+        let mut other = KeySet::new(&Key::from_bytes(*secret), self.purpose, self.local);
+        if other.cluster == self.current.cluster {
+            return Err(SameTag);
+        }
+        for sender in self.current.admitted.keys() {
+            other.keep(*sender);
+        }
+        self.retired.retain(|retired| *retired != other.cluster);
+        self.other = Some(other);
+        Ok(())
+    }
+
+    fn switch(&mut self) {
+        if let Some(other) = &mut self.other {
+            std::mem::swap(&mut self.current, other);
+        }
+    }
+
+    fn drop_other(&mut self, was_used: bool) {
+        if let Some(other) = self.other.take()
+            && was_used
+        {
+            self.retire(other.cluster);
+        }
+    }
+}
+
+impl fmt::Debug for AesGcmSealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AesGcmSealer")
+            .field("cluster", &self.current.cluster)
+            .field("admitted", &self.current.admitted.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// All keys that are derived from one key of the cluster.
+struct KeySet {
     root: Prk,
     purpose: Purpose,
     cluster: ClusterTag,
@@ -58,14 +197,11 @@ pub struct AesGcmSealer {
     oldest: VecDeque<Incarnation>,
 }
 
-impl AesGcmSealer {
-    /// Bytes of a tag.
-    pub const OVERHEAD: usize = 16;
+impl KeySet {
     /// Some 300 kB. Recordings of more former lives than this cost a key again and again.
     const CANDIDATES_MAX: usize = 512;
 
-    /// The sealer of the sender `local` in the cluster of `key`, for `purpose`.
-    pub fn new(key: &Key, purpose: Purpose, local: Incarnation) -> Self {
+    fn new(key: &Key, purpose: Purpose, local: Incarnation) -> Self {
         let root = Salt::new(HKDF_SHA256, &[]).extract(key.as_bytes());
         let mut tag = [0; 4];
         derive(&root, &[CLUSTER_LABEL, &[purpose as u8]], &mut tag);
@@ -84,25 +220,6 @@ impl AesGcmSealer {
     fn key_of(&self, sender: Incarnation) -> Option<&LessSafeKey> {
         let admitted = self.admitted.get(&sender);
         admitted.or_else(|| self.candidates.get(&sender))
-    }
-}
-
-impl Sealer for AesGcmSealer {
-    fn overhead(&self) -> usize {
-        Self::OVERHEAD
-    }
-
-    fn cluster(&self) -> ClusterTag {
-        self.cluster
-    }
-
-    fn seal(&mut self, nonce: u64, associated: &AssociatedData, body: &mut [u8], tag: &mut [u8]) {
-        let additional = Aad::from(associated.as_bytes());
-        let sealed = self
-            .local
-            .seal_in_place_separate_tag(padded(nonce), additional, body)
-            .expect("a datagram is far shorter than the most that AES-GCM seals");
-        tag.copy_from_slice(sealed.as_ref());
     }
 
     fn open(
@@ -127,10 +244,6 @@ impl Sealer for AesGcmSealer {
         Ok(())
     }
 
-    fn has_key_of(&self, sender: Incarnation) -> bool {
-        self.key_of(sender).is_some()
-    }
-
     fn keep(&mut self, sender: Incarnation) {
         let key = match self.candidates.remove(&sender) {
             Some(key) => {
@@ -140,19 +253,6 @@ impl Sealer for AesGcmSealer {
             None => sender_key(&self.root, self.purpose, sender),
         };
         self.admitted.insert(sender, key);
-    }
-
-    fn forget(&mut self, sender: Incarnation) {
-        self.admitted.remove(&sender);
-    }
-}
-
-impl fmt::Debug for AesGcmSealer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AesGcmSealer")
-            .field("cluster", &self.cluster)
-            .field("admitted", &self.admitted.len())
-            .finish_non_exhaustive()
     }
 }
 
@@ -181,6 +281,14 @@ fn sender_key(root: &Prk, purpose: Purpose, sender: Incarnation) -> LessSafeKey 
         .expand(&info, &AES_256_GCM)
         .expect("a key is far shorter than the most that HKDF gives");
     LessSafeKey::new(UnboundKey::from(okm))
+}
+
+/// What tells one key of a cluster from another.
+pub(crate) fn fingerprint(key: &Key) -> [u8; 16] {
+    let root = Salt::new(HKDF_SHA256, &[]).extract(key.as_bytes());
+    let mut fingerprint = [0; 16];
+    derive(&root, &[FINGERPRINT_LABEL], &mut fingerprint);
+    fingerprint
 }
 
 /// How much HKDF shall give.
@@ -332,16 +440,17 @@ mod tests {
             let mut genuine = sealed(&mut alike, 0, b"hello");
             assert!(bob.open(sender, 0, &group(), &mut genuine).is_ok());
         }
-        assert_eq!(bob.candidates.len(), AesGcmSealer::CANDIDATES_MAX);
-        assert_eq!(bob.oldest.len(), AesGcmSealer::CANDIDATES_MAX);
-        assert!(bob.admitted.is_empty());
+        let keys = &bob.current;
+        assert_eq!(keys.candidates.len(), KeySet::CANDIDATES_MAX);
+        assert_eq!(keys.oldest.len(), KeySet::CANDIDATES_MAX);
+        assert!(keys.admitted.is_empty());
         bob.keep(Incarnation(999));
         bob.keep(Incarnation(3));
-        assert_eq!(bob.admitted.len(), 2);
+        assert_eq!(bob.current.admitted.len(), 2);
         assert!(bob.has_key_of(Incarnation(3)) && bob.has_key_of(Incarnation(998)));
-        assert_eq!(bob.candidates.len(), bob.oldest.len());
+        assert_eq!(bob.current.candidates.len(), bob.current.oldest.len());
         bob.forget(Incarnation(3));
-        assert_eq!(bob.admitted.len(), 1);
+        assert_eq!(bob.current.admitted.len(), 1);
         assert!(!bob.has_key_of(Incarnation(3)));
     }
 
@@ -354,6 +463,54 @@ mod tests {
         let bytes = sealed(&mut daemon, 5, b"to daemons");
         let opened = transfer.open(ALICE, 5, &group(), &mut bytes.clone());
         assert_eq!(opened, Err(OpenError));
+    }
+
+    /// `body`, sealed to all with its whole prefix.
+    fn said(by: &mut AesGcmSealer, counter: u64) -> (AssociatedData, u64, Vec<u8>) {
+        let prefix = Prefix {
+            version: VERSION,
+            cluster: by.cluster(),
+            sender: by.local,
+            addressed: false,
+            counter,
+        };
+        let associated = AssociatedData::new(&prefix.encode(), None);
+        let body = sealed_with(by, prefix.nonce(), &associated, b"to all");
+        (associated, prefix.nonce(), body)
+    }
+
+    #[test]
+    fn between_the_steps_of_a_change_both_keys_open_and_one_seals() {
+        let (mut alice, mut bob) = (sealer(1, ALICE), sealer(1, BOB));
+        bob.keep(ALICE);
+        let (old, new) = (alice.cluster(), sealer(2, ALICE).cluster());
+        let opens = |bob: &mut AesGcmSealer, said: &(AssociatedData, u64, Vec<u8>)| {
+            let (associated, nonce, body) = said;
+            bob.takes(associated.cluster())
+                && bob
+                    .open(ALICE, *nonce, associated, &mut body.clone())
+                    .is_ok()
+        };
+        let first = said(&mut alice, 1);
+        bob.learn(&[2; 32]).unwrap();
+        assert!(bob.has_key_of(ALICE), "it is admitted under both");
+        assert_eq!((bob.cluster(), bob.takes(new)), (old, true));
+        alice.learn(&[2; 32]).unwrap();
+        assert_eq!(
+            said(&mut alice, 2).0.cluster(),
+            old,
+            "learning is not using"
+        );
+        alice.switch();
+        let third = said(&mut alice, 3);
+        assert_eq!(third.0.cluster(), new);
+        assert!(opens(&mut bob, &first) && opens(&mut bob, &third));
+        bob.switch();
+        assert!(opens(&mut bob, &first) && opens(&mut bob, &third));
+        bob.drop_other(true);
+        assert!(!opens(&mut bob, &first) && opens(&mut bob, &third));
+        assert!(bob.was_used(old) && !bob.was_used(new));
+        assert_eq!(bob.learn(&[2; 32]), Err(SameTag));
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //! - [`groups`]: the engine of a daemon: clients and their credit, groups and their views, what
 //!   goes to the ring and what comes from it;
 //! - [`name`] and [`view`]: what groups and clients are called, and what a group looks like at a
-//!   moment of its history.
+//!   moment of its history;
+//! - [`rekey`]: how daemons change the cluster's key together while they run.
 //!
 //! Sockets, processes and time belong to the daemon and to the client library; ordering belongs to
 //! the ring.
@@ -18,6 +19,7 @@ pub mod client;
 pub mod frame;
 pub mod groups;
 pub mod name;
+pub mod rekey;
 pub mod socket;
 pub mod view;
 

@@ -225,6 +225,7 @@ impl Daemon {
             let json = match question {
                 Question::Status => "{}",
                 Question::Groups => "[]",
+                Question::Rekey(_) => "{}",
             };
             self.engine
                 .answer(id, question, Bytes::from_static(json.as_bytes()));

@@ -20,5 +20,6 @@ mod mesh;
 mod mtu;
 mod orders;
 mod pause;
+mod rekey;
 mod start_order;
 mod transfer;

@@ -216,9 +216,10 @@ impl Loop {
 
     fn answer(&mut self) {
         while let Some((id, question)) = self.engine.poll_question() {
-            let json = match question {
+            let json = match &question {
                 Question::Status => format!("{{\"host\":\"{}\"}}", self.engine.host()),
                 Question::Groups => format!("[{}]", self.engine.groups().len()),
+                Question::Rekey(path) => format!("{{\"path\":{path:?}}}"),
             };
             self.engine.answer(id, question, json.into());
         }

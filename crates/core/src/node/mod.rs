@@ -28,7 +28,7 @@ pub use self::hello::{Cookie, Echo, Hello};
 use crate::id::{Incarnation, MemberId};
 use crate::protocol::Protocol;
 use crate::rng::Rng;
-use crate::seal::{AssociatedData, Sealer};
+use crate::seal::{AssociatedData, SameTag, Sealer};
 use crate::time::Time;
 use crate::trace::{Observable as _, Observation, Observer, Transition};
 use crate::transmit::{Destination, SocketClass, Transmit, TransmitBuf};
@@ -90,6 +90,9 @@ pub enum Rejected {
         /// The tag of this node's cluster.
         ours: ClusterTag,
     },
+    /// Sealed under the cluster's key of before, which was changed.
+    #[error("sealed under the key that was changed")]
+    OldKey,
     /// Sent by this very process.
     #[error("sent by this process")]
     Own,
@@ -128,6 +131,8 @@ pub struct NodeCounters {
     pub other_version: u64,
     /// Datagrams of another cluster, which has another key.
     pub other_cluster: u64,
+    /// Datagrams under the cluster's key of before, which was changed.
+    pub old_key: u64,
     /// Own datagrams that the network brought back.
     pub own: u64,
     /// Datagrams of another process with this one's identity: a copied machine.
@@ -244,12 +249,8 @@ impl<P: Protocol> Node<P> {
 
     fn accept(&mut self, now: Time, from: SocketAddr, datagram: BytesMut) -> Result<(), Rejected> {
         let prefix = Prefix::decode(&datagram)?;
-        let ours = self.sealer.cluster();
-        if prefix.cluster != ours {
-            return Err(Rejected::Cluster {
-                theirs: prefix.cluster,
-                ours,
-            });
+        if !self.sealer.takes(prefix.cluster) {
+            return Err(self.other_cluster(prefix.cluster));
         }
         if prefix.sender == self.config.local.incarnation {
             return Err(self.own_or_twin(now, from, &prefix, datagram));
@@ -305,6 +306,36 @@ impl<P: Protocol> Node<P> {
         Ok(())
     }
 
+    /// What a datagram under a key is that is not opened here.
+    fn other_cluster(&self, theirs: ClusterTag) -> Rejected {
+        match self.sealer.was_used(theirs) {
+            true => Rejected::OldKey,
+            false => Rejected::Cluster {
+                theirs,
+                ours: self.sealer.cluster(),
+            },
+        }
+    }
+
+    /// Opens datagrams under the cluster's key `secret` too, from now on.
+    ///
+    /// # Errors
+    /// It cannot be told from the one in use; nothing has changed.
+    pub fn learn_key(&mut self, secret: &[u8; 32]) -> Result<(), SameTag> {
+        self.sealer.learn(secret)
+    }
+
+    /// Seals under the key that was learned. All peers must have learned it.
+    pub fn use_learned_key(&mut self) {
+        self.sealer.switch();
+    }
+
+    /// Opens nothing any more under the key that is not in use; `was_used` says that it was before,
+    /// so that who still uses it can be told.
+    pub fn drop_other_key(&mut self, was_used: bool) {
+        self.sealer.drop_other(was_used);
+    }
+
     /// What a datagram of this process's incarnation is. Of two that have the same, the one that has
     /// sent less notices. Recordings of this process have numbers that it has used.
     fn own_or_twin(
@@ -358,6 +389,7 @@ impl<P: Protocol> Node<P> {
             Rejected::Prefix(PrefixError::Version(_)) => &mut counters.other_version,
             Rejected::Prefix(_) => &mut counters.malformed,
             Rejected::Cluster { .. } => &mut counters.other_cluster,
+            Rejected::OldKey => &mut counters.old_key,
             Rejected::Own => &mut counters.own,
             Rejected::Twin => &mut counters.twin,
             Rejected::Forged => &mut counters.forged,

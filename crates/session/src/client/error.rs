@@ -45,6 +45,9 @@ pub enum RequestError {
         /// The service asked for.
         service: Service,
     },
+    /// The daemon is older than the change of keys.
+    #[error("the daemon is of a release that cannot change its key while it runs: upgrade it")]
+    NoRekey,
     /// The daemon has given no credit for another message yet.
     #[error("there is no credit to publish: wait until the daemon gives some")]
     NoCredit,

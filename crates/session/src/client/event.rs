@@ -58,6 +58,8 @@ pub enum Answer {
     Status(Bytes),
     /// All groups, in JSON.
     Groups(Bytes),
+    /// How far a change of the key is, or why it does not begin, in JSON.
+    Rekey(Bytes),
     /// The token of a ping.
     Pong(u64),
 }

@@ -32,6 +32,7 @@ mod outgoing;
 mod publications;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 
 use groupcast_core::Service;
 
@@ -42,8 +43,8 @@ use self::outgoing::Outgoing;
 use self::publications::Publications;
 use crate::frame::{
     AccessToken, ClientFrame, ClientKind, DESTINATIONS_MAX, DaemonFrame, Disconnect, FEATURES,
-    FRAME_MAX, FrameDecoder, FrameError, Hello, RESILIENT, RawFrame, Refusal, Request, VERSION,
-    Welcome, credit_cost, encode_publish_head,
+    FRAME_MAX, FrameDecoder, FrameError, Hello, REKEY, RESILIENT, RawFrame, Refusal, Request,
+    VERSION, Welcome, credit_cost, encode_publish_head,
 };
 use crate::name::{check_destination, check_group};
 
@@ -253,6 +254,20 @@ impl Connection {
         self.request(&ClientFrame::Groups)
     }
 
+    /// Gives the daemon the cluster's new key, by the path of its file on the daemon's host:
+    /// [`Answer::Rekey`] follows.
+    ///
+    /// # Errors
+    /// [`RequestError::NoRekey`] if the daemon is of a release that cannot change its key.
+    pub fn ask_rekey(&mut self, path: &Path) -> Result<(), RequestError> {
+        let welcome = self.welcome.as_ref();
+        if welcome.is_some_and(|welcome| welcome.features & REKEY == 0) {
+            return Err(RequestError::NoRekey);
+        }
+        let path = path.as_os_str().as_encoded_bytes().to_vec();
+        self.request(&ClientFrame::Rekey { path })
+    }
+
     /// Asks for a sign of life: [`Answer::Pong`] with `token` follows.
     pub fn ping(&mut self, token: u64) -> Result<(), RequestError> {
         self.request(&ClientFrame::Ping { token })
@@ -445,6 +460,7 @@ impl Connection {
             DaemonFrame::Credit { bytes } => self.publications.handle_credit(bytes),
             DaemonFrame::StatusReport(json) => self.answers.push_back(Answer::Status(json)),
             DaemonFrame::GroupsReport(json) => self.answers.push_back(Answer::Groups(json)),
+            DaemonFrame::RekeyReport(json) => self.answers.push_back(Answer::Rekey(json)),
             DaemonFrame::Pong { token } => self.answers.push_back(Answer::Pong(token)),
             DaemonFrame::Disconnected { code, text } => self.ended(code, &text),
             DaemonFrame::Refused { text, .. } => self.ended(Disconnect::Other, &text),

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::text::{names_in, put_name, skip_names, take_name};
 use super::token::AccessToken;
-use super::{DESTINATIONS_MAX, FrameError, RawFrame, frame, kind, take_service};
+use super::{DESTINATIONS_MAX, FrameError, PATH_MAX, RawFrame, frame, kind, take_service};
 
 /// The first frame of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,6 +83,11 @@ pub enum ClientFrame {
         /// A number that comes back in the answer.
         token: u64,
     },
+    /// Change the cluster's key, as far as this daemon is concerned.
+    Rekey {
+        /// The path of the new key's file, on the daemon's host.
+        path: Vec<u8>,
+    },
     /// Nothing more will come; the daemon closes when all that came is accepted.
     Bye,
 }
@@ -123,6 +128,10 @@ impl ClientFrame {
                 token: reader.u64("token")?,
             },
             kind::BYE => Self::Bye,
+            kind::REKEY if reader.remaining() <= PATH_MAX => Self::Rekey {
+                path: reader.rest().to_vec(),
+            },
+            kind::REKEY => return Err(reader.invalid("path", reader.remaining() as u64)),
             _ => return Ok(None),
         };
         reader.finish()?;
@@ -162,6 +171,9 @@ impl ClientFrame {
             Self::Groups => frame(bytes, kind::GROUPS, 0, |_| {}),
             Self::Ping { token } => frame(bytes, kind::PING, 0, |body| {
                 body.u64(*token);
+            }),
+            Self::Rekey { path } => frame(bytes, kind::REKEY, 0, |body| {
+                body.put(path);
             }),
             Self::Bye => frame(bytes, kind::BYE, 0, |_| {}),
         }

@@ -94,6 +94,8 @@ pub enum DaemonFrame {
     StatusReport(Bytes),
     /// All groups, in JSON.
     GroupsReport(Bytes),
+    /// How far a change of the key is, or why it does not begin, in JSON.
+    RekeyReport(Bytes),
     /// The connection ends.
     Disconnected {
         /// The reason, for programs.
@@ -132,6 +134,7 @@ impl DaemonFrame {
             kind::MESSAGE => return Ok(Some(Self::Message(decode_message(raw.body)?))),
             kind::STATUS_REPORT => return Ok(Some(Self::StatusReport(raw.body.freeze()))),
             kind::GROUPS_REPORT => return Ok(Some(Self::GroupsReport(raw.body.freeze()))),
+            kind::REKEY_REPORT => return Ok(Some(Self::RekeyReport(raw.body.freeze()))),
             _ => {}
         }
         let reader = &mut Reader::new(&raw.body);
@@ -224,6 +227,9 @@ impl DaemonFrame {
                 body.put(json);
             }),
             Self::GroupsReport(json) => frame(bytes, kind::GROUPS_REPORT, 0, |body| {
+                body.put(json);
+            }),
+            Self::RekeyReport(json) => frame(bytes, kind::REKEY_REPORT, 0, |body| {
                 body.put(json);
             }),
             Self::Disconnected { code, text } => {

@@ -15,6 +15,7 @@
 //! | 6 status, 7 groups | |
 //! | 8 ping | token `u64` |
 //! | 9 bye | |
+//! | 10 rekey | path of the new key's file, to the end |
 //!
 //! | daemon to client | body |
 //! |---|---|
@@ -29,6 +30,7 @@
 //! | 74 disconnected | code `u8`; text |
 //! | 75 pong | token `u64` |
 //! | 76 gap | first number `u64`; last `u64`; group; name of the daemon whose messages are lost |
+//! | 77 rekey | JSON |
 //!
 //! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost
 //! of its credited frames (publish; message, view and gap) against it, and the receiver gives it
@@ -68,8 +70,12 @@ pub const BIMODAL: u64 = 1;
 pub const RESILIENT: u64 = 2;
 /// Feature bit: the welcome ends with the name of what orders the messages.
 pub const ORDER_NAME: u64 = 4;
+/// Feature bit: the daemon can be given a new key of the cluster.
+pub const REKEY: u64 = 8;
 /// Feature bits that this crate knows.
-pub const FEATURES: u64 = BIMODAL | RESILIENT | ORDER_NAME;
+pub const FEATURES: u64 = BIMODAL | RESILIENT | ORDER_NAME | REKEY;
+/// The longest path of a file that a client may name.
+pub const PATH_MAX: usize = 4096;
 /// The longest payload of a message.
 pub const MESSAGE_MAX: usize = 64 << 20;
 /// The most destinations of one message.
@@ -104,6 +110,7 @@ pub(crate) mod kind {
     pub(crate) const GROUPS: u8 = 7;
     pub(crate) const PING: u8 = 8;
     pub(crate) const BYE: u8 = 9;
+    pub(crate) const REKEY: u8 = 10;
 
     pub(crate) const WELCOME: u8 = 65;
     pub(crate) const REFUSED: u8 = 66;
@@ -117,6 +124,7 @@ pub(crate) mod kind {
     pub(crate) const DISCONNECTED: u8 = 74;
     pub(crate) const PONG: u8 = 75;
     pub(crate) const GAP: u8 = 76;
+    pub(crate) const REKEY_REPORT: u8 = 77;
 }
 
 /// The word for a kind of frame, for errors and logs.
@@ -131,6 +139,7 @@ pub fn frame_name(code: u8) -> &'static str {
         kind::GROUPS | kind::GROUPS_REPORT => "groups",
         kind::PING => "ping",
         kind::BYE => "bye",
+        kind::REKEY | kind::REKEY_REPORT => "rekey",
         kind::WELCOME => "welcome",
         kind::REFUSED => "refused",
         kind::MESSAGE => "message",

@@ -34,8 +34,8 @@ impl Engine {
                     self.apply_op(now, sender, &op, (place.config, place.seq));
                 }
             }
-            // A state of a configuration that is over.
-            Ok(Some(Envelope::State(_))) => {}
+            // A state of a configuration that is over; and what is not of the groups.
+            Ok(Some(Envelope::State(_) | Envelope::Rekey)) => {}
             Ok(None) => self.nonsense(sender, "an unknown kind of envelope"),
             Err(error) => self.nonsense(sender, error),
         }

@@ -1,20 +1,27 @@
 //! What clients ask about the daemon, which the daemon answers: it knows more than the engine does.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
 use bytes::Bytes;
 
-use super::{ClientId, Engine};
+use super::{ClientId, Engine, Transport};
 use crate::frame::DaemonFrame;
 
 /// Questions of one client that may wait; more are not answered twice.
 const QUESTIONS_MAX: usize = 16;
 
 /// What a client asks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Question {
     /// How the daemon is: answered in JSON.
     Status,
     /// Which groups there are: answered in JSON.
     Groups,
+    /// To change the cluster's key to that of a file on this host: answered in JSON. Of clients on
+    /// the Unix socket only.
+    Rekey(PathBuf),
 }
 
 impl Engine {
@@ -39,8 +46,21 @@ impl Engine {
         let frame = match question {
             Question::Status => DaemonFrame::StatusReport(json),
             Question::Groups => DaemonFrame::GroupsReport(json),
+            Question::Rekey(_) => DaemonFrame::RekeyReport(json),
         };
         self.send(client, &frame);
+    }
+
+    /// A client gives a new key. One of another host names files that are not there, and has no
+    /// business with this host's.
+    pub(super) fn ask_rekey(&mut self, client: ClientId, path: Vec<u8>) {
+        let transport = self.clients.get(client).map(|client| client.transport);
+        if transport == Some(Transport::Unix) {
+            let path = PathBuf::from(OsString::from_vec(path));
+            return self.ask(client, Question::Rekey(path));
+        }
+        let error = "{\"error\":\"a daemon takes a new key over its Unix socket only\"}";
+        self.send(client, &DaemonFrame::RekeyReport(error.into()));
     }
 
     /// Notes a question; a client that asks without waiting for answers gets fewer.

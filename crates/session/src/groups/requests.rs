@@ -57,6 +57,7 @@ impl Engine {
                 self.send(id, &DaemonFrame::Pong { token });
                 self.check_backlog(now, id);
             }
+            ClientFrame::Rekey { path } => self.ask_rekey(id, path),
             ClientFrame::Bye => self.begin_leave(now, id),
         }
     }

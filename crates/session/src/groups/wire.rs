@@ -13,6 +13,7 @@
 //! | 5 leave | client number, ref | agreed |
 //! | 6 disconnect | client number | agreed |
 //! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name} | agreed |
+//! | 8 rekey | step 1, fingerprint 16 ([`rekey`](crate::rekey)) | agreed |
 //!
 //! Numbers are local to the sending daemon, begin at 1, and are never given twice in one of its
 //! lives; groups are bound in ascending order, at most [`BINDINGS_MAX`], and later ones travel by
@@ -29,6 +30,7 @@ use super::roster::{Roster, RosterClient};
 use crate::frame::DESTINATIONS_MAX;
 use crate::frame::text::{put_name, take_name};
 use crate::name::{check_client, check_group, check_host, private};
+use crate::rekey::Statement;
 
 /// The most groups that one daemon binds to numbers in one life.
 pub const BINDINGS_MAX: usize = 65_536;
@@ -73,6 +75,8 @@ pub(super) enum Envelope<'a> {
     Op(Op<'a>),
     Data(Data<'a>),
     State(Box<State>),
+    /// For the change of the key: not of the groups.
+    Rekey,
 }
 
 /// The head of a data envelope; its destinations are read one by one, and the payload follows them.
@@ -126,6 +130,7 @@ impl<'a> Envelope<'a> {
                 client: reader.varint("client number")?,
             },
             DATA => return take_data(reader).map(|data| Some(Self::Data(data))),
+            Statement::KIND => return Ok(Some(Self::Rekey)),
             STATE => return take_state(reader).map(|state| Some(Self::State(Box::new(state)))),
             _ => return Ok(None),
         };

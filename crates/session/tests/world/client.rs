@@ -242,7 +242,9 @@ impl TestClient {
                 }
                 request => self.rejected_groups.push((request, text)),
             },
-            DaemonFrame::StatusReport(json) | DaemonFrame::GroupsReport(json) => {
+            DaemonFrame::StatusReport(json)
+            | DaemonFrame::GroupsReport(json)
+            | DaemonFrame::RekeyReport(json) => {
                 self.reports
                     .push(String::from_utf8_lossy(&json).into_owned());
             }

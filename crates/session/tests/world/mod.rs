@@ -456,9 +456,10 @@ impl World {
             Ok(id)
         });
         while let Some((id, question)) = daemon.engine.poll_question() {
-            let json = match question {
+            let json = match &question {
                 Question::Status => format!("{{\"clients\":{}}}", daemon.clients.len()),
                 Question::Groups => format!("[{}]", daemon.engine.groups().len()),
+                Question::Rekey(path) => format!("{{\"path\":{path:?}}}"),
             };
             daemon.engine.answer(id, question, json.into());
         }

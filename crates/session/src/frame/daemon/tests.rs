@@ -137,6 +137,7 @@ fn one_of_each() -> Vec<DaemonFrame> {
             private_name: "al@h".into(),
             order: "ring".into(),
         }),
+        DaemonFrame::RekeyReport(Bytes::from_static(b"{}")),
     ]
 }
 

@@ -1,0 +1,220 @@
+//! The change of the cluster's key at this daemon: files in, statements into the total order, keys
+//! to the seal. Who has come how far, and what follows from it, is [`KeyChange`]'s business.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use groupcast_core::{ConfigurationKind, Event, MemberId, Node, Protocol, Time};
+use groupcast_net::{Key, KeyError};
+use groupcast_session::Engine;
+use groupcast_session::rekey::{Act, Fingerprint, KeyChange, Progress, Statement, Step};
+use serde_json::{Value, json};
+
+use crate::config::{Config, Security};
+
+/// What was sealed under the old key before all used the new one may still be on its way for this
+/// long.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// The change of the key, if there is a key.
+pub(crate) struct Rekeying {
+    change: Option<KeyChange>,
+    /// The file of the new key.
+    file: Option<PathBuf>,
+    /// When the old key is dropped.
+    drop_at: Option<Time>,
+    /// The change that the log has told of, which this daemon does not take part in yet.
+    told: Option<Fingerprint>,
+}
+
+impl Rekeying {
+    pub(crate) fn new(config: &Config, local: MemberId) -> Result<Self, KeyError> {
+        let change = match &config.security {
+            Security::Key(path) => {
+                let current = Fingerprint(Key::load(path)?.fingerprint());
+                Some(KeyChange::new(local, current))
+            }
+            Security::Insecure => None,
+        };
+        Ok(Self {
+            change,
+            file: None,
+            drop_at: None,
+            told: None,
+        })
+    }
+
+    /// Something happened on the ring.
+    pub(crate) fn handle_event(&mut self, event: &Event) {
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        match event {
+            Event::Deliver(delivery) if delivery.place.is_some() => {
+                // What makes no sense says nothing.
+                if let Ok(Some(statement)) = Statement::decode(&delivery.payload) {
+                    change.handle_statement(delivery.id.sender, statement);
+                    self.tell_of_another();
+                }
+            }
+            Event::Configuration(configuration) => match configuration.kind {
+                ConfigurationKind::Regular => change.handle_regular(&configuration.members),
+                ConfigurationKind::Transitional => change.handle_transitional(),
+            },
+            _ => {}
+        }
+    }
+
+    /// A client names the file of a new key; the answer is JSON.
+    pub(crate) fn begin<P: Protocol>(
+        &mut self,
+        node: &mut Node<P>,
+        path: &Path,
+        engine: &Engine,
+    ) -> Value {
+        match self.learn(node, path) {
+            Ok(()) => {
+                let progress = self.change.as_ref().and_then(KeyChange::progress);
+                let local = node.local();
+                progress.map_or(Value::Null, |progress| {
+                    let mut said = describe(&progress, engine);
+                    // Its own statement is on its way.
+                    let others = progress.waits_for.iter().filter(|it| **it != local);
+                    said["waits_for"] = names(others, engine);
+                    said
+                })
+            }
+            Err(error) => {
+                tracing::warn!("the key is not changed: {error}");
+                json!({ "error": error })
+            }
+        }
+    }
+
+    fn learn<P: Protocol>(&mut self, node: &mut Node<P>, path: &Path) -> Result<(), String> {
+        let Some(change) = &mut self.change else {
+            return Err("this daemon runs without a key: there is none to change".into());
+        };
+        if !path.is_absolute() {
+            return Err(format!("{} is not an absolute path", path.display()));
+        }
+        let key = Key::load_own(path).map_err(|error| error.to_string())?;
+        let next = Fingerprint(key.fingerprint());
+        change.check(next).map_err(|error| error.to_string())?;
+        let begun = change.progress().is_some_and(|it| it.own.is_some());
+        if begun {
+            return Ok(());
+        }
+        if self.drop_at.take().is_some() {
+            node.drop_other_key(true);
+        }
+        node.learn_key(key.as_bytes())
+            .map_err(|error| error.to_string())?;
+        change.begin(next).map_err(|error| error.to_string())?;
+        self.file = Some(path.to_owned());
+        tracing::info!(
+            "the new key of {}, fingerprint {next}, is known here",
+            path.display()
+        );
+        Ok(())
+    }
+
+    /// Does with the keys what is due.
+    pub(crate) fn carry_out<P: Protocol>(&mut self, now: Time, node: &mut Node<P>) {
+        if self.drop_at.is_some_and(|at| at <= now) {
+            self.drop_at = None;
+            node.drop_other_key(true);
+        }
+        while let Some(act) = self.change.as_mut().and_then(KeyChange::poll_act) {
+            match act {
+                Act::Use(key) => {
+                    node.use_learned_key();
+                    tracing::info!("all members know the new key {key}: it is used from now on");
+                }
+                Act::Finish(key) => {
+                    self.drop_at = Some(now + LINGER);
+                    self.finished(key);
+                }
+                Act::GiveUp { ours, theirs } => {
+                    node.drop_other_key(false);
+                    self.file = None;
+                    tracing::error!(
+                        "the change to the key {ours} is given up, for another daemon began one to {theirs} before: run \
+                         `groupcast rekey` with the file of that key"
+                    );
+                }
+            }
+        }
+    }
+
+    /// What this daemon says next.
+    pub(crate) fn next_statement(&self) -> Option<Statement> {
+        self.change.as_ref().and_then(KeyChange::next_statement)
+    }
+
+    /// The order took it, or never will.
+    pub(crate) fn said(&mut self) {
+        if let Some(change) = &mut self.change {
+            change.said();
+        }
+    }
+
+    /// How long until something is due.
+    pub(crate) fn patience(&self, now: Time) -> Option<Duration> {
+        self.drop_at.map(|at| at - now)
+    }
+
+    /// The key and its change, for `groupcast status`.
+    pub(crate) fn status(&self, engine: &Engine) -> Value {
+        let Some(change) = &self.change else {
+            return Value::Null;
+        };
+        let progress = change.progress();
+        json!({
+            "fingerprint": change.current().to_string(),
+            "change": progress.map(|progress| describe(&progress, engine)),
+        })
+    }
+
+    fn finished(&mut self, key: Fingerprint) {
+        let file = self.file.take();
+        let file = file.map_or_else(|| "its file".into(), |path| path.display().to_string());
+        tracing::info!(
+            "the key was changed to {key}, and the old one is dead: let `key` name {file} before this daemon is started \
+             again"
+        );
+    }
+
+    /// Tells the operator once of a change in which this daemon takes no part.
+    fn tell_of_another(&mut self) {
+        let progress = self.change.as_ref().and_then(KeyChange::progress);
+        let Some(progress) = progress.filter(|progress| progress.own.is_none()) else {
+            return;
+        };
+        if self.told != Some(progress.next) {
+            self.told = Some(progress.next);
+            tracing::warn!(
+                "the key of the cluster is being changed to one with the fingerprint {}: run `groupcast rekey NEWFILE` \
+                 on this host too",
+                progress.next
+            );
+        }
+    }
+}
+
+fn describe(progress: &Progress, engine: &Engine) -> Value {
+    json!({
+        "fingerprint": progress.next.to_string(),
+        "step": progress.own.map(Step::name),
+        "waits_for": names(progress.waits_for.iter(), engine),
+    })
+}
+
+fn names<'a>(members: impl Iterator<Item = &'a MemberId>, engine: &Engine) -> Value {
+    let daemons = engine.status().daemons;
+    let name = |member: &MemberId| {
+        let known = daemons.iter().find(|(daemon, _)| daemon == member);
+        known.map_or_else(|| member.to_string(), |(_, name)| name.to_string())
+    };
+    members.map(name).collect::<Vec<_>>().into()
+}
