@@ -1,27 +1,28 @@
-//! The ordering of one ring (002 III): the token's rules, the receive window, what is safe.
+//! The ordering of one ring (002 III): the token's rules, the receive window, what is safe. Requests
+//! for packets are in `requests`, marks for messages that some members must hold in `resilience`.
 //!
 //! One value a ring, from its first token to the recovery after its last. It decides what a visit
 //! of the token sends and how it changes the token; when the token comes and goes, and who the
 //! members are, is decided elsewhere.
 
+mod requests;
+mod resilience;
+
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::mech::delivery::Cursor;
 use groupcast_core::mech::indices::Indices;
-use groupcast_core::mech::marks::{Marks, majority};
+use groupcast_core::mech::marks::Marks;
 use groupcast_core::mech::window::Insert;
-use groupcast_core::{ConfigId, MemberId, Service, Time};
+use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::config::RingConfig;
 use super::delivery::Streams;
-use super::numbers::{Claimed, Hop, Index, REPRESENTATIVE, Round, Run, Seq, Window};
+use super::numbers::{Claimed, Hop, Index, REPRESENTATIVE, Round, Seq, Window};
+use super::packet_size::PacketSize;
 use super::planted::Plants;
-use super::wire::{
-    Commit, DATA_HEADER, Data, OldMarks, Packet, RECOVERED_HEADER, RTR_RUNS_MAX, Recovered,
-    Resilience, RingKey, RingTag, Token,
-};
+use super::wire::{Data, Packet, Recovered, RingKey, RingTag, Token};
 use crate::packing::Record;
 
 /// State of one ring's order.
@@ -291,64 +292,6 @@ impl Ordering {
         }
     }
 
-    /// The token is about to be passed on, with what this member has claimed: reads and writes up to
-    /// where each member holds all. `wanted`: messages that wait for that are among what was claimed.
-    ///
-    /// It is no order statistic of aru, so lowering and raising one number cannot give it.
-    pub(super) fn exchange_marks(&mut self, token: &mut Token, wanted: bool) {
-        if let Some(known) = &token.resilience {
-            self.marks.merge(&known.marks);
-            self.resilient_until = self.resilient_until.max(known.until);
-        }
-        // With two members, what both hold all hold.
-        if wanted && self.members.len() > 2 {
-            self.resilient_until = token.seq;
-        }
-        token.resilience = None;
-        if self.waits_for_marks() {
-            let held = self.window.aru().min(token.seq);
-            self.marks.raise(self.safe, self.me.at(), held);
-            token.resilience = Some(Resilience {
-                until: self.resilient_until,
-                marks: self.marks.as_slice().to_vec(),
-            });
-        }
-    }
-
-    /// Whether resilient messages are about that not all members are known to hold.
-    pub(super) fn waits_for_marks(&self) -> bool {
-        self.resilient_until > self.safe
-    }
-
-    /// Whether there are too few members for messages that a majority must hold.
-    pub(super) fn is_minority(&self) -> bool {
-        self.members.len() < majority(self.max_n)
-    }
-
-    /// Adds what is known of this ring's marks to what other members of it have declared, if messages
-    /// are about that are delivered by them, or a majority is missing since an older ring.
-    pub(super) fn declare_marks(&self, declared: &mut Vec<OldMarks>) {
-        let waits = self.cursor.blocked().map(|record| record.service);
-        let waits = waits.is_some_and(|service| service != Service::Safe);
-        if !waits && !self.waits_for_marks() && !self.is_minority() {
-            return;
-        }
-        let marks = self.marks.as_slice();
-        match declared.iter_mut().find(|old| old.ring == self.id) {
-            Some(old) if old.marks.len() == marks.len() => {
-                for (known, mark) in old.marks.iter_mut().zip(marks) {
-                    *known = (*known).max(*mark);
-                }
-            }
-            Some(_) => {}
-            None => declared.push(OldMarks {
-                ring: self.id,
-                max_n: self.max_n as u16,
-                marks: marks.to_vec(),
-            }),
-        }
-    }
-
     /// 002 III-A.1: how many new packets a visit may send beside `retransmissions`.
     fn most_new(&self, token: &Token, limits: Limits, retransmissions: u32) -> u64 {
         let by_global = limits
@@ -432,147 +375,9 @@ impl Ordering {
         self.contribution.backlog = backlog;
     }
 
-    /// Takes the requests that can be answered here off the token, at most a window of them.
-    ///
-    /// A request that was answered at the last visit and is here again is left to the next member:
-    /// the way from here to the member that misses the packet may not work.
-    fn answer_requests(&mut self, token: &mut Token, limits: Limits) -> Vec<Seq> {
-        let (mut answered, mut open, mut again) = (Vec::new(), Vec::new(), 0);
-        let most = self
-            .answers_max
-            .min(limits.personal.max(ANSWERS_MIN) as usize);
-        for seq in requests(&token.rtr) {
-            let repeated = self.answered.binary_search(&seq).is_ok();
-            again += usize::from(repeated);
-            if repeated || answered.len() >= most || self.window.get(seq).is_none() {
-                open.push(seq);
-            } else {
-                answered.push(seq);
-            }
-        }
-        if !self.answered.is_empty() {
-            let lost = again * 2 > self.answered.len();
-            self.answers_max = if lost {
-                (self.answered.len() / 2).max(1)
-            } else {
-                most.max(1) * 2
-            };
-        }
-        token.rtr = runs(open.into_iter());
-        self.answered.clone_from(&answered);
-        answered
-    }
-
-    /// Adds what is missing here. Only up to the seq of the round before: what was claimed since
-    /// may not have been sent yet (002 III-A.2).
-    fn make_requests(&self, token: &mut Token) {
-        let missing = self
-            .window
-            .missing(self.requestable.min(token.seq))
-            .take(RTR_RUNS_MAX * 64);
-        if token.rtr.is_empty() {
-            token.rtr = runs(missing);
-        } else {
-            let mut all: Vec<Seq> = requests(&token.rtr).chain(missing).collect();
-            all.sort_unstable();
-            all.dedup();
-            token.rtr = runs(all.into_iter());
-        }
-        // What everybody holds needs no answer: a request that crossed its answer.
-        let aru = token.aru;
-        token.rtr.retain(|run| run.end() > aru.next());
-    }
-
-    /// The member that does not receive, if there is one: the token's aru stays where that member
-    /// lowered it for longer than `patience`, although the next packet is here, and is
-    /// retransmitted (Totem's fail-to-receive).
-    pub(super) fn cannot_receive(
-        &mut self,
-        now: Time,
-        token: &Token,
-        patience: Duration,
-    ) -> Option<MemberId> {
-        let held_here = token.aru < token.seq && self.window.has(token.aru.next());
-        let Some(by) = token.aru_by.filter(|by| *by != self.me && held_here) else {
-            self.stuck = None;
-            return None;
-        };
-        match self.stuck {
-            Some((index, aru, since)) if index == by && aru == token.aru => {
-                (now.since(since) >= patience).then(|| self.members[by.at()])
-            }
-            _ => {
-                self.stuck = Some((by, token.aru, now));
-                None
-            }
-        }
-    }
-
     /// Forgets what everybody holds and what was delivered.
     pub(super) fn discard(&mut self) {
         self.window
             .discard_to(self.safe.min(self.cursor.delivered()));
     }
-}
-
-/// How large packets are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct PacketSize {
-    /// The most bytes of a datagram body.
-    pub(super) body_max: usize,
-    /// The member whose way carries no more, if this member's way does.
-    pub(super) narrowest: Option<MemberId>,
-}
-
-impl PacketSize {
-    /// Without others to agree with.
-    pub(super) fn own(config: &RingConfig) -> Self {
-        Self {
-            body_max: config.body_max,
-            narrowest: None,
-        }
-    }
-
-    /// What the ways of all members of the ring that `commit` forms carry.
-    pub(super) fn agreed(commit: &Commit, config: &RingConfig) -> Self {
-        let own = Self::own(config);
-        let parts = commit.members.iter();
-        let narrowest = parts.min_by_key(|part| part.body_max);
-        narrowest.map_or(own, |part| Self {
-            body_max: part.body_max.into(),
-            narrowest: (usize::from(part.body_max) < own.body_max).then_some(part.member),
-        })
-    }
-
-    /// The most bytes of packed records in a packet: what a recovered packet's larger header
-    /// leaves.
-    pub(super) fn records_max(self) -> usize {
-        self.body_max - DATA_HEADER - RECOVERED_HEADER
-    }
-}
-
-/// A visit answers as many requests as it may initiate packets, or this many if that is more.
-const ANSWERS_MIN: u32 = 4;
-/// Most sequence numbers that the runs of one token stand for.
-const REQUESTS_MAX: usize = 4096;
-
-fn requests(rtr: &[Run]) -> impl Iterator<Item = Seq> {
-    rtr.iter().flat_map(|run| run.iter()).take(REQUESTS_MAX)
-}
-
-/// Ascending numbers as runs, the lowest of them if there are too many.
-fn runs(seqs: impl Iterator<Item = Seq>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for seq in seqs {
-        let full = runs.len() == RTR_RUNS_MAX;
-        match runs.last_mut() {
-            Some(run) if run.end() == seq && run.count < u16::MAX => run.count += 1,
-            _ if full => break,
-            _ => runs.push(Run {
-                first: seq,
-                count: 1,
-            }),
-        }
-    }
-    runs
 }

@@ -20,7 +20,8 @@ use groupcast_core::{Configuration, ConfigurationKind, Event, Gap, MemberId, Tim
 use super::config::RingConfig;
 use super::numbers::{Index, Round, Seq};
 use super::operational::Operational;
-use super::ordering::{Ordering, PacketSize};
+use super::ordering::Ordering;
+use super::packet_size::PacketSize;
 use super::wire::{Commit, Data, Packet, Recovered, Token};
 use super::{Ring, State, Timer};
 

@@ -7,7 +7,7 @@ use groupcast_core::status::{Figure, GroupStatus};
 use groupcast_core::{ConfigId, Instrumented, MemberId};
 
 use super::Ring;
-use super::ordering::PacketSize;
+use super::packet_size::PacketSize;
 
 /// What a ring has counted since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
