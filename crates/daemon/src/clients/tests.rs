@@ -1,0 +1,170 @@
+//! Goal: no client keeps a turn busy for long, each gets its share, and what a client is told last
+//! arrives. Method: real sockets, and turns one at a time.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream as StdUnixStream;
+
+use bytes::Bytes;
+use groupcast_core::{Incarnation, MemberId, NodeId};
+use groupcast_session::EngineConfig;
+use groupcast_session::frame::{ClientFrame, ClientKind, Hello, MAGIC, VERSION};
+use groupcast_session::groups::Question;
+
+use super::*;
+
+const READABLE: Readiness = Readiness {
+    readable: true,
+    writable: false,
+    closed: false,
+};
+/// The shortest frame there is, of a kind that no daemon knows.
+const UNKNOWN: [u8; 5] = [0, 0, 0, 1, 200];
+
+fn engine() -> Engine {
+    let local = MemberId {
+        node: NodeId(1),
+        incarnation: Incarnation(1),
+    };
+    Engine::new(EngineConfig::default(), local, "h").unwrap()
+}
+
+fn hello() -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    ClientFrame::Hello(Hello {
+        version_min: VERSION,
+        version_max: VERSION,
+        features: 0,
+        kind: ClientKind::Application,
+        delivery_window: 1 << 20,
+        name: None,
+        token: None,
+    })
+    .encode(&mut bytes);
+    bytes
+}
+
+/// A client that has said hello and written `UNKNOWN` until its socket was full.
+fn flood(path: &Path) -> StdUnixStream {
+    let mut stream = StdUnixStream::connect(path).unwrap();
+    stream.write_all(&hello()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let frames = UNKNOWN.repeat(1_000);
+    while stream.write(&frames).is_ok_and(|len| len == frames.len()) {}
+    stream
+}
+
+#[test]
+fn a_long_answer_is_written_in_shares() {
+    const LEN: usize = 16 << 20;
+    let path = std::env::temp_dir().join(format!("gc-long-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let mut engine = engine();
+    let now = Time::ZERO;
+    let mut client = StdUnixStream::connect(&path).unwrap();
+    client.write_all(&hello()).unwrap();
+    clients.accept_at = Some(now);
+    clients.take_input(now, &mut engine);
+    let id = *clients.streams.keys().next().unwrap();
+    clients.readable.push(id);
+    clients.take_input(now, &mut engine);
+    engine.answer(id, Question::Status, Bytes::from(vec![b' '; LEN]));
+    let reader = std::thread::spawn(move || {
+        let (mut bytes, mut all) = (vec![0; 1 << 20], 0);
+        while all < LEN {
+            all += client.read(&mut bytes).unwrap();
+        }
+    });
+    while !reader.is_finished() {
+        let written = clients.write(now, id, &mut engine);
+        assert!(written < 2 * WRITE_SHARE, "{written} bytes in a turn");
+    }
+    reader.join().unwrap();
+}
+
+#[test]
+fn a_turn_is_short_however_many_clients_flood_and_each_gets_its_share() {
+    const FLOODS: usize = 40;
+    let path = std::env::temp_dir().join(format!("gc-flood-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let mut engine = engine();
+    let now = Time::ZERO;
+    let floods: Vec<_> = (0..FLOODS).map(|_| flood(&path)).collect();
+    clients.accept_at = Some(now);
+    clients.take_input(now, &mut engine);
+    let ids: Vec<ClientId> = clients.streams.keys().copied().collect();
+    assert_eq!(ids.len(), FLOODS);
+    for id in ids {
+        clients.readable.push(id);
+    }
+    // One read may bring more frames than the turn has left.
+    let most = (READ_TOTAL / FRAME_COST + READ_TOTAL / UNKNOWN.len() / 10) as u64;
+    let mut before = 0;
+    let mut turns = 0;
+    while engine.counters().clients_accepted < FLOODS as u64 {
+        clients.take_input(now, &mut engine);
+        let frames = engine.counters().frames_unknown;
+        assert!(
+            frames - before <= most,
+            "{} frames in a turn",
+            frames - before
+        );
+        before = frames;
+        turns += 1;
+        assert!(turns <= 2 * FLOODS, "some client is never read");
+    }
+    assert!(turns > 2, "they were too few to fill a turn");
+    drop(floods);
+}
+
+/// A client that has a lot to read and goes on sending still gets the last frame.
+#[test]
+fn the_reason_of_an_expulsion_arrives_over_tcp() {
+    let path = std::env::temp_dir().join(format!("gc-linger-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let any = Some(([127, 0, 0, 1], 0).into());
+    let mut clients = Clients::open(poll.registry(), &path, any).unwrap();
+    let mut engine = engine();
+    let now = Time::ZERO;
+    let mut client = TcpStream::connect(clients.tcp_address().unwrap()).unwrap();
+    client.write_all(&hello()).unwrap();
+    clients.accept_at = Some(now);
+    let id = loop {
+        clients.take_input(now, &mut engine);
+        clients.accept_at = Some(now);
+        if let Some(id) = clients.streams.keys().next().copied() {
+            clients.readable.push(id);
+            if engine.counters().clients_accepted == 1 {
+                break id;
+            }
+        }
+    };
+    let long = Bytes::from(vec![b' '; 1 << 20]);
+    engine.answer(id, Question::Status, long);
+    clients.give_output(now, &mut engine);
+    // A frame of no length, and more behind it that the daemon does not read.
+    client.write_all(&[0; 200_000]).unwrap();
+    while engine.counters().frames_bad == 0 {
+        clients.readable.push(id);
+        clients.take_input(now, &mut engine);
+    }
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        std::thread::sleep(Duration::from_millis(100));
+        client.read_to_end(&mut all).map(|_| all)
+    });
+    while !reader.is_finished() {
+        clients.write(now, id, &mut engine);
+        clients.give_output(now, &mut engine);
+        clients.handle_ready(now, token_of(id), READABLE);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let all = reader
+        .join()
+        .unwrap()
+        .expect("the connection ends, it is not reset");
+    let text = String::from_utf8_lossy(&all);
+    assert!(text.contains("a frame of no bytes"), "{}", all.len());
+}
