@@ -143,3 +143,54 @@ fn the_key_is_changed_while_the_daemons_run() {
     assert_eq!(rekey("c", "new.key").code, 0);
     host.await_members("a", &names);
 }
+
+#[test]
+fn rules_say_who_may_join_publish_and_change_the_key() {
+    let host = Host::new();
+    assert_eq!(host.run(&["keygen", "new.key"]).code, 0);
+    let listen = format!("127.0.0.1:{}", free_port());
+    let file = |user: &str| {
+        let text = format!(
+            "insecure = true\nlisten = \"{listen}\"\nmulticast = \"{}\"\n\
+             [[access]]\ngroups = [\"ops/*\"]\nusers = [{user}]\nrights = [\"join\", \"send\"]\n\
+             [[access]]\nusers = [{user}]\nrights = [\"rekey\"]\n",
+            host.multicast()
+        );
+        host.write("daemon.toml", text)
+    };
+    let path = file("4000000000");
+    let daemon = host.daemon_at("a", &["--config", &path]);
+    let socket = host.socket("a");
+    let publish = |group: &str| {
+        host.run(&[
+            "pub", group, "--socket", &socket, "--count", "1", "--size", "9",
+        ])
+    };
+    assert_eq!(publish("chat").code, 0);
+    let rules = &["access rules do not let"];
+    publish("ops/alerts").fails_with(1, rules);
+    let sub = [
+        "sub",
+        "ops/alerts",
+        "--once",
+        "--count",
+        "1",
+        "--socket",
+        &socket,
+    ];
+    host.run(&sub).fails_with(1, rules);
+    let rekey = ["rekey", &host.path("new.key"), "--socket", &socket];
+    host.run(&rekey).fails_with(1, rules);
+
+    let own = Command::new("id").arg("-u").output().unwrap().stdout;
+    file(String::from_utf8(own).unwrap().trim());
+    daemon.signal("HUP");
+    until("the rules hold", || publish("ops/alerts").code == 0);
+    host.run(&rekey).fails_with(1, &["runs without a key"]);
+    let wrong = host.write(
+        "wrong.toml",
+        "insecure = true\n[[access]]\nrights = [\"jion\"]\n",
+    );
+    host.run(&["daemon", "--check", "-c", &wrong])
+        .fails_with(2, &["`jion` is no right", "did you mean `join`?"]);
+}

@@ -218,7 +218,7 @@ impl Clients {
     }
 
     fn admit(&mut self, now: Time, mut stream: Stream, transport: Transport, engine: &mut Engine) {
-        let Some(id) = engine.connected(now, transport) else {
+        let Some(id) = engine.connected_of(now, transport, stream.user()) else {
             return;
         };
         match stream.register(&self.registry, token_of(id)) {

@@ -111,6 +111,7 @@ impl Daemon {
         if let Some(token) = load_token(&config)? {
             engine.require_token(token);
         }
+        engine.set_access(config.access.clone());
 
         raise_file_limit(config.engine.clients_max)
             .map_err(DaemonError::system("raise the limit of open files"))?;
@@ -422,6 +423,7 @@ impl Daemon {
         };
         let clients_max = self.config.engine.clients_max;
         let changes = self.config.take_over(&read);
+        self.engine.set_access(self.config.access.clone());
         let limits = self.config.engine.clone();
         if let Err(error) = self.engine.set_limits(limits) {
             // The configuration was checked as it was read.

@@ -14,6 +14,17 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
+    /// The user of the process at the other end, where the system knows it.
+    pub(crate) fn user(&self) -> Option<u32> {
+        match self {
+            Self::Unix(stream) => {
+                let process = rustix::net::sockopt::socket_peercred(stream).ok()?;
+                Some(process.uid.as_raw())
+            }
+            Self::Tcp(_) => None,
+        }
+    }
+
     /// Wants an event when there is something to read.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {

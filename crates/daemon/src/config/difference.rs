@@ -17,10 +17,10 @@ pub struct Changes {
     pub later: Vec<String>,
 }
 
-/// Whether a running daemon can take over another value of `key`: limits of clients, and how much
-/// is logged. All else is agreed with other daemons, held by the kernel, or was told to somebody.
+/// Whether a running daemon can take over another value of `key`: limits and rights of clients, and
+/// how much is logged. All else is agreed with other daemons, held by the kernel, or was told to somebody.
 fn is_live(key: &str) -> bool {
-    key == "log" || key.starts_with("clients.")
+    key == "log" || key == "access" || key.starts_with("clients.")
 }
 
 impl Config {
@@ -29,6 +29,7 @@ impl Config {
         let differences = self.differences(other);
         let (live, later) = differences.into_iter().partition(|key| is_live(key));
         self.log.clone_from(&other.log);
+        self.access.clone_from(&other.access);
         // What of these is no limit of clients stays.
         let here = &self.engine;
         self.engine = EngineConfig {
@@ -81,6 +82,7 @@ impl Config {
             ("socket", self.socket != other.socket),
             ("client_listen", self.client_listen != other.client_listen),
             ("client_token", self.client_token != other.client_token),
+            ("access", self.access != other.access),
             ("key", self.security != other.security),
             ("protocol", self.order.family != other.order.family),
             ("history", self.history != other.history),

@@ -11,6 +11,7 @@ use groupcast_net::open_regular;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::access;
 use super::error::{ConfigError, Place, Source};
 use super::keys::{Key, keys};
 use super::options::Options;
@@ -210,7 +211,7 @@ impl Reader {
 }
 
 /// A value of TOML as lists of settings read it.
-fn written<'a>(value: &'a DeValue<'_>) -> Written<'a> {
+pub(super) fn written<'a>(value: &'a DeValue<'_>) -> Written<'a> {
     match value {
         DeValue::String(text) => Written::Text(text),
         // What no key could take anyway is a float, so that every key refuses it.
@@ -237,6 +238,7 @@ impl Options {
             "socket" => self.socket = Some(text(value)?.into()),
             "client_listen" => self.client_listen = Some(address(value)?),
             "client_token" => self.client_token = Some(text(value)?.into()),
+            "access" => self.access = Some(access::access(value)?),
             "key" => self.key = Some(text(value)?.into()),
             "insecure" => self.insecure = Some(read::flag(written(value))?),
             "protocol" => self.protocol = Some(text(value)?.to_owned()),
@@ -253,7 +255,7 @@ impl Options {
     }
 }
 
-fn text<'a>(value: &'a DeValue<'_>) -> Result<&'a str, Wrong> {
+pub(super) fn text<'a>(value: &'a DeValue<'_>) -> Result<&'a str, Wrong> {
     match value {
         DeValue::String(text) => Ok(text),
         _ => written(value).mistyped("a string", "\"a name\""),
@@ -286,7 +288,7 @@ fn time_to_live(value: &DeValue<'_>) -> Result<u8, Wrong> {
     })
 }
 
-fn list<'a, T>(
+pub(super) fn list<'a, T>(
     value: &'a DeValue<'_>,
     example: &str,
     read: impl Fn(&'a DeValue<'a>) -> Result<T, Wrong>,

@@ -5,6 +5,7 @@
 //! keys there are, and what they may be, stands in [`keys()`], most of it in the lists of settings
 //! of the parts that they configure; `docs/configuration.md` is written from it.
 
+mod access;
 mod check;
 mod difference;
 mod error;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 use groupcast_net::EndpointConfig;
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_session::EngineConfig;
+use groupcast_session::groups::Access;
 use groupcast_session::socket::socket_candidates;
 
 use self::check::Check;
@@ -56,6 +58,8 @@ pub struct Config {
     pub client_listen: Option<SocketAddr>,
     /// The file with the token that clients over TCP must have. Default: they need none.
     pub client_token: Option<PathBuf>,
+    /// Which clients may do what. Default: everybody everything.
+    pub access: Access,
     /// Whose datagrams are believed.
     pub security: Security,
     /// Where the history is written. Default: nowhere.
@@ -147,6 +151,7 @@ impl Config {
             },
             process: check.process(&options)?,
             log: check.log(options.log)?,
+            access: options.access.unwrap_or_default(),
             log_file: options.log_file,
             interface_warning,
             fit_body: !options.settings.contains_key(&order.key("body_max")),

@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 use groupcast_core::settings::{Settings, Value};
+use groupcast_session::groups::Access;
 
 use super::keys::in_daemon;
 
@@ -34,6 +35,8 @@ pub struct Options {
     pub client_listen: Option<SocketAddr>,
     /// The file with the token of clients over TCP.
     pub client_token: Option<PathBuf>,
+    /// Which clients may do what.
+    pub access: Option<Access>,
     /// The file with the cluster's key.
     pub key: Option<PathBuf>,
     /// Run without a key.
@@ -92,6 +95,7 @@ impl Options {
             "socket" => self.socket.is_some(),
             "client_listen" => self.client_listen.is_some(),
             "client_token" => self.client_token.is_some(),
+            "access" => self.access.is_some(),
             "key" => self.key.is_some(),
             "insecure" => self.insecure.is_some(),
             "protocol" => self.protocol.is_some(),
@@ -128,6 +132,7 @@ impl Options {
             socket: over.socket.or(self.socket),
             client_listen: over.client_listen.or(self.client_listen),
             client_token: over.client_token.or(self.client_token),
+            access: over.access.or(self.access),
             key: over.key.or(self.key.filter(|_| !secured)),
             insecure: over.insecure.or(self.insecure.filter(|_| !secured)),
             protocol: over.protocol.or(self.protocol),

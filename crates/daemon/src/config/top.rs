@@ -110,6 +110,16 @@ pub(super) const TOP: &[TopKey] = &[
         wrong: "None on a host with several users: the permissions of `socket` keep nobody out.",
     },
     TopKey {
+        name: "access",
+        meaning: "Rules for clients, each a table `[[access]]`: `rights` (`join`, `send`, `rekey`) for `users` (names or \
+                  numbers, of processes at the Unix socket) and, with `tcp = true`, for clients over TCP, in `groups` \
+                  (names; one that ends in `*` means all that begin so). A group that no rule names is everybody's; so \
+                  is the change of the key. SIGHUP applies a change at once, to what clients ask for from then on.",
+        value: "list of tables; `groups` where a rule gives `join` or `send`",
+        default: "none: whoever reaches the socket may do everything",
+        wrong: "A rule at one daemon only: clients of the others are not bound by it.",
+    },
+    TopKey {
         name: "key",
         meaning: "The file with the key that all daemons of the cluster share; `groupcast keygen` makes one.",
         value: "path; relative to the file's directory; not together with `insecure`",

@@ -64,6 +64,8 @@ pub enum Reject {
     /// The daemons that can reach each other are no majority, which the message asks for. Unlike
     /// the others, it may also come when the message was on its way already.
     Minority = 6,
+    /// The daemon's access rules do not allow it.
+    Forbidden = 7,
 }
 
 macro_rules! codes {
@@ -81,4 +83,4 @@ macro_rules! codes {
 }
 codes!(Refusal: Protocol, Version, Name, NameInUse, TooManyClients, Stopping, TooLate, Token);
 codes!(Disconnect: Bye, Protocol, TooSlow, Stopping, Overload);
-codes!(Reject: Name, TooLarge, Unsupported, TooManyGroups, Stopping, Minority);
+codes!(Reject: Name, TooLarge, Unsupported, TooManyGroups, Stopping, Minority, Forbidden);

@@ -136,6 +136,8 @@ impl ClientLink {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) transport: Transport,
+    /// The user at the other end, if the system says who that is.
+    pub(super) user: Option<u32>,
     pub(super) kind: ClientKind,
     /// Features that both sides have.
     pub(super) features: u64,
@@ -193,6 +195,7 @@ impl Client {
     pub(super) fn new(transport: Transport) -> Self {
         Self {
             transport,
+            user: None,
             kind: ClientKind::Application,
             features: 0,
             phase: ClientPhase::Greeting,

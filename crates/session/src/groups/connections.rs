@@ -18,11 +18,22 @@ impl Engine {
     /// A connection was accepted. `None` if there are so many that this one should be closed
     /// without a word.
     pub fn connected(&mut self, now: Time, transport: Transport) -> Option<ClientId> {
+        self.connected_of(now, transport, None)
+    }
+
+    /// The same of a process of `user`, as the system says.
+    pub fn connected_of(
+        &mut self,
+        now: Time,
+        transport: Transport,
+        user: Option<u32>,
+    ) -> Option<ClientId> {
         if self.clients.links() >= self.config.clients_max + REFUSED_MAX {
             self.journal.counters.clients_refused += 1;
             return None;
         }
         let (id, client) = self.clients.connect(transport);
+        client.user = user;
         if let Some(link) = &mut client.link {
             link.output.control(&MAGIC);
         }

@@ -41,6 +41,7 @@
 //! in a turn is for the daemon to bound. While states are exchanged no client's message is handed
 //! to the ring, so what has to be held then is bounded by what the rings' send queues held before.
 
+mod access;
 mod bimodal;
 mod client;
 mod clients;
@@ -68,6 +69,7 @@ use std::sync::Arc;
 use groupcast_core::trace::Observation;
 use groupcast_core::{MemberId, Time};
 
+pub use self::access::{Access, Principal, Right, Rule};
 use self::bimodal::Bimodal;
 pub use self::bimodal::{BIMODAL_GROUPS_MAX, BIMODAL_MESSAGE_MAX};
 pub use self::client::{ClientId, Transport};
@@ -111,6 +113,7 @@ pub struct Engine {
     journal: Journal,
     /// What clients over TCP must have.
     tcp_token: Option<AccessToken>,
+    access: Access,
     /// Holds one frame while it is encoded.
     scratch: Vec<u8>,
 }
@@ -132,6 +135,7 @@ impl Engine {
             questions: VecDeque::new(),
             journal: Journal::default(),
             tcp_token: None,
+            access: Access::default(),
             scratch: Vec::new(),
             config,
         })
@@ -140,6 +144,11 @@ impl Engine {
     /// Clients that connect over TCP from now on must have `token`.
     pub fn require_token(&mut self, token: AccessToken) {
         self.tcp_token = Some(token);
+    }
+
+    /// What clients ask for from now on must be allowed by these rules. What they have stays.
+    pub fn set_access(&mut self, access: Access) {
+        self.access = access;
     }
 
     /// From now on the limits of `config` hold, for clients that are connected too. Only the window

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
+use super::access::Access;
 use super::{ClientId, Engine, Transport};
 use crate::frame::DaemonFrame;
 
@@ -55,6 +56,11 @@ impl Engine {
     /// business with this host's.
     pub(super) fn ask_rekey(&mut self, client: ClientId, path: Vec<u8>) {
         let transport = self.clients.get(client).map(|client| client.transport);
+        if !self.may(client, Access::allows_rekey) {
+            let error =
+                "{\"error\":\"the daemon's access rules do not let this user change the key\"}";
+            return self.send(client, &DaemonFrame::RekeyReport(error.into()));
+        }
         if transport == Some(Transport::Unix) {
             let path = PathBuf::from(OsString::from_vec(path));
             return self.ask(client, Question::Rekey(path));

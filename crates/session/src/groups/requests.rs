@@ -2,6 +2,7 @@
 
 use groupcast_core::{Service, Time};
 
+use super::access::{Access, Origin, Right};
 use super::client::{Client, ClientPhase, Pending};
 use super::{ClientId, Engine, Question};
 use crate::frame::{
@@ -64,6 +65,7 @@ impl Engine {
 
     fn handle_join(&mut self, now: Time, id: ClientId, group: String, discard_own: bool) {
         let all = self.clients.memberships();
+        let may_join = self.may_use(id, Right::Join, &group);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
@@ -95,6 +97,10 @@ impl Engine {
                     "a client may be in {} groups: leave one first",
                     self.config.groups_per_client_max
                 ),
+            )),
+            Ok(()) if !may_join => Some((
+                Reject::Forbidden,
+                format!("the daemon's access rules do not let this client join {group:?}"),
             )),
             Ok(()) if all >= self.config.memberships_max => Some((
                 Reject::TooManyGroups,
@@ -169,6 +175,7 @@ impl Engine {
             Some((Reject::TooLarge, text))
         } else {
             self.misdirected(&publish)
+                .or_else(|| self.forbidden(id, &publish))
         };
         let bimodal = match publish.service {
             Service::Bimodal => publish
@@ -193,6 +200,30 @@ impl Engine {
                 self.reject(now, id, Request::Publish(number), code, text);
             }
         }
+    }
+
+    /// Why the client may not publish a message, if it may not.
+    fn forbidden(&self, id: ClientId, publish: &Publish) -> Option<(Reject, String)> {
+        let mut groups = publish.destinations();
+        let group = groups.find(|group| !self.may_use(id, Right::Send, group))?;
+        let text = format!("the daemon's access rules do not let this client publish to {group:?}");
+        Some((Reject::Forbidden, text))
+    }
+
+    fn may_use(&self, id: ClientId, right: Right, group: &str) -> bool {
+        self.may(id, |access, client| access.allows(client, right, group))
+    }
+
+    /// Whether the rules, if there are any, allow something to a client.
+    pub(super) fn may(&self, id: ClientId, asks: impl Fn(&Access, Origin) -> bool) -> bool {
+        if self.access.0.is_empty() {
+            return true;
+        }
+        let Some(client) = self.clients.get(id) else {
+            return false;
+        };
+        let (transport, user) = (client.transport, client.user);
+        asks(&self.access, Origin { transport, user })
     }
 
     /// Lets a request wait for the ring.

@@ -1,0 +1,110 @@
+//! The rules of `[[access]]`: which clients may do what.
+
+use std::fs;
+
+use groupcast_core::settings::read::{self, Wrong};
+use groupcast_core::settings::suggest::did_you_mean;
+use groupcast_session::groups::{Access, Principal, Right, Rule};
+use toml::de::{DeTable, DeValue};
+
+use super::file::{list, text, written};
+
+/// The keys of a rule.
+const KEYS: [&str; 4] = ["groups", "users", "tcp", "rights"];
+/// Where the system's users are.
+const USERS: &str = "/etc/passwd";
+
+/// Reads all rules.
+pub(super) fn access(value: &DeValue<'_>) -> Result<Access, Wrong> {
+    let rules = list(value, "[[access]]", |item| match item {
+        DeValue::Table(table) => rule(table),
+        other => written(other).mistyped("a table", "{ users = [\"root\"], rights = [\"rekey\"] }"),
+    })?;
+    Ok(Access(rules))
+}
+
+fn rule(table: &DeTable<'_>) -> Result<Rule, Wrong> {
+    let mut rule = Rule {
+        groups: Vec::new(),
+        who: Vec::new(),
+        rights: Vec::new(),
+    };
+    for (key, value) in table {
+        let value = value.get_ref();
+        match key.get_ref().as_ref() {
+            "groups" => {
+                rule.groups = list(value, "[\"ops/*\"]", |item| Ok(text(item)?.to_owned()))?;
+            }
+            "users" => rule.who.extend(list(value, "[\"root\", 1000]", user)?),
+            "tcp" if read::flag(written(value))? => rule.who.push(Principal::Tcp),
+            "tcp" => {}
+            "rights" => rule.rights = list(value, "[\"join\", \"send\"]", right)?,
+            other => {
+                return Err(Wrong {
+                    message: format!("`{other}` is not a key of a rule"),
+                    help: did_you_mean(other, &KEYS),
+                });
+            }
+        }
+    }
+    let of_groups = rule.rights.iter().any(|right| *right != Right::Rekey);
+    if of_groups == rule.groups.is_empty() {
+        return Err(Wrong {
+            message: "a rule names groups if it gives `join` or `send`, and else none".into(),
+            help: "for example groups = [\"ops/*\"] and rights = [\"join\", \"send\"]".into(),
+        });
+    }
+    Ok(rule)
+}
+
+fn right(value: &DeValue<'_>) -> Result<Right, Wrong> {
+    let word = text(value)?;
+    let known = Right::WORDS.iter().find(|(known, _)| *known == word);
+    known.map(|(_, right)| *right).ok_or_else(|| Wrong {
+        message: format!("`{word}` is no right"),
+        help: did_you_mean(word, &Right::WORDS.map(|(word, _)| word)),
+    })
+}
+
+fn user(value: &DeValue<'_>) -> Result<Principal, Wrong> {
+    if let DeValue::Integer(_) = value {
+        let number = read::number(written(value))?;
+        return u32::try_from(number)
+            .map(Principal::User)
+            .map_err(|_| Wrong {
+                message: format!("{number} is no user's number"),
+                help: "write what `id -u USER` says".into(),
+            });
+    }
+    let name = text(value)?;
+    let users = fs::read_to_string(USERS).unwrap_or_default();
+    number_of(name, &users)
+        .map(Principal::User)
+        .ok_or_else(|| Wrong {
+            message: format!("there is no user `{name}` in {USERS}"),
+            help: "write the user's number, which `id -u USER` says".into(),
+        })
+}
+
+/// The number of the user called `name` in the text of a file like `/etc/passwd`.
+fn number_of(name: &str, users: &str) -> Option<u32> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_their_whole_name() {
+        let users = "root:x:0:0::/root:/bin/sh\nal:x:1000:100::/:\nbroken\n";
+        assert_eq!(number_of("root", users), Some(0));
+        assert_eq!(number_of("al", users), Some(1000));
+        for none in ["a", "alice", "broken", ""] {
+            assert_eq!(number_of(none, users), None, "{none}");
+        }
+    }
+}

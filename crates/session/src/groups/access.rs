@@ -1,0 +1,164 @@
+//! Which clients may do what: rules of the daemon's configuration, by the user at the other end of a
+//! Unix socket, or by how a client came.
+//!
+//! A group that no rule names is everybody's. Of one that a rule names, a client may do what a rule
+//! that names the group gives to it. To read a group is to join it: only members get its messages.
+//! The same for the change of the key, which is not a group's: everybody's unless a rule gives it.
+
+use super::client::Transport;
+
+/// What a rule can give.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Right {
+    /// To be a member of a group, and so to read it.
+    Join,
+    /// To publish to a group, or to a private name.
+    Send,
+    /// To change the cluster's key, as far as this daemon is concerned.
+    Rekey,
+}
+
+impl Right {
+    /// The words for them.
+    pub const WORDS: [(&str, Self); 3] = [
+        ("join", Self::Join),
+        ("send", Self::Send),
+        ("rekey", Self::Rekey),
+    ];
+}
+
+/// Whom a rule means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Principal {
+    /// The processes of a user, by its number, at the Unix socket.
+    User(u32),
+    /// All clients over TCP.
+    Tcp,
+}
+
+/// A rule: who may do what with which groups.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Names of groups. One that ends in `*` means all names that begin with the rest.
+    pub groups: Vec<String>,
+    /// To whom it gives the rights.
+    pub who: Vec<Principal>,
+    /// What it gives.
+    pub rights: Vec<Right>,
+}
+
+impl Rule {
+    fn names(&self, group: &str) -> bool {
+        self.groups
+            .iter()
+            .any(|named| match named.strip_suffix('*') {
+                Some(beginning) => group.starts_with(beginning),
+                None => named == group,
+            })
+    }
+}
+
+/// All rules of a daemon. Without any, everybody may do everything.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Access(pub Vec<Rule>);
+
+/// Who a client is, as far as the daemon can tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Origin {
+    pub(super) transport: Transport,
+    /// The user at the other end, if the system says who that is.
+    pub(super) user: Option<u32>,
+}
+
+impl Origin {
+    fn is(self, principal: Principal) -> bool {
+        match principal {
+            Principal::User(user) => self.transport == Transport::Unix && self.user == Some(user),
+            Principal::Tcp => self.transport == Transport::Tcp,
+        }
+    }
+}
+
+impl Access {
+    /// Whether a client may join, or send to, the group `group`.
+    pub(super) fn allows(&self, client: Origin, right: Right, group: &str) -> bool {
+        let rules = self.0.iter().filter(|rule| rule.names(group));
+        Self::gives(rules, client, right)
+    }
+
+    /// Whether a client may change the key.
+    pub(super) fn allows_rekey(&self, client: Origin) -> bool {
+        let gives = |rule: &&Rule| rule.rights.contains(&Right::Rekey);
+        Self::gives(self.0.iter().filter(gives), client, Right::Rekey)
+    }
+
+    /// Whether one of `rules` gives the right to the client, or there are none.
+    fn gives<'a>(rules: impl Iterator<Item = &'a Rule>, client: Origin, right: Right) -> bool {
+        let mut restricted = false;
+        for rule in rules {
+            restricted = true;
+            let gives = rule.rights.contains(&right);
+            if gives && rule.who.iter().any(|principal| client.is(*principal)) {
+                return true;
+            }
+        }
+        !restricted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALICE: Origin = Origin {
+        transport: Transport::Unix,
+        user: Some(1000),
+    };
+    const BOB: Origin = Origin {
+        transport: Transport::Unix,
+        user: Some(1001),
+    };
+    const REMOTE: Origin = Origin {
+        transport: Transport::Tcp,
+        user: None,
+    };
+
+    fn rule(groups: &[&str], who: &[Principal], rights: &[Right]) -> Rule {
+        Rule {
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+            who: who.to_vec(),
+            rights: rights.to_vec(),
+        }
+    }
+
+    #[test]
+    fn what_no_rule_names_is_everybodys_and_the_rest_is_for_whom_a_rule_gives_it() {
+        let alice = Principal::User(1000);
+        let access = Access(vec![
+            rule(&["ops/*"], &[alice], &[Right::Join, Right::Send]),
+            rule(&["ops/alerts"], &[Principal::Tcp], &[Right::Send]),
+        ]);
+        for client in [ALICE, BOB, REMOTE] {
+            assert!(access.allows(client, Right::Join, "chat"));
+            assert!(access.allows_rekey(client));
+        }
+        let may = |client, right, group| access.allows(client, right, group);
+        assert!(may(ALICE, Right::Join, "ops/alerts") && may(ALICE, Right::Send, "ops/x"));
+        assert!(!may(BOB, Right::Join, "ops/x") && !may(BOB, Right::Send, "ops/"));
+        assert!(may(REMOTE, Right::Send, "ops/alerts"));
+        assert!(!may(REMOTE, Right::Join, "ops/alerts") && !may(REMOTE, Right::Send, "ops/x"));
+        assert!(may(BOB, Right::Send, "ops"), "the name without the slash");
+    }
+
+    #[test]
+    fn a_user_is_believed_by_the_unix_socket_alone() {
+        let root = rule(&[], &[Principal::User(0)], &[Right::Rekey]);
+        let access = Access(vec![root]);
+        let of = |transport, user| Origin { transport, user };
+        assert!(access.allows_rekey(of(Transport::Unix, Some(0))));
+        assert!(!access.allows_rekey(of(Transport::Tcp, Some(0))));
+        assert!(!access.allows_rekey(of(Transport::Unix, None)));
+        assert!(!access.allows_rekey(ALICE));
+        assert!(access.allows(BOB, Right::Send, "g"), "no group is named");
+    }
+}
