@@ -96,6 +96,29 @@ fn the_story_of_three_members_is_clean() {
 }
 
 #[test]
+fn the_story_is_clean_with_rmp_too() {
+    let events = events(&[
+        "--members",
+        "3",
+        "--messages",
+        "200",
+        "--seed",
+        "7",
+        "--protocol",
+        "rmp",
+        "--json",
+    ]);
+    assert_eq!(events[0]["protocol"], "rmp");
+    let verdict = events.last().unwrap();
+    assert_eq!(
+        (&verdict["event"], &verdict["clean"]),
+        (&"verdict".into(), &true.into())
+    );
+    assert_eq!(verdict["observers"], 4, "three members, one of them twice");
+    assert!(verdict["deliveries"].as_u64().unwrap() >= 600);
+}
+
+#[test]
 fn each_step_shows_what_it_is_about() {
     let events = events(&["--members", "4", "--messages", "100", "--json"]);
     let all = serde_json::json!(["ada", "ben", "cleo", "dan"]);

@@ -32,6 +32,40 @@ fn what_does_not_exist_is_a_usage_error() {
 }
 
 #[test]
+fn an_unknown_protocol_is_a_usage_error_that_names_the_others() {
+    let host = Host::new();
+    let ordered = ["invalid value 'token'", "possible values: ring, rmp"];
+    for command in [&["demo"][..], &["daemon", "--insecure"]] {
+        let all: Vec<&str> = command
+            .iter()
+            .copied()
+            .chain(["--protocol", "token"])
+            .collect();
+        host.run(&all).fails_with(2, &ordered);
+    }
+    for option in ["--protocol", "--beside"] {
+        host.run(&["bench", "ring", option, "token"])
+            .fails_with(2, &["possible values: accelerated, original, rmp"]);
+    }
+    host.write("d.toml", "insecure = true\nprotocol = \"rnp\"\n");
+    host.run(&["daemon", "-c", &host.path("d.toml"), "--check"])
+        .fails_with(2, &["d.toml:2", "did you mean `rmp`?"]);
+    host.write("e.toml", "insecure = true\n[rmp]\nwindow_max = 4\n");
+    let checked = host.run(&["daemon", "-c", &host.path("e.toml"), "--check"]);
+    assert_eq!(checked.code, 0, "{}", checked.stderr);
+    assert!(
+        checked.stdout.contains("ring orders messages"),
+        "{}",
+        checked.stdout
+    );
+    assert!(
+        checked.stderr.contains("[rmp] has no effect"),
+        "{}",
+        checked.stderr
+    );
+}
+
+#[test]
 fn keys_are_private_and_never_overwritten() {
     let host = Host::new();
     let made = host.run(&["keygen", "cluster.key"]);

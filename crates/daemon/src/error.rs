@@ -19,7 +19,7 @@ pub enum DaemonError {
     /// The sockets between daemons cannot be opened.
     #[error(transparent)]
     Net(#[from] NetError),
-    /// The settings contradict each other in a way that only the ring sees.
+    /// The settings contradict each other in a way that only the protocol sees.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// Another daemon listens on the Unix socket.
