@@ -9,9 +9,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use groupcast_core::Service;
 use groupcast_core::mech::send_queue::Backlog;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
+use groupcast_core::{Delivery, Event, Gap, MemberId, MessageId, OrderPlace, Service};
 
 /// The most bytes of a record's header.
 const HEADER_MAX: usize = 1 + 10 + 5;
@@ -25,6 +25,32 @@ pub struct Record {
     pub number: u64,
     /// The bytes of the message.
     pub payload: Bytes,
+}
+
+impl Record {
+    /// That it is delivered, as a message of `sender`.
+    pub fn delivered(self, sender: MemberId, place: Option<OrderPlace>) -> Event {
+        let Self {
+            service,
+            number,
+            payload,
+        } = self;
+        Event::Deliver(Delivery {
+            id: MessageId { sender, number },
+            service,
+            place,
+            payload,
+        })
+    }
+}
+
+/// That message `number` of `sender` is not delivered here: too few members hold it.
+pub fn refused(sender: MemberId, number: u64) -> Event {
+    Event::Gap(Gap {
+        sender,
+        first: number,
+        last: number,
+    })
 }
 
 /// Messages that wait to be sent, and the place in the first of them.
@@ -120,7 +146,7 @@ impl Packer {
                 self.slab.put_slice(&self.header);
             }
             let resilient = waits_for_holders(record.service);
-            self.marks_wanted |= resilient && record.service != Service::Safe;
+            self.marks_wanted |= waits_for_marks(record.service);
             let rest = &record.payload[self.offset..];
             let taken = rest.len().min(max - self.slab.len());
             self.slab.put_slice(&rest[..taken]);
@@ -156,6 +182,11 @@ impl Backlog for Packer {
 /// Whether a message of `service` is delivered only once other members than its sender hold it.
 fn waits_for_holders(service: Service) -> bool {
     service.is_resilient() && service != Service::KResilient(0)
+}
+
+/// Whether a message of `service` is delivered once some other members hold it, not all.
+pub fn waits_for_marks(service: Service) -> bool {
+    waits_for_holders(service) && service != Service::Safe
 }
 
 fn write_header(record: &Record, bytes: &mut Vec<u8>) {

@@ -109,6 +109,16 @@ impl Horizons<'_> {
         }
     }
 
+    /// The same where messages that a minority may not deliver are reported as lost, in their order:
+    /// they hold nothing back.
+    pub fn of_delivery(self, service: Service) -> Seq {
+        let minority = self.marks.as_slice().len() < majority(self.max_n);
+        match service {
+            Service::Majority if minority => Seq::MAX,
+            service => self.of(service),
+        }
+    }
+
     /// Up to where at least `members` members hold all. A single holder is the sender itself.
     fn held_by(self, members: usize) -> Option<Seq> {
         match members {
@@ -165,6 +175,8 @@ mod tests {
         assert_eq!(horizons(4).of(Service::Majority), Seq::ZERO);
         assert_eq!(horizons(5).of(Service::Majority), Seq::ZERO);
         assert_eq!(horizons(5).of(Service::Safe), Seq(9));
+        assert_eq!(horizons(5).of_delivery(Service::Majority), Seq::MAX);
+        assert_eq!(horizons(3).of_delivery(Service::Majority), Seq(9));
     }
 
     #[test]

@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use groupcast_core::mech::delivery::{Cursor, Held};
 use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::marks::{Horizons, Marks, majority};
-use groupcast_core::{ConfigId, Delivery, Event, Gap, MemberId, MessageId, OrderPlace, Service};
+use groupcast_core::{ConfigId, Event, MemberId, OrderPlace, Service};
 
 use super::numbers::{Index, Seq, Window};
 use super::ordering::Ordering;
 use super::wire::Packet;
-use crate::packing::{Record, Unpacker};
+use crate::packing::{Record, Unpacker, refused};
 
 /// The senders' streams of records in one ring, as far as they are delivered.
 #[derive(Debug)]
@@ -77,19 +77,13 @@ impl<E: FnMut(Event)> Held for Packets<'_, E> {
     fn deliver(&mut self, seq: Seq, index: u64, origin: Index, record: Record) {
         let sender = self.members[origin.at()];
         if self.minority && record.service == Service::Majority {
-            let (first, last) = (record.number, record.number);
-            let gap = Gap {
-                sender,
-                first,
-                last,
-            };
-            return (self.emit)(Event::Gap(gap));
+            return (self.emit)(refused(sender, record.number));
         }
         // A large unreliable message rides on the ring; its users are promised no place all the
         // same.
         let place =
             (record.service != Service::Unreliable).then(|| OrderPlace::new(self.id, seq.0, index));
-        (self.emit)(delivery(sender, record, place));
+        (self.emit)(record.delivered(sender, place));
     }
 }
 
@@ -111,10 +105,8 @@ impl Ordering {
         let (max_n, plants) = (self.max_n, self.plants);
         let (cursor, marks, mut packets) = self.packets(minority, emit);
         let horizons = Horizons { safe, marks, max_n };
-        cursor.deliver(&mut packets, |service| match service {
-            // It is not delivered at all.
-            Service::Majority if minority => Seq::MAX,
-            service => horizons.of(plants.held_by(service)),
+        cursor.deliver(&mut packets, |service| {
+            horizons.of_delivery(plants.held_by(service))
         });
     }
 
@@ -167,19 +159,4 @@ impl Ordering {
         };
         (&mut self.cursor, &self.marks, packets)
     }
-}
-
-/// The event of a delivered record.
-pub(super) fn delivery(sender: MemberId, record: Record, place: Option<OrderPlace>) -> Event {
-    let Record {
-        service,
-        number,
-        payload,
-    } = record;
-    Event::Deliver(Delivery {
-        id: MessageId { sender, number },
-        service,
-        place,
-        payload,
-    })
 }

@@ -9,7 +9,6 @@ use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{MemberId, SocketClass, Time};
 
-use super::delivery::delivery;
 use super::link::Sent;
 use super::numbers::{Index, Seq};
 use super::ordering::{Ordering, Visit};
@@ -328,7 +327,7 @@ impl Ring {
             packer.push(record.clone());
             packer.pack(self.records_max())
         };
-        self.events.push_back(delivery(self.local, record, None));
+        self.events.push_back(record.delivered(self.local, None));
         let Some(body) = body else { return };
         if self.unordered.len() == Self::UNORDERED_MAX {
             self.counters.unordered_dropped += 1;
@@ -367,7 +366,7 @@ impl Ring {
         };
         let (mut unpacker, mut at) = (Unpacker::default(), 0);
         match unpacker.next(body, &mut at, self.config.message_max) {
-            Ok(Some(record)) => self.events.push_back(delivery(*sender, record, None)),
+            Ok(Some(record)) => self.events.push_back(record.delivered(*sender, None)),
             Ok(None) | Err(_) => self.counters.malformed += 1,
         }
     }

@@ -14,7 +14,6 @@ use groupcast_core::mech::indices::Indices;
 use groupcast_core::{ConfigurationKind, Event, OrderPlace, Service, Time};
 
 use super::config::RingConfig;
-use super::delivery::delivery;
 use super::numbers::{Hop, Seq};
 use super::ordering::{Limits, Ordering};
 use super::recovery::Recovery;
@@ -392,7 +391,7 @@ impl Ring {
             && let Ok(Some(record)) =
                 unpacker.next(&data.packet.body, &mut at, self.config.message_max)
         {
-            self.events.push_back(delivery(sender, record, Some(place)));
+            self.events.push_back(record.delivered(sender, Some(place)));
         }
     }
 }

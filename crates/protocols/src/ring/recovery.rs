@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 use groupcast_core::mech::closing::{Closing, Holding, start_above};
 use groupcast_core::mech::marks::next_max_n;
-use groupcast_core::{Configuration, ConfigurationKind, Event, Gap, MemberId, Time};
+use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
 
 use super::config::RingConfig;
 use super::numbers::{Index, Round, Seq};
@@ -24,6 +24,7 @@ use super::ordering::Ordering;
 use super::packet_size::PacketSize;
 use super::wire::{Commit, Data, Packet, Recovered, Token};
 use super::{Ring, State, Timer};
+use crate::packing::refused;
 
 /// The forming ring and what is to be recovered through it.
 #[derive(Debug)]
@@ -234,12 +235,7 @@ impl Ring {
             return;
         }
         for number in self.queue.take_majority() {
-            let gap = Gap {
-                sender: self.local,
-                first: number,
-                last: number,
-            };
-            self.events.push_back(Event::Gap(gap));
+            self.events.push_back(refused(self.local, number));
         }
     }
 
