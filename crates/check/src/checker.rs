@@ -64,6 +64,12 @@ impl Checker {
         self.ledger.set_name(member, name);
     }
 
+    /// What orders the messages of `member` delivers some before they are ordered, whatever the
+    /// contract says: histories of several orders are judged together.
+    pub fn expect_early(&mut self, member: MemberId) {
+        self.ledger.expect_early(member);
+    }
+
     /// `observer` saw `observation`, after all that it saw before.
     pub fn observe(&mut self, observer: MemberId, observation: &Observation) {
         let observer = self.ledger.member_ix(observer);

@@ -77,6 +77,9 @@ impl Judges {
             }
             if observation == Observation::Start {
                 self.begin(member, name)?;
+                if history.is_early() {
+                    self.ordered.expect_early(member);
+                }
             }
             self.observe(member, &observation);
         }

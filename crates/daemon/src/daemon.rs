@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use groupcast_check::ndjson::OrderedBy;
 use groupcast_core::family::OrderLimits;
 use groupcast_core::node::AdmissionConfig;
 use groupcast_core::trace::{Observable as _, Observation, digest};
@@ -98,7 +99,10 @@ impl Daemon {
         let mut endpoint = open_network(&config, local, &rng)?;
         let history = match &config.history {
             Some(path) => {
-                let order = config.order.family.name();
+                let order = OrderedBy {
+                    name: config.order.family.name(),
+                    contract: config.order.family.family.contract,
+                };
                 Some(History::open(path, local, &config.name, order)?)
             }
             None => None,

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_check::HistoryWriter;
+use groupcast_check::ndjson::OrderedBy;
 use groupcast_core::trace::{Digest, Observation, Observer};
 use groupcast_core::{MemberId, Time};
 
@@ -74,7 +75,7 @@ impl History {
         path: &Path,
         member: MemberId,
         name: &str,
-        order: &str,
+        order: OrderedBy<'_>,
     ) -> Result<Self, DaemonError> {
         let writer = HistoryWriter::append(path, member, name, order).map_err(|source| {
             DaemonError::History {
@@ -239,7 +240,11 @@ mod tests {
         let file = format!("gc-history-{}-{name}.ndjson", std::process::id());
         let path = std::env::temp_dir().join(file);
         let _ = std::fs::remove_file(&path);
-        let history = History::open(&path, MEMBER, "a", "ring").unwrap();
+        let order = OrderedBy {
+            name: "ring",
+            contract: groupcast_core::Contract::Ordered,
+        };
+        let history = History::open(&path, MEMBER, "a", order).unwrap();
         (path, history)
     }
 

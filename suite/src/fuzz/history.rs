@@ -3,13 +3,19 @@
 //! Whatever is in it: no panic, a bounded list of violations; and what was understood is written
 //! and understood again as the same.
 
-use groupcast_check::ndjson::{read_history, write_line, write_start};
+use groupcast_check::ndjson::{OrderedBy, read_history, write_line, write_start};
 use groupcast_check::{Checker, Outcome};
-use groupcast_core::MemberId;
 use groupcast_core::trace::Observation;
+use groupcast_core::{Contract, MemberId};
 
 /// More violations than the checker lists by default.
 const VIOLATIONS_MAX: usize = 1000;
+
+/// What the histories that are written name.
+const ORDER: OrderedBy<'_> = OrderedBy {
+    name: "ring",
+    contract: Contract::Ordered,
+};
 
 /// Reads `data` as a history, and judges it.
 pub fn history(data: &[u8]) {
@@ -19,7 +25,7 @@ pub fn history(data: &[u8]) {
     for (member, observation) in &entries {
         checker.observe(*member, observation);
         match observation {
-            Observation::Start => write_start(&mut written, *member, "name", "ring"),
+            Observation::Start => write_start(&mut written, *member, "name", ORDER),
             seen => write_line(&mut written, seen),
         }
     }

@@ -14,6 +14,8 @@ pub(crate) struct MemberLife {
     pub(crate) id: MemberId,
     /// Its name, where it is known.
     pub(crate) name: Option<String>,
+    /// Messages may be delivered to it before they are ordered.
+    pub(crate) is_early: bool,
     /// Observations so far; 0 for a member without a history.
     pub(crate) lines: u64,
     /// It left or crashed: nothing may follow.
@@ -67,6 +69,7 @@ impl MemberLife {
         Self {
             id,
             name: None,
+            is_early: false,
             lines: 0,
             ended: None,
             submitted: 0,

@@ -169,6 +169,12 @@ impl Ledger {
         self.lives[ix.get()].name = Some(name.to_owned());
     }
 
+    /// Messages may be delivered to `member` before they are ordered.
+    pub(crate) fn expect_early(&mut self, member: MemberId) {
+        let ix = self.member_ix(member);
+        self.lives[ix.get()].is_early = true;
+    }
+
     pub(crate) fn find(&self, member: MemberId) -> Option<MemberIx> {
         self.members.get(&member).copied()
     }

@@ -18,6 +18,8 @@ pub(super) enum Line<'a> {
         member: MemberText,
         #[serde(borrow)]
         name: Option<Cow<'a, str>>,
+        #[serde(default)]
+        early: bool,
     },
     Submit {
         #[serde(borrow)]

@@ -10,7 +10,7 @@ mod read;
 mod write;
 
 pub use read::{History, HistoryError, read_history};
-pub use write::{HistoryWriter, write_line, write_start};
+pub use write::{HistoryWriter, OrderedBy, write_line, write_start};
 
 /// The version of the schema that this crate writes. It reads all up to it: version 1 has neither
 /// the services `k-resilient:K` and `majority` nor gaps of ordered messages.
@@ -19,7 +19,7 @@ pub const SCHEMA: u32 = 2;
 #[cfg(test)]
 mod tests {
     use groupcast_core::trace::Observation;
-    use groupcast_core::{MemberId, Rng};
+    use groupcast_core::{Contract, MemberId, Rng};
 
     use super::*;
     use crate::story::Story;
@@ -36,9 +36,18 @@ mod tests {
         (member, observations.map(|(_, seen)| seen.clone()).collect())
     }
 
+    const RING: OrderedBy<'_> = OrderedBy {
+        name: "ring",
+        contract: Contract::Ordered,
+    };
+    const EARLY: OrderedBy<'_> = OrderedBy {
+        name: "rmp",
+        contract: Contract::OrderedEarly,
+    };
+
     fn written(name: &str) -> Vec<u8> {
         let (member, observations) = everything();
-        let mut writer = HistoryWriter::new(Vec::new(), member, name, "ring").unwrap();
+        let mut writer = HistoryWriter::new(Vec::new(), member, name, RING).unwrap();
         for observation in &observations {
             writer.write(observation).unwrap();
         }
@@ -92,6 +101,18 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_history_says_whether_messages_come_early() {
+        let (member, _) = everything();
+        for (order, early) in [(RING, false), (EARLY, true)] {
+            let mut text = String::new();
+            write_start(&mut text, member, "a", order);
+            let mut history = read_history("a", text.as_bytes());
+            assert!(history.next().is_some());
+            assert_eq!(history.is_early(), early, "{text}");
+        }
+    }
+
     /// Torn after any byte, a history reads as its whole lines.
     #[test]
     fn a_torn_last_line_is_legal() {
@@ -125,7 +146,7 @@ mod tests {
         let torn = &written("a")[..300];
         std::fs::write(&path, torn).unwrap();
         let (member, _) = everything();
-        let mut writer = HistoryWriter::append(&path, member, "a", "rmp").unwrap();
+        let mut writer = HistoryWriter::append(&path, member, "a", EARLY).unwrap();
         writer.write(&Observation::Crash).unwrap();
         writer.flush().unwrap();
         let bytes = std::fs::read(&path).unwrap();

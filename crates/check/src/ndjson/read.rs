@@ -70,6 +70,8 @@ pub struct History<R> {
     /// Lines read so far.
     line: u64,
     life: Option<(MemberId, Option<String>)>,
+    /// In the life read last, messages may be delivered before they are ordered.
+    early: bool,
     /// The bimodal group that the last line told of.
     group: Option<String>,
     bytes: Vec<u8>,
@@ -87,6 +89,7 @@ pub fn read_history<R: BufRead>(file: impl Into<String>, reader: R) -> History<R
         file: file.into(),
         line: 0,
         life: None,
+        early: false,
         group: None,
         bytes: Vec::new(),
         is_pending: false,
@@ -99,6 +102,11 @@ impl<R: BufRead> History<R> {
     /// The name of the member whose life was read last, if the history tells it.
     pub fn name(&self) -> Option<&str> {
         self.life.as_ref()?.1.as_deref()
+    }
+
+    /// Whether in the life that was read last messages may be delivered before they are ordered.
+    pub fn is_early(&self) -> bool {
+        self.early
     }
 
     /// The bimodal group that the observation read last was made in; `None` if in none.
@@ -144,8 +152,14 @@ impl<R: BufRead> History<R> {
                         "schema {schema} is not known to this version, which reads schemas 1 to {SCHEMA}"
                     )));
                 }
-                Ok(Line::Start { member, name, .. }) => {
+                Ok(Line::Start {
+                    member,
+                    name,
+                    early,
+                    ..
+                }) => {
                     self.group = None;
+                    self.early = early;
                     self.life = Some((member.0, name.map(Into::into)));
                     return Ok(Some((member.0, Observation::Start)));
                 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use groupcast_core::trace::Observation;
-use groupcast_core::{ConfigurationKind, MemberId};
+use groupcast_core::{ConfigurationKind, Contract, MemberId};
 
 use super::SCHEMA;
 
@@ -22,13 +22,27 @@ pub struct HistoryWriter<W: Write> {
     line: String,
 }
 
+/// What orders the messages of a history.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OrderedBy<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it promises: whether messages may be delivered before they are ordered.
+    pub contract: Contract,
+}
+
 impl HistoryWriter<BufWriter<File>> {
     /// Goes on at the end of the file at `path`, or begins it: writes the `start` line of `member`,
     /// called `name`, whose messages `order` orders.
     ///
     /// Ends a line that an earlier life left torn. A new file can be read by its owner alone:
     /// digests of payloads tell those who guess a payload whether they are right.
-    pub fn append(path: &Path, member: MemberId, name: &str, order: &str) -> io::Result<Self> {
+    pub fn append(
+        path: &Path,
+        member: MemberId,
+        name: &str,
+        order: OrderedBy<'_>,
+    ) -> io::Result<Self> {
         let mut file = OpenOptions::new()
             .read(true)
             .append(true)
@@ -45,7 +59,12 @@ impl HistoryWriter<BufWriter<File>> {
 impl<W: Write> HistoryWriter<W> {
     /// Begins a life: writes the `start` line of `member`, called `name`, whose messages `order`
     /// orders.
-    pub fn new(mut writer: W, member: MemberId, name: &str, order: &str) -> io::Result<Self> {
+    pub fn new(
+        mut writer: W,
+        member: MemberId,
+        name: &str,
+        order: OrderedBy<'_>,
+    ) -> io::Result<Self> {
         let mut line = String::new();
         write_start(&mut line, member, name, order);
         writer.write_all(line.as_bytes())?;
@@ -92,14 +111,17 @@ fn ends_in_line_feed(file: &mut File) -> io::Result<bool> {
 
 /// Appends the `start` line of `member`, called `name`, whose messages `order` orders, with its
 /// line feed.
-pub fn write_start(line: &mut String, member: MemberId, name: &str, order: &str) {
+pub fn write_start(line: &mut String, member: MemberId, name: &str, order: OrderedBy<'_>) {
     push(
         line,
         format_args!(r#"{{"event":"start","schema":{SCHEMA},"member":"{member}","name":"#),
     );
     push_text(line, name);
     line.push_str(r#","order":"#);
-    push_text(line, order);
+    push_text(line, order.name);
+    if order.contract == Contract::OrderedEarly {
+        line.push_str(r#","early":true"#);
+    }
     line.push_str("}\n");
 }
 

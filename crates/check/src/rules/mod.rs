@@ -36,6 +36,7 @@ static ORDERED: &[&dyn Rule] = &[
     &configurations::Rule,
     &integrity::Rule,
     &placed::Rule,
+    &early::Rule,
     &agreed::Rule,
     &fifo::Rule,
     &causality::Rule,

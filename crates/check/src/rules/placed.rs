@@ -25,6 +25,7 @@ impl super::Rule for Rule {
             ..
         } = *step
             && at.life().stay().is_some()
+            && !at.life().is_early
         {
             at.report(found, || {
                 let message = at.ledger.call_message(message);
@@ -48,5 +49,18 @@ mod tests {
         Story::of(&format!("{story} -"))
             .under(Contract::OrderedEarly)
             .accept();
+    }
+
+    #[test]
+    fn histories_of_several_orders_are_each_judged_by_its_own() {
+        use crate::checker::Checker;
+
+        let story = Story::of("a regular 1a a; a submit a1 fifo; a deliver a1 -");
+        let mut checker = Checker::new();
+        checker.expect_early(story.observations()[0].0);
+        for (member, observation) in story.observations() {
+            checker.observe(*member, observation);
+        }
+        assert_eq!(checker.violations_so_far(), []);
     }
 }

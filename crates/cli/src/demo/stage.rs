@@ -91,7 +91,7 @@ impl Stage {
             key,
             rng: rng.fork("messages"),
             names: BTreeMap::new(),
-            checker: Checker::new(),
+            checker: Checker::new().under(order.family.contract),
             notices,
             sender,
         }
