@@ -271,6 +271,16 @@ impl Client {
         self.settle();
     }
 
+    /// The ring's message `placed` came back without a place: that says nothing of others.
+    pub(super) fn came_back_alone(&mut self, placed: u64) {
+        let is_it = |fate: &Progress| matches!(fate, Progress::Placed(at) if *at == placed);
+        let mut undecided = self.undecided.iter_mut();
+        if let Some((_, fate)) = undecided.find(|(_, fate)| is_it(fate)) {
+            *fate = Progress::Done;
+        }
+        self.settle();
+    }
+
     /// The client's numbers of messages that the ring has under the numbers `placed`.
     pub(super) fn placed(&self, placed: RangeInclusive<u64>) -> impl Iterator<Item = u64> {
         let undecided = self.undecided.iter();

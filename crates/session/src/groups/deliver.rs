@@ -19,6 +19,9 @@ use crate::frame::{
 use crate::name::is_private;
 use crate::view::{Cause, View};
 
+/// How many messages may wait that were delivered ahead of the facts about them.
+const AHEAD_MAX: usize = 4_096;
+
 impl Engine {
     /// Carries out a message of the ring, in its order, as of the table's state.
     pub(super) fn apply(&mut self, now: Time, delivery: &Delivery) {
@@ -32,6 +35,7 @@ impl Engine {
                 // Only data is worth anything without an order.
                 if let Some(place) = delivery.place {
                     self.apply_op(now, sender, &op, (place.config, place.seq));
+                    self.follow_ahead(now);
                 }
             }
             // A state of a configuration that is over; and what is not of the groups.
@@ -54,16 +58,30 @@ impl Engine {
         let client = data.client;
         match self.find_route(delivery, data) {
             Ok(route) => self.follow(now, delivery, route),
+            // A message without a place may have come before its sender is known here. Of an
+            // unreliable one nothing was promised.
+            Err(_) if delivery.service == Service::Unreliable => {
+                self.journal.counters.unreliable_dropped += 1;
+            }
+            Err(_) if delivery.place.is_none() && self.order.ahead.len() < AHEAD_MAX => {
+                self.order.ahead.push_back(delivery.clone());
+            }
             Err(error) => {
-                // An unreliable message may have come before its sender is known here: nothing was
-                // promised.
-                if delivery.place.is_none() {
-                    self.journal.counters.unreliable_dropped += 1;
-                } else {
-                    self.nonsense(delivery.id.sender, error);
-                }
+                self.nonsense(delivery.id.sender, error);
                 self.came_back(delivery, client);
             }
+        }
+    }
+
+    /// The facts have changed: messages that came ahead of theirs may have recipients now. Those of
+    /// daemons that are gone are let go.
+    pub(super) fn follow_ahead(&mut self, now: Time) {
+        let table = &self.order.table;
+        let known = |delivery: &Delivery| table.roster(delivery.id.sender).is_some();
+        let ahead = std::mem::take(&mut self.order.ahead);
+        let ahead: Vec<Delivery> = ahead.into_iter().filter(known).collect();
+        for delivery in ahead {
+            self.apply(now, &delivery);
         }
     }
 
@@ -99,14 +117,17 @@ impl Engine {
         }
     }
 
-    /// A message came back in the order to the daemon that submitted it.
+    /// A message came back, ordered, to the daemon that submitted it.
     fn came_back(&mut self, delivery: &Delivery, client: u64) {
-        if delivery.id.sender != self.local || delivery.place.is_none() {
+        if delivery.id.sender != self.local || delivery.service == Service::Unreliable {
             return;
         }
-        let id = ClientId(client);
+        let (id, number) = (ClientId(client), delivery.id.number);
         if let Some(client) = self.clients.get_mut(id) {
-            client.came_back(delivery.id.number);
+            match delivery.place {
+                Some(_) => client.came_back(number),
+                None => client.came_back_alone(number),
+            }
             self.schedule.ready.insert(id);
         }
     }

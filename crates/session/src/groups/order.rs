@@ -73,7 +73,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use groupcast_core::{
-    ConfigId, Configuration, ConfigurationKind, Delivery, Event, Gap, MemberId, OrderPlace, Time,
+    ConfigId, Configuration, ConfigurationKind, Delivery, Event, Gap, MemberId, OrderPlace,
+    Service, Time,
 };
 
 use super::fact::PhaseName;
@@ -94,6 +95,8 @@ pub(super) struct Order {
     current: Option<Configuration>,
     /// The groups as agreed, up to what was delivered to subscribers.
     pub(super) table: Table,
+    /// Messages that were delivered before the facts that say whose they are, and for whom.
+    pub(super) ahead: VecDeque<Delivery>,
 }
 
 #[derive(Debug)]
@@ -130,6 +133,7 @@ impl Order {
             phase: Phase::Starting,
             current: None,
             table: Table::new(local),
+            ahead: VecDeque::new(),
         }
     }
 
@@ -249,14 +253,17 @@ impl Engine {
     }
 
     fn handle_delivery(&mut self, now: Time, delivery: Delivery) {
-        // An unreliable message has no place to wait for.
-        let Some(place) = delivery.place else {
+        // Nothing is promised of an unreliable message, so it waits for nothing.
+        if delivery.service == Service::Unreliable {
             return self.apply(now, &delivery);
-        };
+        }
         match &mut self.order.phase {
             Phase::Steady => self.apply(now, &delivery),
             Phase::Exchanging(exchange) => {
-                if exchange.take(delivery) {
+                // A state has a place; a message that is delivered early has none.
+                let place = delivery.place;
+                let is_last = exchange.take(delivery);
+                if let Some(place) = place.filter(|_| is_last) {
                     self.complete(now, place);
                 } else {
                     self.check_held(now);
@@ -385,6 +392,7 @@ impl Engine {
         if let Some(together) = segment.together {
             self.apply_transition(now, segment.config, together);
         }
+        self.follow_ahead(now);
     }
 
     fn replay(&mut self, now: Time, held: VecDeque<Delivery>) {

@@ -231,3 +231,27 @@ fn an_unreliable_message_that_overtakes_its_bindings_can_be_read() {
         assert_eq!(world.daemon(bo.0).engine.counters().unreliable_dropped, 0);
     }
 }
+
+/// What is delivered before it is ordered may be ahead of the facts that name its sender and its
+/// groups, and comes while daemons exchange their state.
+#[test]
+fn messages_without_a_place_are_accepted_and_reach_all_members() {
+    for seed in 0..40 {
+        let (mut world, _, [al, bo]) = pair();
+        let mut rng = Rng::new(seed);
+        world.early = true;
+        world.act(al.0, al.1, |client| client.join("g"));
+        world.run(&mut rng);
+        world.act(bo.0, bo.1, |client| {
+            client.publish(&["g"], Service::Reliable, b"r");
+            client.publish(&["g"], Service::Agreed, b"a");
+            client.publish(&["g", "new"], Service::Reliable, b"r");
+            client.publish(&["g"], Service::Fifo, b"f");
+        });
+        world.run(&mut rng);
+        assert_eq!(world.client(bo.0, bo.1).accepted, 4, "seed {seed}");
+        let messages = world.client(al.0, al.1).messages();
+        let services: Vec<Service> = messages.map(|message| message.service).collect();
+        assert_eq!(services.len(), 4, "seed {seed}: {services:?}");
+    }
+}

@@ -80,6 +80,9 @@ pub struct World {
     counter: u64,
     lives: u64,
     config: EngineConfig,
+    /// `reliable` and `fifo` messages are delivered without a place; a `reliable` one overtakes what
+    /// it likes.
+    pub early: bool,
     /// Histories of clients whose daemon is no more.
     pub past: Vec<(MemberId, TestClient)>,
     /// Judges the histories of the daemons.
@@ -101,6 +104,7 @@ impl World {
             counter: 0,
             lives: 0,
             config,
+            early: false,
             past: Vec::new(),
             checker: Checker::new(),
         };
@@ -343,7 +347,8 @@ impl World {
                 .handle_event(now, Carrier::Order, Event::Writable);
         }
         self.seq += 1 << 16;
-        let placed = service != Service::Unreliable;
+        let is_early = self.early && matches!(service, Service::Reliable | Service::Fifo);
+        let placed = service != Service::Unreliable && !is_early;
         let delivery = Delivery {
             id,
             service,
@@ -358,9 +363,10 @@ impl World {
             let Some(daemon) = daemon else {
                 continue;
             };
-            if placed {
+            let own = receiver == member && is_early;
+            if placed || own || is_early && service == Service::Fifo {
                 daemon.inbox.push_back(Event::Deliver(delivery.clone()));
-            } else if rng.below(4) != 0 {
+            } else if is_early || rng.below(4) != 0 {
                 // It overtakes whatever it likes, a configuration's beginning excepted.
                 let last = daemon
                     .inbox
