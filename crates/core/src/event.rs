@@ -61,7 +61,8 @@ pub struct Delivery {
     pub id: MessageId,
     /// What it was promised.
     pub service: Service,
-    /// Where it stands in the total order; `None` for an unreliable message.
+    /// Where it stands in the total order; `None` for an unreliable message, and for one that is
+    /// delivered before it is ordered.
     pub place: Option<OrderPlace>,
     /// The bytes that were submitted.
     pub payload: Bytes,

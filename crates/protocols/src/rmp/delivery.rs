@@ -1,33 +1,24 @@
-//! Delivery: the order as [`Cursor`](groupcast_core::mech::delivery::Cursor) walks along it.
+//! Delivery: the order as [`Cursor`](groupcast_core::mech::delivery::Cursor) walks along it, and what
+//! comes before its place in it.
 
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 
+use groupcast_core::mech::closing::Closing;
 use groupcast_core::mech::delivery::{Cursor, Held};
-use groupcast_core::mech::indices::{Index, Indices};
+use groupcast_core::mech::indices::Index;
+use groupcast_core::mech::marks::{self, Horizons, majority};
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::mech::window::SeqWindow;
-use groupcast_core::{ConfigId, Delivery, Event, MemberId, MessageId, OrderPlace, Service};
+use groupcast_core::{ConfigId, Event, MemberId, OrderPlace, Service};
 
+use super::config::OrderRule;
 use super::numbers::Number;
 use super::order::{Order, Place, Site};
-use crate::packing::{Record, Unpacker};
-
-/// What the members that finish a configuration together hold of it, all together.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Together {
-    /// Up to which number each member of the old configuration is known to know its places.
-    pub(super) known: Vec<Number>,
-    /// All of them hold everything up to here.
-    pub(super) low: Seq,
-    /// The positions above that one of them holds, ascending.
-    pub(super) held: Vec<Seq>,
-}
-
-impl Together {
-    pub(super) fn has(&self, seq: Seq) -> bool {
-        seq <= self.low || self.held.binary_search(&seq).is_ok()
-    }
-}
+use super::plan::Together;
+use super::planted::Plants;
+use super::stream::Stream;
+use crate::packing::{Record, refused, waits_for_marks};
 
 /// What counts as held, of what is.
 #[derive(Clone, Copy)]
@@ -42,14 +33,53 @@ enum Bound<'a> {
 struct View<'a> {
     config: ConfigId,
     members: &'a [MemberId],
+    rule: OrderRule,
+    max_n: usize,
     places: &'a SeqWindow<Place>,
     sites: &'a [Site],
-    unpackers: &'a mut [Unpacker],
+    streams: &'a mut [Stream],
     message_max: usize,
-    malformed: &'a mut u64,
+    resilient_to: &'a mut Seq,
+    plants: Plants,
+    /// Messages that a majority must hold are not delivered but reported as lost.
+    minority: bool,
     /// What counts as held.
     bound: Bound<'a>,
     emit: &'a mut dyn FnMut(Event),
+}
+
+impl<'a> View<'a> {
+    /// What the horizons follow from, where all members are known to hold all up to `safe`.
+    fn known(&self, safe: Seq) -> Known<'a> {
+        Known {
+            safe,
+            max_n: self.max_n,
+            bound: self.bound,
+            sites: self.sites,
+            marks: OnceCell::new(),
+        }
+    }
+
+    /// Reads the packets of `origin` up to `last`, as far as they are here, and delivers what comes
+    /// early in them.
+    fn read(&mut self, origin: usize, last: Number) {
+        let (sender, order_waits) = (self.members[origin], self.plants.fifo_waits());
+        let (stream, packets) = (&mut self.streams[origin], &self.sites[origin].packets);
+        let mut emit = |record: Record| (self.emit)(record.delivered(sender, None));
+        while stream.next_packet() <= last
+            && let Some(body) = packets.get(stream.next_packet().0)
+        {
+            stream.read(body, self.message_max, order_waits, &mut emit);
+        }
+    }
+
+    /// Delivers of each sender what comes early, of its packets up to `last` of it.
+    fn deliver_early(&mut self, last: impl Fn(usize, &Site) -> Number) {
+        let sites = self.sites;
+        for (origin, site) in sites.iter().enumerate() {
+            self.read(origin, last(origin, site));
+        }
+    }
 }
 
 impl Held for View<'_> {
@@ -63,24 +93,26 @@ impl Held for View<'_> {
             Bound::Ready(ready) => seq <= ready,
             // A packet whose sender may not know its place is sent again by it.
             Bound::Together(together) => {
-                let known = together.known.get(site).copied().unwrap_or_default();
-                together.has(seq) && place.number <= known
+                let known = together
+                    .members
+                    .get(site)
+                    .copied()
+                    .unwrap_or_default()
+                    .known;
+                let settled = self.rule == OrderRule::Heard || place.number <= known;
+                together.has(seq) && settled
             }
         };
         counts.then_some(Index(place.origin.into()))
     }
 
-    fn next(&mut self, seq: Seq, at: &mut usize) -> Option<Record> {
-        let place = self.places.get(seq.0)?;
+    fn next(&mut self, seq: Seq, _at: &mut usize) -> Option<Record> {
+        let place = *self.places.get(seq.0)?;
         let origin = usize::from(place.origin);
-        let body = self.sites[origin].packets.get(place.number.0)?;
-        match self.unpackers[origin].next(body, at, self.message_max) {
-            Ok(record) => record,
-            Err(_) => {
-                *self.malformed += 1;
-                None
-            }
-        }
+        self.read(origin, place.number);
+        let sender = self.members[origin];
+        let mut emit = |record: Record| (self.emit)(record.delivered(sender, None));
+        self.streams[origin].take(place.number, &mut emit)
     }
 
     fn service(message: &Record) -> Service {
@@ -88,19 +120,68 @@ impl Held for View<'_> {
     }
 
     fn deliver(&mut self, seq: Seq, index: u64, origin: Index, message: Record) {
+        let sender = self.members[origin.at()];
+        if self.minority && message.service == Service::Majority {
+            return (self.emit)(refused(sender, message.number));
+        }
+        if waits_for_marks(message.service) {
+            *self.resilient_to = (*self.resilient_to).max(seq);
+        }
         let place = OrderPlace::new(self.config, seq.0, index);
-        // A large unreliable message is ordered too; its users are promised no place all the same.
-        let place = (message.service != Service::Unreliable).then_some(place);
-        (self.emit)(delivery(self.members[origin.at()], message, place));
+        (self.emit)(message.delivered(sender, Some(place)));
+    }
+}
+
+/// Up to where messages of each service are delivered: what that follows from, of which the marks are
+/// looked at only if a service asks for them.
+struct Known<'a> {
+    safe: Seq,
+    max_n: usize,
+    bound: Bound<'a>,
+    sites: &'a [Site],
+    marks: OnceCell<marks::Marks>,
+}
+
+impl Known<'_> {
+    fn horizon(&self, service: Service) -> Seq {
+        match service {
+            Service::Safe => self.safe,
+            service if !waits_for_marks(service) => Seq::MAX,
+            service => {
+                let (safe, max_n) = (self.safe, self.max_n);
+                let marks = self.marks.get_or_init(|| self.marks());
+                let horizons = Horizons { safe, marks, max_n };
+                horizons.of_delivery(service)
+            }
+        }
+    }
+
+    /// Up to where each member is ready. At the end of a configuration what those that go along
+    /// declared, and nothing that came since: it must be the same at all of them.
+    fn marks(&self) -> marks::Marks {
+        let mut marks = marks::Marks::new(self.sites.len(), self.safe);
+        let ready: Vec<Seq> = match self.bound {
+            Bound::Ready(_) => self.sites.iter().map(|site| site.marks.ready).collect(),
+            Bound::Together(together) => together.members.iter().map(|it| it.ready).collect(),
+        };
+        marks.merge(&ready);
+        marks
     }
 }
 
 impl Order {
-    /// Delivers what can be, in order.
+    /// Delivers what can be: in order, and before that what comes early.
     pub(super) fn deliver(&mut self, emit: &mut dyn FnMut(Event)) {
         let safe = self.plants.safe_horizon(self);
-        self.walk(Bound::Ready(self.ready), emit, |cursor, view| {
-            cursor.deliver(view, |service| horizon(service, safe));
+        let (me, minority) = (self.me.at(), self.is_minority());
+        self.walk(Bound::Ready(self.ready), minority, emit, |cursor, view| {
+            // The sender's own copy comes with the ACK: then it is accepted.
+            view.deliver_early(|origin, site| match origin == me {
+                true => Number(site.placed.aru()),
+                false => Number(site.packets.aru()),
+            });
+            let (known, plants) = (view.known(safe), view.plants);
+            cursor.deliver(view, |service| known.horizon(plants.held_by(service)));
         });
     }
 
@@ -108,79 +189,68 @@ impl Order {
     /// those that go along knows.
     pub(super) fn deliver_safe(&mut self, safe: Seq, emit: &mut dyn FnMut(Event)) {
         self.note_safe(safe);
-        let bound = Bound::Ready(safe.min(self.ready));
-        self.walk(bound, emit, |cursor, view| {
+        let (bound, minority) = (Bound::Ready(safe.min(self.ready)), self.is_minority());
+        self.walk(bound, minority, emit, |cursor, view| {
             cursor.deliver(view, |_| Seq::MAX);
         });
     }
 
     /// The rest of the regular configuration, at its end: up to the first position that nobody
-    /// along holds or whose order is not settled, or the first safe message above `safe`.
+    /// along holds or whose order is not settled, or the first message above the horizon of its
+    /// service, which is `safe` for that of all members.
     pub(super) fn deliver_regular_end(
         &mut self,
         together: &Together,
         safe: Seq,
         emit: &mut dyn FnMut(Event),
     ) {
-        self.walk(Bound::Together(together), emit, |cursor, view| {
-            cursor.deliver(view, |service| horizon(service, safe));
+        let (bound, minority) = (Bound::Together(together), self.is_minority());
+        self.walk(bound, minority, emit, |cursor, view| {
+            let known = view.known(safe);
+            cursor.deliver(view, |service| known.horizon(service));
         });
     }
 
-    /// The messages of the transitional configuration: behind the first gap only those of `bound`.
+    /// The messages of the transitional configuration: behind the first gap only those of the members
+    /// that are bound; then what came early to one of those that go along.
     pub(super) fn deliver_transitional(
         &mut self,
         together: &Together,
-        mut bound: Indices,
-        high: Seq,
+        closing: &Closing,
         emit: &mut dyn FnMut(Event),
     ) {
+        let mut bound = closing.bound;
         self.plants.bound_behind_gap(&mut bound);
-        self.walk(Bound::Together(together), emit, |cursor, view| {
-            cursor.deliver_transitional(view, bound, high);
+        let minority = closing.members.len() < majority(self.max_n);
+        self.walk(Bound::Together(together), minority, emit, |cursor, view| {
+            cursor.deliver_transitional(view, bound, closing.high);
+            let early = |origin: usize| together.members.get(origin).map(|it| it.early);
+            view.deliver_early(|origin, _| early(origin).unwrap_or_default());
         });
     }
 
     fn walk(
         &mut self,
         bound: Bound<'_>,
+        minority: bool,
         emit: &mut dyn FnMut(Event),
         with: impl FnOnce(&mut Cursor<Record>, &mut View<'_>),
     ) {
         let mut view = View {
             config: self.id,
             members: &self.members,
+            rule: self.rule,
+            max_n: self.max_n,
             places: &self.places,
             sites: &self.sites,
-            unpackers: &mut self.unpackers,
+            streams: &mut self.streams,
             message_max: self.message_max,
-            malformed: &mut self.malformed,
+            resilient_to: &mut self.resilient_to,
+            plants: self.plants,
+            minority,
             bound,
             emit,
         };
         with(&mut self.cursor, &mut view);
     }
-}
-
-/// Up to where messages of `service` are delivered, of what is held.
-fn horizon(service: Service, safe: Seq) -> Seq {
-    match service {
-        Service::Safe => safe,
-        _ => Seq::MAX,
-    }
-}
-
-/// The event of a delivered record.
-pub(super) fn delivery(sender: MemberId, record: Record, place: Option<OrderPlace>) -> Event {
-    let Record {
-        service,
-        number,
-        payload,
-    } = record;
-    Event::Deliver(Delivery {
-        id: MessageId { sender, number },
-        service,
-        place,
-        payload,
-    })
 }

@@ -16,9 +16,9 @@ use super::{NackTo, Rmp, RmpConfig, inspect};
 /// RMP: every service, in one total order.
 pub const FAMILY: Family = Family {
     name: "rmp",
-    services: &Rmp::SERVICES,
+    services: &Service::ALL,
     service: Service::Agreed,
-    contract: Contract::Ordered,
+    contract: Contract::OrderedEarly,
     variants: &[Variant { name: "", build }],
     settings: Some(FamilySettings::of::<RmpConfig>()),
     inspect,
@@ -27,21 +27,9 @@ pub const FAMILY: Family = Family {
         plants: &plants::FREQUENT,
         #[cfg(feature = "planted-bugs")]
         rare_plants: &plants::RARE,
-        services: Some(&TRIED),
         ..Trial::new(vary)
     },
 };
-
-/// The services of the swarm's messages; the ordered ones most often.
-const TRIED: [Service; 7] = [
-    Service::Reliable,
-    Service::Fifo,
-    Service::Causal,
-    Service::Agreed,
-    Service::Agreed,
-    Service::Safe,
-    Service::Safe,
-];
 
 /// A member with the settings that tests use: [`RmpConfig::lan`].
 fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {

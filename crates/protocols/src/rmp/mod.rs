@@ -20,14 +20,17 @@
 //!                +------------------------------+
 //! ```
 //!
-//! Files: `order` and `delivery` are the rules of one configuration; `operational` sends packets,
-//! `token` passes the token, `repair` asks and answers, `unordered` is what has no ACK; `polling`, `standby`, `recovering` are the states of
-//! a reformation; `acquaintance` is how groups find each other and how a member leaves; `flow` has
-//! the window and the timers; `outgoing` keeps own messages until their places are known.
+//! Files: `order` and `delivery` are the rules of one configuration, `stream` what comes before its
+//! place in it; `operational` sends packets, `token` passes the token, `repair` asks and answers,
+//! `unordered` is what has no ACK; `state` lists the states, of which `polling`, `standby` and
+//! `recovering` are those of a reformation; `plan` is how it finishes the old configuration,
+//! `installing` does it; `acquaintance` is how groups find each other and how a member leaves; `flow`
+//! has the window and the timers; `outgoing` keeps own messages until their places are known.
 //!
 //! # Guarantees
-//! Unreliable, reliable, FIFO, causal, agreed, safe (reliable to causal are delivered like agreed).
-//! Configurations as EVS has them. What was accepted by a member that lives on is delivered to it.
+//! Every service. `reliable` and `fifo` messages are delivered before they are ordered, and have no
+//! place; the sender's own copy comes with the ACK. Configurations as EVS has them. What was accepted
+//! by a member that lives on is delivered to it.
 //!
 //! # Timers
 //! See `Timer`. Packets, token passes and requests are timed (000 ch. 8): mean and four deviations
@@ -49,22 +52,25 @@ mod family;
 mod fig6;
 mod flow;
 mod inspect;
+mod installing;
 mod numbers;
 mod operational;
 mod order;
 mod outbox;
 mod outgoing;
+mod plan;
 mod planted;
 mod polling;
 mod recovering;
 mod repair;
 mod standby;
+mod state;
 mod status;
+mod stream;
 mod token;
 mod unordered;
 mod wire;
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use bytes::Bytes;
@@ -85,14 +91,12 @@ pub use self::daemon::ORDER;
 pub use self::family::FAMILY;
 use self::flow::Flow;
 pub use self::inspect::inspect;
-use self::operational::Operational;
-use self::order::Order;
 use self::outbox::Outbox;
 use self::outgoing::Outgoing;
 pub use self::planted::{Planted, UnknownPlanted};
 use self::polling::Polling;
-use self::recovering::Recovering;
 use self::standby::Standby;
+use self::state::State;
 pub use self::status::{RmpCounters, RmpStatus};
 use self::wire::Message;
 use crate::packing::Record;
@@ -132,108 +136,6 @@ pub struct Rmp {
     counters: RmpCounters,
 }
 
-/// Where a member is between configurations. Each variant owns that state's data, the last installed
-/// order included: the user is in its regular configuration until the next one is installed.
-#[derive(Debug)]
-enum State {
-    /// Asks who is there.
-    Polling(Polling),
-    /// Has answered another's poll, or waits before it polls.
-    Standby(Standby),
-    /// Knows the next configuration, and fetches what others hold of the old one.
-    Recovering(Box<Recovering>),
-    /// In a configuration, in which the token sites order messages.
-    Operational(Box<Operational>),
-    /// The member has left; the last order is kept for its status.
-    Left(Option<Order>),
-}
-
-impl State {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Polling(_) => "polling",
-            Self::Standby(_) => "standby",
-            Self::Recovering(_) => "recovering",
-            Self::Operational(_) => "operational",
-            Self::Left(_) => "left",
-        }
-    }
-
-    /// The last installed order; `None` before the first.
-    fn installed(&self) -> Option<&Order> {
-        match self {
-            Self::Polling(polling) => polling.old.as_ref(),
-            Self::Standby(standby) => standby.old.as_ref(),
-            Self::Recovering(recovering) => recovering.old.as_ref(),
-            Self::Operational(operational) => Some(&operational.order),
-            Self::Left(old) => old.as_ref(),
-        }
-    }
-
-    fn into_installed(self) -> Option<Order> {
-        match self {
-            Self::Polling(polling) => polling.old,
-            Self::Standby(standby) => standby.old,
-            Self::Recovering(recovering) => recovering.old,
-            Self::Operational(operational) => Some(operational.order),
-            Self::Left(old) => old,
-        }
-    }
-
-    /// Whether `member` is of the last configuration, or wanted in the next.
-    fn knows(&self, member: MemberId) -> bool {
-        let of_old = |order: &Order| order.index_of(member).is_some();
-        let wanted = match self {
-            Self::Polling(polling) => polling.wanted.contains(&member),
-            Self::Standby(standby) => standby.wanted.contains(&member),
-            Self::Recovering(recovering) => recovering.has(member),
-            Self::Operational(_) | Self::Left(_) => false,
-        };
-        wanted || self.installed().is_some_and(of_old)
-    }
-
-    /// For what happens in the operational state alone.
-    ///
-    /// # Panics
-    /// In any other state: a bug of ours, since timers are cancelled when a state is left.
-    #[track_caller]
-    fn expect_operational(&mut self) -> &mut Operational {
-        match self {
-            Self::Operational(operational) => operational,
-            other => unreachable!("not operational, but {}", other.name()),
-        }
-    }
-
-    /// For what happens while polling alone. Panics as
-    /// [`expect_operational`](Self::expect_operational).
-    #[track_caller]
-    fn expect_polling(&mut self) -> &mut Polling {
-        match self {
-            Self::Polling(polling) => polling,
-            other => unreachable!("not polling, but {}", other.name()),
-        }
-    }
-
-    /// For what happens in recovery alone. Panics as
-    /// [`expect_operational`](Self::expect_operational).
-    #[track_caller]
-    fn expect_recovering(&mut self) -> &mut Recovering {
-        match self {
-            Self::Recovering(recovering) => recovering,
-            other => unreachable!("not recovering, but {}", other.name()),
-        }
-    }
-
-    /// The edges of the diagram, and no others.
-    fn may_follow(&self, before: &str) -> bool {
-        match self {
-            Self::Left(_) | Self::Polling(_) | Self::Standby(_) => before != "left",
-            Self::Recovering(_) => matches!(before, "polling" | "standby"),
-            Self::Operational(_) => before == "recovering",
-        }
-    }
-}
-
 /// RMP's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Timer {
@@ -247,6 +149,8 @@ enum Timer {
     Data,
     /// When to ask for what is missing.
     Request,
+    /// When to tell marks that others may wait for.
+    Marks,
     /// When the group is taken for broken: no ACK was heard.
     Silence,
     /// When to poll because a member left.
@@ -268,6 +172,7 @@ impl TimerKey for Timer {
         Self::NullAck,
         Self::Data,
         Self::Request,
+        Self::Marks,
         Self::Silence,
         Self::Gone,
         Self::Repeat,
@@ -285,16 +190,6 @@ impl Rmp {
     /// Unreliable messages that wait for a configuration; more are dropped.
     const UNORDERED_MAX: usize = 256;
 
-    /// What it carries.
-    pub const SERVICES: [Service; 6] = [
-        Service::Unreliable,
-        Service::Reliable,
-        Service::Fifo,
-        Service::Causal,
-        Service::Agreed,
-        Service::Safe,
-    ];
-
     /// A member that begins to look for others at `now`.
     ///
     /// # Errors
@@ -307,7 +202,7 @@ impl Rmp {
     ) -> Result<Self, ConfigError> {
         config.validate()?;
         let limits = SendLimits {
-            services: &Self::SERVICES,
+            services: &Service::ALL,
             message_max: config.message_max,
             queue_max: config.queue_max,
         };
@@ -353,6 +248,7 @@ impl Rmp {
             Timer::NullAck => self.null_ack(now),
             Timer::Data => self.data_again(now),
             Timer::Request => self.request(now),
+            Timer::Marks => self.tell_marks(),
             Timer::Silence => self.poll(now, "silence", Polling::default()),
             Timer::Gone => self.poll(now, "member left", Polling::default()),
             Timer::Repeat => self.repeat(now),
@@ -485,6 +381,12 @@ impl Ordered for Rmp {
         service: Service,
         payload: Bytes,
     ) -> Result<MessageId, SubmitError> {
+        if service == Service::Majority
+            && let Some(order) = self.state.installed().filter(|order| order.is_minority())
+        {
+            let (members, of) = (order.members.len(), order.max_n);
+            return Err(SubmitError::Minority { members, of });
+        }
         let len = payload.len();
         let number = self.queue.admit(service, len)?;
         let record = Record {

@@ -14,6 +14,7 @@ use super::polling::Polling;
 use super::token::Pass;
 use super::wire::{Data, Message};
 use super::{Rmp, State, Timer};
+use crate::packing::waits_for_marks;
 
 /// What only an operational member needs.
 #[derive(Debug)]
@@ -34,8 +35,8 @@ pub(super) struct Operational {
     pub(super) sent: Number,
     /// How many times in a row the oldest packet's timer expired.
     pub(super) data_tries: u32,
-    /// What this member has told all of its own order.
-    pub(super) told: Number,
+    /// What this member has told all of itself.
+    pub(super) told: Marks,
     /// How many times in a row requests were not answered.
     pub(super) request_tries: u32,
     /// How far everything was held when the last request was sent.
@@ -66,7 +67,7 @@ impl Operational {
             in_flight: VecDeque::new(),
             sent: Number::default(),
             data_tries: 0,
-            told: Number::default(),
+            told: Marks::default(),
             request_tries: 0,
             left: BTreeSet::new(),
         }
@@ -92,6 +93,7 @@ impl Rmp {
         self.deliver();
         self.plan_request(now);
         self.settle();
+        self.plan_marks(now);
         self.wake_submitter();
         self.leave_when_done(now);
     }
@@ -117,13 +119,16 @@ impl Rmp {
         } = operational;
         let mut flown = false;
         while (in_flight.len() as u32) < self.flow.window()
-            && let Some(body) = self.queue.pack(records_max)
+            && let Some((body, early)) = self.queue.pack(records_max)
         {
             let me = order.me.0 as u8;
             *sent = sent.next();
+            if early {
+                order.own_early = *sent;
+            }
             order.insert(me, *sent, body.clone());
             let marks = order.marks();
-            *told = marks.known;
+            *told = marks;
             if !order.is_alone() {
                 self.outbox.multicast(&Message::Data(Data {
                     again: false,
@@ -214,12 +219,35 @@ impl Rmp {
     /// Own packets have got positions, and nothing was sent since that says so: says so.
     fn settle(&mut self) {
         let operational = self.state.expect_operational();
+        let untold = operational.order.marks().known > operational.told.known;
+        if untold && self.config.order == OrderRule::Settled {
+            self.tell_marks();
+        }
+    }
+
+    /// Sets when to say how far this member is, if others may wait for it: the token, which would tell,
+    /// may be stuck.
+    fn plan_marks(&mut self, now: Time) {
+        let operational = self.state.expect_operational();
+        let (order, told) = (&operational.order, operational.told.ready);
+        let blocked = order.cursor.blocked();
+        let waits = blocked.is_some_and(|record| waits_for_marks(record.service));
+        let others_wait = waits || order.resilient_to > told;
+        if !others_wait || order.marks().ready <= told {
+            self.timers.cancel(Timer::Marks);
+        } else if self.timers.due(Timer::Marks).is_none() {
+            let soon = self.config.timer_min;
+            self.timers.set(Timer::Marks, now + soon);
+        }
+    }
+
+    /// Multicasts the marks of this member alone.
+    pub(super) fn tell_marks(&mut self) {
+        let operational = self.state.expect_operational();
         let order = &operational.order;
-        let marks = order.marks();
-        let untold = marks.known > operational.told;
-        if untold && !order.is_alone() && self.config.order == OrderRule::Settled {
-            operational.told = marks.known;
-            let tag = order.tag;
+        if !order.is_alone() {
+            let (tag, marks) = (order.tag, order.marks());
+            operational.told = marks;
             self.counters.settles_sent += 1;
             self.outbox.multicast(&Message::Settle { tag, marks });
         }
@@ -237,6 +265,12 @@ impl Rmp {
         .filter(|order| order.tag == tag)
     }
 
+    /// Whether members tell each other of themselves. Once this one has declared what it holds, it
+    /// learns more in recovery; but others go by what it declared, and so must all.
+    pub(super) fn tells_marks(&self) -> bool {
+        matches!(self.state, State::Operational(_))
+    }
+
     /// After something came for the order with `tag`.
     pub(super) fn progress(&mut self, now: Time) {
         match &self.state {
@@ -247,6 +281,7 @@ impl Rmp {
     }
 
     pub(super) fn handle_data(&mut self, now: Time, from: MemberId, data: Data) {
+        let tells = self.tells_marks();
         let Some(order) = self.order_of(data.tag) else {
             self.counters.foreign += 1;
             return;
@@ -261,7 +296,7 @@ impl Rmp {
             .get(data.number.0)
             .copied();
         let inserted = order.insert(data.origin, data.number, data.body);
-        if own {
+        if own && tells {
             order.note_marks(data.origin, data.marks);
         }
         match inserted {

@@ -2,13 +2,12 @@
 //! members are known to hold. When what is sent is decided elsewhere.
 
 use alloc::collections::VecDeque;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use groupcast_core::mech::closing::Holding;
 use groupcast_core::mech::delivery::Cursor;
 use groupcast_core::mech::indices::{Index, Indices};
+use groupcast_core::mech::marks::majority;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::mech::window::{Insert, SeqWindow};
 use groupcast_core::{ConfigId, MemberId};
@@ -16,8 +15,9 @@ use groupcast_core::{ConfigId, MemberId};
 use super::config::{OrderRule, RmpConfig};
 use super::numbers::{Marks, Number, Packets, Stamp, Tag};
 use super::planted::Plants;
-use super::wire::{Ack, Inventory};
-use crate::packing::{Record, Unpacker};
+use super::stream::Stream;
+use super::wire::Ack;
+use crate::packing::Record;
 
 /// State of one configuration's order.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Order {
     pub(super) me: Index,
     /// The most bytes of a datagram's body.
     pub(super) body_max: usize,
-    rule: OrderRule,
+    pub(super) rule: OrderRule,
     gap_max: u64,
     /// What stands where, as far as ACKs were heard.
     pub(super) places: SeqWindow<Place>,
@@ -46,14 +46,18 @@ pub(super) struct Order {
     pub(super) ready: Seq,
     /// The last position of a packet of this member.
     pub(super) own_last: Seq,
+    /// The last packet of this member in which a message ends that comes early.
+    pub(super) own_early: Number,
     /// What members of this configuration said is safe, beyond what is known by marks.
     safe_told: Seq,
     pub(super) cursor: Cursor<Record>,
-    /// One for each member.
-    pub(super) unpackers: Vec<Unpacker>,
+    /// The messages of each member.
+    pub(super) streams: Vec<Stream>,
+    /// The last position at which a message was delivered that some members, not all, must hold.
+    pub(super) resilient_to: Seq,
+    /// A majority of so many members must hold what is delivered as `majority`.
+    pub(super) max_n: usize,
     pub(super) message_max: usize,
-    /// Packets of members whose records did not decode: a peer's bug.
-    pub(super) malformed: u64,
     /// Members whose messages must be delivered behind a gap, because others may have installed the
     /// next configuration relying on it (Totem's obligation set).
     pub(super) obligations: Indices,
@@ -154,15 +158,22 @@ impl Order {
             held: start,
             ready: start,
             own_last: start,
+            own_early: Number::default(),
             safe_told: start,
             cursor: Cursor::new(start),
-            unpackers: vec![Unpacker::default(); members.len()],
+            streams: members.iter().map(|_| Stream::default()).collect(),
+            resilient_to: start,
+            max_n: members.len(),
             message_max: config.message_max,
-            malformed: 0,
             obligations: Indices::default(),
             plants: config.plants(),
             members,
         }
+    }
+
+    /// Whether there are too few members for messages that a majority must hold.
+    pub(super) fn is_minority(&self) -> bool {
+        self.members.len() < majority(self.max_n)
     }
 
     pub(super) fn is_alone(&self) -> bool {
@@ -172,11 +183,6 @@ impl Order {
     /// No position from here on can be kept.
     pub(super) fn room(&self) -> Seq {
         Seq(self.places.base() + self.places.capacity() as u64)
-    }
-
-    /// The last position that a member can keep which has forgotten all up to `safe`.
-    pub(super) fn room_above(&self, safe: Seq) -> Seq {
-        Seq(safe.0 + self.places.capacity() as u64)
     }
 
     /// All members are ready for every position up to `safe`, as one of them says.
@@ -369,7 +375,7 @@ impl Order {
     }
 
     /// Up to which number the member is known to know the places of its packets.
-    fn known(&self, index: u8) -> Number {
+    pub(super) fn known(&self, index: u8) -> Number {
         if usize::from(index) == self.me.at() {
             self.marks().known
         } else {
@@ -449,40 +455,5 @@ impl Order {
             site.placed.discard_to(place.number.0);
             self.places.discard_to(self.places.base());
         }
-    }
-
-    /// What this member holds, for others to know. From now on until the next configuration is
-    /// installed, or fails, nothing is added to it but what recovery brings.
-    pub(super) fn inventory(&self) -> Inventory {
-        let high = Seq(self.places.high()).max(self.top.last);
-        let mut inventory = Inventory {
-            holding: Holding {
-                config: self.id,
-                aru: self.held,
-                high,
-                safe: self.safe().min(self.held),
-                obligations: self.obligations,
-            },
-            known: (0..self.members.len() as u8)
-                .map(|index| self.known(index))
-                .collect(),
-            held: Vec::new(),
-        };
-        for seq in self.held.up_to(high) {
-            if self.holds(seq) {
-                inventory.insert(seq);
-            }
-        }
-        inventory
-    }
-
-    /// Others may rely from now on on what `known` and `safe` say, and on the messages of `bound`.
-    pub(super) fn oblige(&mut self, bound: Indices, known: &[Number], safe: Seq) {
-        self.obligations = self.obligations.union(bound);
-        self.plants.obliged(&mut self.obligations);
-        for (site, known) in self.sites.iter_mut().zip(known) {
-            site.marks.known = site.marks.known.max(*known);
-        }
-        self.note_safe(safe);
     }
 }

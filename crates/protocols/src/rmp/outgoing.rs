@@ -2,11 +2,14 @@
 //! A reformation begins the latter anew, from the first byte.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use bytes::Bytes;
+use groupcast_core::Service;
 use groupcast_core::mech::send_queue::Backlog;
 
 use super::numbers::Number;
+use super::stream::comes_early;
 use crate::packing::{Packer, Record};
 
 /// A member's own messages until their places are known.
@@ -27,12 +30,16 @@ impl Outgoing {
         self.packer.push(record);
     }
 
-    /// The next packet's body; `None` if nothing waits.
-    pub(super) fn pack(&mut self, max: usize) -> Option<Bytes> {
+    /// The next packet's body, and whether a message ends in it that comes early; `None` if nothing
+    /// waits.
+    pub(super) fn pack(&mut self, max: usize) -> Option<(Bytes, bool)> {
         let before = self.packer.messages();
         let body = self.packer.pack(max)?;
-        self.ends.push_back(before - self.packer.messages());
-        Some(body)
+        let after = self.packer.messages();
+        self.ends.push_back(before - after);
+        let (from, to) = (self.unsettled.len() - before, self.unsettled.len() - after);
+        let mut ended = self.unsettled.range(from..to);
+        Some((body, ended.any(|record| comes_early(record.service))))
     }
 
     /// The places of all packets up to `known` are known: their messages are not sent again.
@@ -45,9 +52,21 @@ impl Outgoing {
         }
     }
 
+    /// Takes out the messages that a majority must hold, and tells their numbers. To be followed by
+    /// [`restart`](Self::restart).
+    pub(super) fn take_majority(&mut self) -> Vec<u64> {
+        let is_majority = |record: &&Record| record.service == Service::Majority;
+        let taken = self.unsettled.iter().filter(is_majority);
+        let taken = taken.map(|record| record.number).collect();
+        self.unsettled.retain(|record| !is_majority(&record));
+        taken
+    }
+
     /// A new configuration begins: packets are numbered anew, and all messages that are not settled
-    /// are packed anew.
-    pub(super) fn restart(&mut self) {
+    /// are packed anew, but those that are `delivered`.
+    pub(super) fn restart(&mut self, delivered: &[u64]) {
+        self.unsettled
+            .retain(|record| !delivered.contains(&record.number));
         self.packer = Packer::default();
         self.ends.clear();
         self.known = Number::default();
@@ -82,8 +101,6 @@ impl Backlog for Outgoing {
 mod tests {
     use alloc::vec;
 
-    use groupcast_core::Service;
-
     use super::*;
 
     fn message(number: u64, len: usize) -> Record {
@@ -103,7 +120,7 @@ mod tests {
         while outgoing.pack(100).is_some() {}
         // The first packet has the first message and the beginning of the second.
         outgoing.settle(Number(1));
-        outgoing.restart();
+        outgoing.restart(&[]);
         assert_eq!(outgoing.bytes(), 160);
         assert!(!outgoing.is_settled());
         let mut packets = 0;

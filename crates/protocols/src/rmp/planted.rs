@@ -10,12 +10,13 @@ use core::str::FromStr;
 
 use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::seq::Seq;
-use groupcast_core::{ConfigurationKind, Event};
+use groupcast_core::{ConfigurationKind, Event, Service};
 
 use super::config::RmpConfig;
-use super::delivery::Together;
+use super::numbers::Number;
 use super::order::Order;
 use super::outgoing::Outgoing;
+use super::plan::Together;
 
 /// A broken rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,11 +41,19 @@ pub enum Planted {
     OwnSafeBorder,
     /// Obligations are forgotten when a reformation fails.
     NoObligations,
+    /// What came early to one member is not carried through a reformation.
+    EarlyNotCarried,
+    /// A FIFO message does not wait for earlier messages of its sender.
+    FifoWaitsForNothing,
+    /// The border of resilient messages is drawn by the member's own marks.
+    OwnMarks,
+    /// Resilient messages are delivered when one member fewer holds them.
+    OneHolderFewer,
 }
 
 impl Planted {
     /// Those that the swarm finds within 2,000 seeds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::ReadyForAll,
         Self::SettledAtOnce,
         Self::SafeIsAgreed,
@@ -54,11 +63,15 @@ impl Planted {
         Self::SeqFromZero,
         Self::NoRecovery,
         Self::OwnSafeBorder,
+        Self::EarlyNotCarried,
+        Self::FifoWaitsForNothing,
+        Self::OwnMarks,
     ];
 
     /// The others: [`NoObligations`](Self::NoObligations) needs a cut between two datagrams of one
-    /// reformation.
-    pub const RARE: [Self; 1] = [Self::NoObligations];
+    /// reformation; [`OneHolderFewer`](Self::OneHolderFewer) needs crashes of just those that hold a
+    /// message, and has a scenario of its own.
+    pub const RARE: [Self; 2] = [Self::NoObligations, Self::OneHolderFewer];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -73,6 +86,10 @@ impl Planted {
             Self::NoRecovery => "no-recovery",
             Self::OwnSafeBorder => "own-safe-border",
             Self::NoObligations => "no-obligations",
+            Self::EarlyNotCarried => "early-not-carried",
+            Self::FifoWaitsForNothing => "fifo-waits-for-nothing",
+            Self::OwnMarks => "own-marks",
+            Self::OneHolderFewer => "one-holder-fewer",
         }
     }
 }
@@ -156,15 +173,45 @@ impl Plants {
         }
     }
 
-    /// What is to be recovered was computed from what the members declared.
+    /// The members that finish `old` know together what is `safe`.
     #[inline]
-    pub(super) fn recovery_planned(self, together: &mut Together, safe: &mut Seq, old: &Order) {
-        if self.has(Planted::NoRecovery) {
-            together.held.retain(|seq| old.holds(*seq));
-        }
+    pub(super) fn safe_shared(self, safe: &mut Seq, old: &Order) {
         if self.has(Planted::OwnSafeBorder) {
             *safe = old.safe().min(old.held);
         }
+    }
+
+    /// What is to be recovered was computed from what the members declared.
+    #[inline]
+    pub(super) fn recovery_planned(self, together: &mut Together, old: &Order) {
+        if self.has(Planted::NoRecovery) {
+            together.held.retain(|seq| old.holds(*seq));
+        }
+        for (member, site) in together.members.iter_mut().zip(&old.sites) {
+            if self.has(Planted::EarlyNotCarried) {
+                member.early = Number::default();
+            }
+            if self.has(Planted::OwnMarks) {
+                member.ready = site.marks.ready;
+            }
+        }
+    }
+
+    /// Messages of `service` are about to be delivered up to their horizon.
+    #[inline]
+    pub(super) fn held_by(self, service: Service) -> Service {
+        match service {
+            Service::KResilient(k) if self.has(Planted::OneHolderFewer) => {
+                Service::KResilient(k.saturating_sub(1))
+            }
+            other => other,
+        }
+    }
+
+    /// Whether a FIFO message waits for earlier messages of its sender.
+    #[inline]
+    pub(super) fn fifo_waits(self) -> bool {
+        !self.has(Planted::FifoWaitsForNothing)
     }
 
     /// The positions of a new configuration are to begin above `start`.
@@ -193,11 +240,11 @@ impl Plants {
 
     /// A new configuration begins: what is not settled is packed anew.
     #[inline]
-    pub(super) fn restart(self, outgoing: &mut Outgoing) {
+    pub(super) fn restart(self, outgoing: &mut Outgoing, delivered: &[u64]) {
         if self.has(Planted::NoRestart) {
             outgoing.forget();
         }
-        outgoing.restart();
+        outgoing.restart(delivered);
     }
 }
 

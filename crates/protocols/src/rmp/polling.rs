@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use groupcast_core::mech::closing::Holding;
 use groupcast_core::mech::indices::Indices;
+use groupcast_core::mech::marks::next_max_n;
 use groupcast_core::mech::peers::{Attempt, Peers, Stranger};
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, MemberId, Time};
@@ -104,7 +105,8 @@ impl Rmp {
                     safe: Seq::ZERO,
                     obligations: Indices::default(),
                 },
-                known: Vec::new(),
+                max_n: 0,
+                members: Vec::new(),
                 held: Vec::new(),
             },
         };
@@ -257,7 +259,14 @@ impl Rmp {
                     self.recover(now);
                 }
             }
-            State::Operational(_) | State::Left(_) => {}
+            State::Operational(operational) => {
+                // The others go along with one that is in quarantine here: so does this member, when
+                // it hears that poll again.
+                if operational.order.index_of(from).is_some() {
+                    self.peers.release(now, answer.poller);
+                }
+            }
+            State::Left(_) => {}
         }
     }
 
@@ -293,6 +302,7 @@ impl Rmp {
             config,
             start,
             body_max: answers.values().map(|it| it.body_max).min().unwrap_or(0),
+            max_n: max_n_after(&answers),
             left: polling.left.iter().copied().collect(),
             members: answers
                 .iter()
@@ -316,4 +326,15 @@ impl Rmp {
         });
         self.begin_recovery(now);
     }
+}
+
+/// MaxN of a configuration of those that gave `answers` (000 ch. 2).
+fn max_n_after(answers: &BTreeMap<MemberId, Answer>) -> u16 {
+    let mut old: BTreeMap<ConfigId, (usize, usize)> = BTreeMap::new();
+    for inventory in answers.values().map(|answer| &answer.inventory) {
+        let (max_n, along) = old.entry(inventory.holding.config).or_default();
+        *max_n = usize::from(inventory.max_n).max(*max_n);
+        *along += 1;
+    }
+    next_max_n(answers.len(), old.into_values()) as u16
 }

@@ -5,19 +5,13 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use groupcast_core::mech::closing::{Closing, Holding};
 use groupcast_core::mech::peers::Attempt;
-use groupcast_core::mech::seq::Seq;
-use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId, Time};
+use groupcast_core::{ConfigId, Event, MemberId, Time};
 
-use super::config::OrderRule;
-use super::delivery::Together;
-use super::numbers::{Number, Tag};
-use super::operational::Operational;
 use super::order::Order;
+use super::plan::Plan;
 use super::polling::Polling;
-use super::repair::runs;
-use super::wire::{Answer, Inventory, Message, Nack, Proposal};
+use super::wire::{Answer, Inventory, Message, Proposal};
 use super::{Rmp, State, Timer};
 
 /// The next configuration, and what is fetched before it.
@@ -25,30 +19,21 @@ use super::{Rmp, State, Timer};
 pub(super) struct Recovering {
     /// The order that was: what others hold of it is added.
     pub(super) old: Option<Order>,
-    proposal: Proposal,
+    pub(super) proposal: Proposal,
     /// What the members that come from the same configuration declared, as far as it is known here.
-    inventories: BTreeMap<MemberId, Inventory>,
+    pub(super) inventories: BTreeMap<MemberId, Inventory>,
     /// How the old configuration is finished, once all have declared.
-    plan: Option<Box<Plan>>,
+    pub(super) plan: Option<Box<Plan>>,
     /// Requests so far.
     tries: u32,
     /// This member holds all that it must.
-    complete: bool,
+    pub(super) complete: bool,
     /// Who has accepted; at the proposer.
-    accepted: BTreeSet<MemberId>,
+    pub(super) accepted: BTreeSet<MemberId>,
     /// Who did not accept an earlier proposal, how many times in a row; at the proposer.
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
     /// Who said good-bye meanwhile.
     pub(super) gone: BTreeSet<MemberId>,
-}
-
-/// How an old configuration is finished.
-#[derive(Debug)]
-struct Plan {
-    closing: Closing,
-    together: Together,
-    /// For each position that somebody lacks, who declared it.
-    holders: BTreeMap<Seq, Vec<MemberId>>,
 }
 
 /// A member that did not accept this many proposals in a row is left out: polls reach it, other
@@ -138,74 +123,25 @@ impl Recovering {
         needed
     }
 
-    /// Makes the plan once all have declared.
-    fn plan(&mut self, local: MemberId, rule: OrderRule) {
+    /// Makes the plan once all have declared. What that delivers goes to `emit`.
+    fn plan(&mut self, local: MemberId, emit: &mut dyn FnMut(Event)) {
         let along = self.along(local);
-        let Some(old) = &self.old else { return };
-        let declared = along
-            .iter()
-            .all(|member| self.inventories.contains_key(member));
-        if self.plan.is_some() || !declared {
-            return;
+        let Some(old) = &mut self.old else { return };
+        let mut declared = along.iter();
+        let declared = declared.all(|member| self.inventories.contains_key(member));
+        if self.plan.is_none() && declared {
+            let plan = Plan::new(&self.inventories, local, old, emit);
+            self.plan = Some(Box::new(plan));
         }
-        let holdings: Vec<(MemberId, Holding)> = self
-            .inventories
-            .iter()
-            .map(|(member, inventory)| (*member, inventory.holding))
-            .collect();
-        let mut closing = Closing::new(&holdings, local, &old.members);
-        // More than anybody can keep is a peer's bug, and is held by nobody.
-        closing.high = closing.high.min(old.room_above(closing.safe));
-        let mut together = Together {
-            known: known(&self.inventories, old.members.len(), rule),
-            low: closing.low,
-            held: Vec::new(),
-        };
-        let mut holders = BTreeMap::new();
-        for seq in closing.low.up_to(closing.high) {
-            let has = self.inventories.iter().filter(|(_, it)| it.has(seq));
-            let has: Vec<MemberId> = has.map(|(member, _)| *member).collect();
-            if !has.is_empty() {
-                together.held.push(seq);
-                holders.insert(seq, has);
-            }
-        }
-        old.plants
-            .recovery_planned(&mut together, &mut closing.safe, old);
-        self.plan = Some(Box::new(Plan {
-            closing,
-            together,
-            holders,
-        }));
     }
 
-    /// The positions that this member still lacks.
-    fn lacks(&self) -> Vec<Seq> {
+    /// Whether this member lacks something that it must hold.
+    fn lacks(&self) -> bool {
         let (Some(plan), Some(old)) = (&self.plan, &self.old) else {
-            return Vec::new();
+            return self.old.is_some();
         };
-        let held = plan.together.held.iter().copied();
-        held.filter(|seq| !old.holds(*seq)).collect()
+        !plan.lacks(old).is_empty() || !plan.lacks_early(old).is_empty()
     }
-}
-
-/// Of each member of the old configuration, up to which number it knows its places, as those that go
-/// along know together.
-fn known(
-    inventories: &BTreeMap<MemberId, Inventory>,
-    members: usize,
-    rule: OrderRule,
-) -> Vec<Number> {
-    if rule == OrderRule::Heard {
-        return alloc::vec![Number(u64::MAX); members];
-    }
-    let mut known = alloc::vec![Number::default(); members];
-    for inventory in inventories.values() {
-        for (all, one) in known.iter_mut().zip(&inventory.known) {
-            *all = (*all).max(*one);
-        }
-    }
-    known
 }
 
 impl Rmp {
@@ -221,28 +157,17 @@ impl Rmp {
 
     /// Something came that may complete what this member must hold.
     pub(super) fn recover(&mut self, now: Time) {
-        let (local, rule) = (self.local, self.config.order);
+        let local = self.local;
         let recovering = self.state.expect_recovering();
-        recovering.plan(local, rule);
-        if let (Some(plan), Some(old)) = (&recovering.plan, &mut recovering.old) {
-            // Another member may have known more of what all hold, and so have kept what does not fit
-            // here before the same is forgotten.
-            let events = &mut self.events;
-            old.deliver_safe(plan.closing.safe, &mut |it| events.push_back(it));
-            old.discard();
-        }
-        let planned = recovering.plan.is_some() || recovering.old.is_none();
-        if recovering.complete || !planned || !recovering.lacks().is_empty() {
+        let events = &mut self.events;
+        recovering.plan(local, &mut |it| events.push_back(it));
+        if recovering.complete || recovering.lacks() {
             return;
         }
         recovering.complete = true;
         if let (Some(plan), Some(old)) = (&recovering.plan, &mut recovering.old) {
             // From now on others may install relying on this member (Totem's obligation set).
-            let known = match rule {
-                OrderRule::Settled => &plan.together.known[..],
-                OrderRule::Heard => &[],
-            };
-            old.oblige(plan.closing.bound, known, plan.closing.safe);
+            old.oblige(plan.closing.bound, &plan.together, plan.closing.safe);
         }
         self.accept_again();
         self.install_if_all_accepted(now);
@@ -301,151 +226,10 @@ impl Rmp {
             }
             return;
         };
-        let mut from: BTreeMap<MemberId, Vec<Seq>> = BTreeMap::new();
-        for seq in recovering.lacks() {
-            let holders = plan.holders.get(&seq);
-            let holder = holders.and_then(|all| all.get(tries as usize % all.len()));
-            if let Some(holder) = holder {
-                from.entry(*holder).or_default().push(seq);
-            }
-        }
-        let tag = old.tag;
-        let nacks: Vec<Nack> = from
-            .into_iter()
-            .filter_map(|(holder, positions)| {
-                Some(Nack {
-                    whole: true,
-                    tag,
-                    asked: old.index_of(holder)?,
-                    again: tries.min(u32::from(u8::MAX)) as u8,
-                    positions: runs(positions.into_iter()),
-                    packets: Vec::new(),
-                })
-            })
-            .collect();
+        let nacks = plan.requests(old, tries);
         for nack in nacks {
             self.send_nack(nack);
         }
-    }
-
-    pub(super) fn handle_accept(&mut self, now: Time, from: MemberId, config: ConfigId) {
-        let local = self.local;
-        match &mut self.state {
-            State::Recovering(recovering) => {
-                if recovering.id() == config && recovering.is_proposer(local) {
-                    recovering.accepted.insert(from);
-                    self.install_if_all_accepted(now);
-                }
-            }
-            // It has not heard that all accepted.
-            State::Operational(operational) => {
-                if operational.order.id == config && config.representative == local {
-                    self.outbox.unicast(from, &Message::Install { config });
-                }
-            }
-            State::Polling(_) | State::Standby(_) | State::Left(_) => {}
-        }
-    }
-
-    fn install_if_all_accepted(&mut self, now: Time) {
-        let local = self.local;
-        let recovering = self.state.expect_recovering();
-        let all = recovering
-            .members()
-            .all(|member| recovering.accepted.contains(&member));
-        if recovering.is_proposer(local) && recovering.complete && all {
-            let config = recovering.id();
-            self.outbox.multicast(&Message::Install { config });
-            self.install(now);
-        }
-    }
-
-    /// The second phase: all have accepted.
-    pub(super) fn handle_install(&mut self, now: Time, config: ConfigId) {
-        if let State::Recovering(recovering) = &self.state
-            && recovering.id() == config
-            && recovering.complete
-        {
-            self.install(now);
-        }
-    }
-
-    /// A datagram of the proposed configuration came: it was installed.
-    pub(super) fn install_if_begun(&mut self, now: Time, tag: Tag) {
-        if let State::Recovering(recovering) = &self.state
-            && Tag::from(recovering.id()) == tag
-        {
-            self.handle_install(now, recovering.id());
-        }
-    }
-
-    /// Finishes the old configuration and begins the new one (EVS): the rest of the regular one,
-    /// the transitional one and its messages, the next regular one.
-    fn install(&mut self, now: Time) {
-        let (local, config) = (self.local, &self.config);
-        let recovering = self.state.expect_recovering();
-        let events = &mut self.events;
-        let mut excluded: Vec<MemberId> = Vec::new();
-        let proposal = &recovering.proposal;
-        let members: Vec<MemberId> = proposal.members.iter().map(|(member, _)| *member).collect();
-        if let (Some(old), Some(plan)) = (&mut recovering.old, &recovering.plan) {
-            let Plan {
-                closing, together, ..
-            } = &**plan;
-            old.deliver_regular_end(together, closing.safe, &mut |it| events.push_back(it));
-            events.push_back(Event::Configuration(Configuration {
-                kind: ConfigurationKind::Transitional,
-                id: old.id,
-                members: closing.members.clone(),
-                left: proposal.left.clone(),
-            }));
-            let (bound, high) = (closing.bound, closing.high);
-            old.deliver_transitional(together, bound, high, &mut |it| events.push_back(it));
-            old.plants.old_finished(events);
-            let declared = recovering.inventories.get(&local);
-            let declared = declared.and_then(|it| it.known.get(old.me.at()).copied());
-            let known = match config.order {
-                OrderRule::Settled => declared.unwrap_or_default(),
-                OrderRule::Heard => old.marks().known,
-            };
-            self.queue.settle(known);
-            let here =
-                |member: &&MemberId| !members.contains(member) && !proposal.left.contains(member);
-            excluded.extend(old.members.iter().filter(here));
-        }
-        events.push_back(Event::Configuration(Configuration {
-            kind: ConfigurationKind::Regular,
-            id: proposal.config,
-            members: members.clone(),
-            left: proposal.left.clone(),
-        }));
-        let order = Order::new(
-            proposal.config,
-            members,
-            local,
-            proposal.start,
-            usize::from(proposal.body_max),
-            config,
-        );
-        config.plants().restart(&mut self.queue);
-        let (min, max) = (config.quarantine_min, config.quarantine_max);
-        for member in excluded {
-            self.peers.quarantine(now, member, min, max);
-        }
-        self.peers.note_installed(order.id.counter);
-        self.flow.restart();
-        self.timers.cancel_all_but(&[Timer::Leave]);
-        self.counters.configurations += 1;
-        let gone = core::mem::take(&mut recovering.gone);
-        self.transition("all have accepted", |_| {
-            let mut operational = Operational::new(order);
-            operational.left = gone;
-            State::Operational(operational.into())
-        });
-        self.plan_silence(now);
-        self.plan_announcement(now);
-        self.flush_unordered();
-        self.act(now);
     }
 
     /// The proposal came to nothing: the proposer polls at once, without those who did not accept

@@ -78,10 +78,11 @@ impl Order {
         })
     }
 
-    fn packet(&self, origin: u8, number: Number) -> Option<Data> {
+    /// A packet to be sent again; with the marks of this member if it `tells` of itself.
+    fn packet(&self, origin: u8, number: Number, tells: bool) -> Option<Data> {
         let site = self.sites.get(usize::from(origin))?;
         let body = site.packets.get(number.0)?.clone();
-        let own = usize::from(origin) == self.me.at();
+        let own = tells && usize::from(origin) == self.me.at();
         Some(Data {
             again: true,
             origin,
@@ -92,8 +93,8 @@ impl Order {
         })
     }
 
-    /// What answers `nack`.
-    fn answers(&self, nack: &Nack) -> Vec<Message> {
+    /// What answers `nack`; with the marks of this member on its own packets if it `tells` of itself.
+    fn answers(&self, nack: &Nack, tells: bool) -> Vec<Message> {
         let mut answers = Vec::new();
         let mut covered = Seq::ZERO;
         for seq in nack
@@ -113,7 +114,10 @@ impl Order {
             }
             let place = self.places.get(seq.0).filter(|_| nack.whole);
             if let Some(place) = place {
-                answers.extend(self.packet(place.origin, place.number).map(Message::Data));
+                answers.extend(
+                    self.packet(place.origin, place.number, tells)
+                        .map(Message::Data),
+                );
             }
         }
         for run in nack.packets.iter().take(NACK_RUNS_MAX) {
@@ -121,7 +125,7 @@ impl Order {
                 if answers.len() >= ANSWERS_MAX {
                     return answers;
                 }
-                answers.extend(self.packet(run.origin, number).map(Message::Data));
+                answers.extend(self.packet(run.origin, number, tells).map(Message::Data));
             }
         }
         answers
@@ -142,7 +146,8 @@ fn add_position(positions: &mut Vec<Positions>, seq: Seq) {
     }
 }
 
-fn add_packet(packets: &mut Vec<Packets>, origin: u8, number: Number) {
+/// Adds a packet to runs of packets, as far as a NACK has room for them.
+pub(super) fn add_packet(packets: &mut Vec<Packets>, origin: u8, number: Number) {
     let full = packets.len() == NACK_RUNS_MAX;
     match packets.last_mut() {
         Some(run)
@@ -260,7 +265,7 @@ impl Rmp {
             return;
         }
         if usize::from(nack.asked) == me {
-            let answers = order.answers(nack);
+            let answers = order.answers(nack, self.tells_marks());
             self.counters.answers_sent += answers.len() as u64;
             for answer in &answers {
                 // The way by unicast may not work.

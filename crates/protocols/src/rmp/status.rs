@@ -83,7 +83,8 @@ impl Rmp {
     pub fn status(&self) -> RmpStatus {
         let order = self.state.installed();
         let mut counters = self.counters;
-        counters.malformed += order.map_or(0, |order| order.malformed);
+        let streams = order.iter().flat_map(|order| &order.streams);
+        counters.malformed += streams.map(|stream| stream.malformed).sum::<u64>();
         RmpStatus {
             state: self.state.name(),
             configuration: self.configuration(),

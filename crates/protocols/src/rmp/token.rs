@@ -45,7 +45,7 @@ impl Rmp {
             return false;
         }
         ack.marks = order.marks();
-        operational.told = ack.marks.known;
+        operational.told = ack.marks;
         operational.token_since = None;
         self.counters.acks_sent += 1;
         self.counters.acks_null += u64::from(ack.packets.is_empty());
@@ -165,7 +165,7 @@ impl Rmp {
         let mut ack = pass.ack.clone();
         ack.again = true;
         ack.marks = operational.order.marks();
-        operational.told = ack.marks.known;
+        operational.told = ack.marks;
         self.counters.acks_again += 1;
         self.outbox.multicast(&Message::Ack(ack));
         let timer = self.flow.timer(&self.config, pass.tries);
@@ -173,6 +173,7 @@ impl Rmp {
     }
 
     pub(super) fn handle_ack(&mut self, now: Time, from: MemberId, ack: &Ack) {
+        let tells = self.tells_marks();
         let Some(order) = self.order_of(ack.tag) else {
             self.counters.foreign += 1;
             return;
@@ -183,7 +184,7 @@ impl Rmp {
             return;
         }
         let heard = order.take_ack(ack);
-        if own && matches!(heard, Heard::Newest | Heard::Older) {
+        if own && tells && matches!(heard, Heard::Newest | Heard::Older) {
             order.note_marks(ack.issuer, ack.marks);
         }
         match heard {

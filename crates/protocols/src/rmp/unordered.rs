@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use groupcast_core::MemberId;
 
-use super::delivery::delivery;
 use super::numbers::Tag;
 use super::wire::Message;
 use super::{Rmp, State};
@@ -17,7 +16,7 @@ impl Rmp {
             packer.push(record.clone());
             packer.pack(self.records_max())
         };
-        self.events.push_back(delivery(self.local, record, None));
+        self.events.push_back(record.delivered(self.local, None));
         let Some(body) = body else { return };
         if self.unordered.len() == Self::UNORDERED_MAX {
             self.counters.unordered_dropped += 1;
@@ -51,7 +50,7 @@ impl Rmp {
         }
         let (mut unpacker, mut at) = (Unpacker::default(), 0);
         match unpacker.next(body, &mut at, self.config.message_max) {
-            Ok(Some(record)) => self.events.push_back(delivery(from, record, None)),
+            Ok(Some(record)) => self.events.push_back(record.delivered(from, None)),
             Ok(None) | Err(_) => self.counters.malformed += 1,
         }
     }

@@ -4,11 +4,13 @@ mod faults;
 mod figures;
 mod order;
 mod reforming;
+mod seeds;
+mod services;
 
 use std::time::Duration;
 
 use groupcast_core::MessageId;
-use groupcast_protocols::rmp::{Rmp, RmpConfig};
+use groupcast_protocols::rmp::{FAMILY, Rmp, RmpConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
 /// A cluster of `hosts` members with these settings, in one configuration.
@@ -16,7 +18,11 @@ fn with_config(hosts: usize, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
     let build = move |member, rng, now| {
         Rmp::new(config.clone(), member, rng, now).expect("the settings are valid")
     };
-    let mut cluster = Cluster::started(ClusterConfig::new(hosts, seed), build);
+    let judged = ClusterConfig {
+        contract: FAMILY.contract,
+        ..ClusterConfig::new(hosts, seed)
+    };
+    let mut cluster = Cluster::started(judged, build);
     cluster.must(
         "one configuration",
         Cluster::all_in_one_configuration,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use groupcast_check::{Checker, Outcome};
 use groupcast_core::family::{Family, Situation};
 use groupcast_core::trace::{Observation, Role};
-use groupcast_core::{Instrumented, MessageId, Rng, Service, SocketClass};
+use groupcast_core::{Instrumented, MessageId, Rng, Service};
 
 use crate::cluster::{Cluster, ClusterConfig};
 
@@ -130,8 +130,7 @@ fn tell<P: Instrumented>(
     let (inspect, holders) = (family.inspect, plan.holders.clone());
     cluster.drop_all(move |info| {
         let role = || inspect(info.class, info.body(), &mut |_| {}).role;
-        info.class == SocketClass::Data
-            && !info.is_admission()
+        !info.is_admission()
             && !holders.contains(&info.to)
             && matches!(role(), Role::Data | Role::Repair)
     });

@@ -36,14 +36,26 @@ pub(in crate::rmp) struct Poll {
     pub(in crate::rmp) heard: Vec<MemberId>,
 }
 
+/// What is known of one member of an old configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(in crate::rmp) struct Declared {
+    /// Up to which number it knows the positions of its own packets.
+    pub(in crate::rmp) known: Number,
+    /// Up to where it holds everything, and may deliver it as agreed.
+    pub(in crate::rmp) ready: Seq,
+    /// The last of its packets in which a message ends that comes early; all up to it are held.
+    pub(in crate::rmp) early: Number,
+}
+
 /// What a member holds of its old configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::rmp) struct Inventory {
     /// The configuration, and how far all is held.
     pub(in crate::rmp) holding: Holding,
-    /// Of each member of that configuration, up to which number it is known to know the positions
-    /// of its own packets.
-    pub(in crate::rmp) known: Vec<Number>,
+    /// MaxN of that configuration, if messages may be about that a majority must hold; else 0.
+    pub(in crate::rmp) max_n: u16,
+    /// What is known of each member of that configuration.
+    pub(in crate::rmp) members: Vec<Declared>,
     /// For each position above aru, from the lowest bit of the first byte on, whether it is held
     /// with its packet.
     pub(in crate::rmp) held: Vec<u8>,
@@ -96,6 +108,8 @@ pub(in crate::rmp) struct Proposal {
     pub(in crate::rmp) start: Seq,
     /// The most bytes of a datagram body that the ways of all its members carry.
     pub(in crate::rmp) body_max: u16,
+    /// A majority of so many members must hold what is delivered as `majority`.
+    pub(in crate::rmp) max_n: u16,
     pub(in crate::rmp) left: Vec<MemberId>,
     /// Its members, ascending, each with the configuration that it comes from.
     pub(in crate::rmp) members: Vec<(MemberId, ConfigId)>,
@@ -193,10 +207,10 @@ fn inventory(reader: &mut Reader<'_>) -> Result<Inventory, DecodeError> {
     if holding.aru > holding.high || holding.safe > holding.aru {
         return Err(reader.invalid("aru", holding.aru.0));
     }
-    let count = reader.count("known", 6)?;
-    let known: Result<Vec<Number>, DecodeError> = (0..count)
-        .map(|_| Ok(Number(six(reader, "known")?)))
-        .collect();
+    let max_n = reader.u16("max n")?;
+    let count = reader.count("members", 18)?;
+    let members: Result<Vec<Declared>, DecodeError> =
+        (0..count).map(|_| declared(reader)).collect();
     let held = reader.rest();
     // No position above high is held.
     if held.len() as u64 > holding.high.above(holding.aru).div_ceil(8) {
@@ -204,8 +218,17 @@ fn inventory(reader: &mut Reader<'_>) -> Result<Inventory, DecodeError> {
     }
     Ok(Inventory {
         holding,
-        known: known?,
+        max_n,
+        members: members?,
         held: held.to_vec(),
+    })
+}
+
+fn declared(reader: &mut Reader<'_>) -> Result<Declared, DecodeError> {
+    Ok(Declared {
+        known: Number(six(reader, "known")?),
+        ready: position(reader, "ready")?,
+        early: Number(six(reader, "early")?),
     })
 }
 
@@ -228,7 +251,8 @@ pub(super) fn put_answer(writer: &mut Writer<'_>, answer: &Answer) {
         .u16(answer.body_max);
     let Inventory {
         holding,
-        known,
+        max_n,
+        members,
         held,
     } = &answer.inventory;
     writer.config(holding.config);
@@ -237,9 +261,12 @@ pub(super) fn put_answer(writer: &mut Writer<'_>, answer: &Answer) {
     }
     writer
         .put(&holding.obligations.bits().to_be_bytes())
-        .count(known.len());
-    for number in known {
-        put_six(writer, number.0);
+        .u16(*max_n)
+        .count(members.len());
+    for member in members {
+        put_six(writer, member.known.0);
+        put_six(writer, member.ready.0);
+        put_six(writer, member.early.0);
     }
     writer.put(held);
 }
@@ -249,6 +276,7 @@ pub(super) fn proposal(reader: &mut Reader<'_>) -> Result<Proposal, DecodeError>
     let id = config(reader)?;
     let start = position(reader, "start")?;
     let body_max = body_max(reader)?;
+    let max_n = reader.u16("max n")?;
     let left = members(reader, "left")?;
     let count = reader.count("members", 40)?;
     let mut members: Vec<(MemberId, ConfigId)> = Vec::with_capacity(count);
@@ -264,6 +292,7 @@ pub(super) fn proposal(reader: &mut Reader<'_>) -> Result<Proposal, DecodeError>
         config: id,
         start,
         body_max,
+        max_n,
         left,
         members,
     })
@@ -275,7 +304,7 @@ pub(super) fn put_proposal(writer: &mut Writer<'_>, proposal: &Proposal) {
         .u64(proposal.attempt.0)
         .config(proposal.config);
     put_six(writer, proposal.start.0);
-    writer.u16(proposal.body_max);
+    writer.u16(proposal.body_max).u16(proposal.max_n);
     put_members(writer, &proposal.left);
     writer.count(proposal.members.len());
     for (member, from) in &proposal.members {

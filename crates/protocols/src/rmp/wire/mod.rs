@@ -16,7 +16,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
 
-pub(super) use self::membership::{Announcement, Answer, Inventory, Poll, Proposal};
+pub(super) use self::membership::{Announcement, Answer, Declared, Inventory, Poll, Proposal};
 pub(super) use self::order::{Ack, DATA_HEADER, Data, NACK_RUNS_MAX, Nack};
 use super::numbers::{Marks, Number, Stamp, Tag};
 

@@ -67,6 +67,14 @@ fn ack() -> Ack {
     }
 }
 
+fn declared(known: u64) -> Declared {
+    Declared {
+        known: Number(known),
+        ready: Seq(4),
+        early: Number(known + 2),
+    }
+}
+
 fn answer() -> Answer {
     let mut inventory = Inventory {
         holding: Holding {
@@ -76,7 +84,8 @@ fn answer() -> Answer {
             safe: Seq(4),
             obligations: Indices::from_bits(5),
         },
-        known: vec![Number(1), Number(0), Number(7)],
+        max_n: 3,
+        members: vec![declared(1), declared(0), declared(7)],
         held: Vec::new(),
     };
     inventory.insert(Seq(7));
@@ -135,6 +144,7 @@ fn examples() -> Vec<Message> {
             config: config(),
             start: Seq(15),
             body_max: 1400,
+            max_n: 2,
             left: vec![member(4)],
             members: vec![(member(1), config()), (member(2), config())],
         }),
@@ -225,6 +235,7 @@ fn what_contradicts_itself_is_refused() {
         config: config(),
         start: Seq(1),
         body_max: 1400,
+        max_n: 2,
         left: Vec::new(),
         members: vec![(member(2), config()), (member(2), config())],
     };

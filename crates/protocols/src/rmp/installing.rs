@@ -1,0 +1,175 @@
+//! The second phase of a reformation: all have accepted, the old configuration is finished and the
+//! new one begins (000 ch. 8; EVS).
+
+use alloc::vec::Vec;
+
+use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId, Time};
+
+use super::config::OrderRule;
+use super::numbers::{Number, Tag};
+use super::operational::Operational;
+use super::order::Order;
+use super::recovering::Recovering;
+use super::wire::Message;
+use super::{Rmp, State, Timer};
+use crate::packing::refused;
+
+impl Recovering {
+    /// Finishes the old configuration (EVS): the rest of the regular one, the transitional one and its
+    /// messages. Those of `local`'s own messages that came early in the latter; others have them, too,
+    /// so that they must not be sent again.
+    fn finish_old(&mut self, local: MemberId, emit: &mut dyn FnMut(Event)) -> Vec<u64> {
+        let (Some(old), Some(plan)) = (&mut self.old, &self.plan) else {
+            return Vec::new();
+        };
+        let mut own_early = Vec::new();
+        let emit = &mut |event| {
+            if let Event::Deliver(delivery) = &event
+                && delivery.id.sender == local
+                && delivery.place.is_none()
+            {
+                own_early.push(delivery.id.number);
+            }
+            emit(event);
+        };
+        let (closing, together) = (&plan.closing, &plan.together);
+        old.deliver_regular_end(together, closing.safe, emit);
+        emit(Event::Configuration(Configuration {
+            kind: ConfigurationKind::Transitional,
+            id: old.id,
+            members: closing.members.clone(),
+            left: self.proposal.left.clone(),
+        }));
+        old.deliver_transitional(together, closing, emit);
+        own_early
+    }
+
+    /// Up to which number this member's packets in the old configuration have a place that it knew
+    /// when it declared what it holds.
+    fn known_in_old(&self, local: MemberId, rule: OrderRule) -> Option<Number> {
+        let old = self.old.as_ref()?;
+        let declared = self.declared(local).members.get(old.me.at());
+        Some(match rule {
+            OrderRule::Settled => declared.map(|it| it.known).unwrap_or_default(),
+            OrderRule::Heard => old.marks().known,
+        })
+    }
+
+    /// The members of the old configuration that are neither in the next one nor said good-bye.
+    fn excluded(&self) -> Vec<MemberId> {
+        let old = self.old.iter().flat_map(|old| &old.members).copied();
+        old.filter(|member| !self.has(*member) && !self.proposal.left.contains(member))
+            .collect()
+    }
+}
+
+impl Rmp {
+    pub(super) fn handle_accept(&mut self, now: Time, from: MemberId, config: ConfigId) {
+        let local = self.local;
+        match &mut self.state {
+            State::Recovering(recovering) => {
+                if recovering.id() == config && recovering.is_proposer(local) {
+                    recovering.accepted.insert(from);
+                    self.install_if_all_accepted(now);
+                }
+            }
+            // It has not heard that all accepted.
+            State::Operational(operational) => {
+                if operational.order.id == config && config.representative == local {
+                    self.outbox.unicast(from, &Message::Install { config });
+                }
+            }
+            State::Polling(_) | State::Standby(_) | State::Left(_) => {}
+        }
+    }
+
+    pub(super) fn install_if_all_accepted(&mut self, now: Time) {
+        let local = self.local;
+        let recovering = self.state.expect_recovering();
+        let all = recovering
+            .members()
+            .all(|member| recovering.accepted.contains(&member));
+        if recovering.is_proposer(local) && recovering.complete && all {
+            let config = recovering.id();
+            self.outbox.multicast(&Message::Install { config });
+            self.install(now);
+        }
+    }
+
+    /// The second phase: all have accepted.
+    pub(super) fn handle_install(&mut self, now: Time, config: ConfigId) {
+        if let State::Recovering(recovering) = &self.state
+            && recovering.id() == config
+            && recovering.complete
+        {
+            self.install(now);
+        }
+    }
+
+    /// A datagram of the proposed configuration came: it was installed.
+    pub(super) fn install_if_begun(&mut self, now: Time, tag: Tag) {
+        if let State::Recovering(recovering) = &self.state
+            && Tag::from(recovering.id()) == tag
+        {
+            self.handle_install(now, recovering.id());
+        }
+    }
+
+    /// Finishes the old configuration and begins the new one.
+    fn install(&mut self, now: Time) {
+        let (local, config) = (self.local, &self.config);
+        let recovering = self.state.expect_recovering();
+        let events = &mut self.events;
+        let own_early = recovering.finish_old(local, &mut |it| events.push_back(it));
+        config.plants().old_finished(events);
+        if let Some(known) = recovering.known_in_old(local, config.order) {
+            self.queue.settle(known);
+        }
+        let proposal = &recovering.proposal;
+        let members: Vec<MemberId> = recovering.members().collect();
+        events.push_back(Event::Configuration(Configuration {
+            kind: ConfigurationKind::Regular,
+            id: proposal.config,
+            members: members.clone(),
+            left: proposal.left.clone(),
+        }));
+        let mut order = Order::new(
+            proposal.config,
+            members,
+            local,
+            proposal.start,
+            usize::from(proposal.body_max),
+            config,
+        );
+        order.max_n = usize::from(proposal.max_n).max(order.members.len());
+        if order.is_minority() {
+            // They wait for nothing that could come: their sender is told.
+            let numbers = self.queue.take_majority();
+            events.extend(numbers.into_iter().map(|number| refused(local, number)));
+        }
+        config.plants().restart(&mut self.queue, &own_early);
+        for member in recovering.excluded() {
+            let (min, max) = (config.quarantine_min, config.quarantine_max);
+            self.peers.quarantine(now, member, min, max);
+        }
+        self.begin(now, order);
+    }
+
+    /// The new configuration is installed: begins to work in it.
+    fn begin(&mut self, now: Time, order: Order) {
+        self.peers.note_installed(order.id.counter);
+        self.flow.restart();
+        self.timers.cancel_all_but(&[Timer::Leave]);
+        self.counters.configurations += 1;
+        let gone = core::mem::take(&mut self.state.expect_recovering().gone);
+        self.transition("all have accepted", |_| {
+            let mut operational = Operational::new(order);
+            operational.left = gone;
+            State::Operational(operational.into())
+        });
+        self.plan_silence(now);
+        self.plan_announcement(now);
+        self.flush_unordered();
+        self.act(now);
+    }
+}

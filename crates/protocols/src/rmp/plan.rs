@@ -1,0 +1,237 @@
+//! How an old configuration is finished: what a member declares of it, and what those that go along
+//! compute from their declarations.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use groupcast_core::mech::closing::{Closing, Holding};
+use groupcast_core::mech::indices::Indices;
+use groupcast_core::mech::seq::Seq;
+use groupcast_core::{Event, MemberId};
+
+use super::numbers::{Number, Packets};
+use super::order::Order;
+use super::repair::{add_packet, runs};
+use super::stream::Stream;
+use super::wire::{Declared, Inventory, Nack};
+use crate::packing::waits_for_marks;
+
+/// What the members that finish a configuration together hold of it, all together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Together {
+    /// All of them hold everything up to here.
+    pub(super) low: Seq,
+    /// The positions above that one of them holds, ascending.
+    pub(super) held: Vec<Seq>,
+    /// What they know of each member of the old configuration.
+    pub(super) members: Vec<Declared>,
+}
+
+impl Together {
+    pub(super) fn has(&self, seq: Seq) -> bool {
+        seq <= self.low || self.held.binary_search(&seq).is_ok()
+    }
+}
+
+/// How an old configuration is finished.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) closing: Closing,
+    pub(super) together: Together,
+    /// For each position that somebody lacks, who declared it.
+    pub(super) holders: BTreeMap<Seq, Vec<MemberId>>,
+    /// For each member of the old configuration, who declared most of its messages that come early.
+    pub(super) early_holders: Vec<Vec<MemberId>>,
+}
+
+impl Plan {
+    /// How `local` and those of `inventories`, which come from `old` too, finish it. First delivers
+    /// what one of them knows to be held by all members of `old`, and forgets it: there must be room
+    /// here for what another one kept that knew of it before.
+    pub(super) fn new(
+        inventories: &BTreeMap<MemberId, Inventory>,
+        local: MemberId,
+        old: &mut Order,
+        emit: &mut dyn FnMut(Event),
+    ) -> Self {
+        let holdings: Vec<(MemberId, Holding)> = inventories
+            .iter()
+            .map(|(member, inventory)| (*member, inventory.holding))
+            .collect();
+        let mut closing = Closing::new(&holdings, local, &old.members);
+        old.plants.safe_shared(&mut closing.safe, old);
+        old.deliver_safe(closing.safe, emit);
+        old.discard();
+        // More than there is room for is a peer's bug, and is held by nobody.
+        closing.high = closing.high.min(old.room().before());
+        let members = members(inventories, old);
+        let mut together = Together {
+            low: closing.low,
+            held: Vec::new(),
+            members,
+        };
+        let mut holders = BTreeMap::new();
+        for seq in closing.low.up_to(closing.high) {
+            let has = inventories.iter().filter(|(_, it)| it.has(seq));
+            let has: Vec<MemberId> = has.map(|(member, _)| *member).collect();
+            if !has.is_empty() {
+                together.held.push(seq);
+                holders.insert(seq, has);
+            }
+        }
+        old.plants.recovery_planned(&mut together, old);
+        Self {
+            early_holders: early_holders(inventories, &together.members),
+            closing,
+            together,
+            holders,
+        }
+    }
+
+    /// The positions that `old` still lacks.
+    pub(super) fn lacks(&self, old: &Order) -> Vec<Seq> {
+        let held = self.together.held.iter().copied();
+        held.filter(|seq| !old.holds(*seq)).collect()
+    }
+
+    /// The packets of each member that `old` still lacks, up to the last one in which a message ends
+    /// that comes early.
+    pub(super) fn lacks_early(&self, old: &Order) -> Vec<Packets> {
+        let mut lacks = Vec::new();
+        for (origin, (site, known)) in old.sites.iter().zip(&self.together.members).enumerate() {
+            let missing = site.packets.missing(known.early.0).map(Number);
+            missing.for_each(|number| add_packet(&mut lacks, origin as u8, number));
+        }
+        lacks
+    }
+}
+
+impl Plan {
+    /// Requests for what `old` lacks, after `tries` others: each time to another one of those that
+    /// declared it.
+    pub(super) fn requests(&self, old: &Order, tries: u32) -> Vec<Nack> {
+        let turn = |holders: &[MemberId]| {
+            let index = (tries as usize).checked_rem(holders.len())?;
+            holders.get(index).copied()
+        };
+        let mut wanted: BTreeMap<MemberId, (Vec<Seq>, Vec<Packets>)> = BTreeMap::new();
+        for seq in self.lacks(old) {
+            if let Some(holder) = self.holders.get(&seq).and_then(|all| turn(all)) {
+                wanted.entry(holder).or_default().0.push(seq);
+            }
+        }
+        for run in self.lacks_early(old) {
+            let holders = self.early_holders.get(usize::from(run.origin));
+            if let Some(holder) = holders.and_then(|all| turn(all)) {
+                wanted.entry(holder).or_default().1.push(run);
+            }
+        }
+        let request = |(holder, (positions, packets)): (MemberId, (Vec<Seq>, Vec<Packets>))| {
+            Some(Nack {
+                whole: true,
+                tag: old.tag,
+                asked: old.index_of(holder)?,
+                again: tries.min(u32::from(u8::MAX)) as u8,
+                positions: runs(positions.into_iter()),
+                packets,
+            })
+        };
+        wanted.into_iter().filter_map(request).collect()
+    }
+}
+
+/// What those that go along know of each member of the old configuration.
+fn members(inventories: &BTreeMap<MemberId, Inventory>, old: &Order) -> Vec<Declared> {
+    let mut members = vec![Declared::default(); old.members.len()];
+    for inventory in inventories.values() {
+        for (all, one) in members.iter_mut().zip(&inventory.members) {
+            all.known = all.known.max(one.known);
+            all.ready = all.ready.max(one.ready);
+            all.early = all.early.max(one.early);
+        }
+    }
+    for (member, site) in members.iter_mut().zip(&old.sites) {
+        let room = site.packets.base() + site.packets.capacity() as u64;
+        member.early = member.early.min(Number(room - 1));
+    }
+    members
+}
+
+/// For each member of the old configuration, those that declared `members`' last early packet.
+fn early_holders(
+    inventories: &BTreeMap<MemberId, Inventory>,
+    members: &[Declared],
+) -> Vec<Vec<MemberId>> {
+    let of = |(index, all): (usize, &Declared)| {
+        let has = inventories.iter().filter(|(_, inventory)| {
+            let one = inventory.members.get(index);
+            one.is_some_and(|one| one.early >= all.early)
+        });
+        has.map(|(member, _)| *member).collect()
+    };
+    members.iter().enumerate().map(of).collect()
+}
+
+impl Order {
+    /// What this member holds, for others to know. From now on until the next configuration is
+    /// installed, or fails, nothing is added to it but what recovery brings.
+    pub(super) fn inventory(&self) -> Inventory {
+        let high = Seq(self.places.high()).max(self.top.last);
+        let mut inventory = Inventory {
+            holding: Holding {
+                config: self.id,
+                aru: self.held,
+                high,
+                safe: self.safe().min(self.held),
+                obligations: self.obligations,
+            },
+            max_n: self.unstable_max_n(),
+            members: self.declared(),
+            held: Vec::new(),
+        };
+        for seq in self.held.up_to(high) {
+            if self.holds(seq) {
+                inventory.insert(seq);
+            }
+        }
+        inventory
+    }
+
+    fn declared(&self) -> Vec<Declared> {
+        let of = |index: usize| Declared {
+            known: self.known(index as u8),
+            ready: self.sites[index].marks.ready,
+            early: match index == self.me.at() {
+                true => self.own_early,
+                false => self.streams[index].early(),
+            },
+        };
+        (0..self.members.len()).map(of).collect()
+    }
+
+    /// MaxN, if a message is about that some members must hold and not all are known to hold yet, or if
+    /// a majority is missing since an older configuration; else 0.
+    fn unstable_max_n(&self) -> u16 {
+        let blocked = self.cursor.blocked().map(|record| record.service);
+        let about = self.resilient_to > self.safe()
+            || blocked.is_some_and(waits_for_marks)
+            || self.streams.iter().any(Stream::is_resilient);
+        match about || self.is_minority() {
+            true => self.max_n as u16,
+            false => 0,
+        }
+    }
+
+    /// Others may rely from now on on what those that go along know `together`, on what is `safe`, and
+    /// on the messages of `bound`.
+    pub(super) fn oblige(&mut self, bound: Indices, together: &Together, safe: Seq) {
+        self.obligations = self.obligations.union(bound);
+        self.plants.obliged(&mut self.obligations);
+        for (site, declared) in self.sites.iter_mut().zip(&together.members) {
+            site.marks.known = site.marks.known.max(declared.known);
+            site.marks.ready = site.marks.ready.max(declared.ready);
+        }
+        self.note_safe(safe);
+    }
+}

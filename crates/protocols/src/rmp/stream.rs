@@ -1,0 +1,176 @@
+//! One sender's messages, read out of its packets as they come.
+//!
+//! A message that is promised no place in the total order is delivered as soon as its own promise
+//! allows (000 ch. 2): a `reliable` one when it is here, a `fifo` one when it is here and all earlier
+//! messages of its sender that are promised an order are delivered. All others wait until the cursor
+//! comes to the positions of their packets. A packet may begin in the middle of a message, so a packet
+//! is read only behind all earlier ones of its sender.
+
+use alloc::collections::VecDeque;
+
+use bytes::Bytes;
+use groupcast_core::Service;
+
+use super::numbers::Number;
+use crate::packing::{Record, Unpacker, waits_for_marks};
+
+/// Whether a message of `service` has a promise, and none of a place in the total order: it is carried
+/// through a reformation once anybody may have delivered it.
+pub(super) fn comes_early(service: Service) -> bool {
+    matches!(service, Service::Reliable | Service::Fifo)
+}
+
+/// The messages of one sender in one configuration.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    unpacker: Unpacker,
+    /// The packets up to here are read.
+    read: Number,
+    /// What was read and waits, each with the packet in which it ends.
+    waiting: VecDeque<(Number, Record)>,
+    /// The first of them was taken to be delivered at its position, and was not yet.
+    taken: bool,
+    /// The last packet that is read in which a message ends that comes early.
+    early: Number,
+    /// Packets whose records did not decode: a peer's bug.
+    pub(super) malformed: u64,
+}
+
+impl Stream {
+    /// The packet that is to be read next.
+    pub(super) fn next_packet(&self) -> Number {
+        self.read.next()
+    }
+
+    /// The last packet that is read in which a message ends that comes early; 0 if there is none.
+    pub(super) fn early(&self) -> Number {
+        self.early
+    }
+
+    /// Reads the next packet, whose records are `body`: delivers what need not wait.
+    pub(super) fn read(
+        &mut self,
+        body: &Bytes,
+        message_max: usize,
+        order_waits: bool,
+        emit: &mut dyn FnMut(Record),
+    ) {
+        self.read = self.read.next();
+        let mut at = 0;
+        loop {
+            match self.unpacker.next(body, &mut at, message_max) {
+                Ok(Some(record)) => self.enter(record, order_waits, emit),
+                Ok(None) => return,
+                Err(_) => self.malformed += 1,
+            }
+        }
+    }
+
+    fn enter(&mut self, record: Record, order_waits: bool, emit: &mut dyn FnMut(Record)) {
+        if comes_early(record.service) {
+            self.early = self.read;
+        }
+        let behind = order_waits && (self.taken || !self.waiting.is_empty());
+        match record.service {
+            Service::Unreliable | Service::Reliable => emit(record),
+            Service::Fifo if !behind => emit(record),
+            _ => self.waiting.push_back((self.read, record)),
+        }
+    }
+
+    /// The next message that waits and ends in `packet`, which the cursor has come to; what came
+    /// before it is delivered.
+    pub(super) fn take(&mut self, packet: Number, emit: &mut dyn FnMut(Record)) -> Option<Record> {
+        self.release(emit);
+        let mut first = self.waiting.pop_front_if(|(at, _)| *at <= packet);
+        // One of an earlier packet lost its position, and is not delivered here.
+        while first.as_ref().is_some_and(|(at, _)| *at < packet) {
+            first = self.waiting.pop_front_if(|(at, _)| *at <= packet);
+        }
+        let (_, record) = first?;
+        self.taken = true;
+        Some(record)
+    }
+
+    /// What was taken is delivered: so are the `fifo` messages right behind it.
+    pub(super) fn release(&mut self, emit: &mut dyn FnMut(Record)) {
+        self.taken = false;
+        let is_fifo = |(_, record): &mut (Number, Record)| record.service == Service::Fifo;
+        while let Some((_, record)) = self.waiting.pop_front_if(is_fifo) {
+            emit(record);
+        }
+    }
+
+    /// Whether a message waits that some members must hold, and not all.
+    pub(super) fn is_resilient(&self) -> bool {
+        let mut waiting = self.waiting.iter();
+        waiting.any(|(_, record)| waits_for_marks(record.service))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::packing::Packer;
+
+    /// Packets of at most 60 bytes of records: messages of these services, each of 30 bytes.
+    fn packets(services: &[Service]) -> Vec<Bytes> {
+        let mut packer = Packer::default();
+        for (index, service) in services.iter().enumerate() {
+            packer.push(Record {
+                service: *service,
+                number: index as u64 + 1,
+                payload: vec![0; 30].into(),
+            });
+        }
+        core::iter::from_fn(|| packer.pack(60)).collect()
+    }
+
+    fn numbers(stream: &mut Stream, packets: &[Bytes]) -> Vec<u64> {
+        let mut early = Vec::new();
+        for packet in packets {
+            stream.read(packet, 1_000, true, &mut |record| early.push(record.number));
+        }
+        early
+    }
+
+    #[test]
+    fn a_reliable_message_waits_for_nothing_and_a_fifo_one_for_all_before_it() {
+        let packets = packets(&[
+            Service::Fifo,
+            Service::Agreed,
+            Service::Fifo,
+            Service::Reliable,
+            Service::Fifo,
+            Service::Safe,
+        ]);
+        let mut stream = Stream::default();
+        assert_eq!(numbers(&mut stream, &packets), [1, 4]);
+    }
+
+    #[test]
+    fn what_stands_behind_a_message_comes_when_that_is_delivered() {
+        let packets = packets(&[
+            Service::Agreed,
+            Service::Fifo,
+            Service::Fifo,
+            Service::Agreed,
+        ]);
+        let mut stream = Stream::default();
+        assert_eq!(numbers(&mut stream, &packets), [0; 0]);
+        let mut late = Vec::new();
+        let mut taken = |stream: &mut Stream, packet| {
+            let record = stream.take(Number(packet), &mut |record| late.push(record.number));
+            record.map(|record| record.number)
+        };
+        assert_eq!(taken(&mut stream, 1), Some(1));
+        let end = packets.len() as u64;
+        let next: Vec<_> = (1..=end).filter_map(|it| taken(&mut stream, it)).collect();
+        assert_eq!(next, [4]);
+        assert_eq!(late, [2, 3]);
+        assert!(stream.early() > Number(0));
+    }
+}
