@@ -1,0 +1,209 @@
+//! Transfers that break off, are resumed, are refused, and share a disk.
+
+use std::fs;
+use std::sync::Arc;
+
+use super::*;
+use crate::content::Files;
+use crate::manifest::Scan;
+use crate::scratch::Scratch;
+use crate::spool::{Reserved, Spool};
+
+fn sent(scratch: &Scratch) -> Files {
+    fs::create_dir_all(scratch.path("t")).unwrap();
+    let bytes: Vec<u8> = (0..5 * Layout::CHUNK as usize + 9)
+        .map(|at| (at % 253) as u8)
+        .collect();
+    fs::write(scratch.path("t/large"), bytes).unwrap();
+    fs::write(scratch.path("t/small"), "small").unwrap();
+    Files::new(Scan::of(&[scratch.path("t")]).unwrap())
+}
+
+fn receiver(scratch: &Scratch, files: &Files) -> ReceivedFiles {
+    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    claimed(&spool, files)
+}
+
+fn claimed(spool: &Arc<Spool>, files: &Files) -> ReceivedFiles {
+    let id = content_id(files.manifest());
+    let claim = Claim::new(spool, id.short().into_bytes());
+    ReceivedFiles::new(claim, id, files.layout(), Limits::default()).unwrap()
+}
+
+fn give(received: &mut ReceivedFiles, files: &mut Files, index: u64) {
+    let chunk = files.read_chunk(index).unwrap();
+    received.write(index, chunk.to_vec()).unwrap();
+}
+
+#[test]
+fn a_broken_transfer_is_resumed_with_what_is_there_and_unchanged() {
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    let layout = files.layout();
+    let stop = AtomicBool::new(false);
+    {
+        let mut first = receiver(&scratch, &files);
+        assert_eq!(first.resume(&stop), Ok(Vec::new()));
+        give(&mut first, &mut files, 2);
+        assert_eq!(
+            first.begin(files.manifest()),
+            Ok(u64::from(Layout::CHUNK) + HASH)
+        );
+        for index in [0, 1, 4] {
+            give(&mut first, &mut files, index);
+        }
+    }
+    // What is kept of chunk 1 is damaged.
+    let id = content_id(files.manifest());
+    let staged = scratch
+        .path("out/.groupcast")
+        .join(id.short())
+        .join("tree/t/large");
+    let file = fs::File::options().write(true).open(staged).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"x", u64::from(Layout::CHUNK) + 1).unwrap();
+
+    let mut second = receiver(&scratch, &files);
+    let range = |index| layout.range(Piece::Chunk(index));
+    let held = second.resume(&stop).unwrap();
+    assert_eq!(
+        held,
+        [0..range(0).end, range(2), range(4)],
+        "all but the damaged one and those that never came"
+    );
+    for index in [1, 3, 5] {
+        give(&mut second, &mut files, index);
+    }
+    second.publish().unwrap();
+    assert!(second.are_in_place(files.manifest()));
+    drop(second);
+    for name in ["t/large", "t/small"] {
+        let arrived = fs::read(scratch.path("out").join(name)).unwrap();
+        assert!(arrived == fs::read(scratch.path(name)).unwrap());
+    }
+    assert!(!scratch.path("out/.groupcast").exists(), "nothing is left");
+    fs::write(scratch.path("out/t/small"), "changed").unwrap();
+    assert!(!receiver(&scratch, &files).are_in_place(files.manifest()));
+}
+
+#[test]
+fn what_is_not_what_was_announced_is_never_written() {
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    let mut received = receiver(&scratch, &files);
+    assert!(received.begin(b"another").is_err());
+    received.begin(files.manifest()).unwrap();
+    let mut chunk = files.read_chunk(0).unwrap().to_vec();
+    chunk[7] ^= 1;
+    let error = received.write(0, chunk).unwrap_err();
+    assert!(error.contains("hash"), "{error}");
+    assert!(received.write(1, Vec::new()).is_err());
+    received.discard().unwrap();
+    drop(received);
+    assert_eq!(fs::read_dir(scratch.path("out")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_it_is_sent() {
+    let scratch = Scratch::new();
+    let files = sent(&scratch);
+    let mut received = receiver(&scratch, &files);
+    received.layout.content = 1 << 60;
+    received.layout.chunk = Layout::CHUNK;
+    let error = received.reserve(0).unwrap_err();
+    assert!(error.contains("disk full"), "{error}");
+}
+
+/// Files of some 2 MiB, other ones for each `name`.
+fn large(scratch: &Scratch, name: &str) -> Files {
+    let bytes = blake3::hash(name.as_bytes())
+        .as_bytes()
+        .repeat(SIZE as usize / 32);
+    fs::write(scratch.path(name), bytes).unwrap();
+    Files::new(Scan::of(&[scratch.path(name)]).unwrap())
+}
+
+const SIZE: u64 = 8 * Layout::CHUNK as u64;
+
+/// Begins to receive `files`, and breaks off half way.
+fn receive_half(spool: &Arc<Spool>, files: &mut Files) {
+    let mut received = claimed(spool, files);
+    received.resume(&AtomicBool::new(false)).unwrap();
+    received.begin(files.manifest()).unwrap();
+    for index in 0..4 {
+        give(&mut received, files, index);
+    }
+}
+
+#[test]
+fn two_transfers_do_not_count_on_the_same_room() {
+    let scratch = Scratch::new();
+    let (mut first, second) = (large(&scratch, "first"), large(&scratch, "second"));
+    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    spool.pretend_disk(SIZE * 3 / 2);
+    let stop = AtomicBool::new(false);
+    let mut one = claimed(&spool, &first);
+    one.resume(&stop).unwrap();
+    one.begin(first.manifest()).unwrap();
+    let refused = claimed(&spool, &second).resume(&stop).unwrap_err();
+    assert!(refused.contains("promised to other"), "{refused}");
+    // What has been written is not counted twice.
+    for index in 0..8 {
+        give(&mut one, &mut first, index);
+    }
+    spool.pretend_disk(SIZE * 5 / 2);
+    claimed(&spool, &second).resume(&stop).unwrap();
+}
+
+#[test]
+fn what_broke_off_makes_room_if_that_is_enough() {
+    let scratch = Scratch::new();
+    let (mut first, second) = (large(&scratch, "first"), large(&scratch, "second"));
+    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    spool.pretend_disk(SIZE * 5 / 4);
+    receive_half(&spool, &mut first);
+    let stop = AtomicBool::new(false);
+    let kept = || spool.has(&content_id(first.manifest()));
+    let mut too_large = claimed(&spool, &second);
+    too_large.layout.content = SIZE * 2;
+    assert!(too_large.resume(&stop).unwrap_err().contains("disk full"));
+    assert!(kept(), "removing it would not have helped");
+    drop(too_large);
+    claimed(&spool, &second).resume(&stop).unwrap();
+    assert!(!kept());
+}
+
+#[test]
+fn a_retry_after_the_disk_was_full_goes_on_with_what_is_there() {
+    let scratch = Scratch::new();
+    let (mut first, mut second) = (large(&scratch, "first"), large(&scratch, "second"));
+    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    receive_half(&spool, &mut first);
+    receive_half(&spool, &mut second);
+    // Both broke off because the disk was full, and it still is.
+    spool.pretend_disk(SIZE * 6 / 5);
+    let mut again = claimed(&spool, &first);
+    let held = again.resume(&AtomicBool::new(false)).unwrap();
+    let held: u64 = held.iter().map(|range| range.end - range.start).sum();
+    assert!(held >= SIZE / 2, "{held}");
+    for index in 4..8 {
+        give(&mut again, &mut first, index);
+    }
+    again.publish().unwrap();
+}
+
+#[test]
+fn a_stream_takes_room_that_nobody_was_promised() {
+    use std::io::Write as _;
+
+    let scratch = Scratch::new();
+    let files = large(&scratch, "files");
+    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    spool.pretend_disk(SIZE * 2);
+    let received = claimed(&spool, &files);
+    received.reserve(0).unwrap();
+    let file = spool.create_stream("stream").unwrap();
+    let mut stream = Reserved::new(file, Claim::new(&spool, b"stream".to_vec()));
+    let bytes = vec![7; SIZE as usize / 4];
+    let written = (0..8).take_while(|_| stream.write_all(&bytes).is_ok());
+    assert_eq!(written.count(), 4);
+}
