@@ -39,6 +39,7 @@ mod log;
 mod narrate;
 mod others;
 mod rekey;
+mod start;
 mod status;
 mod stop;
 mod stream;

@@ -1,0 +1,149 @@
+//! What a daemon asks of its host and opens before it runs: network, order, groups, the token of
+//! its clients.
+
+use groupcast_core::family::OrderLimits;
+use groupcast_core::node::AdmissionConfig;
+use groupcast_core::{MemberId, Rng};
+use groupcast_net::{Endpoint, Key, Sealing, process};
+use groupcast_protocols::registry::ORDERED;
+use groupcast_session::frame::AccessToken;
+
+use crate::bimodal::Bimodal;
+use crate::config::{Config, ConfigError, Order, ProcessConfig, Security};
+use crate::error::DaemonError;
+use crate::instance::{self, BIMODAL, Instance};
+use crate::others::Others;
+
+/// Puts the bimodal groups onto the endpoint's node. Also if there are none: then those of other
+/// daemons are heard.
+pub(crate) fn open_bimodal(
+    config: &Config,
+    local: MemberId,
+    rng: &Rng,
+    endpoint: &mut Endpoint<Instance>,
+) -> Result<(), DaemonError> {
+    let names = &config.engine.bimodal_groups;
+    let now = endpoint.now();
+    let groups = Bimodal::new(names, &config.bimodal, local, &rng.fork("bimodal"), now)
+        .map_err(|error| ConfigError::unchecked("bimodal", &error))?;
+    endpoint
+        .node_mut()
+        .open(BIMODAL, Instance::Bimodal(Box::new(groups)));
+    Ok(())
+}
+
+/// Asks the host for what the process needs to run in time, if it needs anything.
+pub(crate) fn ask_host(config: &ProcessConfig) -> Result<(), DaemonError> {
+    if config.lock_memory {
+        process::lock_memory().map_err(|source| DaemonError::Process {
+            what: "keep the daemon's memory from being swapped out",
+            needs: "the capability CAP_IPC_LOCK or a larger limit RLIMIT_MEMLOCK",
+            source,
+        })?;
+    }
+    if config.real_time_priority > 0 {
+        process::run_in_real_time(config.real_time_priority).map_err(|source| {
+            DaemonError::Process {
+                what: "run with real-time priority",
+                needs: "the capability CAP_SYS_NICE or a larger limit RLIMIT_RTPRIO",
+                source,
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// The endpoint and its node, without instances yet.
+pub(crate) fn open_network(
+    config: &Config,
+    local: MemberId,
+    rng: &Rng,
+) -> Result<Endpoint<Instance>, DaemonError> {
+    let sealing = match &config.security {
+        Security::Key(path) => Sealing::Key(Key::load(path)?),
+        Security::Insecure => Sealing::Insecure,
+    };
+    let defaults = AdmissionConfig::default();
+    let admission = AdmissionConfig {
+        // Restarted daemons are new peers: room for two lives of each.
+        peers_max: defaults
+            .peers_max
+            .max(config.order.config.limits().members_max * 2)
+            .max(bimodal_peers(config)),
+        ..defaults
+    };
+    let endpoint = Endpoint::builder(config.endpoint.clone(), local, sealing)
+        .admission(admission)
+        .rng(rng.clone())
+        .open()?;
+    Ok(endpoint)
+}
+
+/// What clients over TCP must have, if they must have something.
+pub(crate) fn load_token(config: &Config) -> Result<Option<AccessToken>, DaemonError> {
+    let Some(path) = &config.client_token else {
+        return Ok(None);
+    };
+    let token = AccessToken::from_bytes(*Key::load(path)?.as_bytes());
+    if let Security::Key(key) = &config.security
+        && AccessToken::from_bytes(*Key::load(key)?.as_bytes()) == token
+    {
+        let error = "holds the cluster's key, which clients are not to know: make another file";
+        return Err(ConfigError::unchecked("client_token", &error).into());
+    }
+    Ok(Some(token))
+}
+
+/// How many daemons gossip may know of; none without bimodal groups.
+fn bimodal_peers(config: &Config) -> usize {
+    match config.engine.bimodal_groups.is_empty() {
+        true => 0,
+        false => config.bimodal.view_max * 2,
+    }
+}
+
+/// Puts what orders messages onto the endpoint's node, and who listens for daemons that speak
+/// another protocol.
+pub(crate) fn open_order(
+    config: &Config,
+    local: MemberId,
+    rng: &Rng,
+    endpoint: &mut Endpoint<Instance>,
+) -> Result<(), ConfigError> {
+    let Order { family, config } = fitted(config, endpoint);
+    let members = config.members();
+    let members = members.map_err(|error| ConfigError::unchecked(family.name(), &error))?;
+    let make = members.factory(1);
+    let member = make(local, rng.fork(family.name()), endpoint.now());
+    let order = instance::Order { family, member };
+    let node = endpoint.node_mut();
+    node.open(family.channel, Instance::Order(order));
+    for other in ORDERED.iter().filter(|other| **other != family) {
+        node.open(other.channel, Instance::Others(Others::new(other)));
+    }
+    Ok(())
+}
+
+/// The order's settings with a datagram that the interface takes in one piece.
+fn fitted(config: &Config, endpoint: &Endpoint<Instance>) -> Order {
+    let mut order = config.order.clone();
+    let limits = order.config.limits();
+    let (key, body_max) = (order.key("body_max"), limits.body_max);
+    match endpoint.body_max() {
+        Some(fitting) if body_max > fitting && config.fit_body => {
+            tracing::info!(
+                "the interface takes {fitting} bytes in a datagram: {key} is that instead of {body_max}"
+            );
+            order.config.set_limits(OrderLimits {
+                body_max: fitting,
+                ..limits
+            });
+        }
+        Some(fitting) if body_max > fitting => tracing::warn!(
+            "{key} is {body_max}, but the interface takes {fitting} bytes in one piece: datagrams are sent in \
+             fragments, and the loss of one loses all"
+        ),
+        _ => {}
+    }
+    order
+}
