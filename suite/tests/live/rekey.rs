@@ -23,16 +23,18 @@ fn a_change_of_the_key_under_load_loses_nothing_and_breaks_no_ring() -> Outcome 
         let mut cluster = Cluster::running(HOSTS, Link::Unlimited)?;
         cluster.write_text("text", &text)?;
         let mut subscriptions = cluster.subscribe_all(&[1, 2, 3, 4, 5])?;
-        let before = (1..=HOSTS)
-            .map(|host| rings(&cluster, host))
-            .collect::<Outcome<Vec<_>>>()?;
         let publisher = cluster.publish(1, "text", RATE)?;
         for (change, part) in [("first", 8), ("second", 2)] {
             until(LIMIT, format!("it is time for the {change} change"), || {
                 let printed = subscriptions[1].printed()?;
                 Ok((printed > TEXT as u64 / part).then_some(()))
             })?;
+            let before = rings(&cluster)?;
             change_key(&cluster, change)?;
+            let after = rings(&cluster)?;
+            if after != before {
+                return Err(format!("{change} change: {before:?} before, {after:?} after").into());
+            }
         }
         cluster.finish(publisher, LIMIT)?;
         for subscription in &mut subscriptions {
@@ -41,27 +43,23 @@ fn a_change_of_the_key_under_load_loses_nothing_and_breaks_no_ring() -> Outcome 
         let all: Vec<String> = (1..=HOSTS).map(|host| format!("sub@host-{host}")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         judge_streams(&subscriptions, &all, &published)?;
-        for host in 1..=HOSTS {
-            let after = rings(&cluster, host)?;
-            if after != before[host - 1] {
-                let before = &before[host - 1];
-                return Err(format!("host-{host}: {before:?} before, {after:?} after").into());
-            }
-        }
         cluster.check_histories()
     })
 }
 
-/// What changes if a ring breaks, or a daemon does not open what another seals: lost tokens,
-/// configurations, datagrams of other clusters, forged ones.
-fn rings(cluster: &Cluster, host: usize) -> Outcome<[u64; 4]> {
-    let counter = |path: &[&str]| cluster.counter(host, path);
-    Ok([
-        counter(&["counters", "ring", "token_losses"])?,
-        counter(&["counters", "ring", "transitions"])?,
-        counter(&["counters", "node", "other_cluster"])?,
-        counter(&["counters", "node", "forged"])?,
-    ])
+/// Of each host, what changes if a ring breaks, or a daemon does not open what another seals: lost
+/// tokens, configurations, datagrams of other clusters, forged ones.
+fn rings(cluster: &Cluster) -> Outcome<Vec<[u64; 4]>> {
+    let hosts = (1..=HOSTS).map(|host| {
+        let counter = |path: &[&str]| cluster.counter(host, path);
+        Ok([
+            counter(&["counters", "ring", "token_losses"])?,
+            counter(&["counters", "ring", "transitions"])?,
+            counter(&["counters", "node", "other_cluster"])?,
+            counter(&["counters", "node", "forged"])?,
+        ])
+    });
+    hosts.collect()
 }
 
 /// Changes the key on every host, and waits until all have the new one alone.
