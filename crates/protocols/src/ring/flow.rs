@@ -7,7 +7,9 @@
 //! windows leave some of them idle, since a member's own packets do not cross the wire that leads
 //! to it. Above it the window shrinks by an eighth; it halves when more than an eighth of a
 //! rotation's packets are retransmissions. Neither happens more often than a change takes to show;
-//! a ring that breaks halves it too. The global window, the same at all members, is what a
+//! a ring that breaks halves it too. A rotation so long that its token may be taken for lost, because
+//! a host is slow, halves it at once, and from there it may grow by half at a time only: the ring
+//! would break in each burst. The global window, the same at all members, is what a
 //! receiver's socket buffer takes. (A share of one's own window would let a member with a small one
 //! starve.)
 //!
@@ -43,6 +45,9 @@ const VISIT_LONG: Duration = Duration::from_micros(800);
 const ROTATION_LONG: Duration = Duration::from_millis(8);
 /// Visits that it takes until a smaller window shows in the mean rotation.
 const SETTLING: u32 = 8;
+/// Visits that the window limits until it may be larger than it was after a rotation that was too
+/// long.
+const CAUTION: u32 = 64;
 
 /// Flow control of one member.
 #[derive(Debug)]
@@ -60,6 +65,12 @@ pub(super) struct Flow {
     fitting: Duration,
     /// Rotations that were.
     slow: u64,
+    /// The last one was.
+    endangered: bool,
+    /// The most that the window may be since then.
+    personal_most: u32,
+    /// Visits that the window limited since that changed.
+    limited_visits: u32,
     /// Visits of the token since the window was last made smaller.
     visits_since_change: u32,
     /// When the token left; `None` if its way round says nothing (it rested, or the ring is new).
@@ -78,6 +89,9 @@ impl Flow {
             undisturbed: Shortest::default(),
             fitting: config.token_loss_max / 3,
             slow: 0,
+            endangered: false,
+            personal_most: PERSONAL_MAX,
+            limited_visits: 0,
             visits_since_change: 0,
             token_left: None,
         }
@@ -108,6 +122,12 @@ impl Flow {
         if self.pinned_personal.is_some() {
             return;
         }
+        if core::mem::take(&mut self.endangered) {
+            self.personal = (self.personal / 2).max(PERSONAL_LEAST);
+            self.personal_most = self.personal;
+            (self.visits_since_change, self.limited_visits) = (0, 0);
+            return;
+        }
         self.visits_since_change = self.visits_since_change.saturating_add(1);
         let lossy = retransmissions * 8 > fcc && retransmissions > 4;
         let long = VISIT_LONG.saturating_mul(members).min(ROTATION_LONG);
@@ -125,8 +145,18 @@ impl Flow {
             } else {
                 u32::from(self.personal * members < fcc)
             };
-            self.personal = (self.personal + growth).min(PERSONAL_MAX);
+            self.personal = (self.personal + growth).min(self.most());
         }
+    }
+
+    /// The most that the window may be at a visit that it limits.
+    fn most(&mut self) -> u32 {
+        self.limited_visits += 1;
+        if self.limited_visits >= CAUTION {
+            self.limited_visits = 0;
+            self.personal_most = (self.personal_most * 3 / 2).min(PERSONAL_MAX);
+        }
+        self.personal_most.max(self.personal)
     }
 
     /// The ring broke, perhaps because the network could not take the bursts: begins again with
@@ -144,7 +174,8 @@ impl Flow {
             let rotation = now.since(left);
             self.rotation.sample(rotation);
             self.undisturbed.sample(rotation);
-            self.slow += u64::from(rotation > self.fitting);
+            self.endangered = rotation > self.fitting;
+            self.slow += u64::from(self.endangered);
         }
     }
 
@@ -172,5 +203,38 @@ impl Flow {
     /// token that is lost, and so would the time-out that makes up for it.
     pub(super) fn token_retransmit(&self, config: &RingConfig) -> Duration {
         (self.undisturbed.value() * 2).clamp(config.token_retransmit_min, config.token_loss_min / 5)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window after `visits` that it limits, each a rotation of `millis` after the one before.
+    fn after(flow: &mut Flow, visits: u32, millis: u64) -> u32 {
+        for visit in 0..u64::from(visits) {
+            flow.token_went(Time::from_millis(visit * millis), true);
+            flow.token_came(Time::from_millis((visit + 1) * millis));
+            flow.adapt(true, 3, flow.personal * 3, 0);
+        }
+        flow.personal()
+    }
+
+    #[test]
+    fn a_window_that_slow_rotations_halved_grows_by_half_at_a_time() {
+        let mut flow = Flow::new(&RingConfig::lan());
+        assert_eq!(after(&mut flow, 1, 100), PERSONAL_MIN / 2);
+        assert_eq!(flow.slow(), 1);
+        // The mean forgets the slow rotation, and the window stays.
+        assert_eq!(after(&mut flow, CAUTION - 1, 0), PERSONAL_MIN / 2);
+        assert_eq!(after(&mut flow, CAUTION, 0), PERSONAL_MIN * 3 / 4);
+        assert_eq!(after(&mut flow, 10, 100), PERSONAL_LEAST);
+        assert!(after(&mut flow, 20 * CAUTION, 0) > 10 * PERSONAL_MIN);
+    }
+
+    #[test]
+    fn quick_rotations_let_the_window_grow_at_once() {
+        let mut flow = Flow::new(&RingConfig::lan());
+        assert_eq!(after(&mut flow, 10, 1), PERSONAL_MIN + 10 * GROWTH);
     }
 }
