@@ -64,16 +64,18 @@ pub fn swarm(options: String, tally: Arc<Mutex<Tally>>) -> Swarm<Daemon> {
 }
 
 /// Limits that clients meet: a reader that stops is expelled soon, before publishers are held back
-/// for it or after.
+/// for it or after; in every third seed for so little that most of those that stop are.
 fn limits(seed: u64) -> EngineConfig {
-    let disconnect_at = 128 << 10;
+    let disconnect_at = match seed % 3 {
+        0 => 8 << 10,
+        _ => 128 << 10,
+    };
     EngineConfig {
-        stop_publishers_at: if seed.is_multiple_of(2) {
-            disconnect_at
-        } else {
-            32 << 10
+        stop_publishers_at: match seed % 2 {
+            0 => disconnect_at,
+            _ => disconnect_at / 4,
         },
-        drop_unreliable_at: 64 << 10,
+        drop_unreliable_at: disconnect_at / 2,
         disconnect_at,
         stalled_within: std::time::Duration::from_secs(2),
         ..EngineConfig::default()
