@@ -2,6 +2,7 @@
 //!
 //! - [`fuzz`]: the bodies of the fuzz targets.
 //! - [`groups`]: the swarm over daemons with clients.
+//! - [`presets`]: the table of presets of the ring.
 //! - `live` (feature `live`, on unless said otherwise): the real binary on the hosts of a test bed.
 #![forbid(unsafe_code)]
 
@@ -9,3 +10,4 @@ pub mod fuzz;
 pub mod groups;
 #[cfg(feature = "live")]
 pub mod live;
+pub mod presets;

@@ -4,6 +4,8 @@
 //! A seed that fails prints the line that runs it again. `--plant` breaks a rule of the protocol on
 //! purpose, to show that the swarm finds it.
 
+#[path = "swarm/presets.rs"]
+mod presets;
 #[path = "swarm/resilience.rs"]
 mod resilience;
 
@@ -12,7 +14,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use groupcast_core::{Family, Instrumented, Service};
 use groupcast_protocols::registry::FAMILIES;
@@ -25,6 +27,7 @@ const HELP: &str = "\
 The swarm: seeded groups with random faults in the simulator, judged by the checker
 
 Usage: swarm --seeds A..B [OPTIONS]
+       swarm --presets [--minutes N] [--jobs N] [--json]
 
   --seeds A..B         the seeds to run, A to B-1
   --protocol NAME      a family of the registry (default: ring), or groups: daemons with clients on a
@@ -35,6 +38,8 @@ Usage: swarm --seeds A..B [OPTIONS]
   --list-plants        name the rules that can be broken, and of which protocol each is
   --expect-violation   stop at the first violation, which must come
   --resilience         instead: K crashes at the moment of delivery lose nothing, K + 1 show a loss
+  --presets            instead: the table of presets of the ring, in calm; the ring must stay
+  --minutes N          of virtual time for each cell of that table (default: 10)
   --coverage           fail if a transition never met some kind of fault
   --trace              tell what happens in the first seed; --trace=datagrams tells all of it
   --minimise           make the first failing seed smaller, and print what is left of its scenario
@@ -87,6 +92,8 @@ struct Options {
     plant: Option<&'static str>,
     expect_violation: bool,
     resilience: bool,
+    presets: bool,
+    minutes: f64,
     coverage: bool,
     trace: Option<TraceLevel>,
     minimise: bool,
@@ -128,6 +135,8 @@ fn parse(args: &[String]) -> Result<Options, String> {
         plant: None,
         expect_violation: false,
         resilience: false,
+        presets: false,
+        minutes: 10.0,
         coverage: false,
         trace: None,
         minimise: false,
@@ -152,6 +161,14 @@ fn parse(args: &[String]) -> Result<Options, String> {
             "--plant" => plant = Some(value()?),
             "--expect-violation" => options.expect_violation = true,
             "--resilience" => options.resilience = true,
+            "--presets" => options.presets = true,
+            "--minutes" => {
+                let minutes = value()?
+                    .parse()
+                    .ok()
+                    .filter(|it| (0.01..=1_000.0).contains(it));
+                options.minutes = minutes.ok_or("--minutes wants 0.01 to 1000")?;
+            }
             "--coverage" => options.coverage = true,
             "--trace" => options.trace = Some(TraceLevel::Events),
             "--trace=datagrams" => options.trace = Some(TraceLevel::Datagrams),
@@ -174,7 +191,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
         let name = options.subject.name();
         return Err(format!("{name} carries no resilient services"));
     }
-    if options.seeds.is_empty() {
+    if options.seeds.is_empty() && !options.presets {
         return Err("--seeds A..B is missing, with A below B".to_owned());
     }
     Ok(options)
@@ -190,6 +207,9 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 
 /// Whether all went as it should.
 fn run(options: &Options) -> bool {
+    if options.presets {
+        return presets::run(options, Duration::from_secs_f64(options.minutes * 60.0));
+    }
     match options.subject {
         Subject::Family(family) if options.resilience => resilience::run(options, family),
         Subject::Groups => {

@@ -2,7 +2,8 @@
 //!
 //! `conformance`: the contract between a protocol and its host. `swarm`: random faults, some seeds
 //! of every family. `bulk`: more seeds of the family that once failed most. `corpus`: the committed
-//! inputs of the fuzz targets. `groups`: daemons with clients. `reach`: no family of the registry is left out.
+//! inputs of the fuzz targets. `groups`: daemons with clients. `presets`: what the presets of the
+//! ring promise, in calm. `reach`: no family of the registry is left out.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -10,5 +11,6 @@ mod bulk;
 mod conformance;
 mod corpus;
 mod groups;
+mod presets;
 mod reach;
 mod swarm;

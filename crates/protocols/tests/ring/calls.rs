@@ -35,12 +35,7 @@ pub(super) fn far_apart(
 
 /// One client at `host` that sends its next message when it has seen its last, `burst` of them, and
 /// then pauses.
-pub(super) fn closed_loop(
-    cluster: &mut Cluster<Ring>,
-    host: usize,
-    burst: u32,
-    duration: Duration,
-) {
+fn closed_loop(cluster: &mut Cluster<Ring>, host: usize, burst: u32, duration: Duration) {
     let end = cluster.now() + duration;
     while cluster.now() < end {
         for _ in 0..burst {
