@@ -2,7 +2,7 @@
 //! reads.
 //!
 //! The file is one line of 64 hexadecimal digits (256 random bits); lines that begin with `#` are
-//! comments. What is derived from the key is the business of [`seal`](crate::seal).
+//! comments. What is derived from the key is the business of [`seal`].
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
