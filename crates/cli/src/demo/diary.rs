@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use groupcast_core::id::fnv1a;
 use groupcast_core::trace::Observation;
-use groupcast_core::{ConfigId, ConfigurationKind, MemberId, OrderPlace};
+use groupcast_core::{ConfigId, ConfigurationKind, Contract, MemberId, OrderPlace, Service};
 
 /// A configuration that a member installed.
 #[derive(Clone, Debug)]
@@ -36,42 +36,74 @@ impl Installed {
 pub(crate) struct Tally {
     /// How many messages were delivered.
     pub(crate) messages: u64,
+    /// How many of them may be delivered before they are ordered.
+    pub(crate) early: u64,
     /// Digest of the messages, their bytes and their places, in the order of delivery: equal only
     /// where the same was delivered in the same order.
-    pub(crate) order: u64,
+    order: u64,
+    /// Digest of the messages that may be delivered before they are ordered, in no order.
+    set: u64,
 }
 
 impl Tally {
     const NONE: Self = Self {
         messages: 0,
+        early: 0,
         order: 0,
+        set: 0,
     };
 
-    fn add(&mut self, observation: &Observation) {
+    /// Adds a delivery, under `contract`: messages that it lets come before they are ordered count
+    /// whenever they come.
+    fn add(&mut self, observation: &Observation, contract: Contract) {
         let Observation::Deliver {
-            id, place, digest, ..
+            id,
+            service,
+            place,
+            digest,
         } = observation
         else {
             return;
         };
+        self.messages += 1;
+        if contract == Contract::OrderedEarly
+            && matches!(service, Service::Reliable | Service::Fifo)
+        {
+            let words = [
+                id.sender.node.0,
+                id.sender.incarnation.0,
+                id.number,
+                *digest,
+            ];
+            self.set = self.set.wrapping_add(hash(&words));
+            self.early += 1;
+            return;
+        }
         let (counter, seq) = place.map_or((0, 0), |place| (place.config.counter, place.seq));
         let sender = (id.sender.node.0, id.sender.incarnation.0);
-        let words = [
+        self.order = hash(&[
             self.order, sender.0, sender.1, id.number, counter, seq, *digest,
-        ];
-        let mut bytes = [0; 8 * 7];
-        for (room, word) in bytes.chunks_exact_mut(8).zip(words) {
-            room.copy_from_slice(&word.to_be_bytes());
-        }
-        self.order = fnv1a(&bytes);
-        self.messages += 1;
+        ]);
     }
+
+    /// One word for all of it: equal only where the same was delivered, and what is ordered in the
+    /// same order.
+    pub(crate) fn digest(&self) -> u64 {
+        self.order.wrapping_add(self.set)
+    }
+}
+
+fn hash(words: &[u64]) -> u64 {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    fnv1a(&bytes)
 }
 
 /// The record of one incarnation of a member.
 #[derive(Clone, Debug)]
 pub(crate) struct Diary {
     owner: MemberId,
+    /// What its group promises.
+    contract: Contract,
     /// What was installed since the mark, the oldest first; before that, the configuration at the
     /// mark.
     path: Vec<Installed>,
@@ -88,9 +120,10 @@ pub(crate) struct Diary {
 
 impl Diary {
     /// The empty record of an incarnation that has not begun.
-    pub(crate) fn new(owner: MemberId) -> Self {
+    pub(crate) fn new(owner: MemberId, contract: Contract) -> Self {
         Self {
             owner,
+            contract,
             path: Vec::new(),
             before: 0,
             tally: Tally::NONE,
@@ -108,12 +141,12 @@ impl Diary {
         match observation {
             Observation::Submit { .. } => self.submitted += 1,
             Observation::Deliver { id, place, .. } => {
-                self.tally.add(observation);
+                self.tally.add(observation, self.contract);
                 self.own_delivered += u64::from(id.sender == self.owner);
                 self.last_place = place.or(self.last_place);
                 self.last_delivery = Some(at);
                 if let Some(current) = self.path.last_mut() {
-                    current.tally.add(observation);
+                    current.tally.add(observation, self.contract);
                     current.first_delivery.get_or_insert(at);
                 }
             }
@@ -195,7 +228,7 @@ impl Diary {
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::{Incarnation, MessageId, NodeId, Service};
+    use groupcast_core::{Incarnation, MessageId, NodeId};
 
     use super::*;
 
@@ -232,7 +265,11 @@ mod tests {
     }
 
     fn diary(observations: &[Observation]) -> Diary {
-        let mut diary = Diary::new(OWNER);
+        diary_under(Contract::Ordered, observations)
+    }
+
+    fn diary_under(contract: Contract, observations: &[Observation]) -> Diary {
+        let mut diary = Diary::new(OWNER, contract);
         for observation in observations {
             diary.enter(Instant::now(), observation);
         }
@@ -246,8 +283,31 @@ mod tests {
         let back = diary(&[regular(), deliver(2, 1), deliver(1, 2)]);
         let fewer = diary(&[regular(), deliver(1, 1)]);
         assert_eq!(forth.tally(), same.tally());
-        assert_ne!(forth.tally().order, back.tally().order);
-        assert_ne!(forth.tally().order, fewer.tally().order);
+        assert_ne!(forth.tally().digest(), back.tally().digest());
+        assert_ne!(forth.tally().digest(), fewer.tally().digest());
+    }
+
+    #[test]
+    fn what_comes_early_counts_whenever_it_comes() {
+        let early = |number: u64| {
+            let mut observation = deliver(number, 0);
+            if let Observation::Deliver { service, place, .. } = &mut observation {
+                (*service, *place) = (Service::Fifo, None);
+            }
+            observation
+        };
+        let of = |contract, middle: [Observation; 2]| {
+            let [first, second] = middle;
+            diary_under(contract, &[regular(), first, second]).tally()
+        };
+        let contract = Contract::OrderedEarly;
+        let forth = of(contract, [early(1), deliver(2, 2)]);
+        assert_eq!(forth, of(contract, [deliver(2, 2), early(1)]));
+        assert_eq!((forth.messages, forth.early), (2, 1));
+        assert_ne!(forth, of(contract, [early(3), deliver(2, 2)]));
+        let contract = Contract::Ordered;
+        let forth = of(contract, [early(1), deliver(2, 2)]);
+        assert_ne!(forth, of(contract, [deliver(2, 2), early(1)]));
     }
 
     #[test]

@@ -65,6 +65,9 @@ pub(crate) enum Event {
     Delivered {
         at: Vec<String>,
         messages: u64,
+        /// How many of them may come before they are ordered, and so in any order with the others.
+        #[serde(skip_serializing_if = "is_zero")]
+        early: u64,
         /// Digest of the messages and their places in the order of delivery.
         order: String,
         /// Of the load alone.
@@ -212,9 +215,10 @@ fn write_text(out: &mut impl Write, event: &Event) -> io::Result<()> {
         Event::Delivered {
             at,
             messages,
+            early,
             order,
             load,
-        } => write_delivered(out, at, *messages, order, *load),
+        } => write_delivered(out, at, (*messages, *early), order, *load),
         Event::Disturbed { configurations } => line(
             out,
             YELLOW,
@@ -272,20 +276,28 @@ fn write_configuration(out: &mut impl Write, event: &Event) -> io::Result<()> {
     line(out, style, kind, &text)
 }
 
+/// For fields that are left out where they are 0.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 fn write_delivered(
     out: &mut impl Write,
     at: &[String],
-    messages: u64,
+    (messages, early): (u64, u64),
     order: &str,
     load: Option<Load>,
 ) -> io::Result<()> {
-    let text = match at.len() {
+    let mut text = match at.len() {
         1 => format!("{} {messages} messages in order", deliver(at)),
         _ => format!(
             "{} the same {messages} messages in the same order",
             deliver(at)
         ),
     };
+    if early > 0 {
+        text += &format!(" ({early} of them fifo, as soon as they came)");
+    }
     line(out, GREEN, "delivered", &text)?;
     line(out, DIM, "digest", order)?;
     let Some(load) = load else { return Ok(()) };

@@ -78,7 +78,7 @@ impl Stage {
                 name,
                 lives: 0,
                 id,
-                diary: Diary::new(id),
+                diary: Diary::new(id, order.family.contract),
                 member: None,
                 rested: false,
                 ended: None,
@@ -104,7 +104,7 @@ impl Stage {
         let demo_member = &mut self.members[index];
         demo_member.lives += 1;
         demo_member.id.incarnation = incarnation;
-        demo_member.diary = Diary::new(demo_member.id);
+        demo_member.diary = Diary::new(demo_member.id, self.order.family.contract);
         demo_member.rested = true;
         demo_member.ended = None;
         let name = match demo_member.lives {

@@ -417,7 +417,8 @@ impl Story {
             self.report.tell(&Event::Delivered {
                 at: self.stage.names(at),
                 messages: tally.messages,
-                order: format!("{:016x}", tally.order),
+                early: tally.early,
+                order: format!("{:016x}", tally.digest()),
                 load,
             });
         }
