@@ -1,17 +1,22 @@
 //! What a member may not say changes nothing: ACKs that contradict the order, marks out of all
-//! proportion.
+//! proportion, proposals of others; and requests without end are answered within bounds.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use groupcast_core::mech::peers::Attempt;
 use groupcast_core::mech::seq::Seq;
-use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId};
+use groupcast_core::{
+    ConfigId, Incarnation, MemberId, NodeId, Protocol as _, Rng, Time, TransmitBuf,
+};
 
 use super::config::RmpConfig;
 use super::numbers::{Marks, Number, Packets, Stamp};
+use super::operational::Operational;
 use super::order::{Heard, Order};
-use super::wire::Ack;
+use super::wire::{Ack, Message, Nack, Poll, Proposal};
+use super::{Rmp, State};
 
 fn member(site: u64) -> MemberId {
     MemberId {
@@ -127,6 +132,41 @@ fn a_packet_has_one_position_and_a_position_one_packet() {
 }
 
 #[test]
+fn packets_of_a_sender_get_positions_in_their_order_and_none_that_was_forgotten_again() {
+    let skips = Ack {
+        packets: vec![Packets {
+            origin: 1,
+            first: Number(2),
+            count: 1,
+        }],
+        ..first(1)
+    };
+    let mut order = order();
+    assert_eq!(order.take_ack(&skips), Heard::Malformed, "1 is before 2");
+    assert_eq!(order.take_ack(&first(3)), Heard::Newest);
+    for index in [0, 1] {
+        let marks = Marks {
+            known: Number(3),
+            ready: Seq(103),
+        };
+        order.note_marks(index, marks);
+    }
+    order.deliver(&mut |_| {});
+    order.discard();
+    assert_eq!(order.places.base(), 104, "all is forgotten");
+    let again = Ack {
+        issuer: 1,
+        next: 2,
+        stamp: Stamp(2),
+        first: Seq(104),
+        ..first(2)
+    };
+    assert_eq!(order.take_ack(&again), Heard::Malformed, "forgotten");
+    let stale = order.take_ack(&first(3));
+    assert_eq!((stale, order.top.last), (Heard::Older, Seq(103)));
+}
+
+#[test]
 fn positions_far_ahead_are_not_kept_and_marks_far_ahead_not_believed() {
     let mut order = order();
     for packets in [Vec::new(), first(2).packets] {
@@ -162,4 +202,94 @@ fn a_token_is_taken_only_with_everything_up_to_it_in_hand() {
     );
     order.insert(1, Number(4), Bytes::from_static(b"late"));
     assert!(order.has_token());
+}
+
+/// Member 2 of three, operational; member 0 has the token, and member 1 has sent three packets.
+fn operational() -> Rmp {
+    let now = Time::from_millis(1);
+    let mut rmp = Rmp::new(RmpConfig::lan(), member(2), Rng::new(1), now).expect("it is valid");
+    rmp.timers.cancel_all();
+    rmp.outbox = super::outbox::Outbox::default();
+    rmp.state = State::Operational(Operational::new(order()).into());
+    rmp
+}
+
+fn hears(rmp: &mut Rmp, from: u64, message: &Message) {
+    rmp.handle_datagram(Time::from_millis(2), member(from), message.encode());
+}
+
+fn datagrams(rmp: &mut Rmp) -> usize {
+    let (mut buf, mut sent) = (TransmitBuf::new(16, 0, 0), 0);
+    while rmp.poll_transmit(Time::from_millis(2), &mut buf).is_some() {
+        sent += buf.iter().count();
+        buf.clear();
+    }
+    sent
+}
+
+#[test]
+fn a_flood_of_requests_is_answered_as_far_as_a_round_trip_can_use_it() {
+    let mut rmp = operational();
+    let nack = Message::Nack(Nack {
+        whole: false,
+        tag: order().tag,
+        asked: 2,
+        again: 0,
+        positions: Vec::new(),
+        packets: first(3).packets,
+    });
+    (0..1_000).for_each(|_| hears(&mut rmp, 0, &nack));
+    assert!(datagrams(&mut rmp) <= 51, "seventeen times three");
+    assert!(rmp.counters.nacks_refused >= 980);
+    hears(&mut rmp, 9, &nack);
+    assert_eq!(rmp.counters.malformed, 1, "a stranger");
+}
+
+#[test]
+fn who_may_not_propose_accept_or_install_changes_nothing() {
+    let mut rmp = operational();
+    let old = order().id;
+    let poll = Message::Poll(Poll {
+        attempt: Attempt(1),
+        counter: 1,
+        wanted: (0..3).map(member).collect(),
+        failed: Vec::new(),
+        left: Vec::new(),
+        heard: vec![member(2)],
+    });
+    let proposal = |representative: u64, members: &[u64]| {
+        Message::Proposal(Proposal {
+            attempt: Attempt(1),
+            config: ConfigId {
+                counter: 2,
+                representative: member(representative),
+            },
+            start: Seq(100),
+            body_max: 1431,
+            max_n: 3,
+            left: Vec::new(),
+            members: members.iter().map(|it| (member(*it), old)).collect(),
+        })
+    };
+    hears(&mut rmp, 0, &proposal(0, &[0, 1, 2]));
+    assert_eq!(rmp.state.name(), "operational", "nobody polled");
+    hears(&mut rmp, 0, &poll);
+    assert_eq!(rmp.state.name(), "standby");
+    for (from, bad) in [
+        (1, proposal(1, &[0, 1, 2])),
+        (0, proposal(1, &[0, 1, 2])),
+        (0, proposal(0, &[0, 1])),
+    ] {
+        hears(&mut rmp, from, &bad);
+        assert_eq!(rmp.state.name(), "standby", "{bad:?}");
+    }
+    assert_eq!(rmp.counters.malformed, 3);
+    hears(&mut rmp, 0, &proposal(0, &[0, 1, 2]));
+    assert_eq!(rmp.state.name(), "recovering");
+    let config = ConfigId {
+        counter: 2,
+        representative: member(0),
+    };
+    hears(&mut rmp, 9, &Message::Install { config });
+    assert_eq!(rmp.state.name(), "recovering");
 }

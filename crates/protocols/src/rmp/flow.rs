@@ -11,6 +11,9 @@ use super::numbers::Number;
 
 /// How many of the packets that were dropped last are remembered (000 ch. 8: three).
 const DROPPED: usize = 3;
+/// The window is halved at most once in this time, however short a round trip is, or if none was
+/// measured.
+const TRIP_LEAST: Duration = Duration::from_micros(300);
 /// A timer before its round trip was measured is this many times the shortest.
 const UNMEASURED: u32 = 3;
 
@@ -80,10 +83,8 @@ impl Flow {
     }
 
     fn halve(&mut self, now: Time) {
-        if self
-            .halved
-            .is_some_and(|at| now.since(at) < self.trip.mean())
-        {
+        let trip = self.trip.mean().max(TRIP_LEAST);
+        if self.halved.is_some_and(|at| now.since(at) < trip) {
             return;
         }
         self.halved = Some(now);

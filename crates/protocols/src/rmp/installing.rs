@@ -68,7 +68,8 @@ impl Rmp {
         let local = self.local;
         match &mut self.state {
             State::Recovering(recovering) => {
-                if recovering.id() == config && recovering.is_proposer(local) {
+                let of_it = recovering.id() == config && recovering.has(from);
+                if of_it && recovering.is_proposer(local) {
                     recovering.accepted.insert(from);
                     self.install_if_all_accepted(now);
                 }
@@ -97,9 +98,10 @@ impl Rmp {
     }
 
     /// The second phase: all have accepted.
-    pub(super) fn handle_install(&mut self, now: Time, config: ConfigId) {
+    pub(super) fn handle_install(&mut self, now: Time, from: MemberId, config: ConfigId) {
         if let State::Recovering(recovering) = &self.state
             && recovering.id() == config
+            && recovering.has(from)
             && recovering.complete
         {
             self.install(now);
@@ -107,11 +109,11 @@ impl Rmp {
     }
 
     /// A datagram of the proposed configuration came: it was installed.
-    pub(super) fn install_if_begun(&mut self, now: Time, tag: Tag) {
+    pub(super) fn install_if_begun(&mut self, now: Time, from: MemberId, tag: Tag) {
         if let State::Recovering(recovering) = &self.state
             && Tag::from(recovering.id()) == tag
         {
-            self.handle_install(now, recovering.id());
+            self.handle_install(now, from, recovering.id());
         }
     }
 
@@ -159,6 +161,7 @@ impl Rmp {
     fn begin(&mut self, now: Time, order: Order) {
         self.peers.note_installed(order.id.counter);
         self.flow.restart();
+        self.askers.clear();
         self.timers.cancel_all_but(&[Timer::Leave]);
         self.counters.configurations += 1;
         let gone = core::mem::take(&mut self.state.expect_recovering().gone);

@@ -42,6 +42,7 @@
 //! ([`OrderRule`]); members join and leave by reformation.
 
 mod acquaintance;
+mod askers;
 #[cfg(test)]
 mod bad_input;
 mod config;
@@ -86,6 +87,7 @@ use groupcast_core::{
     SubmitError, Time, Transmit, TransmitBuf,
 };
 
+use self::askers::Askers;
 pub use self::config::{ConfigError, NackTo, OrderRule, RmpConfig};
 pub use self::daemon::ORDER;
 pub use self::family::FAMILY;
@@ -124,6 +126,7 @@ pub struct Rmp {
     state: State,
     timers: Timers<Timer>,
     peers: Peers,
+    askers: Askers,
     namesakes: Namesakes,
     leaving: Option<Leave>,
     flow: Flow,
@@ -214,6 +217,7 @@ impl Rmp {
             state: State::Standby(Standby::default()),
             timers: Timers::default(),
             peers: Peers::default(),
+            askers: Askers::default(),
             namesakes: Namesakes::new(now),
             leaving: None,
             queue: SendQueue::new(limits, Outgoing::default()),
@@ -303,7 +307,7 @@ impl Rmp {
 
     fn handle(&mut self, now: Time, from: MemberId, message: Message) {
         if let Some(tag) = message.tag() {
-            self.install_if_begun(now, tag);
+            self.install_if_begun(now, from, tag);
         }
         match message {
             Message::Data(data) => self.handle_data(now, from, data),
@@ -318,7 +322,7 @@ impl Rmp {
             Message::Answer(answer) => self.handle_answer(now, from, answer),
             Message::Proposal(proposal) => self.handle_proposal(now, from, proposal),
             Message::Accept { config } => self.handle_accept(now, from, config),
-            Message::Install { config } => self.handle_install(now, config),
+            Message::Install { config } => self.handle_install(now, from, config),
             Message::Ask { poller, attempt } => self.handle_ask(from, poller, attempt),
             Message::Announcement(announcement) => {
                 self.handle_announcement(now, from, announcement);

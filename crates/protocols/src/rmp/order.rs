@@ -306,6 +306,11 @@ impl Order {
         if ack.last().0 >= room {
             return Heard::Beyond;
         }
+        // Who knows all ACKs before this one knows which packets are next.
+        let complete = ack.first == self.top.last.next() && self.places.aru() >= self.top.last.0;
+        if complete && !self.continues_each_sender(ack) {
+            return Heard::Malformed;
+        }
         for (seq, (origin, number)) in placed() {
             let Some(site) = self.sites.get(usize::from(origin)) else {
                 return Heard::Malformed;
@@ -319,7 +324,8 @@ impl Order {
                 .get(seq.0)
                 .is_none_or(|known| (known.origin, known.number) == (origin, number));
             let same_packet = site.placed.get(number.0).is_none_or(|known| *known == seq);
-            if !same_place || !same_packet {
+            let again = seq.0 >= self.places.base() && number.0 < site.placed.base();
+            if !same_place || !same_packet || again {
                 return Heard::Malformed;
             }
         }
@@ -338,6 +344,17 @@ impl Order {
             self.sites[usize::from(origin)].placed.insert(number.0, seq);
         }
         Heard::Newest
+    }
+
+    /// Whether `ack` orders of each sender the packets that are next.
+    fn continues_each_sender(&self, ack: &Ack) -> bool {
+        ack.packets.iter().enumerate().all(|(index, run)| {
+            let before = ack.packets[..index].iter();
+            let before = before.filter(|it| it.origin == run.origin);
+            let before: u64 = before.map(|it| u64::from(it.count)).sum();
+            let site = self.sites.get(usize::from(run.origin));
+            site.is_some_and(|site| run.first.0 == site.placed.aru() + 1 + before)
+        })
     }
 
     /// Moves on what is held and what is ready.

@@ -6,6 +6,7 @@ use core::time::Duration;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{MemberId, Time};
 
+use super::askers::Verdict;
 use super::config::NackTo;
 use super::numbers::{Marks, Number, Packets, Positions};
 use super::order::Order;
@@ -94,7 +95,8 @@ impl Order {
     }
 
     /// What answers `nack`; with the marks of this member on its own packets if it `tells` of itself.
-    fn answers(&self, nack: &Nack, tells: bool) -> Vec<Message> {
+    fn answers(&self, nack: &Nack, tells: bool, most: usize) -> Vec<Message> {
+        let most = most.min(ANSWERS_MAX);
         let mut answers = Vec::new();
         let mut covered = Seq::ZERO;
         for seq in nack
@@ -103,7 +105,7 @@ impl Order {
             .take(NACK_RUNS_MAX)
             .flat_map(|run| run.iter())
         {
-            if answers.len() >= ANSWERS_MAX {
+            if answers.len() >= most {
                 return answers;
             }
             if seq > covered
@@ -122,7 +124,7 @@ impl Order {
         }
         for run in nack.packets.iter().take(NACK_RUNS_MAX) {
             for number in run.numbers() {
-                if answers.len() >= ANSWERS_MAX {
+                if answers.len() >= most {
                     return answers;
                 }
                 answers.extend(self.packet(run.origin, number, tells).map(Message::Data));
@@ -265,7 +267,17 @@ impl Rmp {
             return;
         }
         if usize::from(nack.asked) == me {
-            let answers = order.answers(nack, self.tells_marks());
+            let trip = self.flow.trip().max(self.config.timer_min);
+            let most = match self.askers.asks(now, from, trip) {
+                Verdict::Answer(most) => most,
+                Verdict::Refuse => {
+                    self.counters.nacks_refused += 1;
+                    return;
+                }
+                Verdict::Exclude => return self.exclude_asker(now, from),
+            };
+            let answers = order.answers(nack, self.tells_marks(), most);
+            self.askers.answered(from, answers.len());
             self.counters.answers_sent += answers.len() as u64;
             for answer in &answers {
                 // The way by unicast may not work.
@@ -282,6 +294,16 @@ impl Rmp {
                 self.flow.dropped(now, number);
             }
             self.next_lives(now, from);
+        }
+    }
+
+    /// A member asks on and on: the others go on without it.
+    fn exclude_asker(&mut self, now: Time, from: MemberId) {
+        self.counters.nacks_refused += 1;
+        if matches!(self.state, State::Operational(_)) {
+            let mut seed = Polling::default();
+            seed.failed.insert(from);
+            self.poll(now, "a member asks on and on", seed);
         }
     }
 

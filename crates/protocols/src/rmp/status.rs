@@ -26,6 +26,8 @@ pub struct RmpCounters {
     pub settles_sent: u64,
     /// Requests for what was missing.
     pub nacks_sent: u64,
+    /// Requests that were dropped, because their sender was answered enough.
+    pub nacks_refused: u64,
     /// ACKs and packets sent again because a member asked.
     pub answers_sent: u64,
     /// New packets received.
@@ -129,7 +131,7 @@ impl Rmp {
 
 impl RmpCounters {
     /// By name.
-    fn list(&self) -> [(&'static str, u64); 18] {
+    fn list(&self) -> [(&'static str, u64); 19] {
         [
             ("packets_sent", self.packets_sent),
             ("packets_again", self.packets_again),
@@ -138,6 +140,7 @@ impl RmpCounters {
             ("acks_again", self.acks_again),
             ("settles_sent", self.settles_sent),
             ("nacks_sent", self.nacks_sent),
+            ("nacks_refused", self.nacks_refused),
             ("answers_sent", self.answers_sent),
             ("packets_received", self.packets_received),
             ("packets_duplicate", self.packets_duplicate),
