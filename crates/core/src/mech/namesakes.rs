@@ -8,6 +8,10 @@
 //! - The other one *proves* that it holds the name: it answers a question with a fresh nonce, which
 //!   goes to its own address alone. So no single message ends anything, and no recording.
 //!
+//! What the other one says of its time is as old as the message: of two that began within one delay of
+//! the network, each takes itself for the older one. If both still claim the name after
+//! [`CLAIM_FOR`], their incarnations decide instead.
+//!
 //! Otherwise neither gives way: the name is *contested*, which the user is told. Members of one
 //! configuration take no part in this; a second process with the name of one of them is not let in.
 //!
@@ -23,6 +27,8 @@ use crate::time::Time;
 
 /// A member that began longer ago than this gives way to nobody.
 pub const NEW_FOR: Duration = Duration::from_secs(10);
+/// A younger one gives way long before.
+pub const CLAIM_FOR: Duration = Duration::from_secs(2);
 /// How often a contested name is reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Messages of each kind a second.
@@ -69,6 +75,8 @@ pub struct Namesakes {
     started: Time,
     /// Whom this member asked, and the nonce.
     asked: Option<(MemberId, u64)>,
+    /// Who claims the name although it is younger, as it seems here, and since when.
+    claims: Option<(MemberId, Time)>,
     /// Statements, questions and proofs have an allowance each, so that none keeps back another.
     allowed: [Allowance; 3],
     reported: Option<Time>,
@@ -80,6 +88,7 @@ impl Namesakes {
         Self {
             started,
             asked: None,
+            claims: None,
             allowed: [Allowance::per_second(RATE, 1); 3],
             reported: None,
         }
@@ -97,11 +106,25 @@ impl Namesakes {
         rng: &mut Rng,
     ) -> Reaction {
         let uptime_ms = self.uptime_ms(now);
-        let yields = |theirs| gives_way((uptime_ms, local), (theirs, from.incarnation));
+        let younger = |theirs| gives_way((uptime_ms, local), (theirs, from.incarnation));
+        let insists = self.insists(now, from);
+        // It does not matter for how long each has run if that is known so badly.
+        let yields = |theirs| match insists {
+            true => gives_way((0, local), (0, from.incarnation)),
+            false => younger(theirs),
+        };
         let is_new = alone && now.since(self.started) < NEW_FOR;
         match message {
             None => self.say(now, NameMessage::InUse { uptime_ms }),
-            Some(NameMessage::InUse { uptime_ms: theirs }) if !yields(theirs) => Reaction::Nothing,
+            Some(NameMessage::InUse { uptime_ms: theirs }) if !yields(theirs) => {
+                if self.claims.is_none_or(|(who, _)| who != from) {
+                    self.claims = Some((from, now));
+                }
+                match insists {
+                    true => self.report(now),
+                    false => Reaction::Nothing,
+                }
+            }
             Some(NameMessage::InUse { .. }) if !is_new => self.report(now),
             Some(NameMessage::InUse { .. }) => {
                 // A question that is out keeps its nonce: what comes meanwhile does not make its
@@ -130,6 +153,12 @@ impl Namesakes {
                 }
             }
         }
+    }
+
+    /// Whether `from` has claimed the name for long although it should have given way.
+    fn insists(&self, now: Time, from: MemberId) -> bool {
+        self.claims
+            .is_some_and(|(who, since)| who == from && now.since(since) >= CLAIM_FOR)
     }
 
     fn uptime_ms(&self, now: Time) -> u64 {
@@ -272,6 +301,39 @@ mod tests {
             uptime_ms: 540,
         };
         assert_eq!(bed.hears(other(2), question), Reaction::Say(proof));
+    }
+
+    /// Started 10 ms apart, 40 ms away from each other: each takes itself for the older one.
+    #[test]
+    fn of_two_that_take_each_other_for_younger_one_gives_way() {
+        let started = [Time::ZERO, Time::from_millis(10)];
+        let members = [other(4), other(5)];
+        let mut both = started.map(Namesakes::new);
+        let mut rng = Rng::new(3);
+        let mut ended = [None; 2];
+        // Each says every 100 ms that it has the name; what follows is told at once.
+        for at in (100..5_000).step_by(100).map(Time::from_millis) {
+            let arrives = at + Duration::from_millis(40);
+            for (me, them) in [(0, 1), (1, 0)] {
+                let uptime_ms = both[them].uptime_ms(at);
+                let (mut from, mut to) = (them, me);
+                let mut next = Some(NameMessage::InUse { uptime_ms });
+                while let Some(message) = next.take() {
+                    let said = (members[from], Some(message));
+                    let local = members[to].incarnation;
+                    let reaction = both[to].handle(arrives, local, true, said, &mut rng);
+                    match reaction {
+                        Reaction::Say(message) => next = Some(message),
+                        Reaction::GiveWay => ended[to] = ended[to].or(Some(arrives)),
+                        Reaction::Nothing | Reaction::Contested => {}
+                    }
+                    (from, to) = (to, from);
+                }
+            }
+        }
+        assert_eq!(ended[0], None);
+        let end = ended[1].expect("one gives way");
+        assert!(end < Time::ZERO + CLAIM_FOR * 2, "{end:?}");
     }
 
     #[test]
