@@ -31,9 +31,6 @@ struct MessageLine<'a> {
     groups: Vec<&'a str>,
     sender: &'a str,
     service: String,
-    /// What orders messages at the daemon; not in a bimodal group.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    order: Option<&'a str>,
     /// The regular configuration in which it was ordered; null for an unreliable message.
     config: Option<&'a str>,
     /// The place in the total order; null for an unreliable message, which has none.
@@ -44,6 +41,9 @@ struct MessageLine<'a> {
     bytes: usize,
     #[serde(flatten)]
     payload: Payload<'a>,
+    /// What orders messages at the daemon; not in a bimodal group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<&'a str>,
 }
 
 /// The bytes of a message: as text where they are, else in base64.
@@ -67,9 +67,6 @@ impl<'a> Payload<'a> {
 struct ViewLine<'a> {
     event: &'static str,
     group: &'a str,
-    /// What orders messages at the daemon; not in a bimodal group.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    order: Option<&'a str>,
     view: String,
     kind: &'static str,
     /// Present and true in a bimodal group.
@@ -77,6 +74,9 @@ struct ViewLine<'a> {
     approximate: bool,
     cause: &'static str,
     members: Vec<&'a str>,
+    /// What orders messages at the daemon; not in a bimodal group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -108,7 +108,6 @@ impl JsonLines {
             groups,
             sender: &message.sender,
             service: message.service.to_string(),
-            order: self.order.as_deref().filter(|_| message.number.is_none()),
             config: config
                 .and(self.config.as_ref())
                 .map(|(_, text)| text.as_str()),
@@ -116,6 +115,7 @@ impl JsonLines {
             number: message.number,
             bytes: message.payload.len(),
             payload: Payload::of(&message.payload),
+            order: self.order.as_deref().filter(|_| message.number.is_none()),
         };
         write_line(out, &line)
     }
@@ -125,12 +125,12 @@ impl JsonLines {
         let line = ViewLine {
             event: "view",
             group: &view.group,
-            order: self.order.as_deref().filter(|_| !view.approximate),
             view: view.id.to_string(),
             kind: view.kind.name(),
             approximate: view.approximate,
             cause: view.cause.name(),
             members: view.members.iter().map(AsRef::as_ref).collect(),
+            order: self.order.as_deref().filter(|_| !view.approximate),
         };
         write_line(out, &line)
     }
@@ -312,8 +312,8 @@ mod tests {
             String::from_utf8(bytes).unwrap()
         };
         let ordered = written(&message());
-        let part = "\"service\":\"agreed\",\"order\":\"rmp\",\"config\":\"7-";
-        assert!(ordered.contains(part), "{ordered}");
+        assert!(ordered.contains("\"service\":\"agreed\",\"config\":\"7-"));
+        assert!(ordered.ends_with(",\"order\":\"rmp\"}\n"), "{ordered}");
         let numbered = Message {
             service: Service::Bimodal,
             place: None,
