@@ -1,6 +1,7 @@
 //! `groupcast lab` as a script sees it: what is listed, what a run writes, what a comparison finds,
 //! what is refused.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
@@ -85,7 +86,14 @@ fn without_the_program_that_draws_there_are_drawings_and_a_word_about_it() {
     std::fs::copy(env!("CARGO_BIN_EXE_groupcast"), &alone).unwrap();
     let (out, kept) = (host.path("out"), host.path("kept"));
     let arguments = ["lab", "run", "rmp-table4", "--out", &out, "--kept", &kept];
-    let ran = Command::new(alone).args(arguments).output().unwrap();
+    // Another test of this process may have begun a program while the copy was open for writing: its
+    // child holds it until it has become that program.
+    let ran = loop {
+        match Command::new(&alone).args(arguments).output() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {}
+            ran => break ran.unwrap(),
+        }
+    };
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{said}");
     assert!(said.contains("cargo build --release --workspace"), "{said}");
