@@ -153,9 +153,10 @@ fn stranger_line(stranger: &Value) -> String {
         _ => "of another program",
     };
     format!(
-        "{} datagrams {words}, last from {}: {}",
+        "{} datagrams {words}, last from {} {} s ago: {}",
         text(&stranger["datagrams"]),
         text(&stranger["last"]),
+        stranger["heard"].as_f64().unwrap_or(0.0) as u64,
         text(&stranger["hint"])
     )
 }

@@ -115,6 +115,7 @@ fn strangers(endpoint: &Endpoint<Instance>) -> Value {
                 "kind": stranger.kind,
                 "datagrams": datagrams,
                 "last": stranger.last,
+                "heard": stranger.age.as_secs_f64(),
                 "hint": stranger.hint,
             })
         })

@@ -238,10 +238,10 @@ impl<P: Protocol> Endpoint<P> {
         self.datagram_max().map(|max| max.saturating_sub(framing))
     }
 
-    /// Who sends datagrams here that do not belong to the group, the last of each kind; the node
-    /// counts them.
+    /// Who has sent datagrams here in the last ten minutes that do not belong to the group, the last
+    /// of each kind; the node counts them.
     pub fn strangers(&self) -> impl Iterator<Item = Stranger> {
-        self.log.strangers()
+        self.log.strangers(self.now())
     }
 
     /// What was counted since the start; asks the kernel for its drops (two system calls).

@@ -86,6 +86,8 @@ pub struct Stranger {
     pub kind: &'static str,
     /// Who sent the last one.
     pub last: SocketAddr,
+    /// How long ago that was.
+    pub age: Duration,
     /// What it means.
     pub hint: &'static str,
 }
@@ -94,11 +96,13 @@ pub struct Stranger {
 #[derive(Debug, Default)]
 pub(crate) struct RejectionLog {
     kinds: [(Option<Time>, u64); Kind::COUNT],
-    last: [Option<SocketAddr>; Kind::COUNT],
+    last: [Option<(SocketAddr, Time)>; Kind::COUNT],
 }
 
 impl RejectionLog {
     const INTERVAL: Duration = Duration::from_secs(60);
+    /// A sender that was not heard for so long is gone, or was told what to do.
+    const KEPT_FOR: Duration = Duration::from_secs(600);
 
     /// Logs that a datagram from `from` was rejected, unless its kind was logged less than a minute
     /// ago.
@@ -107,7 +111,7 @@ impl RejectionLog {
             return;
         }
         let kind = Kind::of(rejected);
-        self.last[kind as usize] = Some(from);
+        self.last[kind as usize] = Some((from, now));
         let Some(muted) = self.due(now, kind) else {
             return;
         };
@@ -123,15 +127,20 @@ impl RejectionLog {
         }
     }
 
-    /// The senders whose datagrams do not belong to the group.
-    pub(crate) fn strangers(&self) -> impl Iterator<Item = Stranger> {
-        Kind::OF_STRANGERS.into_iter().filter_map(|(kind, name)| {
-            Some(Stranger {
-                kind: name,
-                last: self.last[kind as usize]?,
-                hint: kind.hint(),
+    /// The senders whose datagrams do not belong to the group, as far as they were heard lately.
+    pub(crate) fn strangers(&self, now: Time) -> impl Iterator<Item = Stranger> {
+        Kind::OF_STRANGERS
+            .into_iter()
+            .filter_map(move |(kind, name)| {
+                let (last, at) = self.last[kind as usize]?;
+                let age = now.since(at);
+                (age < Self::KEPT_FOR).then_some(Stranger {
+                    kind: name,
+                    last,
+                    age,
+                    hint: kind.hint(),
+                })
             })
-        })
     }
 
     /// How many went by since the last line if a line is due, else counts this one.
@@ -173,7 +182,12 @@ mod tests {
             log.note(Time::ZERO, from(last), &Rejected::Forged);
         }
         log.note(Time::ZERO, from(9), &Rejected::Own);
-        let strangers: Vec<_> = log.strangers().map(|it| (it.kind, it.last)).collect();
-        assert_eq!(strangers, [("forged", from(3))]);
+        let now = Time::from_millis(1_500);
+        let strangers: Vec<_> = log.strangers(now).collect();
+        assert_eq!(strangers.len(), 1);
+        assert_eq!((strangers[0].kind, strangers[0].last), ("forged", from(3)));
+        assert_eq!(strangers[0].age, Duration::from_millis(1_500));
+        let later = Time::ZERO + RejectionLog::KEPT_FOR;
+        assert_eq!(log.strangers(later).count(), 0, "it is gone");
     }
 }
