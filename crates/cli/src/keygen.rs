@@ -28,7 +28,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     Key::generate(&args.file).map_err(Failure::failed)?;
     tell(format_args!(
-        "wrote a new key to {}: copy it to every host of the cluster, and start the daemons with --key",
+        "wrote a new key to {}: copy it to every host of the cluster, and start the daemons with --key (as the token of \
+         TCP clients: name it as client_token, and copy it to them)",
         args.file.display()
     ));
     Ok(ExitCode::SUCCESS)

@@ -114,7 +114,9 @@ pub enum SubmitError {
         of: usize,
     },
     /// The protocol does not carry this service.
-    #[error("this group does not carry the service {service}")]
+    #[error(
+        "what orders this group's messages does not carry the service {service}: choose another"
+    )]
     Unsupported {
         /// The service asked for.
         service: Service,
