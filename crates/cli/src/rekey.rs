@@ -32,7 +32,10 @@ pub(crate) struct Args {
 
 /// Gives the daemon the key and prints its answer.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let path = std::path::absolute(&args.file).map_err(Failure::failed)?;
+    // The daemon follows no link. What this user cannot find, the daemon looks for by its name.
+    let path = args.file.canonicalize();
+    let path = path.or_else(|_| std::path::absolute(&args.file));
+    let path = path.map_err(Failure::failed)?;
     let target = Target::local(args.socket.clone());
     let answer = target.ask(|client, within| client.rekey(&path, within))?;
     if let Some(error) = answer["error"].as_str() {

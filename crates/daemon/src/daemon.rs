@@ -112,6 +112,7 @@ impl Daemon {
             engine.require_token(token);
         }
         engine.set_access(config.access.clone());
+        engine.set_own_user(rustix::process::geteuid().as_raw());
 
         raise_file_limit(config.engine.clients_max)
             .map_err(DaemonError::system("raise the limit of open files"))?;
@@ -454,7 +455,8 @@ impl Daemon {
                 Question::Groups => status::groups(&self.engine),
                 Question::Rekey(path) => {
                     let node = self.endpoint.node_mut();
-                    self.rekeying.begin(node, path, &self.engine)
+                    let is_root = self.engine.user_of(client) == Some(0);
+                    self.rekeying.begin(node, path, is_root, &self.engine)
                 }
             };
             let answer = Bytes::from(answer.to_string());

@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use groupcast_core::seal::SameTag;
 use groupcast_core::{ConfigurationKind, Event, MemberId, Node, Protocol, Time};
 use groupcast_net::{Key, KeyError};
 use groupcast_session::Engine;
-use groupcast_session::rekey::{Act, Fingerprint, KeyChange, Progress, Statement, Step};
+use groupcast_session::rekey::{Act, Fingerprint, KeyChange, Progress, Refused, Statement, Step};
 use serde_json::{Value, json};
 
 use crate::config::{Config, Security};
@@ -15,6 +16,29 @@ use crate::config::{Config, Security};
 /// What was sealed under the old key before all used the new one may still be on its way for this
 /// long.
 const LINGER: Duration = Duration::from_secs(1);
+
+/// Why a daemon does not learn a new key.
+#[derive(Debug, thiserror::Error)]
+enum Unlearned {
+    #[error("this daemon runs without a key: there is none to change")]
+    NoKey,
+    #[error("{} is not an absolute path", .0.display())]
+    Relative(PathBuf),
+    #[error(transparent)]
+    File(#[from] KeyError),
+    #[error(transparent)]
+    Change(#[from] Refused),
+    #[error(transparent)]
+    Seal(#[from] SameTag),
+}
+
+/// What is said of every file at `path` that is not taken.
+fn not_taken(path: &Path) -> String {
+    format!(
+        "{} is missing, may not be read, or is no key file of root's or the daemon's user; the daemon's log says which",
+        path.display()
+    )
+}
 
 /// The change of the key, if there is a key.
 pub(crate) struct Rekeying {
@@ -65,11 +89,13 @@ impl Rekeying {
         }
     }
 
-    /// A client names the file of a new key; the answer is JSON.
+    /// A client names the file of a new key; the answer is JSON. Only root is told what is wrong
+    /// with a file: others could ask about files that they may not see.
     pub(crate) fn begin<P: Protocol>(
         &mut self,
         node: &mut Node<P>,
         path: &Path,
+        is_root: bool,
         engine: &Engine,
     ) -> Value {
         match self.learn(node, path) {
@@ -86,21 +112,26 @@ impl Rekeying {
             }
             Err(error) => {
                 tracing::warn!("the key is not changed: {error}");
-                json!({ "error": error })
+                let told = match error {
+                    Unlearned::File(error) if is_root => error.to_string(),
+                    Unlearned::File(_) => not_taken(path),
+                    error => error.to_string(),
+                };
+                json!({ "error": told })
             }
         }
     }
 
-    fn learn<P: Protocol>(&mut self, node: &mut Node<P>, path: &Path) -> Result<(), String> {
+    fn learn<P: Protocol>(&mut self, node: &mut Node<P>, path: &Path) -> Result<(), Unlearned> {
         let Some(change) = &mut self.change else {
-            return Err("this daemon runs without a key: there is none to change".into());
+            return Err(Unlearned::NoKey);
         };
         if !path.is_absolute() {
-            return Err(format!("{} is not an absolute path", path.display()));
+            return Err(Unlearned::Relative(path.into()));
         }
-        let key = Key::load_own(path).map_err(|error| error.to_string())?;
+        let key = Key::load_own(path)?;
         let next = Fingerprint(key.fingerprint());
-        change.check(next).map_err(|error| error.to_string())?;
+        change.check(next)?;
         let begun = change.progress().is_some_and(|it| it.own.is_some());
         if begun {
             return Ok(());
@@ -108,9 +139,8 @@ impl Rekeying {
         if self.drop_at.take().is_some() {
             node.drop_other_key(true);
         }
-        node.learn_key(key.as_bytes())
-            .map_err(|error| error.to_string())?;
-        change.begin(next).map_err(|error| error.to_string())?;
+        node.learn_key(key.as_bytes())?;
+        change.begin(next)?;
         self.file = Some(path.to_owned());
         tracing::info!(
             "the new key of {}, fingerprint {next}, is known here",

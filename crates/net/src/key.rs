@@ -7,12 +7,16 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{self, FileType, Mode, OFlags};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::{seal, sys};
+
+mod pseudo;
 
 /// A cluster's pre-shared key: 256 bits, overwritten when dropped, never shown by `Debug`.
 #[derive(Clone)]
@@ -79,39 +83,64 @@ impl Key {
     /// one that root owns, as secrets are mounted into containers: modes 0440 and 0640),
     /// [`KeyError::Malformed`] if it holds no key, [`KeyError::Read`] if it cannot be read.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        Self::load_of(path, |_| true)
+        let file = open_regular(path).map_err(|source| KeyError::Read {
+            path: path.into(),
+            source,
+        })?;
+        Self::read(file, path)
     }
 
-    /// The same where somebody else has named the file: it must be root's or this user's.
+    /// The same where somebody else has named the file: it must be root's or this user's, no
+    /// symbolic link, and on a file system that keeps what was written by its owner. A file of
+    /// `/proc` has an owner too, and somebody else chose what is in it.
+    ///
+    /// Nothing is opened to read before that is known.
     ///
     /// # Errors
-    /// Those of [`load`](Self::load), and [`KeyError::Foreign`].
+    /// Those of [`load`](Self::load), [`KeyError::Foreign`] and [`KeyError::Pseudo`].
     pub fn load_own(path: &Path) -> Result<Self, KeyError> {
-        let user = rustix::process::geteuid().as_raw();
-        Self::load_of(path, |owner| owner == 0 || owner == user)
-    }
-
-    fn load_of(path: &Path, trusts: impl Fn(u32) -> bool) -> Result<Self, KeyError> {
         let failed = |source| KeyError::Read {
             path: path.into(),
             source,
         };
-        let file = match open_regular(path).map_err(failed)? {
-            Some(file) => file,
-            None => {
-                return Err(KeyError::Malformed {
-                    path: path.into(),
-                    what: "it is not a regular file",
-                });
-            }
-        };
-        let metadata = file.metadata().map_err(failed)?;
-        if !trusts(metadata.uid()) {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+        let stat = fs::fstat(&found).map_err(|error| failed(error.into()))?;
+        if !FileType::from_raw_mode(stat.st_mode).is_file() {
+            return Err(Self::irregular(path));
+        }
+        let on = fs::fstatfs(&found).map_err(|error| failed(error.into()))?;
+        if pseudo::is_pseudo(on.f_type as u64) {
+            return Err(KeyError::Pseudo { path: path.into() });
+        }
+        let user = rustix::process::geteuid().as_raw();
+        if stat.st_uid != 0 && stat.st_uid != user {
             return Err(KeyError::Foreign {
                 path: path.into(),
-                owner: metadata.uid(),
+                owner: stat.st_uid,
             });
         }
+        // The path may mean another file by now; this means the one that was looked at.
+        let same = format!("/proc/self/fd/{}", found.as_raw_fd());
+        let file = open_regular(Path::new(&same)).map_err(failed)?;
+        Self::read(file, path)
+    }
+
+    fn irregular(path: &Path) -> KeyError {
+        KeyError::Malformed {
+            path: path.into(),
+            what: "it is not a regular file",
+        }
+    }
+
+    /// Reads the key of `file`, found at `path`, if it is a regular file.
+    fn read(file: Option<File>, path: &Path) -> Result<Self, KeyError> {
+        let failed = |source| KeyError::Read {
+            path: path.into(),
+            source,
+        };
+        let file = file.ok_or_else(|| Self::irregular(path))?;
+        let metadata = file.metadata().map_err(failed)?;
         let mode = metadata.mode() & 0o777;
         if is_exposed(mode, metadata.uid()) {
             return Err(KeyError::Exposed {
@@ -252,6 +281,15 @@ pub enum KeyError {
         /// The user id of its owner.
         owner: u32,
     },
+    /// Who owns the file did not write it.
+    #[error(
+        "the key file {} is on a file system that is no storage (as /proc), or that a user serves: keep it on a disk",
+        .path.display()
+    )]
+    Pseudo {
+        /// The path of the key file.
+        path: PathBuf,
+    },
     /// The file holds no key.
     #[error("{} is not a key file: {what}; `groupcast keygen FILE` makes one", .path.display())]
     Malformed {
@@ -379,11 +417,27 @@ mod tests {
     fn what_is_no_regular_file_is_refused_without_waiting() {
         let dir = Dir::new("odd");
         let pipe = dir.0.join("pipe");
-        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let mode = Mode::from_raw_mode(0o600);
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
         for odd in [&pipe, &dir.0, Path::new("/dev/zero")] {
             let error = Key::load(odd).unwrap_err().to_string();
             assert!(error.contains("regular file"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_a_client_named_is_on_a_disk_and_no_link() {
+        let dir = Dir::new("own");
+        let path = dir.file(&"ab".repeat(32), 0o600);
+        assert_eq!(Key::load_own(&path).unwrap().0, Key::load(&path).unwrap().0);
+        let link = dir.0.join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let error = Key::load_own(&link).unwrap_err();
+        assert!(matches!(error, KeyError::Malformed { .. }), "{error}");
+        // Mode 0400, and its owner is who runs the program: not who chose the environment.
+        for named in ["/proc/self/environ", "/proc/self/auxv"] {
+            let error = Key::load_own(Path::new(named)).unwrap_err();
+            assert!(matches!(error, KeyError::Pseudo { .. }), "{error}");
         }
     }
 

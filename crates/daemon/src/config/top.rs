@@ -113,10 +113,11 @@ pub(super) const TOP: &[TopKey] = &[
         name: "access",
         meaning: "Rules for clients, each a table `[[access]]`: `rights` (`join`, `send`, `rekey`) for `users` (names or \
                   numbers, of processes at the Unix socket) and, with `tcp = true`, for clients over TCP, in `groups` \
-                  (names; one that ends in `*` means all that begin so). A group that no rule names is everybody's; so \
-                  is the change of the key. SIGHUP applies a change at once, to what clients ask for from then on.",
+                  (names; one that ends in `*` means all that begin so). A group that no rule names is everybody's. \
+                  The change of the key is root's and the daemon's own user's, unless a rule gives `rekey`; over TCP \
+                  it is nobody's. SIGHUP applies a change at once, to what clients ask for from then on.",
         value: "list of tables; `groups` where a rule gives `join` or `send`",
-        default: "none: whoever reaches the socket may do everything",
+        default: "none: whoever reaches the socket may do everything but change the key",
         wrong: "A rule at one daemon only: clients of the others are not bound by it.",
     },
     TopKey {

@@ -3,7 +3,8 @@
 //!
 //! A group that no rule names is everybody's. Of one that a rule names, a client may do what a rule
 //! that names the group gives to it. To read a group is to join it: only members get its messages.
-//! The same for the change of the key, which is not a group's: everybody's unless a rule gives it.
+//! The change of the key is not a group's: it is root's and the daemon's own user's at the Unix
+//! socket, and where rules give it, theirs alone to whom they do.
 
 use super::client::Transport;
 
@@ -58,7 +59,7 @@ impl Rule {
     }
 }
 
-/// All rules of a daemon. Without any, everybody may do everything.
+/// All rules of a daemon. Without any, everybody may do everything but change the key.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Access(pub Vec<Rule>);
 
@@ -86,10 +87,15 @@ impl Access {
         Self::gives(rules, client, right)
     }
 
-    /// Whether a client may change the key.
-    pub(super) fn allows_rekey(&self, client: Origin) -> bool {
+    /// Whether a client may change the key of a daemon that runs as the user `own`.
+    pub(super) fn allows_rekey(&self, client: Origin, own: Option<u32>) -> bool {
         let gives = |rule: &&Rule| rule.rights.contains(&Right::Rekey);
-        Self::gives(self.0.iter().filter(gives), client, Right::Rekey)
+        let mut rules = self.0.iter().filter(gives).peekable();
+        if rules.peek().is_none() {
+            let is = |user| client.is(Principal::User(user));
+            return is(0) || own.is_some_and(is);
+        }
+        Self::gives(rules, client, Right::Rekey)
     }
 
     /// Whether one of `rules` gives the right to the client, or there are none.
@@ -140,7 +146,6 @@ mod tests {
         ]);
         for client in [ALICE, BOB, REMOTE] {
             assert!(access.allows(client, Right::Join, "chat"));
-            assert!(access.allows_rekey(client));
         }
         let may = |client, right, group| access.allows(client, right, group);
         assert!(may(ALICE, Right::Join, "ops/alerts") && may(ALICE, Right::Send, "ops/x"));
@@ -155,10 +160,28 @@ mod tests {
         let root = rule(&[], &[Principal::User(0)], &[Right::Rekey]);
         let access = Access(vec![root]);
         let of = |transport, user| Origin { transport, user };
-        assert!(access.allows_rekey(of(Transport::Unix, Some(0))));
-        assert!(!access.allows_rekey(of(Transport::Tcp, Some(0))));
-        assert!(!access.allows_rekey(of(Transport::Unix, None)));
-        assert!(!access.allows_rekey(ALICE));
+        let may = |client| access.allows_rekey(client, Some(1000));
+        assert!(may(of(Transport::Unix, Some(0))));
+        assert!(!may(of(Transport::Tcp, Some(0))));
+        assert!(!may(of(Transport::Unix, None)));
+        assert!(!may(ALICE), "the daemon's own user, whom no rule names");
         assert!(access.allows(BOB, Right::Send, "g"), "no group is named");
+    }
+
+    #[test]
+    fn without_a_rule_root_and_the_daemons_user_alone_change_the_key() {
+        let of_groups = rule(&["ops"], &[Principal::User(1001)], &[Right::Send]);
+        let root = Origin {
+            user: Some(0),
+            ..ALICE
+        };
+        for access in [Access::default(), Access(vec![of_groups])] {
+            let may = |client| access.allows_rekey(client, Some(1000));
+            assert!(may(ALICE) && may(root));
+            assert!(!may(BOB) && !may(REMOTE));
+            assert!(access.allows_rekey(root, None) && !access.allows_rekey(ALICE, None));
+        }
+        let bob = Access(vec![rule(&[], &[Principal::User(1001)], &[Right::Rekey])]);
+        assert!(bob.allows_rekey(BOB, Some(1000)) && !bob.allows_rekey(REMOTE, Some(1000)));
     }
 }

@@ -114,6 +114,8 @@ pub struct Engine {
     /// What clients over TCP must have.
     tcp_token: Option<AccessToken>,
     access: Access,
+    /// The user that the daemon runs as, if it is known.
+    own_user: Option<u32>,
     /// Holds one frame while it is encoded.
     scratch: Vec<u8>,
 }
@@ -136,6 +138,7 @@ impl Engine {
             journal: Journal::default(),
             tcp_token: None,
             access: Access::default(),
+            own_user: None,
             scratch: Vec::new(),
             config,
         })
@@ -149,6 +152,12 @@ impl Engine {
     /// What clients ask for from now on must be allowed by these rules. What they have stays.
     pub fn set_access(&mut self, access: Access) {
         self.access = access;
+    }
+
+    /// The daemon runs as `user`: where no rule says who may change the key, it may. By default only
+    /// root may.
+    pub fn set_own_user(&mut self, user: u32) {
+        self.own_user = Some(user);
     }
 
     /// From now on the limits of `config` hold, for clients that are connected too. Only the window

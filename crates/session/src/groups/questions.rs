@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use super::access::Access;
+use super::access::Origin;
 use super::{ClientId, Engine, Transport};
 use crate::frame::DaemonFrame;
 
@@ -55,18 +55,28 @@ impl Engine {
     /// A client gives a new key. One of another host names files that are not there, and has no
     /// business with this host's.
     pub(super) fn ask_rekey(&mut self, client: ClientId, path: Vec<u8>) {
-        let transport = self.clients.get(client).map(|client| client.transport);
-        if !self.may(client, Access::allows_rekey) {
-            let error =
-                "{\"error\":\"the daemon's access rules do not let this user change the key\"}";
-            return self.send(client, &DaemonFrame::RekeyReport(error.into()));
-        }
-        if transport == Some(Transport::Unix) {
+        let Some(asker) = self.clients.get(client) else {
+            return;
+        };
+        let (transport, user) = (asker.transport, asker.user);
+        let error = if transport != Transport::Unix {
+            "{\"error\":\"a daemon takes a new key over its Unix socket only\"}"
+        } else if !self
+            .access
+            .allows_rekey(Origin { transport, user }, self.own_user)
+        {
+            "{\"error\":\"the daemon's access rules do not let this user change the key: without one that gives \
+             `rekey`, only root and the daemon's own user may\"}"
+        } else {
             let path = PathBuf::from(OsString::from_vec(path));
             return self.ask(client, Question::Rekey(path));
-        }
-        let error = "{\"error\":\"a daemon takes a new key over its Unix socket only\"}";
+        };
         self.send(client, &DaemonFrame::RekeyReport(error.into()));
+    }
+
+    /// The user at the other end of a client's Unix socket, if the system said who that is.
+    pub fn user_of(&self, client: ClientId) -> Option<u32> {
+        self.clients.get(client)?.user
     }
 
     /// Notes a question; a client that asks without waiting for answers gets fewer.

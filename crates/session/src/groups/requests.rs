@@ -2,7 +2,7 @@
 
 use groupcast_core::{Service, Time};
 
-use super::access::{Access, Origin, Right};
+use super::access::{Origin, Right};
 use super::client::{Client, ClientPhase, Pending};
 use super::{ClientId, Engine, Question};
 use crate::frame::{
@@ -211,11 +211,6 @@ impl Engine {
     }
 
     fn may_use(&self, id: ClientId, right: Right, group: &str) -> bool {
-        self.may(id, |access, client| access.allows(client, right, group))
-    }
-
-    /// Whether the rules, if there are any, allow something to a client.
-    pub(super) fn may(&self, id: ClientId, asks: impl Fn(&Access, Origin) -> bool) -> bool {
         if self.access.0.is_empty() {
             return true;
         }
@@ -223,7 +218,7 @@ impl Engine {
             return false;
         };
         let (transport, user) = (client.transport, client.user);
-        asks(&self.access, Origin { transport, user })
+        self.access.allows(Origin { transport, user }, right, group)
     }
 
     /// Lets a request wait for the ring.
