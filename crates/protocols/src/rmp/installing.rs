@@ -68,10 +68,18 @@ impl Rmp {
         let local = self.local;
         match &mut self.state {
             State::Recovering(recovering) => {
-                let of_it = recovering.id() == config && recovering.has(from);
-                if of_it && recovering.is_proposer(local) {
+                if !recovering.is_proposer(local) || !recovering.has(from) {
+                    return;
+                }
+                if recovering.id() == config {
                     recovering.accepted.insert(from);
                     self.install_if_all_accepted(now);
+                } else if !recovering.accepted.contains(&from) {
+                    // It goes along with another proposal, and cannot with this one.
+                    self.counters.polls_aborted += 1;
+                    let longest = self.config.abort_delay_max;
+                    let delay = self.rng.duration(longest / 4, longest);
+                    self.wait(now, "a member accepted another list", delay, None);
                 }
             }
             // It has not heard that all accepted.
@@ -80,7 +88,8 @@ impl Rmp {
                     self.outbox.unicast(from, &Message::Install { config });
                 }
             }
-            State::Polling(_) | State::Standby(_) | State::Left(_) => {}
+            State::Polling(polling) => polling.note_busy(now, from),
+            State::Standby(_) | State::Left(_) => {}
         }
     }
 

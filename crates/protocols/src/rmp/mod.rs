@@ -23,9 +23,10 @@
 //! Files: `order` and `delivery` are the rules of one configuration, `stream` what comes before its
 //! place in it; `operational` sends packets, `token` passes the token, `repair` asks and answers,
 //! `unordered` is what has no ACK; `state` lists the states, of which `polling`, `standby` and
-//! `recovering` are those of a reformation; `plan` is how it finishes the old configuration,
-//! `installing` does it; `acquaintance` is how groups find each other and how a member leaves; `flow`
-//! has the window and the timers; `outgoing` keeps own messages until their places are known.
+//! `recovering` are those of a reformation; `patience` is for whom a poller waits; `plan` is how it
+//! finishes the old configuration, `installing` does it; `acquaintance` is how groups find each other
+//! and how a member leaves; `flow` has the window and the timers; `outgoing` keeps own messages until
+//! their places are known.
 //!
 //! # Guarantees
 //! Every service. `reliable` and `fifo` messages are delivered before they are ordered, and have no
@@ -59,6 +60,7 @@ mod operational;
 mod order;
 mod outbox;
 mod outgoing;
+mod patience;
 mod plan;
 mod planted;
 mod polling;
@@ -272,7 +274,7 @@ impl Rmp {
 
     fn deadline(&mut self, now: Time) {
         match &self.state {
-            State::Polling(_) => self.propose(now),
+            State::Polling(_) => self.poll_over(now),
             State::Standby(_) => self.poll(now, "nothing was proposed", Polling::default()),
             State::Recovering(_) => self.recovery_failed(now),
             State::Operational(_) | State::Left(_) => {}

@@ -30,7 +30,11 @@ pub(super) struct Polling {
     /// Who did not accept a proposal, how many times in a row.
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
     /// The answers to this poll, this member's own included.
-    answers: BTreeMap<MemberId, Answer>,
+    pub(super) answers: BTreeMap<MemberId, Answer>,
+    /// Who answered another's poll instead, or accepted another's list, and when it was last heard to.
+    pub(super) busy: BTreeMap<MemberId, Time>,
+    /// Until when those are waited for at most.
+    pub(super) patience: Time,
 }
 
 impl Rmp {
@@ -80,6 +84,8 @@ impl Rmp {
         let local = self.local;
         let polling = self.state.expect_polling();
         polling.answers.insert(local, own);
+        polling.busy.clear();
+        polling.patience = now + self.config.poll_wait + self.config.recover_wait;
         let alone = polling.wanted.len() == 1;
         let wait = if alone {
             self.config.alone_after
@@ -167,12 +173,18 @@ impl Rmp {
                 }
             }
             State::Polling(_) if self.is_trusted(now, from, &poll) => {
-                self.abort(now, from, &poll);
+                if from < self.local {
+                    self.counters.polls_aborted += 1;
+                    self.stand_by(now, "a lower member polls", from, &poll);
+                } else if fresh {
+                    // It gives way when it hears this one.
+                    self.repeat_poll(now);
+                }
             }
             State::Standby(standby) => {
                 let following = standby.follows(from);
                 if following || self.is_trusted(now, from, &poll) {
-                    self.follow(now, from, &poll, fresh);
+                    self.follow(now, from, &poll);
                 }
             }
             State::Recovering(recovering) if fresh && recovering.has(from) => {
@@ -210,13 +222,13 @@ impl Rmp {
         }
     }
 
-    /// Two polls have met: this one ends (000 ch. 8). It begins anew after a random delay, unless the
-    /// other goes on.
+    /// A member of the list that this one proposed polls: the proposal ends (000 ch. 8). This member
+    /// polls after a random delay, unless the other goes on.
     fn abort(&mut self, now: Time, from: MemberId, poll: &Poll) {
         self.counters.polls_aborted += 1;
         let longest = self.config.abort_delay_max;
         let delay = self.rng.duration(longest / 40, longest);
-        self.wait(now, "two polls", delay, Some((from, poll)));
+        self.wait(now, "poll of a proposed member", delay, Some((from, poll)));
     }
 
     pub(super) fn handle_answer(&mut self, now: Time, from: MemberId, answer: Answer) {
@@ -229,6 +241,9 @@ impl Rmp {
             State::Polling(polling) => {
                 let mine = answer.poller == self.local && answer.attempt == self.peers.attempt;
                 let stranger = !polling.wanted.contains(&from);
+                if answer.poller != self.local {
+                    polling.note_busy(now, from);
+                }
                 if !mine || polling.failed.contains(&from) || stranger && quarantined {
                     return;
                 }
@@ -248,12 +263,15 @@ impl Rmp {
                     return;
                 }
                 polling.wanted.insert(from);
+                let from_config = answer.inventory.holding.config;
+                let first = stranger && polling.answers_of(from_config) == 0;
                 polling.answers.insert(from, answer);
+                if first {
+                    self.wait_for_others(now);
+                }
                 self.propose_if_all_answered(now);
             }
-            State::Standby(standby) => {
-                standby.note_answer(from, answer);
-            }
+            State::Standby(standby) => standby.note_answer(from, answer),
             State::Recovering(recovering) => {
                 if recovering.note_answer(from, answer) {
                     self.recover(now);
@@ -267,19 +285,6 @@ impl Rmp {
                 }
             }
             State::Left(_) => {}
-        }
-    }
-
-    pub(super) fn propose_if_all_answered(&mut self, now: Time) {
-        let polling = self.state.expect_polling();
-        // No other member was heard yet: one may be about to answer.
-        let alone = polling.wanted.len() == 1;
-        let all = polling
-            .wanted
-            .iter()
-            .all(|member| polling.answers.contains_key(member));
-        if all && !alone {
-            self.propose(now);
         }
     }
 

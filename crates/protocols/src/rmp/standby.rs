@@ -19,6 +19,10 @@ pub(super) struct Standby {
     pub(super) old: Option<Order>,
     /// Whose poll was answered, if one was.
     following: Option<(MemberId, Attempt)>,
+    /// When that poll was last heard; `None` if its poller follows another by now.
+    heard: Option<Time>,
+    /// The polls that were answered with what this member holds now.
+    answered: BTreeMap<MemberId, Attempt>,
     /// Who should be in the next configuration, as far as is known here.
     pub(super) wanted: BTreeSet<MemberId>,
     /// Who is given up.
@@ -30,7 +34,7 @@ pub(super) struct Standby {
 }
 
 /// A poll that is not heard again for this many of its intervals is over.
-const POLLS_MISSED: u32 = 3;
+pub(super) const POLLS_MISSED: u32 = 3;
 
 impl Standby {
     pub(super) fn follows(&self, poller: MemberId) -> bool {
@@ -44,8 +48,27 @@ impl Standby {
         self.wanted.extend(members.take(room));
     }
 
+    /// Whether a poll of `from` may take this member away from the one that it follows: a lower member
+    /// may, so that all choose alike where two polls have met; anyone may if the poll that is followed
+    /// was not heard for `missed`, or its poller follows another.
+    fn may_follow(&self, now: Time, from: MemberId, missed: Duration) -> bool {
+        let Some((poller, _)) = self.following else {
+            return true;
+        };
+        let goes_on = self.heard.is_some_and(|at| now.since(at) < missed);
+        from <= poller || !goes_on
+    }
+
+    /// Whether this member has declared what it holds now in answer to this poll.
+    fn has_answered(&self, poller: MemberId, attempt: Attempt) -> bool {
+        self.answered.get(&poller) == Some(&attempt)
+    }
+
     /// Another member answered a poll.
     pub(super) fn note_answer(&mut self, from: MemberId, answer: Answer) {
+        if self.follows(from) && answer.poller != from {
+            self.heard = None;
+        }
         if self.following == Some((answer.poller, answer.attempt))
             && self.inventories.len() < Peers::MAX
         {
@@ -59,23 +82,28 @@ impl Rmp {
     pub(super) fn stand_by(&mut self, now: Time, cause: &'static str, from: MemberId, poll: &Poll) {
         let wait = self.config.poll_wait;
         self.wait(now, cause, wait, Some((from, poll)));
-        self.follow(now, from, poll, true);
+        self.follow(now, from, poll);
     }
 
     /// Answers a poll, again if it is the one that is followed.
-    pub(super) fn follow(&mut self, now: Time, from: MemberId, poll: &Poll, fresh: bool) {
+    pub(super) fn follow(&mut self, now: Time, from: MemberId, poll: &Poll) {
+        let missed = self.config.poll_interval * POLLS_MISSED / 2;
         let State::Standby(standby) = &mut self.state else {
             return;
         };
         let poll_of = Some((from, poll.attempt));
         if standby.following != poll_of {
-            // A poll that is repeated does not win a member back that follows a newer one.
-            if standby.following.is_some() && !fresh {
+            if !standby.may_follow(now, from, missed) {
+                self.counters.polls_stale += 1;
                 return;
             }
             standby.following = poll_of;
             standby.inventories.clear();
             standby.note_wanted(from, poll);
+        }
+        standby.heard = Some(now);
+        if standby.answered.len() < Peers::MAX {
+            standby.answered.insert(from, poll.attempt);
         }
         let answer = self.answer(from, poll.attempt);
         self.outbox.multicast(&Message::Answer(answer));
@@ -92,7 +120,7 @@ impl Rmp {
     pub(super) fn handle_ask(&mut self, from: MemberId, poller: MemberId, attempt: u64) {
         let attempt = Attempt(attempt);
         let asked = match &self.state {
-            State::Standby(standby) => standby.following == Some((poller, attempt)),
+            State::Standby(standby) => standby.has_answered(poller, attempt),
             State::Recovering(recovering) => recovering.is_of(poller, attempt),
             State::Polling(_) | State::Operational(_) | State::Left(_) => false,
         };
@@ -128,7 +156,7 @@ impl Rmp {
             None => config.counter == 0 && config.representative == local,
         });
         let room = proposal.members.len() <= self.config.members_max;
-        if standby.following != Some((from, proposal.attempt))
+        if !standby.has_answered(from, proposal.attempt)
             || proposal.config.representative != from
             || !from_here
             || !room
@@ -137,7 +165,12 @@ impl Rmp {
             return;
         }
         self.peers.note_counter(proposal.config.counter);
-        let mut inventories = core::mem::take(&mut standby.inventories);
+        let followed = standby.following == Some((from, proposal.attempt));
+        let mut inventories = match followed {
+            true => core::mem::take(&mut standby.inventories),
+            // What the others answered to that poll is asked for.
+            false => BTreeMap::new(),
+        };
         inventories.insert(local, self.answer(from, proposal.attempt).inventory);
         self.timers.cancel_all_but(&[Timer::Leave]);
         self.transition("proposal", |before| {

@@ -42,7 +42,7 @@ pub struct RmpCounters {
     pub configurations: u64,
     /// Changes of state.
     pub transitions: u64,
-    /// Polls that ended because another was heard.
+    /// Polls and proposals that ended because others went along with another.
     pub polls_aborted: u64,
     /// Polls that were stale, or did not fit the state.
     pub polls_stale: u64,

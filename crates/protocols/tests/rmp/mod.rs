@@ -1,5 +1,6 @@
 //! Scenarios of RMP in the simulator, one behaviour a file.
 
+mod arrivals;
 mod faults;
 mod figures;
 mod order;

@@ -1,0 +1,79 @@
+//! For whom a poller waits: members of one configuration that hear each other go on together, so one
+//! that has answered waits for the others.
+
+use core::time::Duration;
+
+use groupcast_core::{ConfigId, MemberId, Time};
+
+use super::polling::Polling;
+use super::standby::POLLS_MISSED;
+use super::{Rmp, Timer};
+
+impl Polling {
+    /// How many members that come from `config` have answered.
+    pub(super) fn answers_of(&self, config: ConfigId) -> usize {
+        let answers = self.answers.values();
+        let of_it = answers.filter(|it| it.inventory.holding.config == config);
+        of_it.count()
+    }
+
+    /// Whether all members of every other configuration have answered from which one has: the poller
+    /// does not know their names, but how many there are. Those of its own are wanted.
+    pub(super) fn groups_are_whole(&self) -> bool {
+        let own = self.old.as_ref().map(|old| old.id);
+        let inventories = self.answers.values().map(|answer| &answer.inventory);
+        let mut others = inventories.filter(|it| Some(it.holding.config) != own);
+        others.all(|it| self.answers_of(it.holding.config) >= it.members.len())
+    }
+
+    /// A member goes along with another poller or proposer: it lives, and may answer this poll later.
+    pub(super) fn note_busy(&mut self, now: Time, from: MemberId) {
+        if self.wanted.contains(&from) && !self.answers.contains_key(&from) {
+            self.busy.insert(from, now);
+        }
+    }
+
+    /// Whether one that is wanted, and has not answered, was busy less than `recent` ago.
+    pub(super) fn waits_for_busy(&self, now: Time, recent: Duration) -> bool {
+        let missing =
+            |member: &MemberId| self.wanted.contains(member) && !self.answers.contains_key(member);
+        let mut busy = self.busy.iter();
+        now < self.patience && busy.any(|(member, at)| missing(member) && now.since(*at) < recent)
+    }
+}
+
+impl Rmp {
+    /// A member of another configuration is the first of it to answer: those that were with it have as
+    /// long to answer as whom this member wanted from the beginning.
+    pub(super) fn wait_for_others(&mut self, now: Time) {
+        let until = now + self.config.poll_wait;
+        let due = self.timers.due(Timer::Deadline);
+        self.timers
+            .set(Timer::Deadline, due.map_or(until, |due| due.max(until)));
+    }
+
+    /// Who was wanted has had its time to answer. Who goes along with another meanwhile has more.
+    pub(super) fn poll_over(&mut self, now: Time) {
+        let recent = self.config.poll_interval * POLLS_MISSED;
+        if self.state.expect_polling().waits_for_busy(now, recent) {
+            let again = now + self.config.poll_interval;
+            self.timers.set(Timer::Deadline, again);
+        } else {
+            self.propose(now);
+        }
+    }
+
+    /// Proposes once there is nobody left to wait for.
+    pub(super) fn propose_if_all_answered(&mut self, now: Time) {
+        let polling = self.state.expect_polling();
+        // No other member was heard yet: one may be about to answer.
+        let alone = polling.wanted.len() == 1;
+        let all = polling
+            .wanted
+            .iter()
+            .all(|member| polling.answers.contains_key(member));
+        if all && !alone && polling.groups_are_whole() {
+            self.propose(now);
+        }
+    }
+}
