@@ -2,6 +2,7 @@
 //! files as keys and configurations.
 
 use std::process::Command;
+use std::time::Instant;
 
 use crate::host::{Host, free_port, until};
 
@@ -81,6 +82,41 @@ fn files_that_are_none_are_refused_at_once() {
     let path = host.write("daemon.toml", text);
     host.run(&["daemon", "--check", "-c", &path])
         .fails_with(2, &["client_token", "client_listen"]);
+}
+
+#[test]
+fn a_new_key_is_not_the_token_and_its_path_writes_no_line_of_the_log() {
+    let host = Host::new();
+    for key in ["old.key", "client.token"] {
+        assert_eq!(host.run(&["keygen", key]).code, 0);
+    }
+    let (key, token) = (host.path("old.key"), host.path("client.token"));
+    let listen = format!("127.0.0.1:{}", free_port());
+    let _daemon = host.daemon(
+        "a",
+        &[
+            "--key",
+            &key,
+            "--client-listen",
+            &listen,
+            "--client-token",
+            &token,
+        ],
+    );
+    let socket = host.socket("a");
+    let rekey = |path: &str| host.run(&["rekey", path, "--socket", &socket]);
+    rekey(&token).fails_with(1, &["token of clients"]);
+    let began = Instant::now();
+    for _ in 0..120 {
+        assert_eq!(rekey("/none\nFORGED line").code, 1);
+    }
+    let log = host.read("a.err");
+    assert!(log.contains("none\\nFORGED"), "{log}");
+    assert!(!log.contains("\nFORGED"), "{log}");
+    let lines = log.matches("the key is not changed").count();
+    // 50 in each span of 10 s, of which two may have begun at once.
+    let spans = began.elapsed().as_secs() as usize / 10 + 2;
+    assert!(lines <= 50 * spans, "{lines} lines in {spans} spans");
 }
 
 /// What `groupcast status` says of a daemon's key.

@@ -238,7 +238,7 @@ impl Daemon {
         // The order may have something to say about a message at once, for instance that it has room
         // again.
         self.take_events()?;
-        self.answer_questions();
+        self.answer_questions(now);
         self.clients.give_output(now, &mut self.engine);
         self.record(now);
         if let Some(count) = self.client_log.take_left_out(now) {
@@ -443,7 +443,7 @@ impl Daemon {
         self.narrator.reread(&changes);
     }
 
-    fn answer_questions(&mut self) {
+    fn answer_questions(&mut self, now: Time) {
         // An answer takes as long as there are clients and groups: the others wait for the next
         // turn.
         for _ in 0..ANSWERS_A_TURN {
@@ -456,7 +456,9 @@ impl Daemon {
                 Question::Rekey(path) => {
                     let node = self.endpoint.node_mut();
                     let is_root = self.engine.user_of(client) == Some(0);
-                    self.rekeying.begin(node, path, is_root, &self.engine)
+                    let admit = || self.client_log.admit(now);
+                    self.rekeying
+                        .begin(node, path, is_root, &self.engine, admit)
                 }
             };
             let answer = Bytes::from(answer.to_string());

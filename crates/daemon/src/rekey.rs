@@ -1,10 +1,12 @@
 //! The change of the cluster's key at this daemon: files in, statements into the total order, keys
 //! to the seal. Who has come how far, and what follows from it, is [`KeyChange`]'s business.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use groupcast_core::seal::SameTag;
+use groupcast_core::text::printable;
 use groupcast_core::{ConfigurationKind, Event, MemberId, Node, Protocol, Time};
 use groupcast_net::{Key, KeyError};
 use groupcast_session::Engine;
@@ -24,6 +26,10 @@ enum Unlearned {
     NoKey,
     #[error("{} is not an absolute path", .0.display())]
     Relative(PathBuf),
+    #[error(
+        "it is the token of clients over TCP, which are not to know the key: make another file"
+    )]
+    Token,
     #[error(transparent)]
     File(#[from] KeyError),
     #[error(transparent)]
@@ -43,6 +49,8 @@ fn not_taken(path: &Path) -> String {
 /// The change of the key, if there is a key.
 pub(crate) struct Rekeying {
     change: Option<KeyChange>,
+    /// The token of clients over TCP, which no key may be.
+    token: Option<Fingerprint>,
     /// The file of the new key.
     file: Option<PathBuf>,
     /// When the old key is dropped.
@@ -60,8 +68,10 @@ impl Rekeying {
             }
             Security::Insecure => None,
         };
+        let token = config.client_token.as_deref().map(Key::load).transpose()?;
         Ok(Self {
             change,
+            token: token.map(|token| Fingerprint(token.fingerprint())),
             file: None,
             drop_at: None,
             told: None,
@@ -90,13 +100,15 @@ impl Rekeying {
     }
 
     /// A client names the file of a new key; the answer is JSON. Only root is told what is wrong
-    /// with a file: others could ask about files that they may not see.
+    /// with a file: others could ask about files that they may not see. A failure is a line of the log
+    /// if `admit` lets it be.
     pub(crate) fn begin<P: Protocol>(
         &mut self,
         node: &mut Node<P>,
         path: &Path,
         is_root: bool,
         engine: &Engine,
+        admit: impl FnOnce() -> bool,
     ) -> Value {
         match self.learn(node, path) {
             Ok(()) => {
@@ -111,7 +123,10 @@ impl Rekeying {
                 })
             }
             Err(error) => {
-                tracing::warn!("the key is not changed: {error}");
+                if admit() {
+                    let error = printable(error.to_string().as_bytes());
+                    tracing::warn!("the key is not changed: {error}");
+                }
                 let told = match error {
                     Unlearned::File(error) if is_root => error.to_string(),
                     Unlearned::File(_) => not_taken(path),
@@ -131,6 +146,9 @@ impl Rekeying {
         }
         let key = Key::load_own(path)?;
         let next = Fingerprint(key.fingerprint());
+        if self.token == Some(next) {
+            return Err(Unlearned::Token);
+        }
         change.check(next)?;
         let begun = change.progress().is_some_and(|it| it.own.is_some());
         if begun {
@@ -144,7 +162,7 @@ impl Rekeying {
         self.file = Some(path.to_owned());
         tracing::info!(
             "the new key of {}, fingerprint {next}, is known here",
-            path.display()
+            shown(path)
         );
         Ok(())
     }
@@ -208,7 +226,7 @@ impl Rekeying {
 
     fn finished(&mut self, key: Fingerprint) {
         let file = self.file.take();
-        let file = file.map_or_else(|| "its file".into(), |path| path.display().to_string());
+        let file = file.map_or_else(|| "its file".into(), |path| shown(&path));
         tracing::info!(
             "the key was changed to {key}, and the old one is dead: let `key` name {file} before this daemon is started \
              again"
@@ -230,6 +248,11 @@ impl Rekeying {
             );
         }
     }
+}
+
+/// `path`, which a client chose, in one line.
+fn shown(path: &Path) -> String {
+    printable(path.as_os_str().as_bytes())
 }
 
 fn describe(progress: &Progress, engine: &Engine) -> Value {
