@@ -32,7 +32,9 @@ pub enum FrameError {
         found: [u8; MAGIC.len()],
     },
     /// A frame longer than any may be.
-    #[error("a frame of {len} bytes exceeds the limit of {max} bytes: send smaller messages")]
+    #[error(
+        "a frame of {len} bytes exceeds the limit of {max} bytes: send smaller messages, and a hello first"
+    )]
     Oversize {
         /// What its length field says.
         len: usize,
@@ -95,6 +97,11 @@ impl FrameDecoder {
             greeted: false,
             frame_max,
         }
+    }
+
+    /// From now on kind and body of a frame have at most `frame_max` bytes.
+    pub fn set_frame_max(&mut self, frame_max: usize) {
+        self.frame_max = frame_max;
     }
 
     /// Room for what is read next; never empty.

@@ -82,6 +82,9 @@ pub const MESSAGE_MAX: usize = 64 << 20;
 pub const DESTINATIONS_MAX: usize = 100;
 /// The longest frame, kind and body: the longest message, and room for its names.
 pub const FRAME_MAX: usize = MESSAGE_MAX + (64 << 10);
+/// The most bytes of kind and body of a client's frame before it is welcomed: a hello with a name and
+/// a token fits.
+pub const HELLO_MAX: usize = 4 << 10;
 /// Length and kind.
 pub const HEADER_LEN: usize = 5;
 /// What a credited frame costs beside its bytes: the receiver's bookkeeping, so that a window

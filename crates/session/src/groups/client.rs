@@ -10,7 +10,7 @@ use groupcast_core::Time;
 
 use super::bimodal::MissedRanges;
 use super::output::Output;
-use crate::frame::{ClientKind, FRAME_MAX, FrameDecoder, Hello, Publish, credit_cost};
+use crate::frame::{ClientKind, FrameDecoder, HELLO_MAX, Hello, Publish, credit_cost};
 
 /// A connection of a client, never used twice in a daemon's life. Also the client's number on the
 /// ring.
@@ -202,7 +202,7 @@ impl Client {
             name: "".into(),
             private: "".into(),
             link: Some(ClientLink {
-                decoder: FrameDecoder::new(FRAME_MAX),
+                decoder: FrameDecoder::new(HELLO_MAX),
                 output: Output::new(),
                 closing: false,
                 frame_since: None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::client::{Client, ClientLink, MemoryChange};
+use super::client::{Client, ClientLink, ClientPhase, MemoryChange};
 use super::{ClientId, Transport};
 
 /// The clients, connected or still leaving.
@@ -132,6 +132,16 @@ impl Clients {
     /// How many have a connection.
     pub(super) fn links(&self) -> usize {
         self.links
+    }
+
+    /// How many have a connection by `transport` and are not welcomed yet, or on their way out.
+    pub(super) fn unwelcomed(&self, transport: Transport) -> usize {
+        let counts = |client: &&Client| {
+            client.transport == transport
+                && client.link.is_some()
+                && !matches!(client.phase, ClientPhase::Open)
+        };
+        self.all.values().filter(counts).count()
     }
 
     /// Sum of the publish windows.

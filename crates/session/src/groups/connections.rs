@@ -10,6 +10,8 @@ use crate::frame::{DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, FrameError,
 
 /// Connections beyond the limit that may be open until they have read why they are refused.
 const REFUSED_MAX: usize = 64;
+/// Connections over TCP that are not welcomed; more are closed.
+const UNWELCOMED_MAX: usize = 64;
 /// A client for which publishers are held back must take this share of `stop_publishers_at` to get
 /// more time.
 const PROGRESS_SHARE: usize = 64;
@@ -28,7 +30,11 @@ impl Engine {
         transport: Transport,
         user: Option<u32>,
     ) -> Option<ClientId> {
-        if self.clients.links() >= self.config.clients_max + REFUSED_MAX {
+        // Whoever reaches the address can connect and say nothing: that must not keep out clients of
+        // this host, which come by the socket.
+        let silent =
+            transport == Transport::Tcp && self.clients.unwelcomed(transport) >= UNWELCOMED_MAX;
+        if silent || self.clients.links() >= self.config.clients_max + REFUSED_MAX {
             self.journal.counters.clients_refused += 1;
             return None;
         }

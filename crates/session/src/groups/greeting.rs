@@ -6,7 +6,7 @@ use groupcast_core::Time;
 
 use super::client::ClientPhase;
 use super::{ClientId, Engine, Fact, Transport};
-use crate::frame::{DaemonFrame, FEATURES, Hello, Refusal, VERSION, Welcome};
+use crate::frame::{DaemonFrame, FEATURES, FRAME_MAX, Hello, Refusal, VERSION, Welcome};
 use crate::name::{check_client, private};
 
 /// The least window that a client gets.
@@ -81,6 +81,7 @@ impl Engine {
             return;
         };
         link.publish_window = window;
+        link.decoder.set_frame_max(FRAME_MAX);
         link.output.set_window(hello.delivery_window);
         client.kind = hello.kind;
         client.features = hello.features & FEATURES;

@@ -1,8 +1,8 @@
 //! What clients may take of a daemon: memory and time, each and together.
 
 use groupcast_core::{MemberId, Rng, Service};
-use groupcast_session::frame::{ClientFrame, Disconnect, credit_cost, encode_publish_head};
-use groupcast_session::groups::Fact;
+use groupcast_session::frame::{ClientFrame, Disconnect, MAGIC, credit_cost, encode_publish_head};
+use groupcast_session::groups::{Fact, Transport};
 use groupcast_session::{ClientId, EngineConfig};
 
 use crate::world::World;
@@ -39,6 +39,37 @@ fn pass(world: &mut World, seconds: u64) {
         world.daemon(member).engine.handle_timeout(now);
         world.settle(member);
     }
+}
+
+/// Who has not said hello may not make the daemon hold a message.
+#[test]
+fn before_the_hello_no_frame_is_long() {
+    let (mut world, _, one) = alone(EngineConfig::default());
+    let now = world.now;
+    let engine = &mut world.daemon(one).engine;
+    let silent = engine.connected(now, Transport::Tcp).unwrap();
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(4097u32.to_be_bytes());
+    engine.space(silent).unwrap()[..bytes.len()].copy_from_slice(&bytes);
+    engine.received(now, silent, bytes.len());
+    assert!(engine.space(silent).is_none(), "it is refused");
+    let facts = std::iter::from_fn(|| engine.poll_fact());
+    let refused = facts.into_iter().any(
+        |fact| matches!(fact, Fact::Refused { text, .. } if text.contains("limit of 4096 bytes")),
+    );
+    assert!(refused);
+}
+
+/// However many connect over TCP and say nothing, a client of this host comes in.
+#[test]
+fn silence_over_tcp_keeps_no_client_of_the_socket_out() {
+    let (mut world, _, one) = alone(EngineConfig::default());
+    let now = world.now;
+    let engine = &mut world.daemon(one).engine;
+    let accepted = (0..2_000).filter(|_| engine.connected(now, Transport::Tcp).is_some());
+    assert_eq!(accepted.count(), 64);
+    assert_eq!(engine.counters().clients_refused, 2_000 - 64);
+    assert!(engine.connected(now, Transport::Unix).is_some());
 }
 
 /// Clients that never finish their messages do not keep others from publishing.
