@@ -120,6 +120,37 @@ pub struct OrderLimits {
     pub leave_timeout: Duration,
 }
 
+/// Implements [`OrderConfig`] for a configuration that has the fields of [`OrderLimits`] under their
+/// names.
+#[macro_export]
+macro_rules! order_config {
+    ($config:ty) => {
+        impl $crate::family::OrderConfig for $config {
+            fn limits(&self) -> $crate::family::OrderLimits {
+                $crate::family::OrderLimits {
+                    body_max: self.body_max,
+                    message_max: self.message_max,
+                    queue_max: self.queue_max,
+                    members_max: self.members_max,
+                    leave_timeout: self.leave_timeout,
+                }
+            }
+
+            fn set_limits(&mut self, limits: $crate::family::OrderLimits) {
+                self.body_max = limits.body_max;
+                self.message_max = limits.message_max;
+                self.queue_max = limits.queue_max;
+                self.members_max = limits.members_max;
+                self.leave_timeout = limits.leave_timeout;
+            }
+
+            fn boxed(&self) -> alloc::boxed::Box<dyn $crate::family::OrderConfig> {
+                alloc::boxed::Box::new(self.clone())
+            }
+        }
+    };
+}
+
 impl Clone for Box<dyn OrderConfig> {
     fn clone(&self) -> Self {
         (**self).boxed()

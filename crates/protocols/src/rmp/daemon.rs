@@ -1,9 +1,8 @@
 //! RMP as what orders the messages of a daemon: its presets there, and what the host decides.
 
-use alloc::boxed::Box;
 use core::time::Duration;
 
-use groupcast_core::family::{DaemonPresets, OrderConfig, OrderFamily, OrderLimits};
+use groupcast_core::family::{DaemonPresets, OrderFamily};
 use groupcast_core::settings::{Preset, Settings as _};
 
 use super::{FAMILY, RmpConfig};
@@ -53,29 +52,4 @@ impl DaemonPresets for RmpConfig {
     ];
 }
 
-impl OrderConfig for RmpConfig {
-    fn limits(&self) -> OrderLimits {
-        OrderLimits {
-            body_max: self.body_max,
-            message_max: self.message_max,
-            queue_max: self.queue_max,
-            members_max: self.members_max,
-            leave_timeout: self.leave_timeout,
-        }
-    }
-
-    fn set_limits(&mut self, limits: OrderLimits) {
-        *self = Self {
-            body_max: limits.body_max,
-            message_max: limits.message_max,
-            queue_max: limits.queue_max,
-            members_max: limits.members_max,
-            leave_timeout: limits.leave_timeout,
-            ..self.clone()
-        };
-    }
-
-    fn boxed(&self) -> Box<dyn OrderConfig> {
-        Box::new(self.clone())
-    }
-}
+groupcast_core::order_config!(RmpConfig);
