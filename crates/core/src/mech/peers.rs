@@ -4,7 +4,8 @@
 //! - **Evidence**: another member's word that it hears one of us shows that the way to it works. A
 //!   member that is in no configuration of ours is let in on evidence only; else a link that works
 //!   one way would break and form the configuration again and again.
-//! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon.
+//! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon. Of
+//!   one that was excluded because it had given us up, it ends when that one hears us again.
 //! - **New lives**: that of a member waits until the old one is missed; what two living processes of
 //!   one name do is in [`namesakes`](super::namesakes).
 //!
@@ -148,13 +149,35 @@ impl Peers {
     }
 
     /// `member` was excluded: it is not let in for `min`, for twice as long each time that it
-    /// happens again soon, for `max` at most. What follows within `min` counts as once.
-    pub fn quarantine(&mut self, now: Time, member: MemberId, min: Duration, max: Duration) {
+    /// happens again soon, for `max` at most. What follows within `min` counts as once. Whether a
+    /// quarantine begins.
+    pub fn quarantine(
+        &mut self,
+        now: Time,
+        member: MemberId,
+        min: Duration,
+        max: Duration,
+    ) -> bool {
         // Another member may have let it in before this one would have.
         let begun = self.quarantine.begun(now, member);
         let again = begun.is_none_or(|begun| now.since(begun) >= min);
-        if again && self.quarantine.begin(now, member, min, max) {
+        let begins = again && self.quarantine.begin(now, member, min, max);
+        if begins {
             self.heard.remove(&member);
+        }
+        begins
+    }
+
+    /// The quarantine of `member`, which begins now, only answers that it has given us up.
+    pub fn gave_us_up(&mut self, member: MemberId) {
+        self.quarantine.mark_answer(member);
+    }
+
+    /// `member` says that it hears us: if its quarantine only answers that it had given us up, and
+    /// began `min` ago, it is over. What it said earlier may still be on its way before that.
+    pub fn hears_us(&mut self, now: Time, member: MemberId, min: Duration) {
+        if self.quarantine.answers_since(now, member, min) {
+            self.quarantine.end(now, member);
         }
     }
 
@@ -211,6 +234,8 @@ struct Delay {
     begun: Time,
     until: Time,
     length: Duration,
+    /// It only answers what the member has done.
+    answers: bool,
 }
 
 impl Delays {
@@ -235,6 +260,7 @@ impl Delays {
             begun,
             until,
             length,
+            answers: false,
         };
         self.delays.insert(member, delay);
         true
@@ -244,6 +270,19 @@ impl Delays {
     fn begun(&self, now: Time, member: MemberId) -> Option<Time> {
         let delay = self.delays.get(&member).filter(|it| now < it.until)?;
         Some(delay.begun)
+    }
+
+    /// The delay of `member` only answers what the member has done.
+    fn mark_answer(&mut self, member: MemberId) {
+        if let Some(delay) = self.delays.get_mut(&member) {
+            delay.answers = true;
+        }
+    }
+
+    /// Whether the delay of `member` only answers what it has done, and began at least `min` ago.
+    fn answers_since(&self, now: Time, member: MemberId, min: Duration) -> bool {
+        let delay = self.delays.get(&member);
+        delay.is_some_and(|it| it.answers && now.since(it.begun) >= min)
     }
 
     /// `member` is delayed no longer.
@@ -327,6 +366,19 @@ mod tests {
         assert!(lasts(&peers, 249) && !lasts(&peers, 250));
         peers.release(again + min, stranger);
         assert!(!peers.is_quarantined(again + min, stranger));
+        // One that was excluded only because it had given us up is let in when it hears us again.
+        let (begun, min) = (again + min * 8, Duration::from_millis(100));
+        peers.quarantine(begun, stranger, min, max);
+        peers.hears_us(begun + min, stranger, min);
+        assert!(
+            peers.is_quarantined(begun + min, stranger),
+            "it was for more"
+        );
+        peers.gave_us_up(stranger);
+        peers.hears_us(begun + min / 2, stranger, min);
+        assert!(peers.is_quarantined(begun + min, stranger), "it may be old");
+        peers.hears_us(begun + min, stranger, min);
+        assert!(!peers.is_quarantined(begun + min, stranger));
         let new_life = MemberId {
             incarnation: Incarnation(77),
             ..member(2)

@@ -28,6 +28,8 @@ pub(super) struct Gather {
     heard: BTreeSet<MemberId>,
     /// Candidates that have given this member up. It gives them up in turn, a little later.
     accusers: BTreeSet<MemberId>,
+    /// Those that this member has given up in turn.
+    accused_by: BTreeSet<MemberId>,
     entered: Time,
     /// When the last join went out.
     joined: Option<Time>,
@@ -207,6 +209,9 @@ impl Ring {
         if join.leaving {
             self.handle_goodbye(now, from);
             return;
+        }
+        if join.heard.contains(&self.local) && !join.fail.contains(&self.local) {
+            self.peers.hears_us(now, from, self.config.quarantine_min);
         }
         if !self.peers.is_quarantined(now, from) {
             self.peers.note_heard(now, from);
@@ -401,7 +406,10 @@ impl Ring {
         let (min, max) = (self.config.quarantine_min, self.config.quarantine_max);
         let gather = self.state.expect_gather();
         for excluded in gather.fail.difference(&gather.left) {
-            self.peers.quarantine(now, *excluded, min, max);
+            let begins = self.peers.quarantine(now, *excluded, min, max);
+            if begins && gather.accused_by.contains(excluded) {
+                self.peers.gave_us_up(*excluded);
+            }
         }
     }
 
@@ -412,9 +420,10 @@ impl Ring {
         let accusers = core::mem::take(&mut gather.accusers);
         let given_up = match accusers.is_empty() {
             true => self.silent_or_late(),
-            false => accusers,
+            false => accusers.clone(),
         };
         let gather = self.state.expect_gather();
+        gather.accused_by.extend(accusers);
         gather.fail.extend(given_up.iter().copied());
         for member in given_up {
             self.accuse(now, member);

@@ -49,6 +49,9 @@ impl Ring {
         announcement: Announcement,
     ) {
         self.peers.note_counter(announcement.ring.counter);
+        if announcement.heard.contains(&self.local) {
+            self.peers.hears_us(now, from, self.config.quarantine_min);
+        }
         if self.peers.is_quarantined(now, from) {
             return;
         }

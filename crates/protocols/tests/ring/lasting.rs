@@ -60,6 +60,27 @@ fn a_closed_way_for_tokens_costs_no_ring() {
     }
 }
 
+/// A host that stops and goes on, again and again, finds itself given up each time and gives up those
+/// who did so. They find soon that it answers again; it must then not keep them waiting.
+#[test]
+fn a_member_that_was_stopped_often_is_back_soon_after_the_last_time() {
+    for seed in 61..81 {
+        let mut cluster = formed(5, seed);
+        for _ in 0..8 {
+            cluster.pause(1);
+            converse(&mut cluster, &[0, 2, 3, 4], Duration::from_millis(1_400));
+            cluster.resume(1);
+            converse(&mut cluster, &[0, 1, 2, 3, 4], Duration::from_millis(700));
+        }
+        cluster.must(
+            "one ring",
+            Cluster::all_in_one_configuration,
+            Duration::from_secs(2),
+        );
+        cluster.check();
+    }
+}
+
 /// Nothing from one member reaches the next one of the ring, and all others hear both.
 #[test]
 fn one_closed_direction_is_tried_seldom_and_found_out_soon_when_it_opens() {
