@@ -1,7 +1,7 @@
 //! What a member remembers of others from configuration to configuration: whom it hears, whose
 //! messages about membership are stale, who is in quarantine, and when it answered last.
 //!
-//! - **Evidence**: another member's word that it hears one of us shows that the way to it works. A
+//! - **Evidence**: another member's word that it hears us shows that the way to it works. A
 //!   member that is in no configuration of ours is let in on evidence only; else a link that works
 //!   one way would break and form the configuration again and again.
 //! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon. Of
@@ -191,20 +191,20 @@ impl Peers {
         self.quarantine.lasts(now, member)
     }
 
-    /// What a member of a configuration of `members` does about `from`, which says that it hears
-    /// `heard`. That it names us may be history; that it hears one of us is evidence.
+    /// What a member of a configuration of `members` does about `from`, which has given evidence, or
+    /// not, that it hears us. That it names us as members may be history.
     pub fn stranger(
         &self,
         now: Time,
         from: MemberId,
-        heard: &[MemberId],
+        evidence: bool,
         members: &[MemberId],
     ) -> Stranger {
         // A new life of a member might be a namesake of a living one.
         let namesake = members.iter().any(|member| member.node == from.node);
         if namesake || self.is_quarantined(now, from) {
             Stranger::Ignore
-        } else if heard.iter().any(|member| members.contains(member)) {
+        } else if evidence {
             Stranger::LetIn
         } else {
             Stranger::Answer
@@ -346,16 +346,14 @@ mod tests {
         let mut peers = Peers::default();
         let ring = [member(1), member(2)];
         let (stranger, now) = (member(3), Time::from_millis(5));
-        let about =
-            |peers: &Peers, now, heard: &[MemberId]| peers.stranger(now, stranger, heard, &ring);
-        assert_eq!(about(&peers, now, &[]), Stranger::Answer);
-        assert_eq!(about(&peers, now, &[member(9)]), Stranger::Answer);
-        assert_eq!(about(&peers, now, &[member(2)]), Stranger::LetIn);
+        let about = |peers: &Peers, now, evidence| peers.stranger(now, stranger, evidence, &ring);
+        assert_eq!(about(&peers, now, false), Stranger::Answer);
+        assert_eq!(about(&peers, now, true), Stranger::LetIn);
         let (min, max) = (Duration::from_millis(100), Duration::from_millis(150));
         peers.quarantine(now, stranger, min, max);
-        assert_eq!(about(&peers, now, &[member(2)]), Stranger::Ignore);
+        assert_eq!(about(&peers, now, true), Stranger::Ignore);
         let again = now + min;
-        assert_eq!(about(&peers, again, &[member(2)]), Stranger::LetIn);
+        assert_eq!(about(&peers, again, true), Stranger::LetIn);
         peers.quarantine(again, stranger, min, max);
         let lasts = |peers: &Peers, millis| {
             peers.is_quarantined(again + Duration::from_millis(millis), stranger)
@@ -383,7 +381,7 @@ mod tests {
             incarnation: Incarnation(77),
             ..member(2)
         };
-        let verdict = peers.stranger(now, new_life, &[member(1)], &ring);
+        let verdict = peers.stranger(now, new_life, true, &ring);
         assert_eq!(verdict, Stranger::Ignore);
     }
 }

@@ -255,7 +255,10 @@ impl Ring {
         if join.fail.contains(&self.local) {
             return;
         }
-        match self.peers.stranger(now, from, &join.heard, &ring.members) {
+        // That it hears another of us is not enough: it may still have us in quarantine, and the ring
+        // with it would not come about.
+        let evidence = join.heard.contains(&self.local);
+        match self.peers.stranger(now, from, evidence, &ring.members) {
             Stranger::Ignore => {}
             Stranger::Answer => self.answer_stranger(now),
             Stranger::LetIn => {

@@ -58,8 +58,8 @@ impl Ring {
         self.peers.note_heard(now, from);
         match &self.state {
             State::Operational(Operational { ordering: ring, .. }) => {
-                let heard = &announcement.heard;
-                match self.peers.stranger(now, from, heard, &ring.members) {
+                let evidence = announcement.heard.contains(&self.local);
+                match self.peers.stranger(now, from, evidence, &ring.members) {
                     Stranger::Ignore => {}
                     Stranger::Answer => self.answer_stranger(now),
                     Stranger::LetIn => {

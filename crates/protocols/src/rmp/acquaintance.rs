@@ -59,7 +59,8 @@ impl Rmp {
                 if members.contains(&from) {
                     return;
                 }
-                match self.peers.stranger(now, from, &announcement.heard, members) {
+                let evidence = announcement.heard.iter().any(|it| members.contains(it));
+                match self.peers.stranger(now, from, evidence, members) {
                     Stranger::LetIn => {
                         let mut seed = Polling::default();
                         seed.wanted.insert(from);

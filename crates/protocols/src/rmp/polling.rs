@@ -166,7 +166,8 @@ impl Rmp {
                     }
                     return;
                 }
-                match self.peers.stranger(now, from, &poll.heard, members) {
+                let evidence = poll.heard.iter().any(|it| members.contains(it));
+                match self.peers.stranger(now, from, evidence, members) {
                     Stranger::LetIn => self.stand_by(now, "stranger polls", from, &poll),
                     Stranger::Answer => self.answer_stranger(now),
                     Stranger::Ignore => {}
