@@ -26,3 +26,11 @@ fn clients_of_daemons_under_faults_see_what_they_were_promised() {
         "{tally:?}"
     );
 }
+
+/// A daemon that was excluded although nothing was wrong with it any more (10390).
+#[test]
+fn seeds_that_failed_once_stay_mended() {
+    let swarm = groups::swarm("--protocol groups".into(), Arc::default());
+    let report = swarm.run_range(10_390..10_391, 1, false, &|_| ());
+    assert!(report.failures.is_empty(), "{:#?}", report.failures);
+}
