@@ -40,6 +40,7 @@ const LIBRARIES: &[&str] = &[
     "groupcast-daemon",
     "groupcast-bench",
     "groupcast-lab",
+    "groupcast-tls",
     "groupcast-transfer",
 ];
 
@@ -58,7 +59,11 @@ const RULES: &[Rule] = &[
     },
     rule("groupcast-net", &["groupcast-core"]),
     rule("groupcast-sim", &["groupcast-core", "groupcast-check"]),
-    rule("groupcast-client", &["groupcast-core", "groupcast-session"]),
+    rule("groupcast-tls", &[]),
+    rule(
+        "groupcast-client",
+        &["groupcast-core", "groupcast-session", "groupcast-tls"],
+    ),
     // The daemon writes histories, so it knows their format.
     rule(
         "groupcast-daemon",
@@ -68,6 +73,7 @@ const RULES: &[Rule] = &[
             "groupcast-net",
             "groupcast-protocols",
             "groupcast-session",
+            "groupcast-tls",
         ],
     ),
     // A crate of its own, so that a program can have a member and leave daemon, clients and groups

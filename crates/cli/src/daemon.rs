@@ -10,6 +10,7 @@ use groupcast_core::family::OrderFamily;
 use groupcast_daemon::config::{Config, ConfigError, File, Listen, Options, Security, TopKey};
 use groupcast_daemon::{Daemon, DaemonError, LogError, log_to};
 use groupcast_net::{Group, Key};
+use groupcast_tls::Server;
 
 use crate::failure::{Failure, tell};
 use crate::{order, target};
@@ -48,6 +49,12 @@ pub(crate) struct Args {
     client_listen: Option<SocketAddr>,
     #[arg(long, value_name = "FILE", help = help("client_token"))]
     client_token: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", help = help("tls_certificate"))]
+    tls_certificate: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", help = help("tls_key"))]
+    tls_key: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", help = help("tls_client_ca"))]
+    tls_client_ca: Option<PathBuf>,
     #[arg(long, value_name = "FILE", conflicts_with = "insecure", help = help("key"))]
     key: Option<PathBuf>,
     #[arg(long, help = help("insecure"))]
@@ -99,6 +106,9 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
     if let Some(path) = &config.client_token {
         Key::load(path).map_err(Failure::failed)?;
     }
+    if let Some(files) = &config.tls {
+        Server::load(files).map_err(Failure::failed)?;
+    }
     let reach = match &config.endpoint.group {
         Group::Multicast(group) => format!("multicast to {group}"),
         Group::Mesh(peers) => format!("unicast to {} peers", peers.len()),
@@ -149,6 +159,9 @@ impl Args {
             socket: self.socket.or_else(target::socket_of_environment),
             client_listen: self.client_listen,
             client_token: self.client_token,
+            tls_certificate: self.tls_certificate,
+            tls_key: self.tls_key,
+            tls_client_ca: self.tls_client_ca,
             key: self.key,
             insecure: self.insecure.then_some(true),
             protocol: self.protocol.map(|order| order.name().to_owned()),

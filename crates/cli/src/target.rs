@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use groupcast_client::tls::{self, ClientFiles};
 use groupcast_client::{AccessToken, Address, Client, ClientError, ClientKind, Options};
 use groupcast_net::Key;
 use serde_json::Value;
@@ -29,6 +30,19 @@ pub(crate) struct Target {
     /// names
     #[arg(long, value_name = "FILE", requires = "server")]
     token: Option<PathBuf>,
+    /// Speak TLS; one of the authorities in this file (PEM) must have signed the daemon's
+    /// certificate
+    #[arg(long, value_name = "FILE", requires = "server")]
+    tls_ca: Option<PathBuf>,
+    /// The name that the daemon's certificate is for [default: the address of --server]
+    #[arg(long, value_name = "NAME", requires = "tls_ca")]
+    tls_name: Option<String>,
+    /// The certificate (PEM) to show to a daemon that asks for one
+    #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
+    tls_certificate: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
 }
 
 impl Target {
@@ -38,6 +52,10 @@ impl Target {
             socket,
             server: None,
             token: None,
+            tls_ca: None,
+            tls_name: None,
+            tls_certificate: None,
+            tls_key: None,
         }
     }
 
@@ -75,10 +93,24 @@ impl Target {
         }
         let address = match (&self.socket, self.server) {
             (Some(path), _) => Address::Unix(path.clone()),
-            (None, Some(server)) => Address::Tcp(server),
+            (None, Some(server)) => self.remote(server)?,
             (None, None) => socket_of_environment().map_or(Address::Default, Address::Unix),
         };
         Client::connect(&address, options).map_err(Failure::failed)
+    }
+
+    /// The daemon at the TCP address `server`.
+    fn remote(&self, server: SocketAddr) -> Result<Address, Failure> {
+        let Some(ca) = self.tls_ca.clone() else {
+            return Ok(Address::Tcp(server));
+        };
+        let identity = self.tls_certificate.clone().zip(self.tls_key.clone());
+        let tls = tls::Client::load(&ClientFiles { ca, identity }).map_err(Failure::failed)?;
+        Ok(Address::Tls {
+            address: server,
+            name: self.tls_name.clone(),
+            tls,
+        })
     }
 }
 

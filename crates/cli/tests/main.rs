@@ -9,5 +9,6 @@ mod lab;
 mod process;
 mod service;
 mod sim;
+mod tls;
 mod transfer;
 mod usage;

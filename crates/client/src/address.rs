@@ -7,15 +7,26 @@ use std::path::{Path, PathBuf};
 use groupcast_session::socket::socket_candidates;
 
 /// Where a daemon is.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum Address {
     /// This user's daemon, or this host's: see [`default_socket_path`].
     #[default]
     Default,
     /// At this Unix socket.
     Unix(PathBuf),
-    /// At this TCP address.
+    /// At this TCP address. What is said can be read on the way.
     Tcp(SocketAddr),
+    /// At this TCP address, by TLS: `tls` says whom to believe, and what to show. The daemon's
+    /// certificate must be for `name`, or for the address without one.
+    #[cfg(feature = "tls")]
+    Tls {
+        /// The address.
+        address: SocketAddr,
+        /// A DNS name or an address that the certificate is for.
+        name: Option<String>,
+        /// The authorities, and this client's certificate.
+        tls: groupcast_tls::Client,
+    },
 }
 
 impl fmt::Display for Address {
@@ -24,6 +35,8 @@ impl fmt::Display for Address {
             Self::Default => f.pad("the default socket"),
             Self::Unix(path) => path.display().fmt(f),
             Self::Tcp(address) => address.fmt(f),
+            #[cfg(feature = "tls")]
+            Self::Tls { address, .. } => address.fmt(f),
         }
     }
 }

@@ -31,7 +31,8 @@ pub struct Options {
     pub delivery_window: u64,
     /// How long the daemon may take to answer. Default 10 s.
     pub connect_within: Duration,
-    /// What the daemon asks its TCP clients for. It goes to the daemon in clear. Default: none.
+    /// What the daemon asks its TCP clients for. Without TLS it goes to the daemon in clear. Default:
+    /// none.
     pub token: Option<AccessToken>,
 }
 
@@ -55,6 +56,8 @@ pub struct Client {
     connection: Connection,
     address: Address,
     connect_within: Duration,
+    /// Why the stream can no longer be read, if the system or the other side's TLS says so.
+    broken: Option<io::Error>,
 }
 
 impl Client {
@@ -72,6 +75,7 @@ impl Client {
             ),
             address: address.clone(),
             connect_within: options.connect_within,
+            broken: None,
         };
         client.greet(deadline)?;
         Ok(client)
@@ -88,6 +92,7 @@ impl Client {
         let deadline = Instant::now() + self.connect_within;
         self.stream = Stream::connect(&self.address, self.connect_within)?;
         self.connection.restart();
+        self.broken = None;
         let greeted = self.greet(deadline);
         if let Err(error) = &greeted {
             self.connection.handle_closed(&error.to_string());
@@ -309,7 +314,14 @@ impl Client {
             }
             if self.connection.end().is_some() {
                 let closed = io::Error::from(io::ErrorKind::UnexpectedEof);
-                return Err(failed(written.err().unwrap_or(closed)));
+                let source = self.broken.take().or(written.err()).unwrap_or(closed);
+                return Err(match source.kind() {
+                    io::ErrorKind::InvalidData => ConnectError::Untrusted {
+                        address: address.to_string(),
+                        why: source.to_string(),
+                    },
+                    _ => failed(source),
+                });
             }
             if !self
                 .stream
@@ -486,6 +498,7 @@ impl Client {
             Ok(None) => Ok(false),
             Err(error) => {
                 self.connection.handle_closed(&error.to_string());
+                self.broken = Some(error);
                 Ok(false)
             }
         }

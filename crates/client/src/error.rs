@@ -70,12 +70,26 @@ pub enum ConnectError {
         waited: Duration,
     },
     /// What answers is not a daemon that this client understands.
-    #[error("what answers at {address} is no groupcast daemon of this version: {error}")]
+    #[error(
+        "what answers at {address} is no groupcast daemon of this version: {error}; if it is one that speaks TLS, name its \
+         authority with --tls-ca"
+    )]
     Protocol {
         /// The daemon's socket or address.
         address: String,
         /// What is wrong with its answer.
         error: FrameError,
+    },
+    /// By TLS, the two sides do not believe each other, or one of them does not speak it.
+    #[error(
+        "no TLS with the daemon at {address}: {why}; compare --tls-ca and --tls-name with the daemon's tls_certificate, \
+         and --tls-certificate with its tls_client_ca"
+    )]
+    Untrusted {
+        /// The daemon's address.
+        address: String,
+        /// What the library said.
+        why: String,
     },
     /// The system could not connect.
     #[error("cannot connect to {address}: {source}")]

@@ -30,7 +30,8 @@
 //! ```
 //!
 //! The client's side of the protocol is `groupcast_session::client`, which does no I/O; this crate
-//! adds the socket and the waiting. An asynchronous client, TLS and locks are left to others.
+//! adds the socket and the waiting. With the feature `tls` it speaks TLS ([`Address::Tls`]). An
+//! asynchronous client and locks are left to others.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -47,3 +48,5 @@ pub use groupcast_session::frame::{
     AccessToken, ClientKind, Disconnect, Message, Refusal, Reject, Request,
 };
 pub use groupcast_session::view::{Cause, View, ViewId, ViewKind};
+#[cfg(feature = "tls")]
+pub use groupcast_tls as tls;

@@ -18,6 +18,8 @@ use crate::error::ConnectError;
 pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<groupcast_tls::TlsStream<TcpStream>>),
 }
 
 impl Stream {
@@ -25,15 +27,30 @@ impl Stream {
         let stream = match address {
             Address::Default => Self::connect_default()?,
             Address::Unix(path) => Self::connect_unix(path)?,
-            Address::Tcp(address) => Self::connect_tcp(*address, within)?,
+            Address::Tcp(address) => Self::Tcp(connect_tcp(*address, within)?),
+            #[cfg(feature = "tls")]
+            Address::Tls { address, name, tls } => {
+                let socket = connect_tcp(*address, within)?;
+                let stream = tls.connect(socket, address.ip(), name.as_deref());
+                let stream = stream.map_err(|error| ConnectError::Untrusted {
+                    address: address.to_string(),
+                    why: error.to_string(),
+                })?;
+                Self::Tls(Box::new(stream))
+            }
         };
-        let result = match &stream {
-            Self::Unix(stream) => stream.set_nonblocking(true),
-            Self::Tcp(stream) => stream
+        let prepare = |socket: &TcpStream| {
+            socket
                 .set_nodelay(true)
-                .and_then(|()| stream.set_nonblocking(true)),
+                .and_then(|()| socket.set_nonblocking(true))
         };
-        result.map_err(|source| ConnectError::Io {
+        let prepared = match &stream {
+            Self::Unix(stream) => stream.set_nonblocking(true),
+            Self::Tcp(stream) => prepare(stream),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => prepare(stream.socket()),
+        };
+        prepared.map_err(|source| ConnectError::Io {
             address: address.to_string(),
             source,
         })?;
@@ -74,30 +91,21 @@ impl Stream {
             })
     }
 
-    fn connect_tcp(address: SocketAddr, within: Duration) -> Result<Self, ConnectError> {
-        TcpStream::connect_timeout(&address, within)
-            .map(Self::Tcp)
-            .map_err(|source| match source.kind() {
-                io::ErrorKind::ConnectionRefused => ConnectError::NoServer { address, source },
-                io::ErrorKind::TimedOut => ConnectError::TimedOut {
-                    address: address.to_string(),
-                    waited: within,
-                },
-                _ => ConnectError::Io {
-                    address: address.to_string(),
-                    source,
-                },
-            })
-    }
-
     /// Waits until there is something to read, or room to write if `writes`; whether so before
-    /// `deadline`.
-    pub(crate) fn wait(&self, writes: bool, deadline: Option<Instant>) -> io::Result<Ready> {
-        let mut flags = PollFlags::IN;
-        if writes {
-            flags |= PollFlags::OUT;
-        }
+    /// `deadline`. What waits for room is written meanwhile.
+    pub(crate) fn wait(&mut self, writes: bool, deadline: Option<Instant>) -> io::Result<Ready> {
         loop {
+            if self.has_unread() {
+                return Ok(Ready {
+                    read: true,
+                    write: false,
+                });
+            }
+            let unsent = self.has_unsent();
+            let mut flags = PollFlags::IN;
+            if writes || unsent {
+                flags |= PollFlags::OUT;
+            }
             let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             let timespec = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
             let mut fds = [PollFd::new(self, flags)];
@@ -105,10 +113,17 @@ impl Stream {
                 Ok(_) => {
                     let events = fds[0].revents();
                     let failed = events.intersects(PollFlags::ERR | PollFlags::HUP);
-                    return Ok(Ready {
+                    let ready = Ready {
                         read: events.contains(PollFlags::IN) || failed,
                         write: events.contains(PollFlags::OUT),
-                    });
+                    };
+                    if unsent && ready.write {
+                        self.flush()?;
+                        if !writes && !ready.read {
+                            continue;
+                        }
+                    }
+                    return Ok(ready);
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
@@ -121,6 +136,8 @@ impl Stream {
         not_now(match self {
             Self::Unix(stream) => stream.read(buffer),
             Self::Tcp(stream) => stream.read(buffer),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.read(buffer),
         })
     }
 
@@ -129,7 +146,39 @@ impl Stream {
         not_now(match self {
             Self::Unix(stream) => stream.write(bytes),
             Self::Tcp(stream) => stream.write(bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.write(bytes),
         })
+    }
+
+    /// Whether something can be read that has left the socket already.
+    fn has_unread(&mut self) -> bool {
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => false,
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.has_unread(),
+        }
+    }
+
+    /// Whether something that was written waits for room at the socket.
+    pub(crate) fn has_unsent(&self) -> bool {
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => false,
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.has_unsent(),
+        }
+    }
+
+    /// Hands what waits to the socket, as far as there is room.
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => Ok(()),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => match stream.flush() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                flushed => flushed,
+            },
+        }
     }
 }
 
@@ -138,8 +187,24 @@ impl AsFd for Stream {
         match self {
             Self::Unix(stream) => stream.as_fd(),
             Self::Tcp(stream) => stream.as_fd(),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.socket().as_fd(),
         }
     }
+}
+
+fn connect_tcp(address: SocketAddr, within: Duration) -> Result<TcpStream, ConnectError> {
+    TcpStream::connect_timeout(&address, within).map_err(|source| match source.kind() {
+        io::ErrorKind::ConnectionRefused => ConnectError::NoServer { address, source },
+        io::ErrorKind::TimedOut => ConnectError::TimedOut {
+            address: address.to_string(),
+            waited: within,
+        },
+        _ => ConnectError::Io {
+            address: address.to_string(),
+            source,
+        },
+    })
 }
 
 /// What a stream is ready for.

@@ -32,6 +32,8 @@ const READ_SHARE: usize = 256 << 10;
 const READ_TOTAL: usize = 1 << 20;
 /// What a frame counts beside its bytes: handling the shortest takes as long as reading so many.
 const FRAME_COST: usize = 64;
+/// What a step of a TLS handshake counts: a signature takes as long as reading so many bytes.
+const HANDSHAKE_COST: usize = 64 << 10;
 /// Bytes that one client is written in one turn; the last call may exceed it.
 const WRITE_SHARE: usize = 512 << 10;
 /// Bytes that all clients are written in one turn.
@@ -71,10 +73,10 @@ impl Clients {
     pub(crate) fn open(
         registry: &Registry,
         socket: &Path,
-        tcp: Option<SocketAddr>,
+        tcp: Option<TcpAcceptor>,
     ) -> Result<Self, DaemonError> {
         let mut unix = UnixAcceptor::open(socket)?;
-        let mut tcp = tcp.map(TcpAcceptor::open).transpose()?;
+        let mut tcp = tcp;
         let failed = DaemonError::system("wait for clients");
         let registered = registry
             .register(&mut unix.listener, UNIX_ACCEPTOR, Interest::READABLE)
@@ -243,7 +245,18 @@ impl Clients {
             let Some(space) = engine.space(id) else {
                 return (taken, true);
             };
-            match stream.read(space) {
+            let handshaking = stream.is_handshaking();
+            let read = stream.read(space);
+            if handshaking {
+                taken += HANDSHAKE_COST;
+                if !stream.is_handshaking() {
+                    engine.certified(id, stream.certificate());
+                }
+            }
+            if stream.has_unsent() && !self.blocked.contains(&id) {
+                self.writable.push(id);
+            }
+            match read {
                 Ok(0) => {
                     self.end(now, id, engine);
                     return (taken, false);
@@ -334,7 +347,13 @@ fn drain(
         let mut slices = [IoSlice::new(&[]); SLICES];
         let count = engine.slices(id, &mut slices);
         if count == 0 {
-            return Ok((written, Drained::All));
+            return match socket.flush() {
+                Ok(()) => Ok((written, Drained::All)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    Ok((written, Drained::Blocked))
+                }
+                Err(error) => Err(error),
+            };
         }
         match socket.write_vectored(&slices[..count]) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),

@@ -31,7 +31,7 @@ use crate::instance::{self, CarrierEvent, Instance};
 use crate::log::Log;
 use crate::narrate::Narrator;
 use crate::rekey::Rekeying;
-use crate::start::{ask_host, load_token, open_bimodal, open_network, open_order};
+use crate::start::{ask_host, load_token, open_bimodal, open_network, open_order, open_tcp};
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
 
@@ -111,12 +111,13 @@ impl Daemon {
         if let Some(token) = load_token(&config)? {
             engine.require_token(token);
         }
-        engine.set_access(config.access.clone());
+        engine.set_access(Time::ZERO, config.access.clone());
         engine.set_own_user(rustix::process::geteuid().as_raw());
 
         raise_file_limit(config.engine.clients_max)
             .map_err(DaemonError::system("raise the limit of open files"))?;
-        let clients = Clients::open(endpoint.registry(), &config.socket, config.client_listen)?;
+        let tcp = open_tcp(&config)?;
+        let clients = Clients::open(endpoint.registry(), &config.socket, tcp)?;
         let mut stop = StopRequests::new().map_err(DaemonError::system("make a pipe"))?;
         for stream in [&mut stop.stream, &mut stop.wake] {
             endpoint
@@ -424,7 +425,8 @@ impl Daemon {
         };
         let clients_max = self.config.engine.clients_max;
         let changes = self.config.take_over(&read);
-        self.engine.set_access(self.config.access.clone());
+        let now = self.endpoint.now();
+        self.engine.set_access(now, self.config.access.clone());
         let limits = self.config.engine.clone();
         if let Err(error) = self.engine.set_limits(limits) {
             // The configuration was checked as it was read.

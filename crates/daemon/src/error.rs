@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use groupcast_net::{KeyError, NetError};
+use groupcast_tls::TlsError;
 
 use crate::config::ConfigError;
 
@@ -16,6 +17,9 @@ pub enum DaemonError {
     /// The key file cannot be read, or holds no key.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The files for TLS are wrong.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The sockets between daemons cannot be opened.
     #[error(transparent)]
     Net(#[from] NetError),
@@ -116,7 +120,7 @@ impl DaemonError {
                 "give the process {needs}, or leave the setting of [process] out"
             )),
             Self::NameInUse { .. } => Some("choose another with --name N".into()),
-            Self::Key(_) | Self::Net(_) | Self::System { .. } => None,
+            Self::Key(_) | Self::Tls(_) | Self::Net(_) | Self::System { .. } => None,
         }
     }
 }

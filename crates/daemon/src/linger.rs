@@ -29,7 +29,7 @@ pub(crate) struct Lingering {
 
 impl Lingering {
     /// This side has ended the connection.
-    pub(crate) fn add(&mut self, now: Time, id: ClientId, stream: Stream) {
+    pub(crate) fn add(&mut self, now: Time, id: ClientId, mut stream: Stream) {
         if !stream.end_output() {
             return;
         }

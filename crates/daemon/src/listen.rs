@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _}
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 
+use groupcast_tls::Server;
 use mio::net::{TcpListener, UnixListener, UnixStream};
 
 use crate::error::DaemonError;
@@ -97,12 +98,14 @@ fn clear(path: &Path) -> Result<(), DaemonError> {
 #[derive(Debug)]
 pub(crate) struct TcpAcceptor {
     pub(crate) listener: TcpListener,
+    /// What they speak TLS with; in clear without.
+    tls: Option<Server>,
 }
 
 impl TcpAcceptor {
-    pub(crate) fn open(address: SocketAddr) -> Result<Self, DaemonError> {
+    pub(crate) fn open(address: SocketAddr, tls: Option<Server>) -> Result<Self, DaemonError> {
         TcpListener::bind(address)
-            .map(|listener| Self { listener })
+            .map(|listener| Self { listener, tls })
             .map_err(|source| DaemonError::ClientListen { address, source })
     }
 
@@ -116,7 +119,13 @@ impl TcpAcceptor {
         // Small frames must not wait for an acknowledgement; whole batches are written at once
         // anyway.
         stream.set_nodelay(true)?;
-        Ok(Stream::Tcp(stream))
+        match &self.tls {
+            None => Ok(Stream::Tcp(stream)),
+            Some(tls) => {
+                let stream = tls.accept(stream).map_err(io::Error::other)?;
+                Ok(Stream::Tls(Box::new(stream)))
+            }
+        }
     }
 }
 

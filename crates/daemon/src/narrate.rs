@@ -85,7 +85,7 @@ impl Narrator {
             tracing::warn!("{}", config.unused(table));
         }
         if let Some(address) = tcp {
-            clients_over_tcp(address, config.client_token.is_some());
+            clients_over_tcp(address, config);
         }
         if !config.engine.bimodal_groups.is_empty() {
             let groups = config.engine.bimodal_groups.join(", ");
@@ -278,10 +278,25 @@ impl Narrator {
     }
 }
 
-/// Who may be a client at `address`, with a token or without.
-fn clients_over_tcp(address: SocketAddr, by_token: bool) {
-    if by_token {
-        tracing::info!("clients over TCP at {address}, in clear, with the token of client_token");
+/// Who may be a client at `address`, and how it proves it.
+fn clients_over_tcp(address: SocketAddr, config: &Config) {
+    let speech = match config.tls {
+        Some(_) => "by TLS",
+        None => "in clear",
+    };
+    let by_certificate = config
+        .tls
+        .as_ref()
+        .is_some_and(|tls| tls.client_ca.is_some());
+    if by_certificate || config.client_token.is_some() {
+        let proofs = [
+            (by_certificate, "a certificate of tls_client_ca"),
+            (config.client_token.is_some(), "the token of client_token"),
+        ];
+        let asked = proofs.iter().filter(|(asked, _)| *asked);
+        let asked: Vec<_> = asked.map(|(_, proof)| *proof).collect();
+        let asked = asked.join(" and ");
+        tracing::info!("clients over TCP at {address}, {speech}, with {asked}");
     } else if address.ip().is_loopback() {
         tracing::warn!(
             "every user of this host can be a client, over TCP at {address}, whatever the permissions of the socket: \
@@ -289,8 +304,8 @@ fn clients_over_tcp(address: SocketAddr, by_token: bool) {
         );
     } else {
         tracing::warn!(
-            "everybody who reaches {address} can be a client, over TCP and in clear: `client_token = FILE` asks \
-             clients for a token"
+            "everybody who reaches {address} can be a client, over TCP and {speech}: `client_token = FILE` asks clients \
+             for a token"
         );
     }
 }

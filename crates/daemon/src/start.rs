@@ -1,5 +1,5 @@
-//! What a daemon asks of its host and opens before it runs: network, order, groups, the token of
-//! its clients.
+//! What a daemon asks of its host and opens before it runs: network, order, groups, and what clients
+//! over TCP need.
 
 use groupcast_core::family::OrderLimits;
 use groupcast_core::node::AdmissionConfig;
@@ -7,11 +7,13 @@ use groupcast_core::{MemberId, Rng};
 use groupcast_net::{Endpoint, Key, Sealing, process};
 use groupcast_protocols::registry::ORDERED;
 use groupcast_session::frame::AccessToken;
+use groupcast_tls::Server;
 
 use crate::bimodal::Bimodal;
 use crate::config::{Config, ConfigError, Order, ProcessConfig, Security};
 use crate::error::DaemonError;
 use crate::instance::{self, BIMODAL, Instance};
+use crate::listen::TcpAcceptor;
 use crate::others::Others;
 
 /// Puts the bimodal groups onto the endpoint's node. Also if there are none: then those of other
@@ -77,6 +79,13 @@ pub(crate) fn open_network(
         .rng(rng.clone())
         .open()?;
     Ok(endpoint)
+}
+
+/// Where clients connect by TCP, if they may.
+pub(crate) fn open_tcp(config: &Config) -> Result<Option<TcpAcceptor>, DaemonError> {
+    let tls = config.tls.as_ref().map(Server::load).transpose()?;
+    let open = |address| TcpAcceptor::open(address, tls);
+    config.client_listen.map(open).transpose()
 }
 
 /// What clients over TCP must have, if they must have something.

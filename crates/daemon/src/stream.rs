@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 
+use groupcast_tls::TlsStream;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
@@ -11,6 +12,7 @@ use mio::{Interest, Registry, Token};
 pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
@@ -21,8 +23,26 @@ impl Stream {
                 let process = rustix::net::sockopt::socket_peercred(stream).ok()?;
                 Some(process.uid.as_raw())
             }
-            Self::Tcp(_) => None,
+            Self::Tcp(_) | Self::Tls(_) => None,
         }
+    }
+
+    /// Whether the two sides have not agreed on keys yet.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.is_handshaking())
+    }
+
+    /// The names of the certificate that a client showed.
+    pub(crate) fn certificate(&self) -> Vec<String> {
+        match self {
+            Self::Tls(stream) => stream.peer_names(),
+            Self::Unix(_) | Self::Tcp(_) => Vec::new(),
+        }
+    }
+
+    /// Whether something that was written waits for room.
+    pub(crate) fn has_unsent(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.has_unsent())
     }
 
     /// Wants an event when there is something to read.
@@ -30,14 +50,21 @@ impl Stream {
         match self {
             Self::Unix(stream) => registry.register(stream, token, Interest::READABLE),
             Self::Tcp(stream) => registry.register(stream, token, Interest::READABLE),
+            Self::Tls(stream) => registry.register(stream.socket_mut(), token, Interest::READABLE),
         }
     }
 
     /// Sends nothing more; false if the connection can as well be closed at once.
-    pub(crate) fn end_output(&self) -> bool {
+    pub(crate) fn end_output(&mut self) -> bool {
         match self {
             Self::Unix(_) => false,
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write).is_ok(),
+            Self::Tls(stream) => {
+                stream.end_output();
+                // Without room for it, the client learns of the end by that of the socket.
+                let _ = stream.flush();
+                stream.socket().shutdown(Shutdown::Write).is_ok()
+            }
         }
     }
 
@@ -57,6 +84,7 @@ impl Stream {
         match self {
             Self::Unix(stream) => registry.reregister(stream, token, interest),
             Self::Tcp(stream) => registry.reregister(stream, token, interest),
+            Self::Tls(stream) => registry.reregister(stream.socket_mut(), token, interest),
         }
     }
 }
@@ -66,6 +94,7 @@ impl Read for Stream {
         match self {
             Self::Unix(stream) => stream.read(bytes),
             Self::Tcp(stream) => stream.read(bytes),
+            Self::Tls(stream) => stream.read(bytes),
         }
     }
 }
@@ -75,6 +104,7 @@ impl Write for Stream {
         match self {
             Self::Unix(stream) => stream.write(bytes),
             Self::Tcp(stream) => stream.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
         }
     }
 
@@ -82,10 +112,15 @@ impl Write for Stream {
         match self {
             Self::Unix(stream) => stream.write_vectored(parts),
             Self::Tcp(stream) => stream.write_vectored(parts),
+            Self::Tls(stream) => stream.write_vectored(parts),
         }
     }
 
+    /// An error of the kind `WouldBlock`: something waits for room.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => Ok(()),
+            Self::Tls(stream) => stream.flush(),
+        }
     }
 }

@@ -124,8 +124,8 @@ fn a_turn_is_short_however_many_clients_flood_and_each_gets_its_share() {
 fn the_reason_of_an_expulsion_arrives_over_tcp() {
     let path = std::env::temp_dir().join(format!("gc-linger-{}", std::process::id()));
     let poll = mio::Poll::new().unwrap();
-    let any = Some(([127, 0, 0, 1], 0).into());
-    let mut clients = Clients::open(poll.registry(), &path, any).unwrap();
+    let any = TcpAcceptor::open(([127, 0, 0, 1], 0).into(), None).unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, Some(any)).unwrap();
     let mut engine = engine();
     let now = Time::ZERO;
     let mut client = TcpStream::connect(clients.tcp_address().unwrap()).unwrap();

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::file::{list, text, written};
 
 /// The keys of a rule.
-const KEYS: [&str; 4] = ["groups", "users", "tcp", "rights"];
+const KEYS: [&str; 5] = ["groups", "users", "certificates", "tcp", "rights"];
 /// Where the system's users are.
 const USERS: &str = "/etc/passwd";
 
@@ -36,6 +36,9 @@ fn rule(table: &DeTable<'_>) -> Result<Rule, Wrong> {
                 rule.groups = list(value, "[\"ops/*\"]", |item| Ok(text(item)?.to_owned()))?;
             }
             "users" => rule.who.extend(list(value, "[\"root\", 1000]", user)?),
+            "certificates" => rule.who.extend(list(value, "[\"web.example\"]", |item| {
+                Ok(Principal::Certificate(text(item)?.to_owned()))
+            })?),
             "tcp" if read::flag(written(value))? => rule.who.push(Principal::Tcp),
             "tcp" => {}
             "rights" => rule.rights = list(value, "[\"join\", \"send\"]", right)?,

@@ -12,7 +12,8 @@ use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::registry;
 use groupcast_session::EngineConfig;
 use groupcast_session::frame::FRAME_MAX;
-use groupcast_session::groups::ConfigError as EngineConfigError;
+use groupcast_session::groups::{ConfigError as EngineConfigError, Principal};
+use groupcast_tls::ServerFiles;
 
 use super::keys::engine_key;
 use super::order::order_key;
@@ -323,18 +324,68 @@ impl Check<'_> {
 
     pub(super) fn client_listen(
         &self,
-        address: Option<SocketAddr>,
+        options: &Options,
         security: &Security,
     ) -> Result<Option<SocketAddr>, ConfigError> {
-        match address {
-            Some(address) if !address.ip().is_loopback() && *security != Security::Insecure => {
-                Err(self.error(
-                    "client_listen",
-                    format!("clients at {address} would speak in clear over the network"),
-                    "listen on a loopback address, for example 127.0.0.1:4811, or say `insecure`",
-                ))
-            }
-            address => Ok(address),
+        let Some(address) = options.client_listen else {
+            return Ok(None);
+        };
+        let open = !address.ip().is_loopback() && *security != Security::Insecure;
+        if open && options.tls_certificate.is_none() {
+            return Err(self.error(
+                "client_listen",
+                format!("clients at {address} would speak in clear over the network"),
+                "give the daemon a certificate (`tls_certificate`), listen on a loopback address, for example \
+                 127.0.0.1:4811, or say `insecure`",
+            ));
+        }
+        if open && options.tls_client_ca.is_none() && options.client_token.is_none() {
+            return Err(self.error(
+                "client_listen",
+                format!("everybody who reaches {address} could be a client"),
+                "ask clients for a certificate (`tls_client_ca`) or a token (`client_token`), or say `insecure`",
+            ));
+        }
+        Ok(Some(address))
+    }
+
+    pub(super) fn tls(&self, options: &Options) -> Result<Option<ServerFiles>, ConfigError> {
+        let files = [
+            ("tls_certificate", &options.tls_certificate),
+            ("tls_key", &options.tls_key),
+            ("tls_client_ca", &options.tls_client_ca),
+        ];
+        let named = files.iter().find(|(_, file)| file.is_some());
+        if let Some((key, _)) = named
+            && options.client_listen.is_none()
+        {
+            return Err(self.error(
+                key,
+                "only clients over TCP speak TLS, and there are none",
+                "name a `client_listen` too, for example 10.0.0.5:4811, or leave it out",
+            ));
+        }
+        let certificates = |principal: &Principal| matches!(principal, Principal::Certificate(_));
+        let mut rules = options.access.iter().flat_map(|access| &access.0);
+        if options.tls_client_ca.is_none() && rules.any(|rule| rule.who.iter().any(certificates)) {
+            return Err(self.error(
+                "access",
+                "rules for `certificates` need clients that show one",
+                "name the file of their authorities as `tls_client_ca`, or leave `certificates` out",
+            ));
+        }
+        match (&options.tls_certificate, &options.tls_key) {
+            (Some(certificate), Some(key)) => Ok(Some(ServerFiles {
+                certificate: certificate.clone(),
+                key: key.clone(),
+                client_ca: options.tls_client_ca.clone(),
+            })),
+            (None, None) if named.is_none() => Ok(None),
+            _ => Err(self.error(
+                named.map_or("tls_certificate", |(key, _)| *key),
+                "TLS needs both a certificate and its private key",
+                "name both files, as `tls_certificate` and `tls_key`",
+            )),
         }
     }
 }

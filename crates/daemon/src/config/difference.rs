@@ -65,6 +65,9 @@ impl Config {
 
     fn differences_at_the_top(&self, other: &Self) -> Vec<String> {
         let (ours, theirs) = (&self.endpoint, &other.endpoint);
+        let certificate = |it: &Self| it.tls.as_ref().map(|tls| tls.certificate.clone());
+        let key = |it: &Self| it.tls.as_ref().map(|tls| tls.key.clone());
+        let ca = |it: &Self| it.tls.as_ref().map(|tls| tls.client_ca.clone());
         let is_mesh = |group: &Group| matches!(group, Group::Mesh(_));
         let reach = match is_mesh(&ours.group) || is_mesh(&theirs.group) {
             true => "peer",
@@ -82,6 +85,9 @@ impl Config {
             ("socket", self.socket != other.socket),
             ("client_listen", self.client_listen != other.client_listen),
             ("client_token", self.client_token != other.client_token),
+            ("tls_certificate", certificate(self) != certificate(other)),
+            ("tls_key", key(self) != key(other)),
+            ("tls_client_ca", ca(self) != ca(other)),
             ("access", self.access != other.access),
             ("key", self.security != other.security),
             ("protocol", self.order.family != other.order.family),

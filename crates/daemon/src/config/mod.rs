@@ -25,6 +25,7 @@ use groupcast_protocols::gossip::GossipConfig;
 use groupcast_session::EngineConfig;
 use groupcast_session::groups::Access;
 use groupcast_session::socket::socket_candidates;
+use groupcast_tls::ServerFiles;
 
 use self::check::Check;
 pub use self::difference::Changes;
@@ -58,6 +59,8 @@ pub struct Config {
     pub client_listen: Option<SocketAddr>,
     /// The file with the token that clients over TCP must have. Default: they need none.
     pub client_token: Option<PathBuf>,
+    /// What clients over TCP speak TLS with. Default: they speak in clear.
+    pub tls: Option<ServerFiles>,
     /// Which clients may do what. Default: everybody everything.
     pub access: Access,
     /// Whose datagrams are believed.
@@ -142,8 +145,9 @@ impl Config {
             name: check.name(options.name.as_deref())?,
             endpoint: check.endpoint(&options, listen)?,
             bimodal: check.bimodal(&options)?,
-            client_listen: check.client_listen(options.client_listen, &security)?,
+            client_listen: check.client_listen(&options, &security)?,
             client_token: check.client_token(&options)?,
+            tls: check.tls(&options)?,
             security,
             engine: EngineConfig {
                 order: order.family.name().to_owned(),

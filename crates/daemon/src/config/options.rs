@@ -35,6 +35,12 @@ pub struct Options {
     pub client_listen: Option<SocketAddr>,
     /// The file with the token of clients over TCP.
     pub client_token: Option<PathBuf>,
+    /// The file with the certificate that clients over TCP are shown.
+    pub tls_certificate: Option<PathBuf>,
+    /// The file with its private key.
+    pub tls_key: Option<PathBuf>,
+    /// The file with the authorities whose certificates clients over TCP must show.
+    pub tls_client_ca: Option<PathBuf>,
     /// Which clients may do what.
     pub access: Option<Access>,
     /// The file with the cluster's key.
@@ -95,6 +101,9 @@ impl Options {
             "socket" => self.socket.is_some(),
             "client_listen" => self.client_listen.is_some(),
             "client_token" => self.client_token.is_some(),
+            "tls_certificate" => self.tls_certificate.is_some(),
+            "tls_key" => self.tls_key.is_some(),
+            "tls_client_ca" => self.tls_client_ca.is_some(),
             "access" => self.access.is_some(),
             "key" => self.key.is_some(),
             "insecure" => self.insecure.is_some(),
@@ -132,6 +141,9 @@ impl Options {
             socket: over.socket.or(self.socket),
             client_listen: over.client_listen.or(self.client_listen),
             client_token: over.client_token.or(self.client_token),
+            tls_certificate: over.tls_certificate.or(self.tls_certificate),
+            tls_key: over.tls_key.or(self.tls_key),
+            tls_client_ca: over.tls_client_ca.or(self.tls_client_ca),
             access: over.access.or(self.access),
             key: over.key.or(self.key.filter(|_| !secured)),
             insecure: over.insecure.or(self.insecure.filter(|_| !secured)),

@@ -96,10 +96,11 @@ pub(super) const TOP: &[TopKey] = &[
     TopKey {
         name: "client_listen",
         meaning: "A TCP address for clients of other hosts.",
-        value: "`\"IP:PORT\"`; a loopback address unless `insecure`",
+        value: "`\"IP:PORT\"`; a loopback address, unless there is a `tls_certificate` and clients are asked for a \
+                certificate or a token, or the daemon is `insecure`",
         default: "none",
-        wrong: "Not a loopback address, without `insecure`: the daemon refuses to start, as clients would speak in \
-                clear over the network.",
+        wrong: "Another address without those: the daemon refuses to start, as clients would speak in clear over the \
+                network, or everybody could be one.",
     },
     TopKey {
         name: "client_token",
@@ -110,12 +111,36 @@ pub(super) const TOP: &[TopKey] = &[
         wrong: "None on a host with several users: the permissions of `socket` keep nobody out.",
     },
     TopKey {
+        name: "tls_certificate",
+        meaning: "The daemon's certificate in PEM, with the chain above it: clients over TCP speak TLS 1.3 then. They \
+                  name the authority that signed it with `--tls-ca`. docs/tls.md shows how to make one.",
+        value: "path; relative to the file's directory; with `tls_key` and `client_listen`",
+        default: "none: clients over TCP speak in clear",
+        wrong: "Not for the address or the name that clients connect to: they refuse it.",
+    },
+    TopKey {
+        name: "tls_key",
+        meaning: "The private key of `tls_certificate`, in PEM.",
+        value: "path of a file with mode 0600; relative to the file's directory",
+        default: "none",
+        wrong: "Another certificate's, or readable by others: the daemon refuses to start.",
+    },
+    TopKey {
+        name: "tls_client_ca",
+        meaning: "Certificates of authorities in PEM: a client over TCP must show a certificate that one of them \
+                  signed. Rules of `access` can name the DNS names in it.",
+        value: "path; relative to the file's directory; with `tls_certificate`",
+        default: "none: clients show no certificate",
+        wrong: "An authority that signs for others too, such as the one of all web servers: all of them are clients.",
+    },
+    TopKey {
         name: "access",
         meaning: "Rules for clients, each a table `[[access]]`: `rights` (`join`, `send`, `rekey`) for `users` (names or \
-                  numbers, of processes at the Unix socket) and, with `tcp = true`, for clients over TCP, in `groups` \
-                  (names; one that ends in `*` means all that begin so). A group that no rule names is everybody's. \
-                  The change of the key is root's and the daemon's own user's, unless a rule gives `rekey`; over TCP \
-                  it is nobody's. SIGHUP applies a change at once, to what clients ask for from then on.",
+                  numbers, of processes at the Unix socket), for `certificates` (DNS names in those that clients show) \
+                  and, with `tcp = true`, for all clients over TCP, in `groups` (names; one that ends in `*` means all \
+                  that begin so). A group that no rule names is everybody's. The change of the key is root's and the \
+                  daemon's own user's, unless a rule gives `rekey`; over TCP it is nobody's. SIGHUP applies a change \
+                  at once: clients leave the groups that they may not be in any more, and are told.",
         value: "list of tables; `groups` where a rule gives `join` or `send`",
         default: "none: whoever reaches the socket may do everything but change the key",
         wrong: "A rule at one daemon only: clients of the others are not bound by it.",

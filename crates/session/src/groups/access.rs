@@ -1,5 +1,5 @@
 //! Which clients may do what: rules of the daemon's configuration, by the user at the other end of a
-//! Unix socket, or by how a client came.
+//! Unix socket, by the certificate of a client over TLS, or by how a client came.
 //!
 //! A group that no rule names is everybody's. Of one that a rule names, a client may do what a rule
 //! that names the group gives to it. To read a group is to join it: only members get its messages.
@@ -29,10 +29,12 @@ impl Right {
 }
 
 /// Whom a rule means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Principal {
     /// The processes of a user, by its number, at the Unix socket.
     User(u32),
+    /// Clients over TCP that showed a certificate for this DNS name.
+    Certificate(String),
     /// All clients over TCP.
     Tcp,
 }
@@ -65,16 +67,19 @@ pub struct Access(pub Vec<Rule>);
 
 /// Who a client is, as far as the daemon can tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Origin {
+pub(super) struct Origin<'a> {
     pub(super) transport: Transport,
     /// The user at the other end, if the system says who that is.
     pub(super) user: Option<u32>,
+    /// The DNS names of the certificate that it showed.
+    pub(super) certificate: &'a [String],
 }
 
-impl Origin {
-    fn is(self, principal: Principal) -> bool {
+impl Origin<'_> {
+    fn is(self, principal: &Principal) -> bool {
         match principal {
-            Principal::User(user) => self.transport == Transport::Unix && self.user == Some(user),
+            Principal::User(user) => self.transport == Transport::Unix && self.user == Some(*user),
+            Principal::Certificate(name) => self.certificate.contains(name),
             Principal::Tcp => self.transport == Transport::Tcp,
         }
     }
@@ -82,29 +87,29 @@ impl Origin {
 
 impl Access {
     /// Whether a client may join, or send to, the group `group`.
-    pub(super) fn allows(&self, client: Origin, right: Right, group: &str) -> bool {
+    pub(super) fn allows(&self, client: Origin<'_>, right: Right, group: &str) -> bool {
         let rules = self.0.iter().filter(|rule| rule.names(group));
         Self::gives(rules, client, right)
     }
 
     /// Whether a client may change the key of a daemon that runs as the user `own`.
-    pub(super) fn allows_rekey(&self, client: Origin, own: Option<u32>) -> bool {
+    pub(super) fn allows_rekey(&self, client: Origin<'_>, own: Option<u32>) -> bool {
         let gives = |rule: &&Rule| rule.rights.contains(&Right::Rekey);
         let mut rules = self.0.iter().filter(gives).peekable();
         if rules.peek().is_none() {
-            let is = |user| client.is(Principal::User(user));
+            let is = |user| client.is(&Principal::User(user));
             return is(0) || own.is_some_and(is);
         }
         Self::gives(rules, client, Right::Rekey)
     }
 
     /// Whether one of `rules` gives the right to the client, or there are none.
-    fn gives<'a>(rules: impl Iterator<Item = &'a Rule>, client: Origin, right: Right) -> bool {
+    fn gives<'a>(rules: impl Iterator<Item = &'a Rule>, client: Origin<'_>, right: Right) -> bool {
         let mut restricted = false;
         for rule in rules {
             restricted = true;
             let gives = rule.rights.contains(&right);
-            if gives && rule.who.iter().any(|principal| client.is(*principal)) {
+            if gives && rule.who.iter().any(|principal| client.is(principal)) {
                 return true;
             }
         }
@@ -116,17 +121,19 @@ impl Access {
 mod tests {
     use super::*;
 
-    const ALICE: Origin = Origin {
+    const ALICE: Origin<'_> = Origin {
         transport: Transport::Unix,
         user: Some(1000),
+        certificate: &[],
     };
-    const BOB: Origin = Origin {
-        transport: Transport::Unix,
+    const BOB: Origin<'_> = Origin {
         user: Some(1001),
+        ..ALICE
     };
-    const REMOTE: Origin = Origin {
+    const REMOTE: Origin<'_> = Origin {
         transport: Transport::Tcp,
         user: None,
+        certificate: &[],
     };
 
     fn rule(groups: &[&str], who: &[Principal], rights: &[Right]) -> Rule {
@@ -156,10 +163,34 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_is_for_each_of_its_names() {
+        let names = ["web-1".to_owned(), "web.example".to_owned()];
+        let web = Origin {
+            certificate: &names,
+            ..REMOTE
+        };
+        let of = |name: &str| Principal::Certificate(name.into());
+        let access = Access(vec![
+            rule(&["feed"], &[of("web.example")], &[Right::Join]),
+            rule(&["jobs"], &[of("worker")], &[Right::Send]),
+        ]);
+        assert!(access.allows(web, Right::Join, "feed"));
+        assert!(!access.allows(web, Right::Send, "feed"));
+        assert!(!access.allows(web, Right::Send, "jobs"));
+        for other in [REMOTE, ALICE] {
+            assert!(!access.allows(other, Right::Join, "feed"));
+        }
+    }
+
+    #[test]
     fn a_user_is_believed_by_the_unix_socket_alone() {
         let root = rule(&[], &[Principal::User(0)], &[Right::Rekey]);
         let access = Access(vec![root]);
-        let of = |transport, user| Origin { transport, user };
+        let of = |transport, user| Origin {
+            transport,
+            user,
+            certificate: &[],
+        };
         let may = |client| access.allows_rekey(client, Some(1000));
         assert!(may(of(Transport::Unix, Some(0))));
         assert!(!may(of(Transport::Tcp, Some(0))));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use groupcast_core::Time;
 
+use super::access::Origin;
 use super::bimodal::MissedRanges;
 use super::output::Output;
 use crate::frame::{ClientKind, FrameDecoder, HELLO_MAX, Hello, Publish, credit_cost};
@@ -138,6 +139,8 @@ pub(super) struct Client {
     pub(super) transport: Transport,
     /// The user at the other end, if the system says who that is.
     pub(super) user: Option<u32>,
+    /// The DNS names of the certificate that it showed.
+    pub(super) certificate: Vec<String>,
     pub(super) kind: ClientKind,
     /// Features that both sides have.
     pub(super) features: u64,
@@ -196,6 +199,7 @@ impl Client {
         Self {
             transport,
             user: None,
+            certificate: Vec::new(),
             kind: ClientKind::Application,
             features: 0,
             phase: ClientPhase::Greeting,
@@ -230,6 +234,15 @@ impl Client {
             missed: MissedRanges::new(),
             dropped: 0,
             addressed: Addressed::default(),
+        }
+    }
+
+    /// Who it is, for rules.
+    pub(super) fn origin(&self) -> Origin<'_> {
+        Origin {
+            transport: self.transport,
+            user: self.user,
+            certificate: &self.certificate,
         }
     }
 

@@ -1,10 +1,10 @@
 //! All clients of a daemon, their names, and what they take together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::client::{Client, ClientLink, ClientPhase, MemoryChange};
+use super::client::{Client, ClientLink, MemoryChange};
 use super::{ClientId, Transport};
 
 /// The clients, connected or still leaving.
@@ -16,6 +16,8 @@ pub(super) struct Clients {
     names: BTreeMap<Arc<str>, ClientId>,
     /// How many have a connection.
     links: usize,
+    /// Those that have one over TCP and are not welcomed yet.
+    unwelcomed: BTreeSet<ClientId>,
     /// Sum of the groups that they asked to be in.
     memberships: usize,
     /// Sum of their publish windows.
@@ -32,6 +34,9 @@ impl Clients {
         self.last += 1;
         self.links += 1;
         let id = ClientId(self.last);
+        if transport == Transport::Tcp {
+            self.unwelcomed.insert(id);
+        }
         let client = self.all.entry(id).or_insert_with(|| Client::new(transport));
         (id, client)
     }
@@ -41,6 +46,7 @@ impl Clients {
         let Some(client) = self.all.get_mut(&id) else {
             return;
         };
+        self.unwelcomed.remove(&id);
         if let Some(link) = client.link.take() {
             self.links -= 1;
             self.windows -= link.publish_window;
@@ -134,24 +140,20 @@ impl Clients {
         self.links
     }
 
-    /// How many have a connection by `transport` and are not welcomed yet, or on their way out.
-    pub(super) fn unwelcomed(&self, transport: Transport) -> usize {
-        let counts = |client: &&Client| {
-            client.transport == transport
-                && client.link.is_some()
-                && !matches!(client.phase, ClientPhase::Open)
-        };
-        self.all.values().filter(counts).count()
+    /// How many have a connection over TCP and are not welcomed yet.
+    pub(super) fn unwelcomed(&self) -> usize {
+        self.unwelcomed.len()
+    }
+
+    /// The client is welcomed, and has this publish window.
+    pub(super) fn welcomed(&mut self, id: ClientId, window: u64) {
+        self.unwelcomed.remove(&id);
+        self.windows += window;
     }
 
     /// Sum of the publish windows.
     pub(super) fn windows(&self) -> u64 {
         self.windows
-    }
-
-    /// A client got a publish window.
-    pub(super) fn add_window(&mut self, window: u64) {
-        self.windows += window;
     }
 
     /// Sum of the input.

@@ -32,8 +32,7 @@ impl Engine {
     ) -> Option<ClientId> {
         // Whoever reaches the address can connect and say nothing: that must not keep out clients of
         // this host, which come by the socket.
-        let silent =
-            transport == Transport::Tcp && self.clients.unwelcomed(transport) >= UNWELCOMED_MAX;
+        let silent = transport == Transport::Tcp && self.clients.unwelcomed() >= UNWELCOMED_MAX;
         if silent || self.clients.links() >= self.config.clients_max + REFUSED_MAX {
             self.journal.counters.clients_refused += 1;
             return None;
@@ -55,6 +54,13 @@ impl Engine {
             self.refuse_stopping(now, id);
         }
         Some(id)
+    }
+
+    /// The client showed a certificate for these DNS names, before anything else came of it.
+    pub fn certified(&mut self, client: ClientId, names: Vec<String>) {
+        if let Some(client) = self.clients.get_mut(client) {
+            client.certificate = names;
+        }
     }
 
     /// Room for what the socket of `client` gives next; `None` if nothing more is wanted of it now.

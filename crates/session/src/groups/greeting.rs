@@ -89,7 +89,7 @@ impl Engine {
         client.private = private.clone();
         client.phase = ClientPhase::Open;
         let transport = client.transport;
-        self.clients.add_window(window);
+        self.clients.welcomed(id, window);
         self.clients.take_name(name, id);
         self.routing.changed();
         self.journal.counters.clients_accepted += 1;

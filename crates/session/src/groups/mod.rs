@@ -149,11 +149,6 @@ impl Engine {
         self.tcp_token = Some(token);
     }
 
-    /// What clients ask for from now on must be allowed by these rules. What they have stays.
-    pub fn set_access(&mut self, access: Access) {
-        self.access = access;
-    }
-
     /// The daemon runs as `user`: where no rule says who may change the key, it may. By default only
     /// root may.
     pub fn set_own_user(&mut self, user: u32) {

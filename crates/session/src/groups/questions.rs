@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use super::access::Origin;
 use super::{ClientId, Engine, Transport};
 use crate::frame::DaemonFrame;
 
@@ -58,13 +57,9 @@ impl Engine {
         let Some(asker) = self.clients.get(client) else {
             return;
         };
-        let (transport, user) = (asker.transport, asker.user);
-        let error = if transport != Transport::Unix {
+        let error = if asker.transport != Transport::Unix {
             "{\"error\":\"a daemon takes a new key over its Unix socket only\"}"
-        } else if !self
-            .access
-            .allows_rekey(Origin { transport, user }, self.own_user)
-        {
+        } else if !self.access.allows_rekey(asker.origin(), self.own_user) {
             "{\"error\":\"the daemon's access rules do not let this user change the key: without one that gives \
              `rekey`, only root and the daemon's own user may\"}"
         } else {

@@ -2,7 +2,7 @@
 
 use groupcast_core::{Service, Time};
 
-use super::access::{Origin, Right};
+use super::access::{Access, Right};
 use super::client::{Client, ClientPhase, Pending};
 use super::{ClientId, Engine, Question};
 use crate::frame::{
@@ -210,6 +210,29 @@ impl Engine {
         Some((Reject::Forbidden, text))
     }
 
+    /// From now on these rules hold. A client that may not be in a group any more leaves it, and is
+    /// told why. What was published before goes its way.
+    pub fn set_access(&mut self, now: Time, access: Access) {
+        self.access = access;
+        for id in self.clients.ids() {
+            let wanted = self.clients.get(id).map(|client| client.wanted.keys());
+            let forbidden: Vec<_> = wanted
+                .into_iter()
+                .flatten()
+                .filter(|group| !self.may_use(id, Right::Join, group))
+                .cloned()
+                .collect();
+            for group in forbidden {
+                self.handle_leave(now, id, &group);
+                let text = format!(
+                    "the daemon's access rules do not let this client be in {group:?} any more"
+                );
+                let request = Request::Join(group.to_string());
+                self.reject(now, id, request, Reject::Forbidden, text);
+            }
+        }
+    }
+
     fn may_use(&self, id: ClientId, right: Right, group: &str) -> bool {
         if self.access.0.is_empty() {
             return true;
@@ -217,8 +240,7 @@ impl Engine {
         let Some(client) = self.clients.get(id) else {
             return false;
         };
-        let (transport, user) = (client.transport, client.user);
-        self.access.allows(Origin { transport, user }, right, group)
+        self.access.allows(client.origin(), right, group)
     }
 
     /// Lets a request wait for the ring.

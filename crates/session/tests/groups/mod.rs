@@ -4,6 +4,7 @@ mod changes;
 mod clients;
 mod limits;
 mod messages;
+mod rules;
 mod tokens;
 
 use groupcast_core::{MemberId, Rng};

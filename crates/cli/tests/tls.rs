@@ -1,0 +1,174 @@
+//! Clients over TLS: what they show, what the daemon shows them, and what each is told that is not
+//! believed.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+use crate::host::{Host, Running, free_port, until};
+
+/// Writes the authority `NAME.pem`, and certificates that it signed: `OF.pem` and `OF.key`, each for
+/// one name.
+fn authority(host: &Host, name: &str, signed: &[(&str, &str)]) {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    host.write(&format!("{name}.pem"), issuer.pem());
+    for (of, subject) in signed {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![(*subject).to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        host.write(&format!("{of}.pem"), certificate.pem());
+        let path = host.write(&format!("{of}.key"), key.serialize_pem());
+        fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
+/// A daemon that shows `daemon.pem`, with `more` in its configuration.
+fn daemon(host: &Host, more: &str) -> (Running, String) {
+    let address = format!("127.0.0.1:{}", free_port());
+    let text = format!(
+        "insecure = true\nlisten = \"127.0.0.1:{}\"\nmulticast = \"{}\"\nclient_listen = \"{address}\"\n\
+         tls_certificate = \"daemon.pem\"\ntls_key = \"daemon.key\"\n{more}",
+        free_port(),
+        host.multicast()
+    );
+    let path = host.write("daemon.toml", text);
+    let check = host.run(&["daemon", "--check", "-c", &path]);
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    (host.daemon_at("a", &["--config", &path]), address)
+}
+
+#[test]
+fn clients_speak_tls_and_rules_name_their_certificates() {
+    let host = Host::new();
+    let signed = [
+        ("daemon", "127.0.0.1"),
+        ("web", "web.example"),
+        ("job", "job"),
+    ];
+    authority(&host, "ca", &signed);
+    authority(&host, "other", &[("stranger", "web.example")]);
+    let rules = "tls_client_ca = \"ca.pem\"\n\
+                 [[access]]\ngroups = [\"room\"]\ncertificates = [\"web.example\"]\nrights = [\"join\", \"send\"]\n\
+                 [[access]]\ngroups = [\"room\"]\ncertificates = [\"job\"]\nrights = [\"send\"]\n";
+    let (daemon, address) = daemon(&host, rules);
+    let as_of = |command: &[&str], ca: &str, identity: &str| {
+        let (ca, [pem, key]) = (
+            host.path(ca),
+            ["pem", "key"].map(|end| host.path(&format!("{identity}.{end}"))),
+        );
+        let tls = [
+            "--tls-ca",
+            &ca,
+            "--tls-certificate",
+            &pem,
+            "--tls-key",
+            &key,
+        ];
+        let whole = [command, &["--server", &address], &tls].concat();
+        host.command(&whole)
+    };
+    let run = |command: &[&str], ca: &str, identity: &str| {
+        crate::host::Ran::of(as_of(command, ca, identity).output().unwrap())
+    };
+    let mut sub = host.launch(
+        "sub",
+        &mut as_of(
+            &["sub", "room", "--json", "--count", "2000"],
+            "ca.pem",
+            "web",
+        ),
+    );
+    until("the subscriber is a member", || {
+        host.read("sub.out").contains("\"event\":\"view\"")
+    });
+    let flood = ["pub", "room", "--count", "2000", "--size", "20000"];
+    let sent = run(&flood, "ca.pem", "job");
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert_eq!(sub.wait(), 0, "{}", host.read("sub.err"));
+    assert_eq!(
+        host.read("sub.out")
+            .matches("\"event\":\"message\"")
+            .count(),
+        2000
+    );
+
+    run(&["sub", "room", "--once"], "ca.pem", "job").fails_with(1, &["access rules do not let"]);
+    let status = ["status"];
+    run(&status, "ca.pem", "stranger").fails_with(1, &["no TLS with the daemon", "tls_client_ca"]);
+    run(&status, "other.pem", "web").fails_with(1, &["no TLS with the daemon", "--tls-ca"]);
+    let named = ["status", "--tls-name", "another"];
+    run(&named, "ca.pem", "web").fails_with(1, &["no TLS with the daemon", "--tls-name"]);
+    let bare = ["status", "--server", &address];
+    host.run(&[&bare[..], &["--tls-ca", &host.path("ca.pem")]].concat())
+        .fails_with(1, &["no TLS with the daemon", "CertificateRequired"]);
+    host.run(&bare).fails_with(1, &["--tls-ca"]);
+    assert!(
+        host.status("a").is_some(),
+        "the Unix socket needs none of it"
+    );
+
+    // Who may not be in the group any more learns it, without connecting again.
+    let mut sub = host.launch(
+        "late",
+        &mut as_of(&["sub", "room", "--once"], "ca.pem", "web"),
+    );
+    until("it is a member", || {
+        let groups = host.run(&["groups", "--json", "--socket", &host.socket("a")]);
+        groups.stdout.contains("room")
+    });
+    let text = host.read("daemon.toml");
+    host.write(
+        "daemon.toml",
+        text.replace("web.example", "another.example"),
+    );
+    daemon.signal("HUP");
+    assert_eq!(sub.wait(), 1);
+    let told = host.read("late.err");
+    assert!(told.contains("access rules do not let"), "{told}");
+}
+
+#[test]
+fn what_tls_needs_is_said() {
+    let host = Host::new();
+    authority(&host, "ca", &[("daemon", "127.0.0.1")]);
+    assert_eq!(host.run(&["keygen", "key"]).code, 0);
+    let refused = |text: &str, words: &[&str]| {
+        let path = host.write("wrong.toml", format!("key = \"key\"\n{text}"));
+        host.run(&["daemon", "--check", "-c", &path])
+            .fails_with(2, words);
+    };
+    let far = "client_listen = \"0.0.0.0:4811\"\n";
+    let tls = "tls_certificate = \"daemon.pem\"\ntls_key = \"daemon.key\"\n";
+    refused(far, &["in clear over the network", "tls_certificate"]);
+    refused(
+        &format!("{far}{tls}"),
+        &["everybody who reaches", "tls_client_ca"],
+    );
+    refused(tls, &["tls_certificate", "client_listen"]);
+    let near = "client_listen = \"127.0.0.1:4811\"\n";
+    refused(
+        &format!("{near}tls_certificate = \"daemon.pem\"\n"),
+        &["both a certificate and its private key", "tls_key"],
+    );
+    let rule = "[[access]]\ngroups = [\"g\"]\ncertificates = [\"web\"]\nrights = [\"join\"]\n";
+    refused(rule, &["certificates", "tls_client_ca"]);
+    let path = host.write(
+        "mixed.toml",
+        format!("key = \"key\"\n{far}client_token = \"key\"\ntls_certificate = \"ca.pem\"\ntls_key = \"daemon.key\"\n"),
+    );
+    host.run(&["daemon", "--check", "-c", &path])
+        .fails_with(2, &["client_token"]);
+    let path = host.write(
+        "pair.toml",
+        format!("key = \"key\"\n{far}tls_client_ca = \"ca.pem\"\ntls_certificate = \"ca.pem\"\ntls_key = \"daemon.key\"\n"),
+    );
+    host.run(&["daemon", "--check", "-c", &path])
+        .fails_with(1, &["are no identity"]);
+    host.run(&["status", "--tls-ca", "ca.pem"])
+        .fails_with(2, &["--server"]);
+}

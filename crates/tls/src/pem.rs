@@ -1,0 +1,129 @@
+//! Certificates and keys in PEM files.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use zeroize::Zeroizing;
+
+/// No PEM file is longer, in bytes.
+const FILE_MAX: u64 = 1 << 20;
+
+/// What is wrong with the files of one side.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file holds something else.
+    #[error("{} {what}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// Others than its owner may read or change the file of a private key.
+    #[error(
+        "the private key {} may be read or changed by others than its owner (mode {mode:o}): chmod 600 it", path.display()
+    )]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// Certificate and key do not belong together, or are of a kind that is not spoken.
+    #[error("{} and {} are no identity: {why}", certificate.display(), key.display())]
+    Identity {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// What the library said.
+        why: String,
+    },
+}
+
+/// The certificates in the file `path`, at least one.
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = read(path, false)?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(malformed(path, "holds no certificate in PEM")),
+        Err(error) => Err(malformed(path, &format!("is no PEM file: {error}"))),
+    }
+}
+
+/// The private key in the file `path`, which nobody else may read.
+pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let text = read(path, true)?;
+    PrivateKeyDer::from_pem_slice(&text)
+        .map_err(|error| malformed(path, &format!("holds no private key in PEM: {error}")))
+}
+
+/// The authorities in the file `path`, at least one.
+pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut store = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        store.add(certificate).map_err(|error| {
+            let what = format!("holds a certificate that is none of an authority: {error}");
+            malformed(path, &what)
+        })?;
+    }
+    Ok(store)
+}
+
+fn malformed(path: &Path, what: &str) -> TlsError {
+    TlsError::Malformed {
+        path: path.into(),
+        what: what.to_owned(),
+    }
+}
+
+/// The text of a regular file. Of a `secret` one, root's may be read by a group: so secrets are
+/// mounted into containers.
+fn read(path: &Path, secret: bool) -> Result<Zeroizing<Vec<u8>>, TlsError> {
+    let failed = |source| TlsError::Read {
+        path: path.into(),
+        source,
+    };
+    // Opening a pipe would wait for somebody who writes into it.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)
+        .map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(malformed(path, "is not a regular file"));
+    }
+    let mode = metadata.mode() & 0o777;
+    let allowed = match metadata.uid() {
+        0 => 0o740,
+        _ => 0o700,
+    };
+    if secret && mode & !allowed != 0 {
+        let path = path.into();
+        return Err(TlsError::Exposed { path, mode });
+    }
+    if metadata.len() > FILE_MAX {
+        return Err(malformed(path, "is longer than any certificates are"));
+    }
+    let mut text = Zeroizing::new(Vec::with_capacity(FILE_MAX as usize + 1));
+    let mut start = file.take(FILE_MAX);
+    start.read_to_end(&mut text).map_err(failed)?;
+    Ok(text)
+}

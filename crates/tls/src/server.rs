@@ -1,0 +1,74 @@
+//! The daemon's side.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{ServerConfig, ServerConnection};
+
+use crate::pem::{TlsError, authorities, certificates, private_key};
+use crate::stream::TlsStream;
+use crate::{ALPN, VERSIONS, provider};
+
+/// The files of a daemon.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerFiles {
+    /// Its certificate, and the chain above it, in PEM.
+    pub certificate: PathBuf,
+    /// The private key of the certificate, in PEM; mode 0600.
+    pub key: PathBuf,
+    /// Certificates of authorities in PEM: a client must show a certificate that one of them has
+    /// signed. Without, clients show none.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// What a daemon shows its clients, and asks them for.
+#[derive(Clone, Debug)]
+pub struct Server(Arc<ServerConfig>);
+
+impl Server {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Which file is wrong, and why.
+    pub fn load(files: &ServerFiles) -> Result<Self, TlsError> {
+        let identity = |error: rustls::Error| TlsError::Identity {
+            certificate: files.certificate.clone(),
+            key: files.key.clone(),
+            why: error.to_string(),
+        };
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(VERSIONS)
+            .map_err(identity)?;
+        let builder = match &files.client_ca {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let roots = Arc::new(authorities(path)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
+                    .build()
+                    .map_err(|error| TlsError::Malformed {
+                        path: path.clone(),
+                        what: error.to_string(),
+                    })?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let chain = certificates(&files.certificate)?;
+        let mut config = builder
+            .with_single_cert(chain, private_key(&files.key)?)
+            .map_err(identity)?;
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// The daemon's end of a connection by `socket`, which must not block.
+    ///
+    /// # Errors
+    /// None that the files could cause: the library refuses its own configuration.
+    pub fn accept<S>(&self, socket: S) -> Result<TlsStream<S>, rustls::Error> {
+        let session = ServerConnection::new(self.0.clone())?;
+        Ok(TlsStream::new(socket, session.into()))
+    }
+}

@@ -1,0 +1,129 @@
+//! One end of a TLS connection over a socket that does not block.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+
+use rustls::Connection;
+use webpki::EndEntityCert;
+
+/// Bytes that wait for the socket; more are not taken.
+const UNSENT_MAX: usize = 64 << 10;
+
+/// One end of a connection. It reads and writes like its socket, whose errors it passes on:
+/// [`ErrorKind::WouldBlock`] where the socket has nothing, or no room.
+///
+/// What was written may wait here for room at the socket: [`flush`](Write::flush) says whether some
+/// does. It must be called again when there is room.
+#[derive(Debug)]
+pub struct TlsStream<S> {
+    socket: S,
+    session: Connection,
+}
+
+impl<S> TlsStream<S> {
+    pub(crate) fn new(socket: S, mut session: Connection) -> Self {
+        session.set_buffer_limit(Some(UNSENT_MAX));
+        Self { socket, session }
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &S {
+        &self.socket
+    }
+
+    /// The socket, to register it with a poll.
+    pub fn socket_mut(&mut self) -> &mut S {
+        &mut self.socket
+    }
+
+    /// Whether the two sides have not agreed on keys yet.
+    pub fn is_handshaking(&self) -> bool {
+        self.session.is_handshaking()
+    }
+
+    /// Whether something waits for room at the socket.
+    pub fn has_unsent(&self) -> bool {
+        self.session.wants_write()
+    }
+
+    /// Whether something can be read that has left the socket already.
+    pub fn has_unread(&mut self) -> bool {
+        let state = self.session.process_new_packets();
+        // After an error, reading tells of it.
+        state.map_or(true, |state| {
+            state.plaintext_bytes_to_read() > 0 || state.peer_has_closed()
+        })
+    }
+
+    /// The DNS names that the other side's certificate is for, if it showed one.
+    pub fn peer_names(&self) -> Vec<String> {
+        let certificates = self.session.peer_certificates().unwrap_or_default();
+        let Some(Ok(certificate)) = certificates.first().map(EndEntityCert::try_from) else {
+            return Vec::new();
+        };
+        certificate.valid_dns_names().map(str::to_owned).collect()
+    }
+
+    /// Nothing more will be written: the other side is told as soon as the socket has room.
+    pub fn end_output(&mut self) {
+        self.session.send_close_notify();
+    }
+}
+
+impl<S: Read + Write> Read for TlsStream<S> {
+    /// 0: the other side has ended its output. [`ErrorKind::InvalidData`]: what came is not TLS, or the
+    /// other side is not believed, or does not believe this one.
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.session.reader().read(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+            self.session.read_tls(&mut self.socket)?;
+            let processed = self.session.process_new_packets();
+            // The other side is to hear of a failure as well.
+            let flushed = self.flush();
+            processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+            match flushed {
+                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl<S: Write> TlsStream<S> {
+    /// Takes what `take` writes into the session, and hands on what the socket has room for.
+    fn write_by(
+        &mut self,
+        take: impl FnOnce(&mut rustls::Writer<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let taken = take(&mut self.session.writer())?;
+        match self.flush() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            // Nothing was taken: there was no room.
+            _ if taken == 0 => Err(ErrorKind::WouldBlock.into()),
+            _ => Ok(taken),
+        }
+    }
+}
+
+impl<S: Write> Write for TlsStream<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_by(|writer| writer.write(bytes))
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.write_by(|writer| writer.write_vectored(parts))
+    }
+
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`]: some of it waits for room.
+    fn flush(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            if self.session.write_tls(&mut self.socket)? == 0 {
+                return Err(ErrorKind::WriteZero.into());
+            }
+        }
+        Ok(())
+    }
+}

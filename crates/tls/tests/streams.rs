@@ -1,0 +1,249 @@
+//! Two ends of a connection over a pair of sockets that do not block, with certificates made here.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use groupcast_tls::{Client, ClientFiles, Server, ServerFiles, TlsError, TlsStream};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+type End = TlsStream<UnixStream>;
+
+/// A directory with an authority, which signs certificates; removed at the end.
+struct Authority {
+    directory: PathBuf,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("gc-tls-{}-{name}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        fs::write(directory.join("ca.pem"), issuer.pem()).unwrap();
+        Self { directory, issuer }
+    }
+
+    fn ca(&self) -> PathBuf {
+        self.directory.join("ca.pem")
+    }
+
+    /// A certificate for `names`, and its key: `NAME.pem`, `NAME.key`.
+    fn sign(&self, name: &str, names: &[&str]) -> (PathBuf, PathBuf) {
+        let names: Vec<String> = names.iter().map(|name| (*name).into()).collect();
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(names).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let files = [("pem", certificate.pem()), ("key", key.serialize_pem())];
+        let [certificate, key] = files.map(|(extension, text)| {
+            let path = self.directory.join(format!("{name}.{extension}"));
+            fs::write(&path, text).unwrap();
+            mode(&path, 0o600);
+            path
+        });
+        (certificate, key)
+    }
+
+    fn server(&self, client_ca: Option<PathBuf>) -> Server {
+        let (certificate, key) = self.sign("daemon", &["127.0.0.1", "daemon.example"]);
+        let files = ServerFiles {
+            certificate,
+            key,
+            client_ca,
+        };
+        Server::load(&files).unwrap()
+    }
+
+    fn client(&self, identity: Option<(PathBuf, PathBuf)>) -> Client {
+        let ca = self.ca();
+        Client::load(&ClientFiles { ca, identity }).unwrap()
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn ends(server: &Server, client: &Client, name: Option<&str>) -> (End, End) {
+    let (one, other) = UnixStream::pair().unwrap();
+    one.set_nonblocking(true).unwrap();
+    other.set_nonblocking(true).unwrap();
+    let server = server.accept(one).unwrap();
+    let client = client.connect(other, [127, 0, 0, 1].into(), name).unwrap();
+    (server, client)
+}
+
+/// Writes `sent` at one end, and reads at the other until all is there or one end fails.
+fn pass(from: &mut End, to: &mut End, sent: &[u8]) -> Result<Vec<u8>, String> {
+    let (mut written, mut got) = (0, Vec::new());
+    let mut buffer = [0; 8192];
+    for _ in 0..10_000 {
+        if written < sent.len() {
+            match from.write(&sent[written..]) {
+                Ok(len) => written += len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        for end in [&mut *from, &mut *to] {
+            match end.flush() {
+                Err(error) if error.kind() != ErrorKind::WouldBlock => {
+                    return Err(error.to_string());
+                }
+                _ => {}
+            }
+            match end.read(&mut buffer) {
+                Ok(len) => got.extend_from_slice(&buffer[..len]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        if got.len() >= sent.len() && !from.has_unsent() {
+            return Ok(got);
+        }
+    }
+    Err(format!("{} of {} bytes came", got.len(), sent.len()))
+}
+
+#[test]
+fn what_is_written_comes_out_at_the_other_end_and_an_end_is_an_end() {
+    let authority = Authority::new("passes");
+    let (mut server, mut client) = ends(&authority.server(None), &authority.client(None), None);
+    assert!(server.is_handshaking() && client.is_handshaking());
+    let long: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
+    assert_eq!(pass(&mut client, &mut server, &long).unwrap(), long);
+    assert!(!server.is_handshaking() && !client.is_handshaking());
+    assert_eq!(pass(&mut server, &mut client, &long).unwrap(), long);
+    assert!(server.peer_names().is_empty(), "it was asked for none");
+
+    server.end_output();
+    server.flush().unwrap();
+    let mut buffer = [0; 16];
+    assert_eq!(client.read(&mut buffer).unwrap(), 0);
+    drop(client);
+    let cut = server.read(&mut buffer).unwrap_err();
+    assert_eq!(cut.kind(), ErrorKind::UnexpectedEof, "nobody said good-bye");
+}
+
+#[test]
+fn a_reader_that_takes_nothing_stops_the_writer() {
+    let authority = Authority::new("full");
+    let (mut server, mut client) = ends(&authority.server(None), &authority.client(None), None);
+    pass(&mut client, &mut server, b"hello").unwrap();
+    let mut taken = 0;
+    let full = loop {
+        match server.write(&[0; 4096]) {
+            Ok(len) => taken += len,
+            Err(error) => break error,
+        }
+        assert!(taken < 16 << 20, "it is kept in memory without bound");
+    };
+    assert_eq!(full.kind(), ErrorKind::WouldBlock);
+    assert!(server.has_unsent());
+    assert_eq!(server.flush().unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_client_shows_the_names_of_its_certificate_where_it_is_asked() {
+    let authority = Authority::new("names");
+    let server = authority.server(Some(authority.ca()));
+    let identity = authority.sign("web", &["web-1", "web.example"]);
+    let (mut daemon, mut client) = ends(
+        &server,
+        &authority.client(Some(identity)),
+        Some("daemon.example"),
+    );
+    pass(&mut client, &mut daemon, b"hello").unwrap();
+    assert_eq!(daemon.peer_names(), ["web-1", "web.example"]);
+
+    let (mut daemon, mut client) = ends(&server, &authority.client(None), None);
+    let refused = pass(&mut client, &mut daemon, b"hello").unwrap_err();
+    assert!(refused.contains("no certificates"), "{refused}");
+    let stranger = Authority::new("stranger");
+    let identity = stranger.sign("web", &["web.example"]);
+    let (mut daemon, mut client) = ends(&server, &authority.client(Some(identity)), None);
+    let refused = pass(&mut client, &mut daemon, b"hello").unwrap_err();
+    assert!(refused.contains("invalid peer certificate"), "{refused}");
+}
+
+#[test]
+fn a_client_believes_the_authority_and_the_name_that_it_was_told() {
+    let (authority, stranger) = (Authority::new("told"), Authority::new("other"));
+    let server = authority.server(None);
+    for (client, name) in [
+        (stranger.client(None), None),
+        (authority.client(None), Some("another.example")),
+        (authority.client(None), Some("127.0.0.2")),
+    ] {
+        let (mut daemon, mut client) = ends(&server, &client, name);
+        let refused = pass(&mut daemon, &mut client, b"hello").unwrap_err();
+        assert!(refused.contains("certificate"), "{refused}");
+    }
+    let (one, _other) = UnixStream::pair().unwrap();
+    let refused = authority
+        .client(None)
+        .connect(one, [127, 0, 0, 1].into(), Some("no name"));
+    assert!(refused.unwrap_err().to_string().contains("`no name`"));
+}
+
+#[test]
+fn what_is_no_tls_is_an_error_at_once() {
+    let authority = Authority::new("plain");
+    let (mut plain, socket) = UnixStream::pair().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut daemon = authority.server(None).accept(socket).unwrap();
+    plain.write_all(b"GCC1 hello in clear").unwrap();
+    let error = daemon.read(&mut [0; 64]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidData);
+}
+
+#[test]
+fn each_wrong_file_is_named() {
+    let authority = Authority::new("files");
+    let (certificate, key) = authority.sign("daemon", &["a"]);
+    let (_, other) = authority.sign("other", &["b"]);
+    let directory = authority.directory.clone();
+    let files = ServerFiles {
+        certificate,
+        key,
+        client_ca: None,
+    };
+    let fails = |files: ServerFiles, words: &str| {
+        let error = Server::load(&files).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+        error
+    };
+    let with_key = |key: &Path| ServerFiles {
+        key: key.into(),
+        ..files.clone()
+    };
+    fails(with_key(&directory.join("none")), "none");
+    fails(with_key(&other), "are no identity");
+    fails(with_key(&files.certificate), "holds no private key");
+    fails(with_key(&directory), "is not a regular file");
+    let swapped = ServerFiles {
+        certificate: files.key.clone(),
+        ..files.clone()
+    };
+    fails(swapped, "holds no certificate");
+    let with_ca = ServerFiles {
+        client_ca: Some(files.key.clone()),
+        ..files.clone()
+    };
+    fails(with_ca, "holds no certificate");
+    mode(&files.key, 0o666);
+    let exposed = fails(files.clone(), "chmod 600");
+    assert!(matches!(exposed, TlsError::Exposed { mode: 0o666, .. }));
+}
