@@ -6,21 +6,22 @@
 //! and to the groups; each client that has output is written to once. What is submitted here leaves
 //! with the next turn, which begins by sending.
 
+mod leaving;
+mod observe;
+
 use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_check::ndjson::OrderedBy;
-use groupcast_core::trace::{Observable as _, Observation, digest};
-use groupcast_core::{
-    Event, MemberId, MessageId, Node, Ordered as _, Rng, Service, SubmitError, Time,
-};
+use groupcast_core::{Event, MemberId, Rng, Service, SubmitError, Time};
 use groupcast_net::{Endpoint, Readiness, new_member, random_u64};
-use groupcast_protocols::gossip::GossipConfig;
 use groupcast_session::Engine;
 use groupcast_session::groups::{Carrier, Fact, Question};
 use mio::{Interest, Token};
 use serde_json::Value;
 
+use self::leaving::{FAREWELL, RunPhase};
+use self::observe::submit;
 use crate::bimodal::Bimodal;
 use crate::client_log::ClientLog;
 use crate::clients::{Clients, raise_file_limit};
@@ -39,13 +40,8 @@ use crate::stop::{StopHandle, StopRequests};
 const STOP: Token = Token(0);
 /// The bimodal groups are tended this often.
 const TEND_INTERVAL: Duration = Duration::from_millis(200);
-/// After the order's own time-out for leaving, the daemon ends at this time at the latest.
-const LEAVE_MARGIN: Duration = Duration::from_secs(1);
 /// Questions of clients that are answered in one turn.
 const ANSWERS_A_TURN: usize = 8;
-/// How long clients may take to read why the daemon ends.
-const FAREWELL: Duration = Duration::from_millis(500);
-
 /// A daemon that is set up: a member of the group as soon as it [`run`](Self::run)s.
 ///
 /// It belongs to the thread that started it. Several may live in one process; there are no globals.
@@ -71,19 +67,6 @@ pub struct Daemon {
 
 /// Reads the configuration again.
 type Reread = Box<dyn FnMut() -> Result<Config, ConfigError>>;
-
-/// What a daemon does on its way from serving to its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum RunPhase {
-    /// It serves its clients.
-    Running,
-    /// It leaves the bimodal groups first, until this time at the latest.
-    LeavingBimodal(Time),
-    /// It leaves the order's configuration, until this time at the latest.
-    LeavingOrder(Time),
-    /// It has left; its clients have until this time to read why.
-    Left(Time),
-}
 
 impl Daemon {
     /// Opens everything that `config` names: network, sockets, history. Nothing is sent before
@@ -255,18 +238,12 @@ impl Daemon {
     fn patience(&mut self) -> Option<Duration> {
         let now = self.endpoint.now();
         let until = |at: Time| at - now;
-        let phase = match self.phase {
-            RunPhase::Running => None,
-            RunPhase::LeavingBimodal(end) | RunPhase::LeavingOrder(end) | RunPhase::Left(end) => {
-                Some(until(end))
-            }
-        };
         let tended = |groups: &&Bimodal| groups.len() > 0 || groups.hears_others();
         let tending = instance::bimodal(self.endpoint.node())
             .filter(tended)
             .map(|_| until(self.tend_at));
         [
-            phase,
+            self.phase.end().map(until),
             tending,
             self.engine.poll_timeout().map(until),
             self.history.as_ref().and_then(|history| history.tend(now)),
@@ -321,33 +298,6 @@ impl Daemon {
             _ => {}
         }
         Ok(())
-    }
-
-    /// The history's line of a long ordered message, whose digest takes its time; the node's
-    /// observer has seen everything else.
-    fn observe_long(&self, event: &Event) {
-        if let (Some(history), Event::Deliver(delivery)) = (&self.history, event)
-            && instance::is_long(&delivery.payload)
-        {
-            let observation = Observation::Deliver {
-                id: delivery.id,
-                service: delivery.service,
-                place: delivery.place,
-                digest: 0,
-            };
-            history.observe_message(None, &observation, &delivery.payload);
-        }
-    }
-
-    /// The history's line of what happened in a bimodal group. That the daemon has left is said by
-    /// the order, for all.
-    fn observe_group_event(&self, index: usize, event: &Event) {
-        if let (Some(history), Event::Deliver(_) | Event::Gap(_)) = (&self.history, event)
-            && let Some(groups) = instance::bimodal(self.endpoint.node())
-            && let Some(observation) = event.observation()
-        {
-            history.observe_in(groups.name(index), &observation);
-        }
     }
 
     /// Tells the engine from time to time which daemons the bimodal groups have heard of, and which
@@ -474,55 +424,6 @@ impl Daemon {
         said
     }
 
-    /// Moves on with stopping, by requests to stop and by time; returns whether the daemon goes on.
-    fn advance(&mut self, now: Time, stop_requests: usize) -> bool {
-        match self.phase {
-            RunPhase::Running if stop_requests > 0 => {
-                tracing::info!("stopping: leaving the group first");
-                match instance::bimodal_mut(self.endpoint.node_mut()) {
-                    Some(groups) if groups.len() > 0 => {
-                        groups.leave(now);
-                        self.phase =
-                            RunPhase::LeavingBimodal(now + bimodal_leave_max(&self.config.bimodal));
-                    }
-                    _ => self.leave_order(now),
-                }
-                stop_requests == 1
-            }
-            RunPhase::Running => true,
-            RunPhase::LeavingBimodal(end) => {
-                let left = instance::bimodal(self.endpoint.node()).is_none_or(Bimodal::has_left);
-                if left || now >= end {
-                    self.leave_order(now);
-                }
-                stop_requests == 0
-            }
-            RunPhase::LeavingOrder(end) if now >= end => {
-                tracing::warn!("stopped without having left the group: it did not answer in time");
-                self.engine.stop(now, "the daemon is stopping");
-                self.clients.give_output(now, &mut self.engine);
-                false
-            }
-            RunPhase::LeavingOrder(_) => stop_requests == 0,
-            RunPhase::Left(end) => {
-                let done = self.clients.count() == 0 || now >= end;
-                if done {
-                    self.endpoint.flush(now);
-                    tracing::info!("left the group and stopped");
-                }
-                !done && stop_requests == 0
-            }
-        }
-    }
-
-    fn leave_order(&mut self, now: Time) {
-        let timeout = self.config.order.config.limits().leave_timeout + LEAVE_MARGIN;
-        self.phase = RunPhase::LeavingOrder(now + timeout);
-        if let Some(order) = instance::order_mut(self.endpoint.node_mut()) {
-            order.member.leave(now);
-        }
-    }
-
     fn name_in_use(&self, holder: MemberId) -> DaemonError {
         DaemonError::NameInUse {
             name: self.config.name.clone(),
@@ -546,43 +447,4 @@ fn is_client_line(fact: &Fact) -> bool {
         fact,
         Fact::Refused { .. } | Fact::Disconnected { .. } | Fact::HeldBack { .. }
     )
-}
-
-/// Submits a message and writes it into the history.
-fn submit(
-    node: &mut Node<Instance>,
-    history: Option<&History>,
-    now: Time,
-    carrier: Carrier,
-    service: Service,
-    payload: Bytes,
-) -> Result<MessageId, SubmitError> {
-    let Some(history) = history else {
-        return instance::submit(node, now, carrier, service, payload);
-    };
-    // A digest costs a pass over the payload: only where somebody wants it.
-    let long = instance::is_long(&payload);
-    let digest = if long { 0 } else { digest(&payload) };
-    let id = instance::submit(node, now, carrier, service, payload.clone())?;
-    let submission = Observation::Submit {
-        id,
-        service,
-        digest,
-    };
-    match (carrier, instance::bimodal(node)) {
-        (Carrier::Bimodal(index), Some(groups)) => {
-            history.observe_in(groups.name(index), &submission);
-        }
-        _ if long => history.observe_message(None, &submission, &payload),
-        _ => node.observe(&submission),
-    }
-    Ok(id)
-}
-
-/// How long leaving the bimodal groups may take: until messages that were just sent are stable, and
-/// two rounds more to tell the others.
-fn bimodal_leave_max(config: &GossipConfig) -> Duration {
-    config
-        .step_interval
-        .saturating_mul(config.stable_threshold + 4)
 }
