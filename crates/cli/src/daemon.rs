@@ -10,6 +10,7 @@ use groupcast_core::family::OrderFamily;
 use groupcast_daemon::config::{Config, ConfigError, File, Listen, Options, Security, TopKey};
 use groupcast_daemon::{Daemon, DaemonError, LogError, log_to};
 use groupcast_net::{Group, Key};
+use groupcast_session::rekey::Fingerprint;
 use groupcast_tls::Server;
 
 use crate::failure::{Failure, tell};
@@ -100,9 +101,6 @@ fn read(path: Option<&Path>, options: Options) -> Result<Config, ConfigError> {
 
 /// Says what would run.
 fn check(config: &Config) -> Result<ExitCode, Failure> {
-    if let Security::Key(path) = &config.security {
-        Key::load(path).map_err(Failure::failed)?;
-    }
     if let Some(path) = &config.client_token {
         Key::load(path).map_err(Failure::failed)?;
     }
@@ -114,7 +112,11 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
         Group::Mesh(peers) => format!("unicast to {} peers", peers.len()),
     };
     let security = match &config.security {
-        Security::Key(path) => format!("the key of {}", path.display()),
+        Security::Key(path) => {
+            let key = Key::load(path).map_err(Failure::failed)?;
+            let fingerprint = Fingerprint(key.fingerprint());
+            format!("the key of {}, fingerprint {fingerprint}", path.display())
+        }
         Security::Insecure => "no key".into(),
     };
     // A reader that has gone is no failure.

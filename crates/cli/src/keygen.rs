@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use groupcast_net::Key;
+use groupcast_session::rekey::Fingerprint;
 
 use crate::failure::{Failure, tell};
 
@@ -26,11 +27,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
                 .help("name a file; ./- is one that is called -"),
         );
     }
-    Key::generate(&args.file).map_err(Failure::failed)?;
+    let key = Key::generate(&args.file).map_err(Failure::failed)?;
     tell(format_args!(
-        "wrote a new key to {}: copy it to every host of the cluster, and start the daemons with --key (as the token of \
+        "wrote a new key to {}, fingerprint {}: copy it to every host of the cluster, and start the daemons with --key (as the token of \
          TCP clients: name it as client_token, and copy it to them)",
-        args.file.display()
+        args.file.display(),
+        Fingerprint(key.fingerprint()),
     ));
     Ok(ExitCode::SUCCESS)
 }

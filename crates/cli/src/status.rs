@@ -65,6 +65,9 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
         ),
     )?;
     line("network", network(status))?;
+    if let Some(key) = status["key"]["fingerprint"].as_str() {
+        line("key", format!("fingerprint {key}"))?;
+    }
     let configuration = &status["configuration"];
     line("configuration", text(&configuration["id"]))?;
     line("groups", text(&status["groups"]))?;
@@ -240,6 +243,7 @@ mod tests {
             "name": "host-1", "version": "0.1.0", "uptime": 3_700.5, "secured": true,
             "listen": "10.0.0.1:4810", "reach": {"multicast": "239.192.79.1:4809"},
             "protocol": "ring", "state": "operational", "groups_state": "steady", "groups": 2,
+            "key": {"fingerprint": "0a1b", "change": null},
             "configuration": {"id": "3-aa.bb", "kind": "regular", "members": [
                 {"name": "host-1", "member": "aa.bb"}, {"name": null, "member": "cc.dd"}]},
             "clients": [{"name": "al@host-1", "kind": "application", "transport": "unix", "groups": 1,
@@ -253,6 +257,7 @@ mod tests {
              version       0.1.0, up 1 h 1 min\n\
              state         ring operational, groups steady\n\
              network       10.0.0.1:4810, multicast 239.192.79.1:4809, encrypted\n\
+             key           fingerprint 0a1b\n\
              configuration 3-aa.bb\n\
              groups        2\n\
              \n\

@@ -28,11 +28,21 @@ pub(crate) struct Target {
     server: Option<SocketAddr>,
     /// The token that the daemon asks TCP clients for: a copy of the file that its `client_token`
     /// names
-    #[arg(long, value_name = "FILE", requires = "server")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "server",
+        conflicts_with = "socket"
+    )]
     token: Option<PathBuf>,
     /// Speak TLS; one of the authorities in this file (PEM) must have signed the daemon's
     /// certificate
-    #[arg(long, value_name = "FILE", requires = "server")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "server",
+        conflicts_with = "socket"
+    )]
     tls_ca: Option<PathBuf>,
     /// The name that the daemon's certificate is for [default: the address of --server]
     #[arg(long, value_name = "NAME", requires = "tls_ca")]

@@ -171,4 +171,8 @@ fn what_tls_needs_is_said() {
         .fails_with(1, &["are no identity"]);
     host.run(&["status", "--tls-ca", "ca.pem"])
         .fails_with(2, &["--server"]);
+    for option in ["--tls-ca", "--token"] {
+        host.run(&["status", "--socket", "s", option, "ca.pem"])
+            .fails_with(2, &["--socket", option]);
+    }
 }
