@@ -2,6 +2,7 @@
 
 mod changes;
 mod clients;
+mod exchange;
 mod limits;
 mod messages;
 mod rules;
