@@ -211,6 +211,17 @@ mod tests {
     }
 
     #[test]
+    fn a_step_leaves_behind_what_waited_at_its_place() {
+        let mut places = Places::with(&[(1, 0, &[SAFE]), (2, 0, &[AGREED])]);
+        let mut cursor = Cursor::new(Seq::ZERO);
+        cursor.deliver(&mut places, safe_to(0));
+        cursor.step();
+        assert_eq!((cursor.next(), cursor.blocked()), (Seq(2), None));
+        cursor.deliver(&mut places, safe_to(0));
+        assert_eq!(places.delivered, [(2, 0)]);
+    }
+
+    #[test]
     fn nothing_is_delivered_behind_a_gap_in_a_regular_configuration() {
         let mut places = Places::with(&[(1, 0, &[AGREED]), (3, 0, &[AGREED])]);
         let mut cursor = Cursor::new(Seq::ZERO);
