@@ -160,3 +160,67 @@ impl Ordering {
         (&mut self.cursor, &self.marks, packets)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::ring::numbers::Round;
+    use crate::ring::ordering::tests::order;
+    use crate::ring::wire::Recovered;
+
+    fn packet(body: &'static [u8], recovered: Option<Seq>) -> Packet {
+        let origin = Index(0);
+        Packet {
+            origin,
+            round: Round::default(),
+            recovered: recovered.map(|seq| Recovered { seq, origin }),
+            body: Bytes::from_static(body),
+        }
+    }
+
+    /// Service, number, length, payload.
+    const RECORD: &[u8] = &[4, 1, 1, b'x'];
+
+    fn numbers(ring: &mut Ordering) -> Vec<u64> {
+        let mut places = Vec::new();
+        ring.deliver(&mut |event| {
+            if let Event::Deliver(delivery) = event {
+                places.extend(delivery.place.map(|place| place.seq));
+            }
+        });
+        places
+    }
+
+    #[test]
+    fn a_packet_of_an_old_ring_is_passed_and_not_delivered() {
+        let mut ring = order(3, 1);
+        ring.window.insert(Seq(101), packet(RECORD, Some(Seq(7))));
+        ring.window.insert(Seq(102), packet(RECORD, None));
+        assert_eq!(numbers(&mut ring).len(), 1);
+        assert_eq!(ring.cursor.delivered(), Seq(102));
+    }
+
+    #[test]
+    fn while_a_ring_forms_its_cursor_passes_old_packets_only_and_lets_go_of_them() {
+        let mut ring = order(3, 1);
+        for seq in 101..=103 {
+            ring.window.insert(Seq(seq), packet(RECORD, Some(Seq(7))));
+        }
+        ring.window.insert(Seq(104), packet(RECORD, None));
+        ring.safe = Seq(102);
+        ring.skip_recovered();
+        assert_eq!(ring.cursor.delivered(), Seq(103));
+        assert_eq!(ring.window.discarded(), Seq(102));
+    }
+
+    #[test]
+    fn a_packet_that_is_no_row_of_records_is_counted_and_holds_nothing_up() {
+        let mut ring = order(3, 1);
+        ring.window.insert(Seq(101), packet(&RECORD[..1], None));
+        ring.window.insert(Seq(102), packet(RECORD, None));
+        assert_eq!(numbers(&mut ring).len(), 1);
+        assert_eq!(ring.streams.malformed, 1);
+    }
+}

@@ -381,3 +381,6 @@ impl Ordering {
             .discard_to(self.safe.min(self.cursor.delivered()));
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

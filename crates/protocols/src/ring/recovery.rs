@@ -146,19 +146,17 @@ impl Ring {
     /// starts.
     pub(super) fn start_token(&mut self, now: Time) {
         let recovery = self.state.expect_recovery();
-        if recovery.started || !recovery.ordering.is_representative() {
+        if recovery.started {
             return;
         }
         recovery.started = true;
         let token = recovery.ordering.first_token();
-        self.token_arrived();
         self.recovery_token(now, token);
     }
 
     /// The forming ring's token is here.
     pub(super) fn recovery_token(&mut self, now: Time, mut token: Token) {
         let recovery = self.state.expect_recovery();
-        recovery.started = true;
         let covered = token.install.is_some_and(|install| token.aru >= install);
         recovery.complete_visits = if covered {
             recovery.complete_visits + 1
@@ -281,3 +279,6 @@ impl Ring {
         self.plan_announcement(now);
     }
 }
+
+#[cfg(test)]
+mod tests;

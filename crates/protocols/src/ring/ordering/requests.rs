@@ -39,7 +39,7 @@ impl Ordering {
             self.answers_max = if lost {
                 (self.answered.len() / 2).max(1)
             } else {
-                most.max(1) * 2
+                most * 2
             };
         }
         token.rtr = runs(open.into_iter());
@@ -76,7 +76,7 @@ impl Ordering {
         token: &Token,
         patience: Duration,
     ) -> Option<MemberId> {
-        let held_here = token.aru < token.seq && self.window.has(token.aru.next());
+        let held_here = self.window.has(token.aru.next());
         let Some(by) = token.aru_by.filter(|by| *by != self.me && held_here) else {
             self.stuck = None;
             return None;
@@ -112,4 +112,181 @@ fn runs(seqs: impl Iterator<Item = Seq>) -> Vec<Run> {
         }
     }
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::ring::numbers::Index;
+    use crate::ring::ordering::tests::{hold, order, token};
+
+    fn run(first: u64, last: u64) -> Run {
+        Run {
+            first: Seq(first),
+            count: (last + 1 - first) as u16,
+        }
+    }
+
+    /// What `order` answers of `asked`, and what it leaves, if it may send `personal` packets.
+    fn answer(order: &mut Ordering, asked: &[Run], personal: u32) -> (Vec<u64>, Vec<Run>) {
+        let mut token = Token {
+            rtr: asked.to_vec(),
+            ..token(order, 150)
+        };
+        let limits = Limits {
+            personal,
+            global: 0,
+            seq_gap: 0,
+        };
+        let answered = order.answer_requests(&mut token, limits);
+        (answered.iter().map(|seq| seq.0).collect(), token.rtr)
+    }
+
+    #[test]
+    fn a_visit_answers_what_it_holds_up_to_its_window_and_leaves_the_rest() {
+        let mut ring = order(3, 0);
+        hold(&mut ring, (101..=120).filter(|seq| *seq != 103));
+        let (answered, left) = answer(&mut ring, &[run(101, 104), run(107, 120)], 6);
+        assert_eq!(answered, [101, 102, 104, 107, 108, 109]);
+        assert_eq!(left, [run(103, 103), run(110, 120)]);
+    }
+
+    #[test]
+    fn a_request_that_comes_again_is_left_to_another_and_fewer_are_answered_then() {
+        let mut ring = order(3, 0);
+        hold(&mut ring, 101..=120);
+        let mut next = |asked: &[Run]| answer(&mut ring, asked, 2);
+        let (answered, left) = next(&[run(101, 112)]);
+        assert_eq!(
+            answered,
+            [101, 102, 103, 104],
+            "four, however small the window"
+        );
+        assert_eq!(left, [run(105, 112)]);
+        let (answered, left) = next(&[run(101, 112)]);
+        assert_eq!(answered, [105, 106, 107, 108]);
+        assert_eq!(left, [run(101, 104), run(109, 112)]);
+        // All of the first answers were lost: half as many. None of the second: twice as many.
+        assert_eq!(next(&[run(109, 116)]).0, [109, 110]);
+        assert_eq!(next(&[run(111, 120)]).0, [111, 112, 113, 114]);
+        // Half of them were lost, which is not most.
+        assert_eq!(next(&[run(113, 120)]).0, [115, 116, 117, 118]);
+        // Three of four were.
+        let asked = [run(101, 102), run(115, 117), run(119, 120)];
+        assert_eq!(next(&asked).0, [101, 102, 119, 120]);
+        assert_eq!(next(&[run(101, 110)]).0, [103, 104]);
+    }
+
+    #[test]
+    fn however_much_is_lost_one_request_is_answered() {
+        let mut ring = order(3, 0);
+        hold(&mut ring, 101..=120);
+        let mut next = |asked: &[Run]| answer(&mut ring, asked, 2).0;
+        assert_eq!(next(&[run(101, 101)]), [101]);
+        assert!(next(&[run(101, 101)]).is_empty());
+        assert_eq!(next(&[run(102, 105)]), [102]);
+        assert_eq!(next(&[run(103, 106)]), [103]);
+        assert_eq!(next(&[run(104, 106)]), [104, 105]);
+    }
+
+    #[test]
+    fn a_visit_asks_for_what_is_missing_below_the_seq_of_the_round_before() {
+        let mut ring = order(3, 0);
+        hold(&mut ring, [101, 104, 105, 108]);
+        ring.requestable = Seq(107);
+        let mut asking = Token {
+            seq: Seq(110),
+            aru: Seq(101),
+            ..ring.first_token()
+        };
+        ring.make_requests(&mut asking);
+        assert_eq!(asking.rtr, [run(102, 103), run(106, 107)]);
+        // Others ask for some of it, and for more.
+        asking.rtr = vec![run(103, 104), run(107, 109)];
+        ring.make_requests(&mut asking);
+        assert_eq!(asking.rtr, [run(102, 104), run(106, 109)]);
+    }
+
+    #[test]
+    fn what_all_hold_is_asked_for_no_more() {
+        let ring = order(3, 0);
+        let mut asking = Token {
+            aru: Seq(110),
+            rtr: vec![run(103, 105), run(108, 110), run(112, 112)],
+            ..token(&ring, 120)
+        };
+        ring.make_requests(&mut asking);
+        assert_eq!(asking.rtr, [run(112, 112)]);
+        asking.aru = Seq(109);
+        asking.rtr = vec![run(108, 110)];
+        ring.make_requests(&mut asking);
+        assert_eq!(asking.rtr, [run(108, 110)]);
+    }
+
+    #[test]
+    fn a_token_has_room_for_the_lowest_runs() {
+        let long: Vec<Run> = runs((1..=65_540).map(Seq));
+        assert_eq!(long, [run(1, 65_535), run(65_536, 65_540)]);
+        let many = runs((1..=1_000).map(|index| Seq(2 * index)));
+        assert_eq!(many.len(), RTR_RUNS_MAX);
+        assert_eq!(many.last(), Some(&run(128, 128)));
+        let last_is_long = (1..RTR_RUNS_MAX as u64).map(|index| 2 * index);
+        let last_is_long = runs(last_is_long.chain(128..=130).map(Seq));
+        assert_eq!(last_is_long.last(), Some(&run(128, 130)));
+        assert_eq!(requests(&[run(1, 5_000)]).count(), REQUESTS_MAX);
+    }
+
+    #[test]
+    fn a_gap_of_a_whole_window_is_asked_for_at_once() {
+        let mut ring = order(3, 0);
+        hold(&mut ring, [200]);
+        ring.requestable = Seq(199);
+        let mut asking = Token {
+            aru: Seq(100),
+            ..token(&ring, 200)
+        };
+        ring.make_requests(&mut asking);
+        assert_eq!(asking.rtr, [run(101, 199)]);
+    }
+
+    #[test]
+    fn who_holds_aru_down_for_long_though_the_packet_is_here_cannot_receive() {
+        let mut ring = order(3, 0);
+        hold(&mut ring, [102, 103, 104]);
+        let (patience, start) = (Duration::from_millis(10), Time::from_millis(5));
+        let after = |ms| start + Duration::from_millis(ms);
+        let stuck = |by, aru| Token {
+            seq: Seq(105),
+            aru: Seq(aru),
+            aru_by: Some(Index(by)),
+            ..order(3, 0).first_token()
+        };
+        let two = Some(order(3, 0).members[2]);
+        let mut deaf = |ms, token: &Token| ring.cannot_receive(after(ms), token, patience);
+        assert_eq!(deaf(0, &stuck(2, 101)), None);
+        assert_eq!(deaf(9, &stuck(2, 101)), None);
+        assert_eq!(deaf(10, &stuck(2, 101)), two);
+        // It got one packet, or another member is behind: the time begins anew.
+        assert_eq!(deaf(11, &stuck(2, 102)), None);
+        assert_eq!(deaf(20, &stuck(1, 102)), None);
+        assert_eq!(deaf(29, &stuck(2, 102)), None);
+        assert_eq!(deaf(38, &stuck(2, 102)), None);
+        // What nobody sends here cannot be heard; and this member is not its own judge.
+        assert_eq!(deaf(39, &stuck(2, 104)), None);
+        assert_eq!(deaf(60, &stuck(2, 104)), None);
+        assert_eq!(deaf(61, &stuck(0, 102)), None);
+        assert_eq!(deaf(75, &stuck(0, 102)), None);
+        assert_eq!(deaf(76, &stuck(2, 102)), None);
+        assert_eq!(deaf(77, &stuck(0, 102)), None);
+        assert_eq!(deaf(88, &stuck(2, 102)), None);
+        let nobody = Token {
+            aru_by: None,
+            ..stuck(2, 102)
+        };
+        assert_eq!(deaf(89, &nobody), None);
+        assert_eq!(deaf(99, &stuck(2, 102)), None);
+        assert_eq!(deaf(109, &stuck(2, 102)), two);
+    }
 }

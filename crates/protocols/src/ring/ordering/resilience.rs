@@ -68,3 +68,160 @@ impl Ordering {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use groupcast_core::Event;
+
+    use super::*;
+    use crate::packing::{Packer, Record};
+    use crate::ring::numbers::{REPRESENTATIVE, Round, Seq};
+    use crate::ring::ordering::tests::{hold, order, token};
+    use crate::ring::wire::Packet;
+
+    fn marks(token: &Token) -> Option<(u64, Vec<u64>)> {
+        let known = token.resilience.as_ref()?;
+        Some((
+            known.until.0,
+            known.marks.iter().map(|mark| mark.0).collect(),
+        ))
+    }
+
+    #[test]
+    fn the_token_tells_marks_from_a_message_that_wants_them_until_all_hold_it() {
+        let mut ring = order(3, 1);
+        hold(&mut ring, 101..=103);
+        let mut passing = token(&ring, 104);
+        ring.exchange_marks(&mut passing, false);
+        assert_eq!(marks(&passing), None);
+        ring.exchange_marks(&mut passing, true);
+        assert_eq!(marks(&passing), Some((104, vec![100, 103, 100])));
+        passing.resilience = Some(Resilience {
+            until: Seq(102),
+            marks: [104, 101, 100].map(Seq).to_vec(),
+        });
+        ring.exchange_marks(&mut passing, false);
+        assert_eq!(marks(&passing), Some((104, vec![104, 103, 100])));
+        ring.safe = Seq(103);
+        ring.exchange_marks(&mut passing, false);
+        assert_eq!(marks(&passing), Some((104, vec![104, 103, 103])));
+        assert!(ring.waits_for_marks());
+        ring.safe = Seq(104);
+        ring.exchange_marks(&mut passing, false);
+        assert_eq!(marks(&passing), None);
+        assert!(!ring.waits_for_marks());
+    }
+
+    #[test]
+    fn a_mark_is_never_above_what_the_token_knows() {
+        let mut ring = order(3, 0);
+        hold(&mut ring, 101..=106);
+        let mut passing = token(&ring, 104);
+        ring.exchange_marks(&mut passing, true);
+        assert_eq!(marks(&passing), Some((104, vec![104, 100, 100])));
+    }
+
+    #[test]
+    fn marks_wanted_elsewhere_are_told_here_too() {
+        let mut ring = order(3, 2);
+        hold(&mut ring, [101]);
+        let mut passing = token(&ring, 103);
+        passing.resilience = Some(Resilience {
+            until: Seq(103),
+            marks: [103, 102, 100].map(Seq).to_vec(),
+        });
+        ring.exchange_marks(&mut passing, false);
+        assert_eq!(marks(&passing), Some((103, vec![103, 102, 101])));
+    }
+
+    #[test]
+    fn two_members_need_no_marks() {
+        let mut ring = order(2, 0);
+        let mut passing = token(&ring, 101);
+        ring.exchange_marks(&mut passing, true);
+        assert_eq!(marks(&passing), None);
+    }
+
+    fn declared(ring: &Ordering) -> Vec<OldMarks> {
+        let mut declared = Vec::new();
+        ring.declare_marks(&mut declared);
+        declared
+    }
+
+    #[test]
+    fn marks_are_declared_while_they_matter_and_each_member_adds_what_it_knows() {
+        let mut ring = order(3, 0);
+        assert_eq!(declared(&ring), []);
+        ring.exchange_marks(&mut token(&order(3, 0), 104), true);
+        hold(&mut ring, 101..=102);
+        ring.exchange_marks(&mut token(&order(3, 0), 104), false);
+        let own = OldMarks {
+            ring: ring.id,
+            max_n: 3,
+            marks: [102, 100, 100].map(Seq).to_vec(),
+        };
+        assert_eq!(declared(&ring), core::slice::from_ref(&own));
+        let other = OldMarks {
+            marks: [101, 103, 100].map(Seq).to_vec(),
+            ..own.clone()
+        };
+        let foreign = OldMarks {
+            ring: groupcast_core::ConfigId {
+                counter: 9,
+                ..ring.id
+            },
+            ..own.clone()
+        };
+        let mut all = vec![foreign.clone(), other];
+        ring.declare_marks(&mut all);
+        assert_eq!(all[0], foreign);
+        assert_eq!(all[1].marks, [102, 103, 100].map(Seq));
+        assert_eq!(all.len(), 2);
+        // A peer that names another number of members is not believed, nor copied.
+        let wrong = OldMarks {
+            marks: vec![Seq(101); 2],
+            ..own
+        };
+        let mut all = vec![wrong.clone()];
+        ring.declare_marks(&mut all);
+        assert_eq!(all, [wrong]);
+    }
+
+    #[test]
+    fn a_minority_declares_its_marks_too() {
+        let mut ring = order(2, 0);
+        ring.max_n = 3;
+        assert!(!ring.is_minority());
+        assert_eq!(declared(&ring), []);
+        ring.max_n = 4;
+        assert!(ring.is_minority());
+        let of: Vec<u16> = declared(&ring).iter().map(|old| old.max_n).collect();
+        assert_eq!(of, [4]);
+    }
+
+    #[test]
+    fn a_message_that_waits_for_some_members_makes_marks_matter_and_one_for_all_does_not() {
+        for (service, matters) in [(Service::KResilient(1), true), (Service::Safe, false)] {
+            let mut packer = Packer::default();
+            packer.push(Record {
+                service,
+                number: 1,
+                payload: "x".into(),
+            });
+            let mut ring = order(3, 0);
+            let packet = Packet {
+                origin: REPRESENTATIVE,
+                round: Round::default(),
+                recovered: None,
+                body: packer.pack(100).expect("one waits"),
+            };
+            ring.window.insert(Seq(101), packet);
+            let mut delivered = Vec::new();
+            ring.deliver(&mut |event: Event| delivered.push(event));
+            assert_eq!(delivered, []);
+            assert_eq!(!declared(&ring).is_empty(), matters, "{service:?}");
+        }
+    }
+}
