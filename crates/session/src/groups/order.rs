@@ -325,8 +325,8 @@ impl Engine {
     /// A ring that installs a regular configuration over another without a transition is taken to
     /// have had one.
     fn close_without_transition(&mut self, now: Time, next: &Configuration) {
-        if self.order.is_steady()
-            && !self.order.table.is_transitional()
+        // While states are exchanged the table is transitional.
+        if !self.order.table.is_transitional()
             && let Some(current) = self.order.current.take()
         {
             let together = both(&current.members, &next.members);

@@ -281,4 +281,40 @@ mod tests {
         assert_eq!(roster.apply(&bind("g")), Ok(Change::None));
         assert_eq!(roster.apply(&bind("other")), Err(OpError::Rebound(1)));
     }
+
+    #[test]
+    fn a_client_keeps_its_name() {
+        let mut roster = Roster::new("h");
+        let bind = |name| Op::BindClient { client: 1, name };
+        assert_eq!(roster.apply(&bind("al")), Ok(Change::None));
+        assert_eq!(roster.apply(&bind("al")), Ok(Change::None));
+        assert_eq!(roster.apply(&bind("bo")), Err(OpError::Rebound(1)));
+    }
+
+    #[test]
+    fn a_peer_makes_a_roster_no_larger_than_the_limits() {
+        let mut roster = Roster::new("h");
+        for number in 0..BINDINGS_MAX as u64 + 1 {
+            let name = &number.to_string();
+            let bind = Op::BindGroup {
+                number: number + 1,
+                name,
+            };
+            let fits = number < BINDINGS_MAX as u64;
+            assert_eq!(roster.apply(&bind).is_ok(), fits);
+        }
+        for client in 0..CLIENTS_MAX as u64 + 1 {
+            let name = &client.to_string();
+            let bind = Op::BindClient { client, name };
+            assert_eq!(roster.apply(&bind).is_ok(), client < CLIENTS_MAX as u64);
+        }
+        for group in 0..GROUPS_PER_CLIENT_MAX + 1 {
+            let name = &group.to_string();
+            let join = Op::Join {
+                client: 1,
+                group: GroupRef::Named(name),
+            };
+            assert_eq!(roster.apply(&join).is_ok(), group < GROUPS_PER_CLIENT_MAX);
+        }
+    }
 }

@@ -56,7 +56,7 @@ fn who_joins_between_two_messages_of_one_kind_gets_the_second() {
     assert!(story(&mut world, bo).ends_with(&end.map(String::from)));
 }
 
-/// Daemons 1 and 2 meet while two long messages and a join of al's wait in the ring's queue. Bytes
+/// Daemons 1 and 2 meet while long messages and a join of al's wait in the ring's queue. Bytes
 /// that daemon 2 holds when all of it has come, and whether bo is connected then.
 fn held(held_max: usize) -> (World, [MemberId; 2], usize, bool) {
     let config = EngineConfig {
@@ -78,11 +78,12 @@ fn held(held_max: usize) -> (World, [MemberId; 2], usize, bool) {
         client.publish(&["g"], Service::Agreed, &[1; 4_000]);
         client.publish(&["g"], Service::Agreed, &[2; 4_000]);
         client.join("h");
+        client.publish(&["g"], Service::Agreed, &[3; 4_000]);
     });
     world.divide(&[vec![one, two]], &mut rng);
     all(&mut world, &[one, two]);
-    // Three names, two messages, and a join.
-    (0..6).for_each(|_| assert!(world.order(one, &mut rng)));
+    // Three names, three messages, and a join.
+    (0..7).for_each(|_| assert!(world.order(one, &mut rng)));
     all(&mut world, &[one, two]);
     let status = world.daemon(two).engine.status();
     assert_eq!(status.phase.name(), "exchanging");
@@ -98,7 +99,7 @@ fn when_more_is_held_than_may_be_all_clients_go_and_memberships_stay() {
         daemon.engine.status().held
     };
     let most = bytes(&world);
-    assert!((8_000..9_000).contains(&most), "{most} bytes");
+    assert!((12_000..13_000).contains(&most), "{most} bytes");
     let (mut world, [_, two], ..) = held(most);
     assert_eq!(world.daemon(two).engine.status().held, most);
     let clients = &world.daemon(two).clients;
@@ -206,6 +207,12 @@ fn a_transition_before_the_last_state_is_shown_before_what_follows_that_state() 
     ];
     let seen = story(&mut world, al);
     assert!(seen.ends_with(&end.map(String::from)), "{seen:?}");
+    let view = world
+        .client(al.0, al.1)
+        .views()
+        .next_back()
+        .expect("just now");
+    assert_eq!((view.id.config, view.id.seq), (config, 0));
 }
 
 /// Daemons 1 and 2, with 3 or without, are in a configuration whose exchange is interrupted, and
@@ -276,6 +283,49 @@ fn a_configuration_that_ends_without_a_transition_is_taken_to_have_had_one() {
     assert!(seen.ends_with(&end.map(String::from)), "{seen:?}");
 }
 
+#[test]
+fn who_is_not_in_the_next_configuration_did_not_come_along() {
+    let (mut world, mut rng, [al, bo]) = joined();
+    world.divide(&[vec![al.0, bo.0]], &mut rng);
+    all(&mut world, &[al.0, bo.0]);
+    world.divide(&[vec![al.0], vec![bo.0]], &mut rng);
+    let transitional = |event: &Event| kind(event) == Some(ConfigurationKind::Transitional);
+    let inbox = &mut world.daemon(al.0).inbox;
+    inbox.retain(|event| !transitional(event));
+    world.run(&mut rng);
+    let end = [
+        "g transitional network: al@h1,bo@h2",
+        "g transitional network: al@h1",
+        "g regular network: al@h1",
+    ];
+    let seen = story(&mut world, al);
+    assert!(seen.ends_with(&end.map(String::from)), "{seen:?}");
+    let views: Vec<_> = world.client(al.0, al.1).views().collect();
+    assert!(
+        views[views.len() - 3..views.len() - 1]
+            .iter()
+            .all(|view| view.id.seq == 0)
+    );
+}
+
+#[test]
+fn an_unreliable_message_does_not_wait_for_states() {
+    let (mut world, mut rng, [al, bo]) = joined();
+    world.act(al.0, al.1, |client| {
+        client.publish(&["g"], Service::Unreliable, b"now");
+    });
+    world.divide(&[vec![al.0, bo.0]], &mut rng);
+    all(&mut world, &[al.0, bo.0]);
+    assert!(world.order(al.0, &mut rng));
+    all(&mut world, &[al.0]);
+    assert_eq!(
+        world.daemon(al.0).engine.status().phase.name(),
+        "exchanging"
+    );
+    let seen = story(&mut world, al);
+    assert_eq!(seen.last().map(String::as_str), Some("al@h1>g now"));
+}
+
 /// al's daemon has not heard yet what the numbers of bo's daemon mean. bo's message that names them
 /// comes early.
 fn ahead() -> (World, Rng, [(MemberId, ClientId); 2]) {
@@ -309,6 +359,51 @@ fn a_message_that_comes_before_the_names_in_it_is_delivered_when_they_have_come(
     let seen = story(&mut world, al);
     assert_eq!(seen[1..], ["bo@h2>g early", "bo@h2>g names"]);
     assert_eq!(world.daemon(al.0).engine.counters().nonsense, 0);
+}
+
+#[test]
+fn a_state_brings_the_names_too() {
+    let (mut world, mut rng, [al, bo]) = ahead();
+    assert!(world.deliver(al.0));
+    world.daemon(al.0).inbox.clear();
+    world.divide(&[vec![al.0, bo.0]], &mut rng);
+    world.run(&mut rng);
+    let seen = story(&mut world, al);
+    assert!(seen.contains(&"bo@h2>g early".to_owned()), "{seen:?}");
+}
+
+#[test]
+fn messages_that_wait_for_names_keep_their_order() {
+    let (mut world, mut rng, [al, bo]) = ahead();
+    let mut inbox = std::mem::take(&mut world.daemon(al.0).inbox);
+    world.act(bo.0, bo.1, |client| {
+        client.publish(&["g"], Service::Fifo, b"one");
+        client.publish(&["g"], Service::Fifo, b"two");
+    });
+    while world.order(bo.0, &mut rng) {}
+    all(&mut world, &[al.0]);
+    assert_eq!(story(&mut world, al).len(), 1);
+    world.daemon(al.0).inbox.append(&mut inbox);
+    world.run(&mut rng);
+    let seen = story(&mut world, al);
+    let place = |line: &str| seen.iter().position(|seen| seen == line);
+    let (one, two) = (place("bo@h2>g one"), place("bo@h2>g two"));
+    assert!(one.is_some() && one < two, "{seen:?}");
+}
+
+#[test]
+fn an_unreliable_message_whose_names_are_not_known_is_dropped() {
+    let (mut world, mut rng, [al, _]) = ahead();
+    let mut event = world.daemon(al.0).inbox[0].clone();
+    if let Event::Deliver(delivery) = &mut event {
+        delivery.service = Service::Unreliable;
+    }
+    say(&mut world, al.0, event);
+    assert_eq!(world.daemon(al.0).engine.counters().unreliable_dropped, 1);
+    world.daemon(al.0).inbox.pop_front();
+    world.run(&mut rng);
+    let seen = story(&mut world, al);
+    assert!(!seen.contains(&"bo@h2>g early".to_owned()), "{seen:?}");
 }
 
 #[test]

@@ -266,3 +266,39 @@ fn credit_is_no_sign_that_a_client_takes_its_messages() {
     };
     assert!(facts.iter().any(is_slow));
 }
+
+#[test]
+fn a_slow_client_misses_unreliable_messages_and_no_others() {
+    let (mut world, mut rng, one) = alone(EngineConfig {
+        drop_unreliable_at: 5_000,
+        ..EngineConfig::default()
+    });
+    let slow = (one, world.connect(one, "slow"));
+    let al = (one, world.connect(one, "al"));
+    world.act(slow.0, slow.1, |client| client.join("g"));
+    world.run(&mut rng);
+    world.client(slow.0, slow.1).reads = false;
+    for (service, count) in [
+        (Service::Agreed, 6),
+        (Service::Unreliable, 2),
+        (Service::Agreed, 1),
+    ] {
+        for number in 0..count {
+            world.act(al.0, al.1, |client| {
+                client.publish(&["g"], service, &[number + count; 1_000]);
+            });
+            world.run(&mut rng);
+        }
+    }
+    let status = world.daemon(one).engine.status();
+    assert_eq!(status.counters.unreliable_dropped, 2);
+    let client = status
+        .clients
+        .iter()
+        .find(|client| &*client.name == "slow@h1");
+    assert_eq!(client.expect("it is connected").dropped, 2);
+    world.client(slow.0, slow.1).reads = true;
+    world.act(slow.0, slow.1, |client| client.join("h"));
+    world.run(&mut rng);
+    assert_eq!(world.client(slow.0, slow.1).messages().count(), 7);
+}

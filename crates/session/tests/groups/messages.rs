@@ -255,3 +255,15 @@ fn messages_without_a_place_are_accepted_and_reach_all_members() {
         assert_eq!(services.len(), 4, "seed {seed}: {services:?}");
     }
 }
+
+#[test]
+fn a_message_to_a_client_reaches_no_other_of_that_name() {
+    let (mut world, mut rng, [al, bo]) = pair();
+    let other = (bo.0, world.connect(bo.0, "al"));
+    world.act(bo.0, bo.1, |client| {
+        client.publish(&["al@h1"], Service::Agreed, b"for one");
+    });
+    world.run(&mut rng);
+    assert_eq!(story(&mut world, al), ["bo@h2>al@h1 for one"]);
+    assert!(story(&mut world, other).is_empty());
+}
