@@ -78,6 +78,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_taken_out_is_gone_and_the_lowest_of_the_rest_is_first() {
+        let mut set = Indices::default();
+        assert!(set.is_empty() && set.first().is_none());
+        for index in [0, 3, 5] {
+            set.insert(Index(index));
+        }
+        assert_eq!((set.len(), set.first()), (3, Some(Index(0))));
+        set.remove(Index(0));
+        assert_eq!((set.bits(), set.first()), (0b10_1000, Some(Index(3))));
+        assert!(!set.is_empty());
+    }
+
+    #[test]
     fn an_index_that_no_set_can_have_is_in_none() {
         let mut set = Indices::default();
         set.insert(Index(127));

@@ -180,6 +180,18 @@ mod tests {
     }
 
     #[test]
+    fn what_all_hold_each_holds_whatever_its_mark_says() {
+        let marks = Marks::new(3, Seq(5));
+        let horizons = Horizons {
+            safe: Seq(9),
+            marks: &marks,
+            max_n: 3,
+        };
+        assert_eq!(horizons.of(Service::KResilient(1)), Seq(9));
+        assert_eq!(horizons.of(Service::Majority), Seq(9));
+    }
+
+    #[test]
     fn max_n_outlives_a_change_to_which_no_majority_of_it_came() {
         let next =
             |members, unstable: &[(usize, usize)]| next_max_n(members, unstable.iter().copied());

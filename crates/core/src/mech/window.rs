@@ -157,6 +157,7 @@ mod tests {
                 prop_assert_eq!(window.missing(70).collect::<Vec<_>>(), missing);
                 for seq in 0..70 {
                     prop_assert_eq!(window.get(seq), held.get(&seq));
+                    prop_assert_eq!(window.has(seq), seq <= aru || held.contains_key(&seq));
                 }
             }
         }
