@@ -331,6 +331,9 @@ fn an_unreliable_message_does_not_wait_for_states() {
 fn ahead() -> (World, Rng, [(MemberId, ClientId); 2]) {
     let (mut world, mut rng, [al, bo]) = pair();
     world.act(al.0, al.1, |client| client.join("g"));
+    world.act(bo.0, bo.1, |client| {
+        client.publish(&["other"], Service::Agreed, b"my name");
+    });
     world.run(&mut rng);
     world.early = true;
     world.act(bo.0, bo.1, |client| {
