@@ -137,7 +137,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
             .fails_with(2, words);
     };
     refused(&["rmp-table9"], &["no row `rmp-table9`", "rmp-table4"]);
-    refused(&["rmp-fig6"], &["not built", "lab list"]);
+    refused(&["xtp-table1"], &["not built", "lab list"]);
     refused(
         &["rmp-table4", "--host", "net"],
         &["does not run on net", "it runs on calc"],

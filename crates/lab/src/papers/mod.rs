@@ -14,7 +14,8 @@
 //! - [`record`]: a run as it is kept: data, verdict, and the commit, host and seeds that they came
 //!   from.
 //! - [`kept`]: the runs kept in docs/lab, and their index.
-//! - [`calc`]: rows in closed form. [`ring`]: 002's figures. [`gossip`]: 004's.
+//! - [`calc`]: rows in closed form. [`rmp`], [`lan`], [`ring`], [`gossip`]: the figures of 000,
+//!   001, 002, 004.
 //!
 //! # The skeleton
 //!
@@ -45,6 +46,7 @@ pub mod plot;
 pub mod record;
 pub mod registry;
 pub mod ring;
+pub mod rmp;
 pub mod rows;
 pub mod verdict;
 

@@ -1,6 +1,6 @@
 //! Which rows can be run, and by what. One line a row.
 
-use super::{Reproduction, Row, calc, gossip, lan, ring, rows};
+use super::{Reproduction, Row, calc, gossip, lan, ring, rmp, rows};
 
 /// The row called `id`.
 pub fn row(id: &str) -> Option<&'static Row> {
@@ -10,6 +10,7 @@ pub fn row(id: &str) -> Option<&'static Row> {
 /// What runs the row called `id`; `None` until its protocol is built.
 pub fn reproduction(id: &str) -> Option<&'static dyn Reproduction> {
     let found: &dyn Reproduction = match id {
+        "rmp-fig6" => &rmp::Transcript,
         "rmp-table4" => &calc::IntraSite,
         "rmp-table5" => &calc::InterSite,
         "pb-fig3.3" => &calc::GossipReach,

@@ -1,5 +1,7 @@
 //! Reading RMP's datagrams from outside, for measurements and traces.
 
+use alloc::vec::Vec;
+
 use bytes::Bytes;
 use groupcast_core::SocketClass;
 use groupcast_core::trace::{Inspected, Role};
@@ -47,5 +49,62 @@ fn payloads(body: &Bytes, payload: &mut dyn FnMut(&[u8])) {
     let (mut unpacker, mut at) = (Unpacker::default(), 0);
     while let Ok(Some(record)) = unpacker.next(body, &mut at, body.len()) {
         payload(&record.payload);
+    }
+}
+
+/// What a datagram of one configuration says about the order, for transcripts (000 Fig. 6). Members
+/// are named by their places in the configuration's list, from 0.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Said {
+    /// The packet `number` of the member `origin`.
+    Data {
+        /// Whose packet it is.
+        origin: usize,
+        /// Its number there, from 1.
+        number: u64,
+    },
+    /// Positions for packets, and the token; no packets: a null ACK.
+    Ack {
+        /// The first packet of each run that it orders: whose, and its number.
+        packets: Vec<(usize, u64)>,
+        /// Its timestamp.
+        stamp: u64,
+        /// The next token site.
+        next: usize,
+    },
+    /// The ACKs of positions from this one on are missing.
+    Nack {
+        /// The first missing position; `None` if only packets are missing.
+        position: Option<u64>,
+    },
+    /// The token was taken.
+    Confirm {
+        /// Of the ACK that passed it.
+        stamp: u64,
+    },
+}
+
+impl Said {
+    /// Reads a body; `None` if it says nothing about the order, or is no datagram of RMP.
+    pub fn read(body: &[u8]) -> Option<Self> {
+        Some(match Message::decode(&Bytes::copy_from_slice(body)).ok()? {
+            Message::Data(data) => Self::Data {
+                origin: data.origin.into(),
+                number: data.number.0,
+            },
+            Message::Ack(ack) => Self::Ack {
+                packets: (ack.packets.iter())
+                    .map(|run| (run.origin.into(), run.first.0))
+                    .collect(),
+                stamp: ack.stamp.0,
+                next: ack.next.into(),
+            },
+            Message::Nack(nack) => Self::Nack {
+                position: nack.positions.first().map(|run| run.first.0),
+            },
+            Message::Confirm { stamp, .. } => Self::Confirm { stamp: stamp.0 },
+            _ => return None,
+        })
     }
 }

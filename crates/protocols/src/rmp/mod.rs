@@ -94,7 +94,7 @@ pub use self::config::{ConfigError, NackTo, OrderRule, RmpConfig};
 pub use self::daemon::ORDER;
 pub use self::family::FAMILY;
 use self::flow::Flow;
-pub use self::inspect::inspect;
+pub use self::inspect::{Said, inspect};
 use self::outbox::Outbox;
 use self::outgoing::Outgoing;
 pub use self::planted::{Planted, UnknownPlanted};
