@@ -11,6 +11,13 @@ pub fn row(id: &str) -> Option<&'static Row> {
 pub fn reproduction(id: &str) -> Option<&'static dyn Reproduction> {
     let found: &dyn Reproduction = match id {
         "rmp-fig6" => &rmp::Transcript,
+        "rmp-fig12" => &rmp::FIG12,
+        "rmp-fig13" => &rmp::FIG13,
+        "rmp-fig14" => &rmp::FIG14,
+        "rmp-fig14k" => &rmp::FIG14K,
+        "rmp-fig15" => &rmp::FIG15,
+        "rmp-table2" => &rmp::TABLE2,
+        "rmp-msgs" => &rmp::MSGS,
         "rmp-table4" => &calc::IntraSite,
         "rmp-table5" => &calc::InterSite,
         "pb-fig3.3" => &calc::GossipReach,

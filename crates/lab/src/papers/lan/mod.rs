@@ -25,7 +25,7 @@
 //!   the trees only where its acknowledgements cannot be handled while the kernel sends: with a
 //!   send buffer of 16 KiB, as the notes show.
 
-mod compare;
+pub(super) mod compare;
 mod draw;
 mod judge;
 mod net;

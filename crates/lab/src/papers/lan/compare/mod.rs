@@ -20,7 +20,7 @@ use bytes::{Buf as _, Bytes};
 use groupcast_core::trace::{Inspected, Role};
 use groupcast_core::{Delivery, Event, MemberId, MessageId, Service, SocketClass};
 
-pub(super) use self::roster::Roster;
+pub(in crate::papers) use self::roster::Roster;
 pub(super) use self::tcp::Tcp;
 pub(super) use self::udp::Udp;
 

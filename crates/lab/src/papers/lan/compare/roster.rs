@@ -12,7 +12,7 @@ const HELLOS: u32 = 6;
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Those who said hello.
-pub(in super::super) struct Roster {
+pub(in crate::papers) struct Roster {
     members: BTreeSet<MemberId>,
     hellos: u32,
     next: Time,
@@ -20,7 +20,7 @@ pub(in super::super) struct Roster {
 
 impl Roster {
     /// Nobody yet.
-    pub(super) fn new(mut rng: Rng, now: Time) -> Self {
+    pub(in crate::papers) fn new(mut rng: Rng, now: Time) -> Self {
         Self {
             members: BTreeSet::new(),
             hellos: 0,
@@ -28,15 +28,19 @@ impl Roster {
         }
     }
 
-    pub(super) fn handle_hello(&mut self, from: MemberId) {
+    pub(in crate::papers) fn handle_hello(&mut self, from: MemberId) {
         self.members.insert(from);
     }
 
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
+    pub(in crate::papers) fn poll_timeout(&self) -> Option<Time> {
         (self.hellos < HELLOS).then_some(self.next)
     }
 
-    pub(super) fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+    pub(in crate::papers) fn poll_transmit(
+        &mut self,
+        now: Time,
+        buf: &mut TransmitBuf,
+    ) -> Option<Transmit> {
         if self.hellos >= HELLOS || now < self.next {
             return None;
         }
@@ -50,11 +54,11 @@ impl Roster {
     }
 
     /// All of them, in order.
-    pub(super) fn members(&self) -> impl Iterator<Item = MemberId> {
+    pub(in crate::papers) fn members(&self) -> impl Iterator<Item = MemberId> {
         self.members.iter().copied()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::papers) fn len(&self) -> usize {
         self.members.len()
     }
 }
