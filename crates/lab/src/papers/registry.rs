@@ -17,6 +17,7 @@ pub fn reproduction(id: &str) -> Option<&'static dyn Reproduction> {
         "rmp-fig14k" => &rmp::FIG14K,
         "rmp-fig15" => &rmp::FIG15,
         "rmp-table2" => &rmp::TABLE2,
+        "rmp-failure" => &rmp::FAILURE,
         "rmp-msgs" => &rmp::MSGS,
         "rmp-table4" => &calc::IntraSite,
         "rmp-table5" => &calc::InterSite,

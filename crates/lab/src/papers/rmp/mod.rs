@@ -7,7 +7,7 @@
 //! - `compare`: RPC and MBus I. `bus_layer`: what MBus II costs above RMP.
 //! - `timed`: RMP whose packets are timed.
 //! - `points`: what can be said of many points.
-//! - `transcript`: Fig. 6, packet by packet.
+//! - `transcript`: Fig. 6, packet by packet. `failure`: how long a crash goes unnoticed.
 //!
 //! What does not come out, and why:
 //! - Fig. 14: the order costs less than 1.5 times to one and two destinations. In a ring of two or
@@ -23,6 +23,7 @@
 mod bus_layer;
 mod compare;
 mod draw;
+mod failure;
 mod judge;
 mod plan;
 mod point;
@@ -38,6 +39,7 @@ use std::ops::Range;
 
 pub use self::transcript::Transcript;
 
+use self::failure::FailurePoint;
 use self::point::RmpPoint;
 use super::LabHost;
 use super::figure::Figure;
@@ -120,4 +122,15 @@ pub const MSGS: Figure<RmpPoint> = Figure {
     sweep: None,
     judge: judge::msgs,
     draw: draw::msgs,
+};
+
+/// How long a crash goes unnoticed.
+pub const FAILURE: Figure<FailurePoint> = Figure {
+    title: "How long a crash goes unnoticed",
+    hosts: &[LabHost::Sim],
+    seeds: 1..9,
+    plan: failure::plan,
+    sweep: None,
+    judge: failure::judge,
+    draw: failure::draw,
 };

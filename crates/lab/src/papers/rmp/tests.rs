@@ -68,4 +68,5 @@ fn what_was_not_measured_passes_no_judge() {
         assert_eq!(failed(&verdict), verdict.checks.len(), "{}", figure.title);
         assert!(!verdict.passed(), "{}", figure.title);
     }
+    assert!(!super::FAILURE.judge(&Data::new()).passed());
 }
