@@ -40,7 +40,7 @@ pub(super) fn conditions(plan: &[RmpPoint], data: &mut Data) {
     data.condition(
         "RMP",
         "000's constants, stop and wait, one packet an ACK, order when the ACK is heard; a silent \
-         ring announces itself once a second and member (ours)",
+         ring announces itself once a second (ours)",
     );
     data.condition(
         "time-outs",
