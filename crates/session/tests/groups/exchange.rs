@@ -215,6 +215,29 @@ fn a_transition_before_the_last_state_is_shown_before_what_follows_that_state() 
     assert_eq!((view.id.config, view.id.seq), (config, 0));
 }
 
+#[test]
+fn what_happens_at_daemons_that_do_not_come_along_is_not_shown() {
+    let (mut world, mut rng, [al, bo]) = pair();
+    world.act(al.0, al.1, |client| client.join("g"));
+    world.run(&mut rng);
+    world.act(bo.0, bo.1, |client| client.join("g"));
+    while world.order(bo.0, &mut rng) {}
+    let joins: Vec<Event> = world.daemon(al.0).inbox.drain(..).collect();
+    let transition = Configuration {
+        kind: ConfigurationKind::Transitional,
+        id: world.daemon(al.0).configs[0],
+        members: vec![al.0],
+        left: Vec::new(),
+    };
+    say(&mut world, al.0, Event::Configuration(transition));
+    for event in joins {
+        say(&mut world, al.0, event);
+    }
+    let seen = ["g regular join: al@h1", "g transitional network: al@h1"];
+    assert_eq!(story(&mut world, al), seen);
+    assert_eq!(world.daemon(al.0).engine.counters().nonsense, 0);
+}
+
 /// Daemons 1 and 2, with 3 or without, are in a configuration whose exchange is interrupted, and
 /// then all three in another. What a ring says of the first one's end is left out as `skips` says.
 fn three(skips: impl Fn(&Event) -> bool) -> Vec<String> {
