@@ -157,6 +157,10 @@ fn what_tls_needs_is_said() {
     );
     let rule = "[[access]]\ngroups = [\"g\"]\ncertificates = [\"web\"]\nrights = [\"join\"]\n";
     refused(rule, &["certificates", "tls_client_ca"]);
+    let rekey = "[[access]]\ncertificates = [\"web\"]\nrights = [\"rekey\"]\n";
+    refused(rekey, &["over its Unix socket only"]);
+    let star = "[[access]]\ngroups = [\"g\"]\ncertificates = [\"*.a\"]\nrights = [\"join\"]\n";
+    refused(star, &["`*.a` is no DNS name"]);
     let path = host.write(
         "mixed.toml",
         format!("key = \"key\"\n{far}client_token = \"key\"\ntls_certificate = \"ca.pem\"\ntls_key = \"daemon.key\"\n"),

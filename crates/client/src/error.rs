@@ -83,7 +83,7 @@ pub enum ConnectError {
     /// By TLS, the two sides do not believe each other, or one of them does not speak it.
     #[error(
         "no TLS with the daemon at {address}: {why}; compare --tls-ca and --tls-name with the daemon's tls_certificate, \
-         and --tls-certificate with its tls_client_ca"
+         and --tls-certificate with its tls_client_ca; without tls_certificate it does not speak TLS"
     )]
     Untrusted {
         /// The daemon's address.

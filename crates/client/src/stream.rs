@@ -137,7 +137,12 @@ impl Stream {
             Self::Unix(stream) => stream.read(buffer),
             Self::Tcp(stream) => stream.read(buffer),
             #[cfg(feature = "tls")]
-            Self::Tls(stream) => stream.read(buffer),
+            Self::Tls(stream) => loop {
+                match stream.read(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    done => break done,
+                }
+            },
         })
     }
 

@@ -247,6 +247,7 @@ impl Clients {
             };
             let handshaking = stream.is_handshaking();
             let read = stream.read(space);
+            taken += stream.take_work();
             if handshaking {
                 taken += HANDSHAKE_COST;
                 if !stream.is_handshaking() {
@@ -265,6 +266,11 @@ impl Clients {
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => return (taken, false),
                     ErrorKind::Interrupted => {}
+                    ErrorKind::InvalidData => {
+                        self.forget(id);
+                        engine.failed(now, id, &format!("TLS failed: {error}"));
+                        return (taken, false);
+                    }
                     _ => {
                         self.end(now, id, engine);
                         return (taken, false);

@@ -40,6 +40,14 @@ impl Stream {
         }
     }
 
+    /// What reading has cost since the last call, beside the bytes that were read.
+    pub(crate) fn take_work(&mut self) -> usize {
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => 0,
+            Self::Tls(stream) => stream.take_work(),
+        }
+    }
+
     /// Whether something that was written waits for room.
     pub(crate) fn has_unsent(&self) -> bool {
         matches!(self, Self::Tls(stream) if stream.has_unsent())

@@ -7,6 +7,11 @@ use webpki::EndEntityCert;
 
 /// Bytes that wait for the socket; more are not taken.
 const UNSENT_MAX: usize = 64 << 10;
+/// The most bytes of a record: so many may have come without any of them being readable.
+const RECORD_MAX: u64 = (16 << 10) + 256 + 5;
+/// What a byte counts that is no payload. The shortest record has 22 of them, and to open it takes
+/// about as long as to read 90 bytes.
+const OVERHEAD_COST: u64 = 4;
 
 /// One end of a connection. It reads and writes like its socket, whose errors it passes on:
 /// [`ErrorKind::WouldBlock`] where the socket has nothing, or no room.
@@ -17,12 +22,29 @@ const UNSENT_MAX: usize = 64 << 10;
 pub struct TlsStream<S> {
     socket: S,
     session: Connection,
+    work: Work,
+}
+
+/// Bytes in all.
+#[derive(Clone, Copy, Default, Debug)]
+struct Work {
+    /// Read from the socket.
+    taken: u64,
+    /// Given to the reader.
+    given: u64,
+    /// Of the difference, what [`TlsStream::take_work`] has told.
+    told: u64,
 }
 
 impl<S> TlsStream<S> {
     pub(crate) fn new(socket: S, mut session: Connection) -> Self {
         session.set_buffer_limit(Some(UNSENT_MAX));
-        Self { socket, session }
+        let work = Work::default();
+        Self {
+            socket,
+            session,
+            work,
+        }
     }
 
     /// The socket.
@@ -54,6 +76,16 @@ impl<S> TlsStream<S> {
         })
     }
 
+    /// What reading has cost since the last call, beside what was given to the reader: as many bytes as
+    /// can be read in that time. Records without payload would be read for nothing else.
+    pub fn take_work(&mut self) -> usize {
+        let Work { taken, given, told } = self.work;
+        let overhead = taken.saturating_sub(given + RECORD_MAX);
+        let new = overhead.saturating_sub(told);
+        self.work.told += new;
+        (new * OVERHEAD_COST) as usize
+    }
+
     /// The DNS names that the other side's certificate is for, if it showed one.
     pub fn peer_names(&self) -> Vec<String> {
         let certificates = self.session.peer_certificates().unwrap_or_default();
@@ -70,23 +102,44 @@ impl<S> TlsStream<S> {
 }
 
 impl<S: Read + Write> Read for TlsStream<S> {
-    /// 0: the other side has ended its output. [`ErrorKind::InvalidData`]: what came is not TLS, or the
-    /// other side is not believed, or does not believe this one.
+    /// Reads the socket once at most. 0: the other side has ended its output.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Interrupted`]: the socket had something, and nothing of it can be read yet; call
+    /// again. [`ErrorKind::InvalidData`]: what came is not TLS, or the other side is not believed, or
+    /// does not believe this one. [`ErrorKind::UnexpectedEof`]: it ended without a word.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.session.reader().read(bytes) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                done => return done,
+        if let Some(len) = self.read_opened(bytes)? {
+            return Ok(len);
+        }
+        self.work.taken += self.session.read_tls(&mut self.socket)? as u64;
+        let processed = self.session.process_new_packets();
+        // The other side is to hear of a failure as well.
+        let flushed = self.flush();
+        processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        match flushed {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            _ => {}
+        }
+        let opened = self.read_opened(bytes)?;
+        opened.ok_or_else(|| ErrorKind::Interrupted.into())
+    }
+}
+
+impl<S> TlsStream<S> {
+    /// Reads what has left the socket already; `None` if there is nothing.
+    fn read_opened(&mut self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.session.reader().read(bytes) {
+            Ok(len) => {
+                self.work.given += len as u64;
+                Ok(Some(len))
             }
-            self.session.read_tls(&mut self.socket)?;
-            let processed = self.session.process_new_packets();
-            // The other side is to hear of a failure as well.
-            let flushed = self.flush();
-            processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-            match flushed {
-                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
-                _ => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                let text = "the other side closed the connection without a word";
+                Err(io::Error::new(ErrorKind::UnexpectedEof, text))
             }
+            Err(error) => Err(error),
         }
     }
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ fn pass(from: &mut End, to: &mut End, sent: &[u8]) -> Result<Vec<u8>, String> {
             }
             match end.read(&mut buffer) {
                 Ok(len) => got.extend_from_slice(&buffer[..len]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if is_later(&error) => {}
                 Err(error) => return Err(error.to_string()),
             }
         }
@@ -115,6 +115,41 @@ fn pass(from: &mut End, to: &mut End, sent: &[u8]) -> Result<Vec<u8>, String> {
         }
     }
     Err(format!("{} of {} bytes came", got.len(), sent.len()))
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// What reading at `to` costs, beside what can be read, of records of `len` bytes each.
+fn work(len: usize) -> (usize, usize) {
+    let authority = Authority::new(&format!("work-{len}"));
+    let (mut server, mut client) = ends(&authority.server(None), &authority.client(None), None);
+    pass(&mut client, &mut server, b"hello").unwrap();
+    let before = server.take_work();
+    assert_eq!(before, 0, "a handshake is shorter than a record");
+    let (mut given, mut work) = (0, 0);
+    let mut buffer = [0; 16 << 10];
+    for _ in 0..100 {
+        while client.write(&buffer[..len]).is_ok() {}
+        loop {
+            match server.read(&mut buffer) {
+                Ok(len) => given += len,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+            work += server.take_work();
+        }
+    }
+    (given, work)
+}
+
+#[test]
+fn records_without_much_in_them_cost_what_they_take_to_open() {
+    let (given, cost) = work(16_000);
+    assert!(given > 1_000_000 && cost < given / 50, "{cost} for {given}");
+    let (given, cost) = work(1);
+    assert!(given > 1_000 && cost > given * 60, "{cost} for {given}");
 }
 
 #[test]

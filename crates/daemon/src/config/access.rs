@@ -36,9 +36,10 @@ fn rule(table: &DeTable<'_>) -> Result<Rule, Wrong> {
                 rule.groups = list(value, "[\"ops/*\"]", |item| Ok(text(item)?.to_owned()))?;
             }
             "users" => rule.who.extend(list(value, "[\"root\", 1000]", user)?),
-            "certificates" => rule.who.extend(list(value, "[\"web.example\"]", |item| {
-                Ok(Principal::Certificate(text(item)?.to_owned()))
-            })?),
+            "certificates" => {
+                let names = list(value, "[\"web.example\"]", |item| certificate(text(item)?))?;
+                rule.who.extend(names);
+            }
             "tcp" if read::flag(written(value))? => rule.who.push(Principal::Tcp),
             "tcp" => {}
             "rights" => rule.rights = list(value, "[\"join\", \"send\"]", right)?,
@@ -57,7 +58,29 @@ fn rule(table: &DeTable<'_>) -> Result<Rule, Wrong> {
             help: "for example groups = [\"ops/*\"] and rights = [\"join\", \"send\"]".into(),
         });
     }
+    let at_the_socket = |principal: &Principal| matches!(principal, Principal::User(_));
+    if rule.rights.contains(&Right::Rekey) && !rule.who.iter().all(at_the_socket) {
+        return Err(Wrong {
+            message: "a daemon takes a new key over its Unix socket only".into(),
+            help: "give `rekey` to `users`, in a rule of their own".into(),
+        });
+    }
     Ok(rule)
+}
+
+/// Who shows a certificate for `name`.
+fn certificate(name: &str) -> Result<Principal, Wrong> {
+    let is_name = name.contains(|letter: char| letter.is_ascii_alphabetic())
+        && name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.'));
+    if is_name {
+        return Ok(Principal::Certificate(name.to_owned()));
+    }
+    Err(Wrong {
+        message: format!("`{name}` is no DNS name"),
+        help: "write a whole name as it stands in the certificate, for example web.example".into(),
+    })
 }
 
 fn right(value: &DeValue<'_>) -> Result<Right, Wrong> {

@@ -79,7 +79,10 @@ impl Origin<'_> {
     fn is(self, principal: &Principal) -> bool {
         match principal {
             Principal::User(user) => self.transport == Transport::Unix && self.user == Some(*user),
-            Principal::Certificate(name) => self.certificate.contains(name),
+            Principal::Certificate(name) => {
+                let mut names = self.certificate.iter();
+                names.any(|shown| shown.eq_ignore_ascii_case(name))
+            }
             Principal::Tcp => self.transport == Transport::Tcp,
         }
     }
@@ -164,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_certificate_is_for_each_of_its_names() {
-        let names = ["web-1".to_owned(), "web.example".to_owned()];
+        let names = ["web-1".to_owned(), "Web.Example".to_owned()];
         let web = Origin {
             certificate: &names,
             ..REMOTE

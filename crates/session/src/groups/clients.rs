@@ -145,6 +145,11 @@ impl Clients {
         self.unwelcomed.len()
     }
 
+    /// The one of them that connected first, which counts among them no more.
+    pub(super) fn take_unwelcomed(&mut self) -> Option<ClientId> {
+        self.unwelcomed.pop_first()
+    }
+
     /// The client is welcomed, and has this publish window.
     pub(super) fn welcomed(&mut self, id: ClientId, window: u64) {
         self.unwelcomed.remove(&id);

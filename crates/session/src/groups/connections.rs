@@ -10,7 +10,7 @@ use crate::frame::{DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, FrameError,
 
 /// Connections beyond the limit that may be open until they have read why they are refused.
 const REFUSED_MAX: usize = 64;
-/// Connections over TCP that are not welcomed; more are closed.
+/// Connections over TCP that are not welcomed; where there are more, the oldest is refused.
 const UNWELCOMED_MAX: usize = 64;
 /// A client for which publishers are held back must take this share of `stop_publishers_at` to get
 /// more time.
@@ -30,10 +30,11 @@ impl Engine {
         transport: Transport,
         user: Option<u32>,
     ) -> Option<ClientId> {
-        // Whoever reaches the address can connect and say nothing: that must not keep out clients of
-        // this host, which come by the socket.
-        let silent = transport == Transport::Tcp && self.clients.unwelcomed() >= UNWELCOMED_MAX;
-        if silent || self.clients.links() >= self.config.clients_max + REFUSED_MAX {
+        // Whoever reaches the address can connect and say nothing: that must keep nobody out.
+        if transport == Transport::Tcp && self.clients.unwelcomed() >= UNWELCOMED_MAX {
+            self.refuse_oldest(now);
+        }
+        if self.clients.links() >= self.config.clients_max + REFUSED_MAX {
             self.journal.counters.clients_refused += 1;
             return None;
         }
@@ -54,6 +55,14 @@ impl Engine {
             self.refuse_stopping(now, id);
         }
         Some(id)
+    }
+
+    /// Of those over TCP that are not welcomed, the one that connected first makes room.
+    fn refuse_oldest(&mut self, now: Time) {
+        if let Some(oldest) = self.clients.take_unwelcomed() {
+            let text = "others connect, and this client has not said hello: try again";
+            self.refuse(now, oldest, Refusal::TooManyClients, text.into());
+        }
     }
 
     /// The client showed a certificate for these DNS names, before anything else came of it.
@@ -159,6 +168,25 @@ impl Engine {
             ClientPhase::Open => self.begin_leave(now, client),
             ClientPhase::Leaving => {}
         }
+    }
+
+    /// The connection of `client` has ended, for the reason `text`, which is worth a line of the log.
+    pub fn failed(&mut self, now: Time, client: ClientId, text: &str) {
+        let phase = self.clients.get(client).map(|client| &client.phase);
+        match phase {
+            Some(ClientPhase::Greeting | ClientPhase::AwaitingName(_)) => {
+                self.journal.counters.clients_refused += 1;
+                self.journal.fact(Fact::Refused {
+                    code: Refusal::Protocol,
+                    text: text.to_owned(),
+                });
+            }
+            Some(ClientPhase::Open) => {
+                self.disconnect(now, client, Disconnect::Protocol, text.into())
+            }
+            Some(ClientPhase::Leaving | ClientPhase::Gone) | None => {}
+        }
+        self.closed(now, client);
     }
 
     /// Ends all connections because the daemon is stopping, and takes no more. To leave the ring
