@@ -84,6 +84,9 @@ pub struct Trial {
     /// In which share of the scenarios one fault lasts for more than a minute, which the family
     /// lives with: those whom it does not touch go on delivering to each other.
     pub lasting: f64,
+    /// In which share of the scenarios nothing goes wrong but what the network does: for settings
+    /// that do not keep the contract through more.
+    pub calm: f64,
     /// Moments of the protocol at which the swarm lets faults begin.
     pub moments: &'static [Moment],
     /// Draws the settings of a scenario. The generator is the scenario's, forked by the family's
@@ -99,7 +102,7 @@ pub struct Trial {
 impl Trial {
     /// Settings from `vary`; 500 messages of up to 100,000 bytes and every service; up to 6 faults
     /// and 1 ms of jitter; no long scenarios; progress within 30 s, 1 s of rest; no lasting fault, no
-    /// moments, no bugs to plant.
+    /// calm scenarios, no moments, no bugs to plant.
     pub const fn new(vary: fn(Rng, &Situation) -> Factory) -> Self {
         Self {
             messages: 500,
@@ -112,6 +115,7 @@ impl Trial {
             settings_progress_within: None,
             rest: Duration::from_secs(1),
             lasting: 0.0,
+            calm: 0.0,
             moments: &[],
             vary,
             plants: &[],
@@ -154,6 +158,8 @@ pub struct Situation {
     pub seed: u64,
     /// How many hosts the group has.
     pub hosts: usize,
+    /// Whether nothing goes wrong but what the network does.
+    pub calm: bool,
     /// The planted bug, one of [`Trial::plants`] or [`Trial::rare_plants`].
     pub plant: Option<&'static str>,
 }

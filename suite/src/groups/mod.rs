@@ -44,6 +44,7 @@ pub fn swarm(options: String, tally: Arc<Mutex<Tally>>) -> Swarm<Daemon> {
     let situation = |scenario: &Scenario| Situation {
         seed: scenario.seed,
         hosts: scenario.hosts,
+        calm: scenario.calm,
         plant: None,
     };
     let maker = move |scenario: &Scenario| {

@@ -91,6 +91,8 @@ pub struct SwarmConfig {
     /// Default
     /// 0.
     pub lasting: f64,
+    /// In which share of the scenarios there are no faults. Default 0.
+    pub calm: f64,
     /// Moments of the protocol that faults may wait for. Default none.
     pub moments: &'static [Moment],
     /// Events after which a world is taken for one that spins. Default 50 million.
@@ -119,6 +121,7 @@ impl Default for SwarmConfig {
             acquainted: false,
             services: None,
             lasting: 0.0,
+            calm: 0.0,
             moments: &[],
             events_max: 50_000_000,
             options: String::new(),
@@ -140,6 +143,7 @@ impl SwarmConfig {
             contract: family.contract,
             services: family.trial.services.map(<[Service]>::to_vec),
             lasting: family.trial.lasting,
+            calm: family.trial.calm,
             moments: family.trial.moments,
             ..Self::default()
         }
@@ -166,6 +170,7 @@ impl Swarm<Box<dyn Instrumented>> {
         let situation = move |scenario: &Scenario| Situation {
             seed: scenario.seed,
             hosts: scenario.hosts,
+            calm: scenario.calm,
             plant,
         };
         Self::new(config, move |scenario| family.vary(&situation(scenario)))

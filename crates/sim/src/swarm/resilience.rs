@@ -99,6 +99,7 @@ pub fn crash_at_delivery(family: &'static Family, seed: u64, crashes: Crashes) -
     let factory = family.vary(&Situation {
         seed,
         hosts: plan.members,
+        calm: false,
         plant: None,
     });
     let mut cluster = Cluster::with_factory(config, factory);

@@ -32,6 +32,8 @@ pub struct Scenario {
     pub clocks: Vec<i64>,
     /// When each host starts.
     pub starts: Vec<Time>,
+    /// Whether nothing goes wrong but what the network does.
+    pub calm: bool,
     /// What goes wrong, by the time of its beginning.
     pub faults: Vec<Fault>,
     /// What is submitted, by time.
@@ -81,6 +83,7 @@ impl Scenario {
         let clocks = random_clocks(hosts, &mut rng.fork("clocks"));
         let starts = random_starts(hosts, &mut rng.fork("starts"));
         let long = rng.fork("is long").chance(config.long);
+        let calm = rng.fork("calm").chance(config.calm);
         let config = &match long {
             true => SwarmConfig {
                 duration: long::FACTOR * config.duration,
@@ -89,15 +92,18 @@ impl Scenario {
             },
             false => config.clone(),
         };
-        let mut faults = random_faults(config, hosts, &mut rng.fork("faults"));
-        if long {
+        let mut faults = match calm {
+            true => Vec::new(),
+            false => random_faults(config, hosts, &mut rng.fork("faults")),
+        };
+        if long && !calm {
             let more = long::random_faults(hosts, config.duration, &mut rng.fork("long"));
             faults.extend(more);
             faults.sort_by_key(|fault| fault.at);
         }
         let load = random_load(config, hosts, &faults, &mut rng.fork("load"));
         let mut later = rng.fork("lasting");
-        let lasting = later.chance(config.lasting);
+        let lasting = later.chance(config.lasting) && !calm;
         Self {
             seed,
             hosts,
@@ -107,6 +113,7 @@ impl Scenario {
             multicast,
             clocks,
             starts,
+            calm,
             faults,
             load,
             loops: random_loops(config, hosts, &mut rng.fork("loops")),
