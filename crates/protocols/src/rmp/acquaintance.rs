@@ -128,7 +128,7 @@ impl Rmp {
             return;
         };
         let order = &operational.order;
-        let last = order.own_last;
+        let last = order.own_last();
         let done = self.queue.is_empty()
             && self.queue.is_settled()
             && order.safe() >= last

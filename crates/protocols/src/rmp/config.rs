@@ -15,6 +15,9 @@ use super::wire::DATA_HEADER;
 /// The least that [`RmpConfig::body_max`] may be.
 pub(super) const BODY_LEAST: usize = 256;
 
+/// Bytes of records in a packet that is one Ethernet frame (000 Fig. 11: MIN_PACKET).
+pub(super) const FRAME_RECORDS: usize = 1431 - DATA_HEADER;
+
 /// When the order of a packet is settled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OrderRule {
@@ -60,9 +63,10 @@ groupcast_core::settings! {
         /// The most members of a configuration; more are left out.
         pub members_max: usize = 128 => Spec::count("members", 1, Indices::MAX as u32),
             "Too small: members stay outside.";
-        /// The most packets of a member that have no ACK yet; its window adapts below that (000 ch. 8).
+        /// The most packets of a member that have no ACK yet; its window adapts below that (000 ch. 8). A packet
+        /// longer than an Ethernet frame counts as several.
         pub window_max: u32 = 64 => Spec::count("packets", 1, 255),
-            "Too small: throughput over long delays. Too large: bursts overflow receive buffers.";
+            "Too small: throughput over long delays. Too large: nothing, where losses show that queues are full.";
         /// One packet at a time: the next one goes when its ACK is heard (000 ch. 8).
         pub stop_and_wait: bool = false => Spec::flag(),
             "True: throughput is a packet a round trip.";
@@ -151,7 +155,8 @@ groupcast_core::settings! {
         },
         Preset {
             name: "wan",
-            meaning: "links of up to 100 ms one way: time-outs six times as long, those of single datagrams ten times",
+            meaning: "links of up to 100 ms one way: time-outs six times as long, those of single datagrams ten times, \
+                      128 packets an ACK",
             make: RmpConfig::wan,
         },
         Preset {
@@ -170,10 +175,11 @@ impl RmpConfig {
     }
 
     /// Settings for links of up to 100 ms one way: as [`lan`](Self::lan), time-outs six times as long, those
-    /// of single datagrams ten times.
+    /// of single datagrams ten times; an ACK, of which there is one each delay, orders 128 packets.
     pub fn wan() -> Self {
         let lan = Self::lan();
         Self {
+            ack_packets_max: 128,
             null_ack_after: lan.null_ack_after * 6,
             timer_min: lan.timer_min * 10,
             timer_max: lan.timer_max * 10,

@@ -15,15 +15,11 @@ impl RmpConfig {
     /// Settings of a daemon on a LAN: as [`lan`](Self::lan), but for
     ///
     /// - `queue_max`, 1 MiB. What waits beyond it waits with the clients.
-    /// - `window_max`, 8 packets. Where all members send as much as they can, larger windows
-    ///   overflow the receivers' buffers, and the group is busy with repairs
-    ///   (`docs/choosing-an-order.md` has figures). On a LAN so many are enough for one sender.
     /// - `silence_max`, 210 ms. With `poll_wait` it is most of a fail-over, and the time in which a
     ///   pause does no harm: as long as with the ring's settings.
     pub fn daemon() -> Self {
         Self {
             queue_max: 1 << 20,
-            window_max: 8,
             silence_max: Duration::from_millis(210),
             ..Self::lan()
         }

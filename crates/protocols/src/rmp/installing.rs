@@ -170,6 +170,7 @@ impl Rmp {
     fn begin(&mut self, now: Time, order: Order) {
         self.peers.note_installed(order.id.counter);
         self.flow.restart();
+        self.timing.restart();
         self.askers.clear();
         self.timers.cancel_all_but(&[Timer::Leave]);
         self.counters.configurations += 1;

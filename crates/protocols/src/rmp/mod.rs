@@ -25,7 +25,7 @@
 //! `unordered` is what has no ACK; `state` lists the states, of which `polling`, `standby` and
 //! `recovering` are those of a reformation; `patience` is for whom a poller waits; `plan` is how it
 //! finishes the old configuration, `installing` does it; `acquaintance` is how groups find each other
-//! and how a member leaves; `flow` has the window and the timers; `outgoing` keeps own messages until
+//! and how a member leaves; `flow` has the window, `timing` the timers; `outgoing` keeps own messages until
 //! their places are known.
 //!
 //! # Guarantees
@@ -70,6 +70,7 @@ mod standby;
 mod state;
 mod status;
 mod stream;
+mod timing;
 mod token;
 mod unordered;
 mod wire;
@@ -102,6 +103,7 @@ use self::polling::Polling;
 use self::standby::Standby;
 use self::state::State;
 pub use self::status::{RmpCounters, RmpStatus};
+use self::timing::Timing;
 use self::wire::Message;
 use crate::packing::Record;
 
@@ -132,6 +134,7 @@ pub struct Rmp {
     namesakes: Namesakes,
     leaving: Option<Leave>,
     flow: Flow,
+    timing: Timing,
     queue: SendQueue<Outgoing>,
     /// Unreliable messages that wait for a configuration.
     unordered: VecDeque<Bytes>,
@@ -213,6 +216,7 @@ impl Rmp {
         };
         let mut rmp = Self {
             flow: Flow::new(&config),
+            timing: Timing::default(),
             config,
             local,
             rng,

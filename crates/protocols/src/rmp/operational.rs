@@ -7,7 +7,8 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{MemberId, Time};
 
-use super::config::OrderRule;
+use super::config::{FRAME_RECORDS, OrderRule};
+use super::flow::Acknowledged;
 use super::numbers::{Marks, Number, Stamp, Tag};
 use super::order::Order;
 use super::polling::Polling;
@@ -31,6 +32,8 @@ pub(super) struct Operational {
     pub(super) nulls: usize,
     /// Own packets without an ACK, the oldest first.
     in_flight: VecDeque<Flight>,
+    /// How many frames they are.
+    unacknowledged: u32,
     /// The number of the last own packet.
     pub(super) sent: Number,
     /// How many times in a row the oldest packet's timer expired.
@@ -49,12 +52,11 @@ pub(super) struct Operational {
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     number: Number,
+    frames: u32,
     at: Time,
     again: bool,
 }
 
-/// How many of the oldest packets without an ACK are sent again when their timer expires.
-const AGAIN_MAX: usize = 4;
 impl Operational {
     pub(super) fn new(order: Order) -> Self {
         Self {
@@ -65,6 +67,7 @@ impl Operational {
             token_since: None,
             nulls: 0,
             in_flight: VecDeque::new(),
+            unacknowledged: 0,
             sent: Number::default(),
             data_tries: 0,
             told: Marks::default(),
@@ -108,19 +111,24 @@ impl Rmp {
 
     /// Sends packets as the window allows (000 ch. 8, flow control).
     fn send_packets(&mut self, now: Time) {
-        let records_max = self.records_max();
+        let most = self.records_max();
+        let frame = most.min(FRAME_RECORDS);
         let operational = self.state.expect_operational();
         let Operational {
             order,
             in_flight,
+            unacknowledged,
             sent,
             told,
             ..
         } = operational;
         let mut flown = false;
-        while (in_flight.len() as u32) < self.flow.window()
-            && let Some((body, early)) = self.queue.pack(records_max)
+        while let Some(max) = self
+            .flow
+            .packet_max(self.queue.bytes(), *unacknowledged, frame, most)
+            && let Some((body, early)) = self.queue.pack(max)
         {
+            let frames = body.len().div_ceil(frame) as u32;
             let me = order.me.0 as u8;
             *sent = sent.next();
             if early {
@@ -139,8 +147,10 @@ impl Rmp {
                     body,
                 }));
             }
+            *unacknowledged += frames;
             in_flight.push_back(Flight {
                 number: *sent,
+                frames,
                 at: now,
                 again: false,
             });
@@ -157,7 +167,7 @@ impl Rmp {
         if operational.in_flight.is_empty() {
             self.timers.cancel(Timer::Data);
         } else {
-            let timer = self.flow.timer(&self.config, operational.data_tries);
+            let timer = self.timing.data_timer(&self.config, operational.data_tries);
             self.timers.set(Timer::Data, now + timer);
         }
     }
@@ -165,20 +175,32 @@ impl Rmp {
     /// Own packets have got positions.
     pub(super) fn note_acknowledged(&mut self, now: Time) {
         let operational = self.state.expect_operational();
-        let known = operational.order.marks().known;
-        let mut acknowledged = 0;
+        let order = &operational.order;
+        let known = order.marks().known;
+        let by_other = usize::from(order.top.issuer) != order.me.at();
+        let mut packets = Acknowledged {
+            number: known,
+            frames: 0,
+            trip: None,
+            full: !self.queue.is_empty(),
+        };
         while let Some(flight) = operational.in_flight.front().copied()
             && flight.number <= known
         {
             operational.in_flight.pop_front();
-            acknowledged += 1;
-            if !flight.again {
-                self.flow.measured(now.since(flight.at));
+            operational.unacknowledged -= flight.frames;
+            packets.frames += flight.frames;
+            if !flight.again && by_other {
+                let trip = now.since(flight.at);
+                self.timing.measured(trip);
+                packets.trip = Some(trip);
             }
         }
-        if acknowledged > 0 {
+        if packets.frames > 0 {
             operational.data_tries = 0;
-            self.flow.acknowledged(acknowledged);
+            let (sent, last) = (operational.sent, order.top.last);
+            let senders = |since| order.senders(since);
+            self.flow.acknowledged(now, packets, sent, last, senders);
             self.queue.settle(known);
             self.plan_data(now);
         }
@@ -193,12 +215,15 @@ impl Rmp {
             self.poll(now, "packet without a position", Polling::default());
             return;
         }
-        self.flow.expired(now);
+        self.timing.expired();
+        self.flow.expired(now, self.timing.trip(), operational.sent);
         let Operational {
             order, in_flight, ..
         } = operational;
         let me = order.me.0 as u8;
-        for flight in in_flight.iter_mut().take(AGAIN_MAX) {
+        let last = in_flight.len().saturating_sub(1);
+        let ends = |(index, _): &(usize, _)| *index == 0 || *index == last;
+        for (_, flight) in in_flight.iter_mut().enumerate().filter(ends) {
             flight.again = true;
             let body = order.sites[order.me.at()].packets.get(flight.number.0);
             if let Some(body) = body.filter(|_| !order.is_alone()) {

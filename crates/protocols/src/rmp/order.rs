@@ -44,8 +44,6 @@ pub(super) struct Order {
     pub(super) held: Seq,
     /// And settled: it may be delivered as agreed.
     pub(super) ready: Seq,
-    /// The last position of a packet of this member.
-    pub(super) own_last: Seq,
     /// The last packet of this member in which a message ends that comes early.
     pub(super) own_early: Number,
     /// What members of this configuration said is safe, beyond what is known by marks.
@@ -84,6 +82,8 @@ pub(super) struct Site {
     pub(super) placed: SeqWindow<Seq>,
     /// What it said last.
     pub(super) marks: Marks,
+    /// The newest position of a packet of it.
+    last: Seq,
 }
 
 /// The newest ACK that is known.
@@ -138,6 +138,7 @@ impl Order {
             packets: SeqWindow::new(0, capacity + usize::from(u8::MAX)),
             placed: SeqWindow::new(0, capacity + usize::from(u8::MAX)),
             marks,
+            last: start,
         };
         Self {
             id,
@@ -157,7 +158,6 @@ impl Order {
             issuers: VecDeque::from([first as u8]),
             held: start,
             ready: start,
-            own_last: start,
             own_early: Number::default(),
             safe_told: start,
             cursor: Cursor::new(start),
@@ -192,6 +192,16 @@ impl Order {
 
     fn local(&self) -> &Site {
         &self.sites[self.me.at()]
+    }
+
+    /// The last position of a packet of this member.
+    pub(super) fn own_last(&self) -> Seq {
+        self.local().last
+    }
+
+    /// How many members had packets ordered above `since`.
+    pub(super) fn senders(&self, since: Seq) -> u32 {
+        self.sites.iter().filter(|site| site.last > since).count() as u32
     }
 
     /// The member with this index.
@@ -338,10 +348,9 @@ impl Order {
                 next: ack.next,
             };
             self.places.insert(seq.0, place);
-            if usize::from(origin) == self.me.at() {
-                self.own_last = self.own_last.max(seq);
-            }
-            self.sites[usize::from(origin)].placed.insert(number.0, seq);
+            let site = &mut self.sites[usize::from(origin)];
+            site.placed.insert(number.0, seq);
+            site.last = site.last.max(seq);
         }
         Heard::Newest
     }
@@ -398,6 +407,13 @@ impl Order {
         } else {
             self.sites[usize::from(index)].marks.known
         }
+    }
+
+    /// Whether there is an ACK behind the newest that is known here: a member knows of places of its
+    /// packets that this one does not know (ours).
+    pub(super) fn misses_ack(&self) -> bool {
+        let mut sites = self.sites.iter();
+        sites.any(|site| site.marks.known.0 > site.placed.aru())
     }
 
     /// An ACK of this token site for at most `most` packets that have no place; `None` if there are

@@ -16,6 +16,8 @@ use super::{Rmp, State, Timer};
 
 /// The shortest time that is waited for what may have been overtaken.
 const OVERTAKEN_MIN: Duration = Duration::from_micros(300);
+/// So many times a wait doubles before an ACK that was not heard is asked for again.
+const UNHEARD_TRIES: u32 = 3;
 /// Positions that are looked at for one request.
 const LOOKED_AT_MAX: usize = 512;
 /// Packets and ACKs that one request brings at most: a burst larger than some queue would be lost
@@ -183,11 +185,11 @@ impl Rmp {
         let order = &operational.order;
         let ordered = order.held < order.top.last;
         let unordered = order.is_named() && !order.missing_unordered().is_empty();
-        if !ordered && !unordered {
+        if !ordered && !unordered && !order.misses_ack() {
             operational.request_tries = 0;
             self.timers.cancel(Timer::Request);
         } else if self.timers.due(Timer::Request).is_none() {
-            let soon = (self.flow.trip() / 2).max(OVERTAKEN_MIN);
+            let soon = (self.timing.trip() / 2).max(OVERTAKEN_MIN);
             let soon = soon.min(self.config.timer_min);
             self.timers.set(Timer::Request, now + soon);
         }
@@ -208,7 +210,11 @@ impl Rmp {
             self.poll(now, "requests are not answered", Polling::default());
             return;
         }
-        operational.request_tries += 1;
+        operational.request_tries = match order.held < order.top.last {
+            true => tries + 1,
+            // Nothing is known to be missing: it is no sign that requests are not answered.
+            false => (tries + 1).min(UNHEARD_TRIES),
+        };
         let (positions, packets) = order.missing();
         let again = tries.min(u32::from(u8::MAX)) as u8;
         let mut nacks: Vec<Nack> = Vec::new();
@@ -221,6 +227,19 @@ impl Rmp {
                 positions,
                 packets,
             }));
+        } else if order.misses_ack() && !order.is_named() {
+            let unheard = Positions {
+                first: order.top.last.next(),
+                count: 1,
+            };
+            nacks.push(Nack {
+                whole: false,
+                tag: order.tag,
+                asked: order.top.next,
+                again,
+                positions: [unheard].into(),
+                packets: Vec::new(),
+            });
         } else if order.is_named() {
             for run in order.missing_unordered() {
                 nacks.push(Nack {
@@ -236,7 +255,7 @@ impl Rmp {
         for nack in nacks {
             self.send_nack(nack);
         }
-        let timer = self.flow.timer(&self.config, tries);
+        let timer = self.timing.request_timer(&self.config, tries);
         self.timers.set(Timer::Request, now + timer);
     }
 
@@ -267,7 +286,7 @@ impl Rmp {
             return;
         }
         if usize::from(nack.asked) == me {
-            let trip = self.flow.trip().max(self.config.timer_min);
+            let trip = self.timing.trip().max(self.config.timer_min);
             let most = match self.askers.asks(now, from, trip) {
                 Verdict::Answer(most) => most,
                 Verdict::Refuse => {
@@ -287,11 +306,11 @@ impl Rmp {
                 }
             }
         }
-        if matches!(self.state, State::Operational(_)) {
+        if let State::Operational(operational) = &self.state {
             let runs = nack.packets.iter().take(NACK_RUNS_MAX);
             let mine = runs.filter(|run| usize::from(run.origin) == me);
             for number in mine.flat_map(|run| run.numbers()) {
-                self.flow.dropped(now, number);
+                self.flow.dropped(now, number, operational.sent);
             }
             self.next_lives(now, from);
         }

@@ -97,7 +97,7 @@ impl Rmp {
             high: order.map_or(0, |order| order.top.last.0),
             queued: self.queue.bytes(),
             window: self.flow.window(),
-            trip: self.flow.trip(),
+            trip: self.timing.trip(),
             counters,
         }
     }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use groupcast_core::{MemberId, Time};
 
-use super::numbers::{Marks, Stamp, Tag};
+use super::numbers::{Marks, Packets, Stamp, Tag};
 use super::order::Heard;
 use super::polling::Polling;
 use super::wire::{Ack, Message};
@@ -58,7 +58,7 @@ impl Rmp {
                 at: now,
                 tries: 0,
             });
-            let timer = self.flow.timer(&self.config, 0);
+            let timer = self.timing.pass_timer(&self.config, 0);
             self.timers.set(Timer::Pass, now + timer);
         }
         self.token_moved(now, &ack);
@@ -168,7 +168,8 @@ impl Rmp {
         operational.told = ack.marks;
         self.counters.acks_again += 1;
         self.outbox.multicast(&Message::Ack(ack));
-        let timer = self.flow.timer(&self.config, pass.tries);
+        self.timing.pass_expired();
+        let timer = self.timing.pass_timer(&self.config, pass.tries);
         self.timers.set(Timer::Pass, now + timer);
     }
 
@@ -189,7 +190,7 @@ impl Rmp {
         }
         match heard {
             Heard::Newest if matches!(self.state, State::Operational(_)) => {
-                self.pass_done(now, ack.stamp);
+                self.pass_done(now, ack.stamp, !ack.packets.is_empty());
                 self.token_moved(now, ack);
             }
             Heard::Newest => {}
@@ -223,12 +224,19 @@ impl Rmp {
         }
     }
 
-    /// There is a sign that the token of the ACK before `stamp` was taken.
-    fn pass_done(&mut self, now: Time, stamp: Stamp) {
+    /// There is a sign that the token of the ACK before `stamp` was taken: `at_once`, without a wait
+    /// for packets.
+    fn pass_done(&mut self, now: Time, stamp: Stamp, at_once: bool) {
         let operational = self.state.expect_operational();
         if let Some(pass) = operational.pass.take_if(|pass| stamp > pass.ack.stamp) {
+            let trip = now.since(pass.at);
+            let me = operational.order.me.at();
+            let own = |run: &Packets| usize::from(run.origin) == me;
             if pass.tries == 0 {
-                self.flow.measured(now.since(pass.at));
+                self.timing.pass_measured(trip);
+            }
+            if at_once && pass.ack.packets.iter().any(own) {
+                self.flow.passed(now, trip);
             }
             self.timers.cancel(Timer::Pass);
         }
@@ -262,7 +270,7 @@ impl Rmp {
         if let State::Operational(operational) = &self.state {
             let order = &operational.order;
             if order.member(order.top.next) == Some(from) {
-                self.pass_done(now, stamp.next());
+                self.pass_done(now, stamp.next(), false);
             }
         }
         self.progress(now);
