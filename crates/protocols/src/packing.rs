@@ -288,6 +288,11 @@ impl Unpacker {
         Ok(None)
     }
 
+    /// Whether a record is begun and not ended.
+    pub fn is_within(&self) -> bool {
+        self.partial.is_some()
+    }
+
     /// Forgets the begun record: its rest will not come.
     pub fn reset(&mut self) {
         self.partial = None;

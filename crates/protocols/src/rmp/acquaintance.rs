@@ -61,6 +61,11 @@ impl Rmp {
                 }
                 let evidence = announcement.heard.iter().any(|it| members.contains(it));
                 match self.peers.stranger(now, from, evidence, members) {
+                    Stranger::LetIn if self.join_by_list(now, &announcement) => {}
+                    // It may ask to be let in.
+                    Stranger::LetIn if announcement.members.len() == 1 && self.has_company() => {
+                        self.answer_stranger(now);
+                    }
                     Stranger::LetIn => {
                         let mut seed = Polling::default();
                         seed.wanted.insert(from);
@@ -75,15 +80,22 @@ impl Rmp {
                 let namesake = polling.wanted.iter().any(|it| it.node == from.node);
                 let mut heard = announcement.heard.iter();
                 let hears_us = heard.any(|it| *it == self.local || polling.wanted.contains(it));
-                if !namesake && hears_us {
+                if !namesake && hears_us && !self.join_by_list(now, &announcement) {
                     let mut seed = Polling::default();
                     seed.wanted.insert(from);
                     seed.wanted.extend(announcement.members);
                     self.poll(now, "another group", seed);
                 }
             }
+            State::Joining(_) => self.note_group(&announcement),
             State::Standby(_) | State::Recovering(_) | State::Left(_) => {}
         }
+    }
+
+    /// Whether this member is in a configuration with others.
+    fn has_company(&self) -> bool {
+        let installed = self.state.installed();
+        installed.is_some_and(|order| order.members.len() > 1)
     }
 
     /// A datagram of another process with this member's name.
@@ -133,12 +145,12 @@ impl Rmp {
             && self.queue.is_settled()
             && order.safe() >= last
             && order.cursor.delivered() >= last;
-        if done && !leaving.said_goodbye() {
-            self.say_goodbye(now);
+        if done && !leaving.said_goodbye() && operational.wishes.leave_asked == 0 {
+            self.ask_to_leave(now);
         }
     }
 
-    fn say_goodbye(&mut self, now: Time) {
+    pub(super) fn say_goodbye(&mut self, now: Time) {
         self.outbox.multicast(&Message::Goodbye);
         if let Some(leaving) = &mut self.leaving {
             leaving.note_goodbye();
@@ -171,6 +183,7 @@ impl Rmp {
             members.extend(&old.members);
         }
         match &self.state {
+            State::Joining(joining) => members.extend(&joining.members),
             State::Polling(polling) => members.extend(&polling.wanted),
             State::Standby(standby) => members.extend(&standby.wanted),
             State::Recovering(recovering) => members.extend(recovering.members()),
@@ -193,8 +206,7 @@ impl Rmp {
                 let Some(index) = order.index_of(from) else {
                     return;
                 };
-                let after = (usize::from(index) + 1) % order.members.len();
-                let first = after == order.me.at();
+                let first = usize::from(order.after(index)) == order.me.at();
                 if !operational.left.insert(from) {
                     return;
                 }
@@ -222,6 +234,9 @@ impl Rmp {
                 if recovering.has(from) {
                     recovering.gone.insert(from);
                 }
+            }
+            State::Joining(joining) => {
+                joining.members.remove(&from);
             }
             State::Left(_) => {}
         }

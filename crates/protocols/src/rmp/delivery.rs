@@ -40,11 +40,20 @@ struct View<'a> {
     streams: &'a mut [Stream],
     message_max: usize,
     resilient_to: &'a mut Seq,
+    safe_to: &'a mut Seq,
     plants: Plants,
     /// Messages that a majority must hold are not delivered but reported as lost.
     minority: bool,
     /// What counts as held.
     bound: Bound<'a>,
+    /// A list that was not passed: nothing from there on is delivered.
+    end: Option<Seq>,
+    /// The version of the list that the user is in.
+    version: u8,
+    /// Messages that come early in packets of the next version are read, too: that list comes to
+    /// nothing here.
+    any_version: bool,
+    present: &'a [u8],
     emit: &'a mut dyn FnMut(Event),
 }
 
@@ -56,6 +65,7 @@ impl<'a> View<'a> {
             max_n: self.max_n,
             bound: self.bound,
             sites: self.sites,
+            present: self.present,
             marks: OnceCell::new(),
         }
     }
@@ -67,9 +77,17 @@ impl<'a> View<'a> {
         let (stream, packets) = (&mut self.streams[origin], &self.sites[origin].packets);
         let mut emit = |record: Record| (self.emit)(record.delivered(sender, None));
         while stream.next_packet() <= last
-            && let Some(body) = packets.get(stream.next_packet().0)
+            && let Some(packet) = packets.get(stream.next_packet().0)
+            && (packet.version <= self.version || self.any_version)
         {
-            stream.read(body, self.message_max, order_waits, &mut emit);
+            let stale = self.plants.is_stale(packet.version < self.version);
+            stream.read(
+                &packet.body,
+                self.message_max,
+                order_waits,
+                stale,
+                &mut emit,
+            );
         }
     }
 
@@ -86,7 +104,10 @@ impl Held for View<'_> {
     type Message = Record;
 
     fn origin(&self, seq: Seq) -> Option<Index> {
-        let place = self.places.get(seq.0)?;
+        if self.end.is_some_and(|end| seq >= end) {
+            return None;
+        }
+        let place = self.places.get(seq.0).filter(|place| !place.is_list())?;
         let site = usize::from(place.origin);
         self.sites[site].packets.get(place.number.0)?;
         let counts = match self.bound {
@@ -127,6 +148,9 @@ impl Held for View<'_> {
         if waits_for_marks(message.service) {
             *self.resilient_to = (*self.resilient_to).max(seq);
         }
+        if message.service == Service::Safe {
+            *self.safe_to = (*self.safe_to).max(seq);
+        }
         let place = OrderPlace::new(self.config, seq.0, index);
         (self.emit)(message.delivered(sender, Some(place)));
     }
@@ -139,6 +163,7 @@ struct Known<'a> {
     max_n: usize,
     bound: Bound<'a>,
     sites: &'a [Site],
+    present: &'a [u8],
     marks: OnceCell<marks::Marks>,
 }
 
@@ -159,10 +184,15 @@ impl Known<'_> {
     /// Up to where each member is ready. At the end of a configuration what those that go along
     /// declared, and nothing that came since: it must be the same at all of them.
     fn marks(&self) -> marks::Marks {
-        let mut marks = marks::Marks::new(self.sites.len(), self.safe);
+        let mut marks = marks::Marks::new(self.present.len(), self.safe);
+        let present = self.present.iter().map(|index| usize::from(*index));
         let ready: Vec<Seq> = match self.bound {
-            Bound::Ready(_) => self.sites.iter().map(|site| site.marks.ready).collect(),
-            Bound::Together(together) => together.members.iter().map(|it| it.ready).collect(),
+            Bound::Ready(_) => present.map(|index| self.sites[index].marks.ready).collect(),
+            Bound::Together(together) => {
+                let members = &together.members;
+                let ready = present.map(|index| members.get(index).map(|it| it.ready));
+                ready.map(Option::unwrap_or_default).collect()
+            }
         };
         marks.merge(&ready);
         marks
@@ -174,14 +204,37 @@ impl Order {
     pub(super) fn deliver(&mut self, emit: &mut dyn FnMut(Event)) {
         let safe = self.plants.safe_horizon(self);
         let (me, minority) = (self.me.at(), self.is_minority());
+        let own = self.marks().known;
         self.walk(Bound::Ready(self.ready), minority, emit, |cursor, view| {
             // The sender's own copy comes with the ACK: then it is accepted.
             view.deliver_early(|origin, site| match origin == me {
-                true => Number(site.placed.aru()),
+                true => own,
                 false => Number(site.packets.aru()),
             });
             let (known, plants) = (view.known(safe), view.plants);
             cursor.deliver(view, |service| known.horizon(plants.held_by(service)));
+        });
+    }
+
+    /// Own messages that come early, in packets up to `cut`: they belong to the configuration before a
+    /// list that is being passed.
+    pub(super) fn read_own(&mut self, cut: Number, emit: &mut dyn FnMut(Event)) {
+        let (me, minority) = (self.me.at(), self.is_minority());
+        self.walk(Bound::Ready(self.ready), minority, emit, |_, view| {
+            view.deliver_early(|origin, _| match origin == me {
+                true => cut,
+                false => Number::default(),
+            });
+        });
+    }
+
+    /// All before a list that others have passed, and of each member what came early in packets up to
+    /// its one of `cuts`.
+    pub(super) fn deliver_to_list(&mut self, cuts: &[Number], emit: &mut dyn FnMut(Event)) {
+        let (bound, minority) = (Bound::Ready(Seq::MAX), self.is_minority());
+        self.walk(bound, minority, emit, |cursor, view| {
+            cursor.deliver(view, |_| Seq::MAX);
+            view.deliver_early(|origin, _| cuts.get(origin).copied().unwrap_or_default());
         });
     }
 
@@ -223,6 +276,7 @@ impl Order {
         self.plants.bound_behind_gap(&mut bound);
         let minority = closing.members.len() < majority(self.max_n);
         self.walk(Bound::Together(together), minority, emit, |cursor, view| {
+            view.any_version = true;
             cursor.deliver_transitional(view, bound, closing.high);
             let early = |origin: usize| together.members.get(origin).map(|it| it.early);
             view.deliver_early(|origin, _| early(origin).unwrap_or_default());
@@ -237,8 +291,12 @@ impl Order {
         with: impl FnOnce(&mut Cursor<Record>, &mut View<'_>),
     ) {
         let mut view = View {
+            end: self.lists.pending(),
+            version: self.lists.version,
+            any_version: false,
+            present: &self.present,
             config: self.id,
-            members: &self.members,
+            members: &self.roster,
             rule: self.rule,
             max_n: self.max_n,
             places: &self.places,
@@ -246,6 +304,7 @@ impl Order {
             streams: &mut self.streams,
             message_max: self.message_max,
             resilient_to: &mut self.resilient_to,
+            safe_to: &mut self.safe_to,
             plants: self.plants,
             minority,
             bound,

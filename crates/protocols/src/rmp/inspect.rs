@@ -39,6 +39,10 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
         Ok(Message::Ask { .. }) => of("ask", Role::Control),
         Ok(Message::Announcement(_)) => of("announcement", Role::Control),
         Ok(Message::Goodbye) => of("good-bye", Role::Control),
+        Ok(Message::Join(_)) => of("join", Role::Control),
+        Ok(Message::List(_)) => of("list", Role::Control),
+        Ok(Message::Listed(_)) => of("listed", Role::Control),
+        Ok(Message::Leave { .. }) => of("leave", Role::Control),
         Ok(Message::Name(_)) => of("name in use", Role::Control),
         Err(_) => of("junk", Role::Control),
     }

@@ -22,7 +22,7 @@ impl Recovering {
         let (Some(old), Some(plan)) = (&mut self.old, &self.plan) else {
             return Vec::new();
         };
-        let mut own_early = Vec::new();
+        let mut own_early = core::mem::take(&mut old.lists.own_early);
         let emit = &mut |event| {
             if let Event::Deliver(delivery) = &event
                 && delivery.id.sender == local
@@ -89,7 +89,7 @@ impl Rmp {
                 }
             }
             State::Polling(polling) => polling.note_busy(now, from),
-            State::Standby(_) | State::Left(_) => {}
+            State::Standby(_) | State::Joining(_) | State::Left(_) => {}
         }
     }
 

@@ -24,9 +24,14 @@
 //! place in it; `operational` sends packets, `token` passes the token, `repair` asks and answers,
 //! `unordered` is what has no ACK; `state` lists the states, of which `polling`, `standby` and
 //! `recovering` are those of a reformation; `patience` is for whom a poller waits; `plan` is how it
-//! finishes the old configuration, `installing` does it; `acquaintance` is how groups find each other
+//! finishes the old configuration, `installing` does it; `lists` is what a new list of members changes
+//! in the order, `listing` makes lists and hears them, `joining` is a newcomer, `catching_up` a member
+//! that a reformation finds before a list; `acquaintance` is how groups find each other
 //! and how a member leaves; `flow` has the window, `timing` the timers; `outgoing` keeps own messages until
 //! their places are known.
+//!
+//! Beside these, a member that is alone goes from Polling or Operational to Joining when a group hears
+//! it, and from there to Operational when a list lets it in, or back to Polling.
 //!
 //! # Guarantees
 //! Every service. `reliable` and `fifo` messages are delivered before they are ordered, and have no
@@ -40,21 +45,31 @@
 //! # Deviations from the paper
 //! All are marked *ours* in `docs/rmp.md`. The largest: a packet is delivered when its sender is
 //! known to know its position, not as soon as its ACK is heard
-//! ([`OrderRule`]); members join and leave by reformation.
+//! ([`OrderRule`]).
 
 mod acquaintance;
 mod askers;
 #[cfg(test)]
 mod bad_input;
+#[cfg(test)]
+mod bad_lists;
+mod catching_up;
 mod config;
 mod daemon;
 mod delivery;
 mod family;
 #[cfg(test)]
+mod fig10;
+#[cfg(test)]
 mod fig6;
+#[cfg(test)]
+mod fig9;
 mod flow;
 mod inspect;
 mod installing;
+mod joining;
+mod listing;
+mod lists;
 mod numbers;
 mod operational;
 mod order;
@@ -72,6 +87,8 @@ mod status;
 mod stream;
 mod timing;
 mod token;
+#[cfg(test)]
+mod transcript;
 mod unordered;
 mod wire;
 
@@ -169,6 +186,8 @@ enum Timer {
     Deadline,
     /// When to announce the group to members of others.
     Announce,
+    /// When to repeat what a list waits for, or the request to leave.
+    Lists,
     /// When to finish a graceful leave without the others, or to repeat the good-bye.
     Leave,
 }
@@ -186,6 +205,7 @@ impl TimerKey for Timer {
         Self::Repeat,
         Self::Deadline,
         Self::Announce,
+        Self::Lists,
         Self::Leave,
     ];
 
@@ -264,6 +284,7 @@ impl Rmp {
             Timer::Repeat => self.repeat(now),
             Timer::Deadline => self.deadline(now),
             Timer::Announce => self.announce_by_turn(now),
+            Timer::Lists => self.list_again(now),
             Timer::Leave => self.leave_timeout(now),
         }
     }
@@ -272,6 +293,7 @@ impl Rmp {
         match &self.state {
             State::Polling(_) => self.repeat_poll(now),
             State::Recovering(_) => self.repeat_recovery(now),
+            State::Joining(_) => self.repeat_join(now),
             State::Standby(_) | State::Operational(_) | State::Left(_) => {}
         }
     }
@@ -281,6 +303,7 @@ impl Rmp {
             State::Polling(_) => self.poll_over(now),
             State::Standby(_) => self.poll(now, "nothing was proposed", Polling::default()),
             State::Recovering(_) => self.recovery_failed(now),
+            State::Joining(_) => self.join_failed(now),
             State::Operational(_) | State::Left(_) => {}
         }
     }
@@ -335,6 +358,10 @@ impl Rmp {
             }
             Message::Goodbye => self.handle_goodbye(now, from),
             Message::Name(_) => {}
+            Message::Join(join) => self.handle_join(now, from, join),
+            Message::List(list) => self.handle_list(now, from, &list),
+            Message::Listed(listed) => self.handle_listed(now, from, listed),
+            Message::Leave { tag } => self.handle_leave_request(now, from, tag),
         }
     }
 }

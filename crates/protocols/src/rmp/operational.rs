@@ -9,8 +9,9 @@ use groupcast_core::{MemberId, Time};
 
 use super::config::{FRAME_RECORDS, OrderRule};
 use super::flow::Acknowledged;
+use super::listing::Wishes;
 use super::numbers::{Marks, Number, Stamp, Tag};
-use super::order::Order;
+use super::order::{Order, Packet};
 use super::polling::Polling;
 use super::token::Pass;
 use super::wire::{Data, Message};
@@ -46,6 +47,8 @@ pub(super) struct Operational {
     pub(super) requested_at: Seq,
     /// Members that said good-bye.
     pub(super) left: BTreeSet<MemberId>,
+    /// Who wants to come or go.
+    pub(super) wishes: Wishes,
 }
 
 /// A packet on its way.
@@ -73,12 +76,21 @@ impl Operational {
             told: Marks::default(),
             request_tries: 0,
             left: BTreeSet::new(),
+            wishes: Wishes::default(),
         }
+    }
+
+    /// Whether all own packets have positions.
+    pub(super) fn has_nothing_in_flight(&self) -> bool {
+        self.in_flight.is_empty()
     }
 
     /// Whether a message waits here for what other members will say.
     pub(super) fn waits(&self) -> bool {
-        self.order.cursor.delivered() < self.order.top.last
+        let open = self.order.list_is_open() || !self.wishes.is_empty();
+        // What is safe, as this member knows, others may wait for: they have not heard this one.
+        let untold = self.told.ready < self.order.safe_to;
+        open || untold || self.order.cursor.delivered() < self.order.top.last
     }
 }
 
@@ -94,6 +106,10 @@ impl Rmp {
         }
         self.hold_token(now);
         self.deliver();
+        self.pass_list(now);
+        if !matches!(self.state, State::Operational(_)) {
+            return;
+        }
         self.plan_request(now);
         self.settle();
         self.plan_marks(now);
@@ -102,7 +118,7 @@ impl Rmp {
     }
 
     /// Delivers whatever the rules allow now.
-    fn deliver(&mut self) {
+    pub(super) fn deliver(&mut self) {
         let order = &mut self.state.expect_operational().order;
         let events = &mut self.events;
         order.deliver(&mut |event| events.push_back(event));
@@ -134,7 +150,12 @@ impl Rmp {
             if early {
                 order.own_early = *sent;
             }
-            order.insert(me, *sent, body.clone());
+            let version = order.lists.newest();
+            let packet = Packet {
+                version,
+                body: body.clone(),
+            };
+            order.insert(me, *sent, packet);
             let marks = order.marks();
             *told = marks;
             if !order.is_alone() {
@@ -143,6 +164,7 @@ impl Rmp {
                     origin: me,
                     tag: order.tag,
                     number: *sent,
+                    version,
                     marks,
                     body,
                 }));
@@ -176,7 +198,7 @@ impl Rmp {
     pub(super) fn note_acknowledged(&mut self, now: Time) {
         let operational = self.state.expect_operational();
         let order = &operational.order;
-        let known = order.marks().known;
+        let (known, settled) = (order.acknowledged(), order.marks().known);
         let by_other = usize::from(order.top.issuer) != order.me.at();
         let mut packets = Acknowledged {
             number: known,
@@ -201,7 +223,7 @@ impl Rmp {
             let (sent, last) = (operational.sent, order.top.last);
             let senders = |since| order.senders(since);
             self.flow.acknowledged(now, packets, sent, last, senders);
-            self.queue.settle(known);
+            self.queue.settle(settled);
             self.plan_data(now);
         }
     }
@@ -226,15 +248,16 @@ impl Rmp {
         for (_, flight) in in_flight.iter_mut().enumerate().filter(ends) {
             flight.again = true;
             let body = order.sites[order.me.at()].packets.get(flight.number.0);
-            if let Some(body) = body.filter(|_| !order.is_alone()) {
+            if let Some(packet) = body.filter(|_| !order.is_alone()) {
                 self.counters.packets_again += 1;
                 self.outbox.multicast(&Message::Data(Data {
                     again: true,
                     origin: me,
                     tag: order.tag,
                     number: flight.number,
+                    version: packet.version,
                     marks: order.marks(),
-                    body: body.clone(),
+                    body: packet.body.clone(),
                 }));
             }
         }
@@ -257,7 +280,8 @@ impl Rmp {
         let (order, told) = (&operational.order, operational.told.ready);
         let blocked = order.cursor.blocked();
         let waits = blocked.is_some_and(|record| waits_for_marks(record.service));
-        let others_wait = waits || order.resilient_to > told;
+        // Who leaves with a list has no token any more that would tell.
+        let others_wait = waits || order.resilient_to > told || order.is_going();
         if !others_wait || order.marks().ready <= told {
             self.timers.cancel(Timer::Marks);
         } else if self.timers.due(Timer::Marks).is_none() {
@@ -284,6 +308,7 @@ impl Rmp {
         match &mut self.state {
             State::Operational(operational) => Some(&mut operational.order),
             State::Recovering(recovering) => recovering.old.as_mut(),
+            State::Joining(joining) => joining.order.as_mut(),
             // What this member holds is declared: nothing may be added.
             State::Polling(_) | State::Standby(_) | State::Left(_) => None,
         }
@@ -293,7 +318,7 @@ impl Rmp {
     /// Whether members tell each other of themselves. Once this one has declared what it holds, it
     /// learns more in recovery; but others go by what it declared, and so must all.
     pub(super) fn tells_marks(&self) -> bool {
-        matches!(self.state, State::Operational(_))
+        matches!(self.state, State::Operational(_) | State::Joining(_))
     }
 
     /// After something came for the order with `tag`.
@@ -301,6 +326,7 @@ impl Rmp {
         match &self.state {
             State::Operational(_) => self.act(now),
             State::Recovering(_) => self.recover(now),
+            State::Joining(_) => self.join_if_complete(now),
             State::Polling(_) | State::Standby(_) | State::Left(_) => {}
         }
     }
@@ -312,7 +338,12 @@ impl Rmp {
             return;
         };
         let own = order.member(data.origin) == Some(from);
-        if usize::from(data.origin) >= order.members.len() || !own && !data.again {
+        if usize::from(data.origin) >= order.roster.len() {
+            // Of a list that was not heard.
+            self.counters.foreign += 1;
+            return;
+        }
+        if !own && !data.again {
             self.counters.malformed += 1;
             return;
         }
@@ -320,7 +351,11 @@ impl Rmp {
             .placed
             .get(data.number.0)
             .copied();
-        let inserted = order.insert(data.origin, data.number, data.body);
+        let packet = Packet {
+            version: data.version,
+            body: data.body,
+        };
+        let inserted = order.insert(data.origin, data.number, packet);
         if own && tells {
             order.note_marks(data.origin, data.marks);
         }

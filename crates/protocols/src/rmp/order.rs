@@ -13,6 +13,7 @@ use groupcast_core::mech::window::{Insert, SeqWindow};
 use groupcast_core::{ConfigId, MemberId};
 
 use super::config::{OrderRule, RmpConfig};
+use super::lists::Lists;
 use super::numbers::{Marks, Number, Packets, Stamp, Tag};
 use super::planted::Plants;
 use super::stream::Stream;
@@ -24,9 +25,17 @@ use crate::packing::Record;
 pub(super) struct Order {
     pub(super) id: ConfigId,
     pub(super) tag: Tag,
-    /// Ascending; each ACK names the member after its issuer.
+    /// The members of the configuration that the user is in, ascending.
     pub(super) members: Vec<MemberId>,
-    /// This member's place among them.
+    /// Whom each index names: these, those that a list brought, and those that left with one.
+    pub(super) roster: Vec<MemberId>,
+    /// The indices of [`members`](Self::members).
+    pub(super) present: Vec<u8>,
+    /// The newest list: each ACK names the member after its issuer.
+    pub(super) ring: Vec<u8>,
+    /// What became of lists.
+    pub(super) lists: Lists,
+    /// This member's index.
     pub(super) me: Index,
     /// The most bytes of a datagram's body.
     pub(super) body_max: usize,
@@ -38,8 +47,10 @@ pub(super) struct Order {
     pub(super) sites: Vec<Site>,
     /// The newest ACK.
     pub(super) top: Top,
+    /// Positions up to here were given out, as ACKs say whose members are not known here.
+    pub(super) heard_of: Seq,
     /// The issuers of the last ACKs, the newest first: whom to ask.
-    issuers: VecDeque<u8>,
+    pub(super) issuers: VecDeque<u8>,
     /// Every position up to here is held, with its packet.
     pub(super) held: Seq,
     /// And settled: it may be delivered as agreed.
@@ -53,6 +64,8 @@ pub(super) struct Order {
     pub(super) streams: Vec<Stream>,
     /// The last position at which a message was delivered that some members, not all, must hold.
     pub(super) resilient_to: Seq,
+    /// The last position at which a safe message was delivered.
+    pub(super) safe_to: Seq,
     /// A majority of so many members must hold what is delivered as `majority`.
     pub(super) max_n: usize,
     pub(super) message_max: usize,
@@ -73,17 +86,36 @@ pub(super) struct Place {
     pub(super) next: u8,
 }
 
+/// A member's packet.
+#[derive(Clone, Debug)]
+pub(super) struct Packet {
+    /// The version of the list that its sender used.
+    pub(super) version: u8,
+    /// Packed records.
+    pub(super) body: Bytes,
+}
+
+impl Place {
+    /// [`origin`](Self::origin) where no packet stands but a list.
+    pub(super) const LIST: u8 = u8::MAX;
+
+    /// Whether a list stands there.
+    pub(super) fn is_list(&self) -> bool {
+        self.origin == Self::LIST
+    }
+}
+
 /// What is known of one member.
 #[derive(Debug)]
 pub(super) struct Site {
     /// Its packets.
-    pub(super) packets: SeqWindow<Bytes>,
+    pub(super) packets: SeqWindow<Packet>,
     /// The positions of its packets.
     pub(super) placed: SeqWindow<Seq>,
     /// What it said last.
     pub(super) marks: Marks,
     /// The newest position of a packet of it.
-    last: Seq,
+    pub(super) last: Seq,
 }
 
 /// The newest ACK that is known.
@@ -104,10 +136,28 @@ pub(super) enum Heard {
     Newest,
     /// It is not newer than one that is known; it may have filled a gap.
     Older,
-    /// It is further ahead than can be kept.
+    /// It is further ahead than can be kept, or names members of a list that was not heard.
     Beyond,
     /// It contradicts what is known.
     Malformed,
+}
+
+impl Site {
+    /// Of which all packets up to `held` are here or not wanted.
+    pub(super) fn new(held: u64, capacity: usize, marks: Marks) -> Self {
+        Self {
+            packets: SeqWindow::new(held, capacity + usize::from(u8::MAX)),
+            placed: SeqWindow::new(held, capacity + usize::from(u8::MAX)),
+            marks,
+            last: Seq::default(),
+        }
+    }
+}
+
+/// Positions that are kept: what is not yet stable anywhere, and as much again that a member may be
+/// ahead of another.
+fn capacity(gap_max: u64) -> usize {
+    gap_max as usize * 2
 }
 
 /// ACKs that may be missed before one is taken for a peer's bug.
@@ -126,20 +176,41 @@ impl Order {
         body_max: usize,
         config: &RmpConfig,
     ) -> Self {
-        let index = |of: MemberId| members.iter().position(|member| *member == of).unwrap_or(0);
-        let (me, first) = (index(local), index(id.representative));
+        let first = members
+            .iter()
+            .position(|member| *member == id.representative);
+        Self::with_roster(
+            id,
+            members,
+            local,
+            start,
+            first.unwrap_or(0),
+            body_max,
+            config,
+        )
+    }
+
+    /// The same, where the order of the members may be any.
+    pub(super) fn with_roster(
+        id: ConfigId,
+        roster: Vec<MemberId>,
+        local: MemberId,
+        start: Seq,
+        first: usize,
+        body_max: usize,
+        config: &RmpConfig,
+    ) -> Self {
+        let me = roster
+            .iter()
+            .position(|member| *member == local)
+            .unwrap_or(0);
         let marks = Marks {
             known: Number::default(),
             ready: start,
         };
-        // What is not yet stable anywhere, and as much again that a member may be ahead of another.
-        let capacity = config.gap_max as usize * 2;
-        let site = || Site {
-            packets: SeqWindow::new(0, capacity + usize::from(u8::MAX)),
-            placed: SeqWindow::new(0, capacity + usize::from(u8::MAX)),
-            marks,
-            last: start,
-        };
+        let capacity = capacity(config.gap_max.into());
+        let mut members = roster.clone();
+        members.sort_unstable();
         Self {
             id,
             tag: id.into(),
@@ -148,7 +219,10 @@ impl Order {
             rule: config.order,
             gap_max: config.gap_max.into(),
             places: SeqWindow::new(start.0, capacity),
-            sites: members.iter().map(|_| site()).collect(),
+            sites: roster
+                .iter()
+                .map(|_| Site::new(0, capacity, marks))
+                .collect(),
             top: Top {
                 stamp: Stamp::default(),
                 issuer: first as u8,
@@ -156,19 +230,30 @@ impl Order {
                 last: start,
             },
             issuers: VecDeque::from([first as u8]),
+            heard_of: start,
             held: start,
             ready: start,
             own_early: Number::default(),
             safe_told: start,
             cursor: Cursor::new(start),
-            streams: members.iter().map(|_| Stream::default()).collect(),
+            streams: roster.iter().map(|_| Stream::default()).collect(),
             resilient_to: start,
+            safe_to: start,
             max_n: members.len(),
             message_max: config.message_max,
             obligations: Indices::default(),
             plants: config.plants(),
+            present: (0..roster.len() as u8).collect(),
+            ring: (0..roster.len() as u8).collect(),
+            lists: Lists::default(),
             members,
+            roster,
         }
+    }
+
+    /// The most positions that are kept.
+    pub(super) fn capacity(&self) -> usize {
+        capacity(self.gap_max)
     }
 
     /// Whether there are too few members for messages that a majority must hold.
@@ -177,7 +262,7 @@ impl Order {
     }
 
     pub(super) fn is_alone(&self) -> bool {
-        self.members.len() == 1
+        self.members.len() == 1 && self.ring.len() == 1 && self.lists.change.is_none()
     }
 
     /// No position from here on can be kept.
@@ -206,17 +291,24 @@ impl Order {
 
     /// The member with this index.
     pub(super) fn member(&self, index: u8) -> Option<MemberId> {
-        self.members.get(usize::from(index)).copied()
+        self.roster.get(usize::from(index)).copied()
     }
 
     pub(super) fn index_of(&self, member: MemberId) -> Option<u8> {
-        let index = self.members.binary_search(&member).ok()?;
+        let index = self.roster.iter().position(|other| *other == member)?;
         Some(index as u8)
     }
 
     /// The member after this one in the list.
     pub(super) fn successor(&self) -> u8 {
-        ((self.me.at() + 1) % self.members.len()) as u8
+        self.after(self.me.0 as u8)
+    }
+
+    /// The member after another one in the list; the first one if that is not in it.
+    pub(super) fn after(&self, index: u8) -> u8 {
+        let at = self.ring.iter().position(|other| *other == index);
+        let next = at.map_or(0, |at| (at + 1) % self.ring.len());
+        self.ring[next]
     }
 
     /// Whether the newest ACK names this member.
@@ -234,14 +326,36 @@ impl Order {
         let mut ready = self.ready;
         self.plants.ready_told(&mut ready, self.top.last);
         Marks {
-            known: Number(self.local().placed.aru()),
+            known: self.known_before_list(),
             ready,
         }
     }
 
+    /// The last own packet up to which all have a position that is known here.
+    pub(super) fn acknowledged(&self) -> Number {
+        Number(self.local().placed.aru())
+    }
+
+    /// The same, as far as the configuration reaches that the user is in: who says that it knows the
+    /// place of a packet behind a list has passed that. A list may stand at any position that is not
+    /// known here.
+    fn known_before_list(&self) -> Number {
+        let placed = &self.local().placed;
+        let mut known = placed.aru();
+        let known_to = Seq(self.places.aru());
+        let end = self.lists.pending().map_or(known_to, |at| at.min(known_to));
+        while placed.get(known).is_some_and(|seq| *seq > end) {
+            known -= 1;
+        }
+        let mut known = Number(known);
+        self.plants.known_told(&mut known, self.acknowledged());
+        known
+    }
+
     /// All members are ready for every position up to here.
     pub(super) fn safe(&self) -> Seq {
-        let marks = self.sites.iter().map(|site| site.marks.ready);
+        let present = self.present.iter();
+        let marks = present.map(|index| self.sites[usize::from(*index)].marks.ready);
         marks.min().unwrap_or(self.ready).max(self.safe_told)
     }
 
@@ -258,9 +372,9 @@ impl Order {
     }
 
     /// A packet, of this member or another.
-    pub(super) fn insert(&mut self, origin: u8, number: Number, body: Bytes) -> Insert {
+    pub(super) fn insert(&mut self, origin: u8, number: Number, packet: Packet) -> Insert {
         let site = &mut self.sites[usize::from(origin)];
-        let inserted = site.packets.insert(number.0, body);
+        let inserted = site.packets.insert(number.0, packet);
         if inserted == Insert::New {
             self.advance();
         }
@@ -269,28 +383,40 @@ impl Order {
 
     /// An ACK, made here or heard.
     pub(super) fn take_ack(&mut self, ack: &Ack) -> Heard {
-        let top = self.top;
-        let members = self.members.len();
-        let follows = ack.stamp == top.stamp.next();
-        let plausible = usize::from(ack.issuer) < members
-            && usize::from(ack.next) < members
-            && ack.stamp.0 > 0
-            && ack.stamp.0 <= top.stamp.0 + STAMP_JUMP_MAX
-            && (!follows || ack.issuer == top.next && ack.first == top.last.next())
-            && (ack.stamp <= top.stamp || ack.first > top.last);
-        if !plausible {
+        if self.names_unlisted(ack) {
+            return self.hear_unlisted(ack);
+        }
+        if !self.is_plausible(ack) {
             return Heard::Malformed;
         }
         match self.fill(ack) {
             Heard::Newest => {}
             other => return other,
         }
+        self.raise_top(ack, ack.last())
+    }
+
+    /// Whether the members of `ack`, its timestamp and its place fit the newest one.
+    pub(super) fn is_plausible(&self, ack: &Ack) -> bool {
+        let (top, members) = (self.top, self.roster.len());
+        let follows = ack.stamp == top.stamp.next();
+        usize::from(ack.issuer) < members
+            && usize::from(ack.next) < members
+            && ack.stamp.0 > 0
+            && ack.stamp.0 <= top.stamp.0 + STAMP_JUMP_MAX
+            && (!follows || ack.issuer == top.next && ack.first == top.last.next())
+            && (ack.stamp <= top.stamp || ack.first > top.last)
+    }
+
+    /// An ACK that fits, which gives out positions up to `last`.
+    pub(super) fn raise_top(&mut self, ack: &Ack, last: Seq) -> Heard {
+        let top = self.top;
         let heard = if ack.stamp > top.stamp {
             self.top = Top {
                 stamp: ack.stamp,
                 issuer: ack.issuer,
                 next: ack.next,
-                last: ack.last().max(top.last),
+                last: last.max(top.last),
             };
             self.issuers.retain(|issuer| *issuer != ack.issuer);
             self.issuers.push_front(ack.issuer);
@@ -367,11 +493,15 @@ impl Order {
     }
 
     /// Moves on what is held and what is ready.
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         while self.holds(self.held.next()) {
             self.held = self.held.next();
         }
-        while self.ready < self.held && self.is_settled(self.ready.next()) {
+        // Who is ready for a list, and what is behind it, has told its user (ours).
+        let pending = self.lists.pending();
+        let mut end = pending.map_or(self.held, |at| at.before().min(self.held));
+        self.plants.ready_to(&mut end, self.held);
+        while self.ready < end && self.is_settled(self.ready.next()) {
             self.ready = self.ready.next();
         }
         let marks = self.marks();
@@ -385,6 +515,9 @@ impl Order {
         }
         let place = self.places.get(seq.0);
         place.is_some_and(|place| {
+            if place.is_list() {
+                return true;
+            }
             let site = &self.sites[usize::from(place.origin)];
             site.packets.has(place.number.0)
         })
@@ -395,7 +528,8 @@ impl Order {
         let Some(place) = self.places.get(seq.0) else {
             return true;
         };
-        self.rule == OrderRule::Heard
+        place.is_list()
+            || self.rule == OrderRule::Heard
             || self.plants.settles_at_once()
             || self.known(place.origin) >= place.number
     }
@@ -422,7 +556,7 @@ impl Order {
         let by_gap = self.safe().plus(self.gap_max).above(self.top.last);
         let by_room = self.room().above(self.top.last.next());
         let most = by_gap.min(by_room).min(most as u64);
-        let members = self.members.len();
+        let members = self.sites.len();
         let (mut packets, mut count) = (Vec::new(), 0);
         // Each ACK begins with another member, so that none is always the last.
         for step in 0..members {
@@ -480,9 +614,15 @@ impl Order {
     /// Forgets what all are ready for and what was delivered.
     pub(super) fn discard(&mut self) {
         let stable = self.safe().min(self.cursor.delivered());
+        let stable = stable.min(self.lists.kept_above.unwrap_or(stable));
         while self.places.base() <= stable.0
             && let Some(place) = self.places.get(self.places.base()).copied()
         {
+            if place.is_list() {
+                self.places.discard_to(self.places.base());
+                continue;
+            }
+            self.streams[usize::from(place.origin)].forget(place.number);
             let site = &mut self.sites[usize::from(place.origin)];
             site.packets.discard_to(place.number.0);
             site.placed.discard_to(place.number.0);

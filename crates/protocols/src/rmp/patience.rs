@@ -5,25 +5,39 @@ use core::time::Duration;
 
 use groupcast_core::{ConfigId, MemberId, Time};
 
+use super::catching_up::comes_from;
 use super::polling::Polling;
 use super::standby::POLLS_MISSED;
+use super::wire::Inventory;
 use super::{Rmp, Timer};
 
 impl Polling {
     /// How many members that come from `config` have answered.
     pub(super) fn answers_of(&self, config: ConfigId) -> usize {
-        let answers = self.answers.values();
-        let of_it = answers.filter(|it| it.inventory.holding.config == config);
+        let answers = self.answers.iter();
+        let of_it =
+            answers.filter(|(member, it)| self.config_of(**member, &it.inventory) == config);
         of_it.count()
+    }
+
+    /// The configuration that a member comes from, as far as the answers tell.
+    pub(super) fn config_of(&self, member: MemberId, inventory: &Inventory) -> ConfigId {
+        let all = self.answers.values().map(|answer| &answer.inventory);
+        comes_from(member, inventory, all)
     }
 
     /// Whether all members of every other configuration have answered from which one has: the poller
     /// does not know their names, but how many there are. Those of its own are wanted.
     pub(super) fn groups_are_whole(&self) -> bool {
         let own = self.old.as_ref().map(|old| old.id);
-        let inventories = self.answers.values().map(|answer| &answer.inventory);
-        let mut others = inventories.filter(|it| Some(it.holding.config) != own);
-        others.all(|it| self.answers_of(it.holding.config) >= it.members.len())
+        let answers = self.answers.iter();
+        let from = answers.map(|(member, it)| {
+            let from = self.config_of(*member, &it.inventory);
+            (from, &it.inventory)
+        });
+        // Who is before a list does not know how many are behind it.
+        let mut others = from.filter(|(from, it)| Some(*from) != own && it.holding.config == *from);
+        others.all(|(from, it)| self.answers_of(from) >= it.size())
     }
 
     /// A member goes along with another poller or proposer: it lives, and may answer this poll later.

@@ -57,9 +57,19 @@ impl Plan {
     ) -> Self {
         let holdings: Vec<(MemberId, Holding)> = inventories
             .iter()
-            .map(|(member, inventory)| (*member, inventory.holding))
+            .map(|(member, inventory)| {
+                // All come from it: some have passed a list meanwhile.
+                let config = old.id;
+                (
+                    *member,
+                    Holding {
+                        config,
+                        ..inventory.holding
+                    },
+                )
+            })
             .collect();
-        let mut closing = Closing::new(&holdings, local, &old.members);
+        let mut closing = Closing::new(&holdings, local, &old.roster);
         old.plants.safe_shared(&mut closing.safe, old);
         old.deliver_safe(closing.safe, emit);
         old.discard();
@@ -143,7 +153,7 @@ impl Plan {
 
 /// What those that go along know of each member of the old configuration.
 fn members(inventories: &BTreeMap<MemberId, Inventory>, old: &Order) -> Vec<Declared> {
-    let mut members = vec![Declared::default(); old.members.len()];
+    let mut members = vec![Declared::default(); old.roster.len()];
     for inventory in inventories.values() {
         for (all, one) in members.iter_mut().zip(&inventory.members) {
             all.known = all.known.max(one.known);
@@ -188,6 +198,8 @@ impl Order {
             },
             max_n: self.unstable_max_n(),
             members: self.declared(),
+            passed: self.lists.passed.clone(),
+            size: (self.lists.newest() > 0).then_some(self.members.len() as u16),
             held: Vec::new(),
         };
         for seq in self.held.up_to(high) {
@@ -199,15 +211,20 @@ impl Order {
     }
 
     fn declared(&self) -> Vec<Declared> {
+        let cut = |index: usize| {
+            let passed = self.lists.passed.as_ref();
+            let cut = passed.and_then(|passed| passed.cuts.get(index).copied());
+            cut.unwrap_or_default()
+        };
         let of = |index: usize| Declared {
             known: self.known(index as u8),
             ready: self.sites[index].marks.ready,
             early: match index == self.me.at() {
-                true => self.own_early,
-                false => self.streams[index].early(),
+                true => self.own_early.max(cut(index)),
+                false => self.streams[index].early().max(cut(index)),
             },
         };
-        (0..self.members.len()).map(of).collect()
+        (0..self.roster.len()).map(of).collect()
     }
 
     /// MaxN, if a message is about that some members must hold and not all are known to hold yet, or if

@@ -45,6 +45,16 @@ pub enum Planted {
     EarlyNotCarried,
     /// A FIFO message does not wait for earlier messages of its sender.
     FifoWaitsForNothing,
+    /// A list is passed without what came early before it.
+    CutsIgnored,
+    /// A member says that it knows places behind a list that it has not passed.
+    KnownAcrossList,
+    /// A member says that it is ready for positions behind a list that it has not passed.
+    ReadyAcrossList,
+    /// A newcomer delivers early messages of the configuration before its own.
+    NewcomerReadsOld,
+    /// A newcomer counts as ready for what follows its list before it says so.
+    NewcomerReadyAtOnce,
     /// The border of resilient messages is drawn by the member's own marks.
     OwnMarks,
     /// Resilient messages are delivered when one member fewer holds them.
@@ -53,7 +63,7 @@ pub enum Planted {
 
 impl Planted {
     /// Those that the swarm finds within 2,000 seeds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 17] = [
         Self::ReadyForAll,
         Self::SettledAtOnce,
         Self::SafeIsAgreed,
@@ -66,6 +76,11 @@ impl Planted {
         Self::EarlyNotCarried,
         Self::FifoWaitsForNothing,
         Self::OwnMarks,
+        Self::CutsIgnored,
+        Self::KnownAcrossList,
+        Self::ReadyAcrossList,
+        Self::NewcomerReadsOld,
+        Self::NewcomerReadyAtOnce,
     ];
 
     /// The others: [`NoObligations`](Self::NoObligations) needs a cut between two datagrams of one
@@ -89,6 +104,11 @@ impl Planted {
             Self::EarlyNotCarried => "early-not-carried",
             Self::FifoWaitsForNothing => "fifo-waits-for-nothing",
             Self::OwnMarks => "own-marks",
+            Self::CutsIgnored => "cuts-ignored",
+            Self::KnownAcrossList => "known-across-list",
+            Self::ReadyAcrossList => "ready-across-list",
+            Self::NewcomerReadsOld => "newcomer-reads-old",
+            Self::NewcomerReadyAtOnce => "newcomer-ready-at-once",
             Self::OneHolderFewer => "one-holder-fewer",
         }
     }
@@ -205,6 +225,46 @@ impl Plants {
                 Service::KResilient(k.saturating_sub(1))
             }
             other => other,
+        }
+    }
+
+    /// A member waits for what came early before the `cut` of another, to pass a list.
+    #[inline]
+    pub(super) fn cut(self, cut: Option<Number>) -> Option<Number> {
+        match self.has(Planted::CutsIgnored) {
+            true => Some(Number::default()),
+            false => cut,
+        }
+    }
+
+    /// A member is about to say that it knows the places of its packets up to `known`, and no more
+    /// because of a list; it knows all up to `acknowledged`.
+    #[inline]
+    pub(super) fn known_told(self, known: &mut Number, acknowledged: Number) {
+        if self.has(Planted::KnownAcrossList) {
+            *known = acknowledged;
+        }
+    }
+
+    /// A member may be ready up to `end`, because of a list; it holds all up to `held`.
+    #[inline]
+    pub(super) fn ready_to(self, end: &mut Seq, held: Seq) {
+        if self.has(Planted::ReadyAcrossList) {
+            *end = held;
+        }
+    }
+
+    /// Whether a packet is of a configuration before that of the newcomer who reads it.
+    #[inline]
+    pub(super) fn is_stale(self, stale: bool) -> bool {
+        stale && !self.has(Planted::NewcomerReadsOld)
+    }
+
+    /// A newcomer is taken into the list; it is `ready`.
+    #[inline]
+    pub(super) fn newcomer(self, ready: &mut Seq) {
+        if self.has(Planted::NewcomerReadyAtOnce) {
+            *ready = ready.plus(64);
         }
     }
 

@@ -11,6 +11,7 @@ use groupcast_core::mech::peers::{Attempt, Peers, Stranger};
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, MemberId, Time};
 
+use super::catching_up::comes_from;
 use super::order::Order;
 use super::recovering::Recovering;
 use super::wire::{Answer, Inventory, Message, Poll, Proposal};
@@ -44,6 +45,9 @@ impl Rmp {
         let mut next = seed;
         if let Some(old) = self.state.installed() {
             next.wanted.extend(&old.members);
+            if let Some(change) = &old.lists.change {
+                next.wanted.extend(change.list.list.members());
+            }
         }
         match &mut self.state {
             State::Polling(polling) => {
@@ -62,6 +66,7 @@ impl Rmp {
                 next.left.append(&mut recovering.gone);
                 next.unaccepted.append(&mut recovering.unaccepted);
             }
+            State::Joining(joining) => next.wanted.append(&mut joining.members),
             State::Operational(operational) => next.left.append(&mut operational.left),
             State::Left(_) => return,
         }
@@ -113,6 +118,8 @@ impl Rmp {
                 },
                 max_n: 0,
                 members: Vec::new(),
+                passed: None,
+                size: None,
                 held: Vec::new(),
             },
         };
@@ -168,6 +175,10 @@ impl Rmp {
                 }
                 let evidence = poll.heard.iter().any(|it| members.contains(it));
                 match self.peers.stranger(now, from, evidence, members) {
+                    // It may ask to be let in, when it hears that it is heard.
+                    Stranger::LetIn if !poll.wanted.iter().any(|it| members.contains(it)) => {
+                        self.answer_stranger(now);
+                    }
                     Stranger::LetIn => self.stand_by(now, "stranger polls", from, &poll),
                     Stranger::Answer => self.answer_stranger(now),
                     Stranger::Ignore => {}
@@ -195,7 +206,10 @@ impl Rmp {
                     self.stand_by(now, "newer poll", from, &poll);
                 }
             }
-            State::Polling(_) | State::Recovering(_) | State::Left(_) => {
+            State::Joining(_) if fresh && self.state.knows(from) => {
+                self.stand_by(now, "the group polls", from, &poll);
+            }
+            State::Polling(_) | State::Recovering(_) | State::Joining(_) | State::Left(_) => {
                 self.counters.polls_stale += 1;
             }
         }
@@ -264,7 +278,7 @@ impl Rmp {
                     return;
                 }
                 polling.wanted.insert(from);
-                let from_config = answer.inventory.holding.config;
+                let from_config = polling.config_of(from, &answer.inventory);
                 let first = stranger && polling.answers_of(from_config) == 0;
                 polling.answers.insert(from, answer);
                 if first {
@@ -274,7 +288,7 @@ impl Rmp {
             }
             State::Standby(standby) => standby.note_answer(from, answer),
             State::Recovering(recovering) => {
-                if recovering.note_answer(from, answer) {
+                if recovering.note_answer(self.local, from, answer) {
                     self.recover(now);
                 }
             }
@@ -285,7 +299,7 @@ impl Rmp {
                     self.peers.release(now, answer.poller);
                 }
             }
-            State::Left(_) => {}
+            State::Joining(_) | State::Left(_) => {}
         }
     }
 
@@ -312,7 +326,10 @@ impl Rmp {
             left: polling.left.iter().copied().collect(),
             members: answers
                 .iter()
-                .map(|(member, it)| (*member, it.inventory.holding.config))
+                .map(|(member, it)| {
+                    let all = answers.values().map(|it| &it.inventory);
+                    (*member, comes_from(*member, &it.inventory, all))
+                })
                 .collect(),
         };
         let inventories = answers
@@ -337,8 +354,11 @@ impl Rmp {
 /// MaxN of a configuration of those that gave `answers` (000 ch. 2).
 fn max_n_after(answers: &BTreeMap<MemberId, Answer>) -> u16 {
     let mut old: BTreeMap<ConfigId, (usize, usize)> = BTreeMap::new();
-    for inventory in answers.values().map(|answer| &answer.inventory) {
-        let (max_n, along) = old.entry(inventory.holding.config).or_default();
+    for (member, answer) in answers {
+        let inventory = &answer.inventory;
+        let all = answers.values().map(|answer| &answer.inventory);
+        let from = comes_from(*member, inventory, all);
+        let (max_n, along) = old.entry(from).or_default();
         *max_n = usize::from(inventory.max_n).max(*max_n);
         *along += 1;
     }

@@ -11,7 +11,7 @@ use groupcast_core::{ConfigId, Event, MemberId, Time};
 use super::order::Order;
 use super::plan::Plan;
 use super::polling::Polling;
-use super::wire::{Answer, Inventory, Message, Proposal};
+use super::wire::{Answer, Inventory, Message, Nack, Proposal};
 use super::{Rmp, State, Timer};
 
 /// The next configuration, and what is fetched before it.
@@ -47,16 +47,12 @@ impl Recovering {
         inventories: BTreeMap<MemberId, Inventory>,
         before: State,
     ) -> Self {
-        let own = inventories
-            .get(&local)
-            .map(|inventory| inventory.holding.config);
-        let same = |member: MemberId| {
-            let mut members = proposal.members.iter();
-            members.any(|(other, config)| *other == member && Some(*config) == own)
-        };
+        let own = config_of(&proposal, local);
         let inventories = inventories
             .into_iter()
-            .filter(|(member, inventory)| same(*member) && Some(inventory.holding.config) == own)
+            .filter(|(member, inventory)| {
+                own.is_some() && config_of(&proposal, *member) == own && fits(inventory, own)
+            })
             .collect();
         Self {
             old: before.into_installed(),
@@ -98,7 +94,8 @@ impl Recovering {
 
     /// The configuration that `local` comes from.
     fn comes_from(&self, local: MemberId) -> ConfigId {
-        self.declared(local).holding.config
+        let declared = || self.declared(local).holding.config;
+        config_of(&self.proposal, local).unwrap_or_else(declared)
     }
 
     /// The members that come from the same configuration as `local`.
@@ -112,11 +109,12 @@ impl Recovering {
     }
 
     /// Another member's declaration: whether it is one that is needed.
-    pub(super) fn note_answer(&mut self, from: MemberId, answer: Answer) -> bool {
-        let config = answer.inventory.holding.config;
+    pub(super) fn note_answer(&mut self, local: MemberId, from: MemberId, answer: Answer) -> bool {
+        let own = config_of(&self.proposal, local);
         let needed = self.is_of(answer.poller, answer.attempt)
-            && self.proposal.members.contains(&(from, config))
-            && self.old.as_ref().is_some_and(|old| old.id == config);
+            && self.old.is_some()
+            && config_of(&self.proposal, from) == own
+            && fits(&answer.inventory, own);
         if needed {
             self.inventories.entry(from).or_insert(answer.inventory);
         }
@@ -125,8 +123,18 @@ impl Recovering {
 
     /// Makes the plan once all have declared. What that delivers goes to `emit`.
     fn plan(&mut self, local: MemberId, emit: &mut dyn FnMut(Event)) {
-        let along = self.along(local);
+        let (along, from) = (self.along(local), self.comes_from(local));
         let Some(old) = &mut self.old else { return };
+        if old.id != from {
+            // Behind a list that another has passed: this member passes it first.
+            let id = old.id;
+            let answers = self.inventories.values();
+            let mut passed = answers.filter_map(|it| it.passed.as_ref());
+            let passed = passed.find(|passed| passed.from == id);
+            if !passed.is_some_and(|passed| old.catch_up(passed, emit)) || old.id != from {
+                return;
+            }
+        }
         let mut declared = along.iter();
         let declared = declared.all(|member| self.inventories.contains_key(member));
         if self.plan.is_none() && declared {
@@ -142,6 +150,34 @@ impl Recovering {
         };
         !plan.lacks(old).is_empty() || !plan.lacks_early(old).is_empty()
     }
+}
+
+impl Recovering {
+    /// What is missing to pass a list that one has passed who goes along: that one is asked, or, in
+    /// turn, another one.
+    fn request_to_list(&self, old: &Order, tries: u32) -> Option<Nack> {
+        let ahead = self.inventories.iter().filter_map(|(member, it)| {
+            let passed = it.passed.as_ref().filter(|passed| passed.from == old.id)?;
+            Some((old.index_of(*member)?, passed))
+        });
+        let ahead: Vec<_> = ahead.collect();
+        let turn = (tries as usize).checked_rem(ahead.len())?;
+        let (asked, passed) = ahead.get(turn)?;
+        Some(old.request_to_list(passed, *asked, tries))
+    }
+}
+
+/// The configuration that `member` comes from, as `proposal` says.
+fn config_of(proposal: &Proposal, member: MemberId) -> Option<ConfigId> {
+    let mut members = proposal.members.iter();
+    let found = members.find(|(other, _)| *other == member);
+    found.map(|(_, config)| *config)
+}
+
+/// Whether a member that declares `inventory` may come from `config`: or from one before a list.
+fn fits(inventory: &Inventory, config: Option<ConfigId>) -> bool {
+    let declared = inventory.holding.config;
+    config.is_some_and(|config| declared == config || declared.counter < config.counter)
 }
 
 impl Rmp {
@@ -214,6 +250,7 @@ impl Rmp {
         let tries = recovering.tries;
         recovering.tries += 1;
         let Some(plan) = &recovering.plan else {
+            let nack = recovering.request_to_list(old, tries);
             let poller = recovering.id().representative;
             let ask = Message::Ask {
                 poller,
@@ -223,6 +260,9 @@ impl Rmp {
                 if !recovering.inventories.contains_key(&member) {
                     self.outbox.unicast(member, &ask);
                 }
+            }
+            if let Some(nack) = nack {
+                self.send_nack(nack);
             }
             return;
         };

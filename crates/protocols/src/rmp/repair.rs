@@ -8,10 +8,11 @@ use groupcast_core::{MemberId, Time};
 
 use super::askers::Verdict;
 use super::config::NackTo;
+use super::listing::again;
 use super::numbers::{Marks, Number, Packets, Positions};
 use super::order::Order;
 use super::polling::Polling;
-use super::wire::{Ack, Data, Message, NACK_RUNS_MAX, Nack};
+use super::wire::{Ack, Data, ListAck, Message, NACK_RUNS_MAX, Nack};
 use super::{Rmp, State, Timer};
 
 /// The shortest time that is waited for what may have been overtaken.
@@ -28,7 +29,11 @@ impl Order {
     /// Positions whose ACK is missing, and ordered packets that are.
     fn missing(&self) -> (Vec<Positions>, Vec<Packets>) {
         let (mut positions, mut packets) = (Vec::new(), Vec::new());
-        for seq in self.held.up_to(self.top.last).take(LOOKED_AT_MAX) {
+        for seq in self
+            .held
+            .up_to(self.top.last.max(self.heard_of))
+            .take(LOOKED_AT_MAX)
+        {
             match self.places.get(seq.0) {
                 None => add_position(&mut positions, seq),
                 Some(place) if !self.holds(seq) => {
@@ -54,9 +59,15 @@ impl Order {
         packets
     }
 
+    /// The list at `seq`, if one stands there.
+    fn list_at(&self, seq: Seq) -> Option<ListAck> {
+        let last = self.lists.last.as_ref()?;
+        (last.at() == seq).then(|| again(last))
+    }
+
     /// The ACK at `seq`, as far as it is kept.
     fn ack_at(&self, seq: Seq) -> Option<Ack> {
-        let place = *self.places.get(seq.0)?;
+        let place = *self.places.get(seq.0).filter(|place| !place.is_list())?;
         let same = |seq: &u64| {
             let other = self.places.get(*seq);
             other.is_some_and(|other| other.stamp == place.stamp)
@@ -84,15 +95,16 @@ impl Order {
     /// A packet to be sent again; with the marks of this member if it `tells` of itself.
     fn packet(&self, origin: u8, number: Number, tells: bool) -> Option<Data> {
         let site = self.sites.get(usize::from(origin))?;
-        let body = site.packets.get(number.0)?.clone();
+        let packet = site.packets.get(number.0)?.clone();
         let own = tells && usize::from(origin) == self.me.at();
         Some(Data {
             again: true,
             origin,
             tag: self.tag,
             number,
+            version: packet.version,
             marks: if own { self.marks() } else { Marks::default() },
-            body,
+            body: packet.body,
         })
     }
 
@@ -109,6 +121,10 @@ impl Order {
         {
             if answers.len() >= most {
                 return answers;
+            }
+            if let Some(list) = self.list_at(seq) {
+                answers.push(Message::List(list));
+                continue;
             }
             if seq > covered
                 && let Some(ack) = self.ack_at(seq)
@@ -183,7 +199,7 @@ impl Rmp {
     pub(super) fn plan_request(&mut self, now: Time) {
         let operational = self.state.expect_operational();
         let order = &operational.order;
-        let ordered = order.held < order.top.last;
+        let ordered = order.held < order.top.last.max(order.heard_of);
         let unordered = order.is_named() && !order.missing_unordered().is_empty();
         if !ordered && !unordered && !order.misses_ack() {
             operational.request_tries = 0;

@@ -122,7 +122,7 @@ impl Rmp {
         let asked = match &self.state {
             State::Standby(standby) => standby.has_answered(poller, attempt),
             State::Recovering(recovering) => recovering.is_of(poller, attempt),
-            State::Polling(_) | State::Operational(_) | State::Left(_) => false,
+            State::Polling(_) | State::Joining(_) | State::Operational(_) | State::Left(_) => false,
         };
         if !asked {
             return;
@@ -152,7 +152,8 @@ impl Rmp {
         let mine = proposal.members.iter().find(|(member, _)| *member == local);
         let own = standby.old.as_ref().map(|old| old.id);
         let from_here = mine.is_some_and(|(_, config)| match own {
-            Some(own) => *config == own,
+            // Or the one behind a list that another has passed.
+            Some(own) => *config == own || config.counter > own.counter,
             None => config.counter == 0 && config.representative == local,
         });
         let room = proposal.members.len() <= self.config.members_max;
@@ -204,6 +205,7 @@ impl Rmp {
                 standby.wanted.extend(recovering.members());
                 standby.left.append(&mut recovering.gone);
             }
+            State::Joining(joining) => standby.wanted.append(&mut joining.members),
             State::Operational(operational) => standby.left.append(&mut operational.left),
             State::Left(_) => return,
         }

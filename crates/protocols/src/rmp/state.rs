@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use groupcast_core::MemberId;
 
+use super::joining::Joining;
 use super::operational::Operational;
 use super::order::Order;
 use super::polling::Polling;
@@ -20,6 +21,8 @@ pub(super) enum State {
     Standby(Standby),
     /// Knows the next configuration, and fetches what others hold of the old one.
     Recovering(Box<Recovering>),
+    /// Asks to be let in by a list.
+    Joining(Box<Joining>),
     /// In a configuration, in which the token sites order messages.
     Operational(Box<Operational>),
     /// The member has left; the last order is kept for its status.
@@ -32,6 +35,7 @@ impl State {
             Self::Polling(_) => "polling",
             Self::Standby(_) => "standby",
             Self::Recovering(_) => "recovering",
+            Self::Joining(_) => "joining",
             Self::Operational(_) => "operational",
             Self::Left(_) => "left",
         }
@@ -43,6 +47,7 @@ impl State {
             Self::Polling(polling) => polling.old.as_ref(),
             Self::Standby(standby) => standby.old.as_ref(),
             Self::Recovering(recovering) => recovering.old.as_ref(),
+            Self::Joining(joining) => joining.old.as_ref(),
             Self::Operational(operational) => Some(&operational.order),
             Self::Left(old) => old.as_ref(),
         }
@@ -53,6 +58,7 @@ impl State {
             Self::Polling(polling) => polling.old,
             Self::Standby(standby) => standby.old,
             Self::Recovering(recovering) => recovering.old,
+            Self::Joining(joining) => joining.old,
             Self::Operational(operational) => Some(operational.order),
             Self::Left(old) => old,
         }
@@ -65,6 +71,7 @@ impl State {
             Self::Polling(polling) => polling.wanted.contains(&member),
             Self::Standby(standby) => standby.wanted.contains(&member),
             Self::Recovering(recovering) => recovering.has(member),
+            Self::Joining(joining) => joining.members.contains(&member),
             Self::Operational(_) | Self::Left(_) => false,
         };
         wanted || self.installed().is_some_and(of_old)
@@ -107,7 +114,8 @@ impl State {
         match self {
             Self::Left(_) | Self::Polling(_) | Self::Standby(_) => before != "left",
             Self::Recovering(_) => matches!(before, "polling" | "standby"),
-            Self::Operational(_) => before == "recovering",
+            Self::Joining(_) => matches!(before, "polling" | "operational"),
+            Self::Operational(_) => matches!(before, "recovering" | "joining"),
         }
     }
 }

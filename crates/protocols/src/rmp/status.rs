@@ -24,6 +24,8 @@ pub struct RmpCounters {
     pub acks_again: u64,
     /// Marks multicast alone.
     pub settles_sent: u64,
+    /// Lists made, which let a member in or out.
+    pub lists_sent: u64,
     /// Requests for what was missing.
     pub nacks_sent: u64,
     /// Requests that were dropped, because their sender was answered enough.
@@ -131,7 +133,7 @@ impl Rmp {
 
 impl RmpCounters {
     /// By name.
-    fn list(&self) -> [(&'static str, u64); 19] {
+    fn list(&self) -> [(&'static str, u64); 20] {
         [
             ("packets_sent", self.packets_sent),
             ("packets_again", self.packets_again),
@@ -139,6 +141,7 @@ impl RmpCounters {
             ("acks_null", self.acks_null),
             ("acks_again", self.acks_again),
             ("settles_sent", self.settles_sent),
+            ("lists_sent", self.lists_sent),
             ("nacks_sent", self.nacks_sent),
             ("nacks_refused", self.nacks_refused),
             ("answers_sent", self.answers_sent),

@@ -20,6 +20,9 @@ pub(super) fn comes_early(service: Service) -> bool {
     matches!(service, Service::Reliable | Service::Fifo)
 }
 
+/// A packet, and a byte of its records.
+type Begin = (Number, usize);
+
 /// The messages of one sender in one configuration.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
@@ -32,11 +35,41 @@ pub(super) struct Stream {
     taken: bool,
     /// The last packet that is read in which a message ends that comes early.
     early: Number,
+    /// Where the message begins that is begun and not ended at the end of a packet; for packets that are
+    /// kept.
+    begins: VecDeque<(Number, Begin)>,
+    /// Where the message begins that is being read.
+    begun: Option<Begin>,
+    /// In the first packet, what is before this byte is not read: it ended before this member came.
+    skipped: usize,
+    /// A message that waits for its place was read.
+    ordered: bool,
     /// Packets whose records did not decode: a peer's bug.
     pub(super) malformed: u64,
 }
 
 impl Stream {
+    /// The messages of a sender from the byte `offset` of the records of packet `first` on.
+    pub(super) fn behind(first: Number, offset: usize) -> Self {
+        Self {
+            read: Number(first.0.saturating_sub(1)),
+            skipped: offset,
+            ..Self::default()
+        }
+    }
+
+    /// Where the first message begins that ends behind `packet`, which was read.
+    pub(super) fn begin_behind(&self, packet: Number) -> Begin {
+        let mut begins = self.begins.iter();
+        let begin = begins.find(|(at, _)| *at == packet);
+        begin.map_or((packet.next(), 0), |(_, begin)| *begin)
+    }
+
+    /// `packet` is not kept any more.
+    pub(super) fn forget(&mut self, packet: Number) {
+        while self.begins.pop_front_if(|(at, _)| *at < packet).is_some() {}
+    }
+
     /// The packet that is to be read next.
     pub(super) fn next_packet(&self) -> Number {
         self.read.next()
@@ -53,21 +86,42 @@ impl Stream {
         body: &Bytes,
         message_max: usize,
         order_waits: bool,
+        stale: bool,
         emit: &mut dyn FnMut(Record),
     ) {
         self.read = self.read.next();
-        let mut at = 0;
+        let mut at = core::mem::take(&mut self.skipped).min(body.len());
         loop {
+            let begin = self.begun.take().unwrap_or((self.read, at));
             match self.unpacker.next(body, &mut at, message_max) {
-                Ok(Some(record)) => self.enter(record, order_waits, emit),
-                Ok(None) => return,
+                Ok(Some(record)) => self.enter(record, order_waits, stale, emit),
+                Ok(None) => {
+                    if self.unpacker.is_within() {
+                        self.begun = Some(begin);
+                        self.begins.push_back((self.read, begin));
+                    }
+                    return;
+                }
                 Err(_) => self.malformed += 1,
             }
         }
     }
 
-    fn enter(&mut self, record: Record, order_waits: bool, emit: &mut dyn FnMut(Record)) {
-        if comes_early(record.service) {
+    fn enter(
+        &mut self,
+        record: Record,
+        order_waits: bool,
+        stale: bool,
+        emit: &mut dyn FnMut(Record),
+    ) {
+        let early = comes_early(record.service);
+        self.ordered |= !early && record.service != Service::Unreliable;
+        // It was sent in the configuration before, and delivered there, unless it is behind what is
+        // delivered in this one.
+        if stale && (record.service != Service::Fifo || !self.ordered) && !self.waits(&record) {
+            return;
+        }
+        if early {
             self.early = self.read;
         }
         let behind = order_waits && (self.taken || !self.waiting.is_empty());
@@ -76,6 +130,11 @@ impl Stream {
             Service::Fifo if !behind => emit(record),
             _ => self.waiting.push_back((self.read, record)),
         }
+    }
+
+    /// Whether `record` is delivered at its place.
+    fn waits(&self, record: &Record) -> bool {
+        !comes_early(record.service) && record.service != Service::Unreliable
     }
 
     /// The next message that waits and ends in `packet`, which the cursor has come to; what came
@@ -132,7 +191,9 @@ mod tests {
     fn numbers(stream: &mut Stream, packets: &[Bytes]) -> Vec<u64> {
         let mut early = Vec::new();
         for packet in packets {
-            stream.read(packet, 1_000, true, &mut |record| early.push(record.number));
+            stream.read(packet, 1_000, true, false, &mut |record| {
+                early.push(record.number);
+            });
         }
         early
     }

@@ -1,5 +1,6 @@
 //! The token (000 ch. 8): ACKs that pass it on, and the signs that it was taken.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use groupcast_core::{MemberId, Time};
@@ -7,16 +8,30 @@ use groupcast_core::{MemberId, Time};
 use super::numbers::{Marks, Packets, Stamp, Tag};
 use super::order::Heard;
 use super::polling::Polling;
-use super::wire::{Ack, Message};
+use super::wire::{Ack, ListAck, Message};
 use super::{Rmp, State, Timer};
 
 /// An ACK whose token nobody is known to have taken.
 #[derive(Debug)]
 pub(super) struct Pass {
     ack: Ack,
+    /// The list that it brings, if it brings one.
+    list: Option<Arc<ListAck>>,
     /// When it was first sent.
     at: Time,
     tries: u32,
+}
+
+impl Pass {
+    /// That of `ack`, which was sent at `now`.
+    pub(super) fn new(ack: Ack, list: Option<Arc<ListAck>>, at: Time) -> Self {
+        Self {
+            ack,
+            list,
+            at,
+            tries: 0,
+        }
+    }
 }
 
 /// A sign of life of the next token site counts for this many of the longest timers.
@@ -30,6 +45,10 @@ impl Rmp {
         if !order.has_token() {
             return false;
         }
+        if self.change_list(now) {
+            return true;
+        }
+        let order = &self.state.expect_operational().order;
         let Some(ack) = order.order(most) else {
             return false;
         };
@@ -53,11 +72,7 @@ impl Rmp {
         self.timers.cancel(Timer::Confirm);
         if !order.is_alone() {
             self.outbox.multicast(&Message::Ack(ack.clone()));
-            operational.pass = Some(Pass {
-                ack: ack.clone(),
-                at: now,
-                tries: 0,
-            });
+            operational.pass = Some(Pass::new(ack.clone(), None, now));
             let timer = self.timing.pass_timer(&self.config, 0);
             self.timers.set(Timer::Pass, now + timer);
         }
@@ -66,9 +81,10 @@ impl Rmp {
     }
 
     /// The newest ACK, own or not: what follows from it for this member.
-    fn token_moved(&mut self, now: Time, ack: &Ack) {
+    pub(super) fn token_moved(&mut self, now: Time, ack: &Ack) {
         let operational = self.state.expect_operational();
-        operational.nulls = match ack.packets.is_empty() {
+        let is_null = ack.packets.is_empty() && operational.order.top.last < ack.first;
+        operational.nulls = match is_null {
             true => operational.nulls + 1,
             false => 0,
         };
@@ -83,7 +99,7 @@ impl Rmp {
     pub(super) fn plan_silence(&mut self, now: Time) {
         let operational = self.state.expect_operational();
         let order = &operational.order;
-        let silent = self.config.quiet && operational.nulls >= order.members.len();
+        let silent = self.config.quiet && operational.nulls >= order.ring.len();
         if silent || order.is_alone() {
             self.timers.cancel(Timer::Silence);
         } else {
@@ -104,7 +120,7 @@ impl Rmp {
         let taken = operational.token_since.is_none();
         let since = *operational.token_since.get_or_insert(now);
         let delay = if operational.waits() { soon } else { late };
-        let stays = quiet && operational.nulls >= order.members.len() && !operational.waits();
+        let stays = quiet && operational.nulls >= order.ring.len() && !operational.waits();
         if stays {
             self.timers.cancel(Timer::NullAck);
         } else {
@@ -167,7 +183,14 @@ impl Rmp {
         ack.marks = operational.order.marks();
         operational.told = ack.marks;
         self.counters.acks_again += 1;
-        self.outbox.multicast(&Message::Ack(ack));
+        let again = match &pass.list {
+            Some(list) => Message::List(ListAck {
+                ack,
+                list: list.list.clone(),
+            }),
+            None => Message::Ack(ack),
+        };
+        self.outbox.multicast(&again);
         self.timing.pass_expired();
         let timer = self.timing.pass_timer(&self.config, pass.tries);
         self.timers.set(Timer::Pass, now + timer);
@@ -180,7 +203,7 @@ impl Rmp {
             return;
         };
         let own = order.member(ack.issuer) == Some(from);
-        if !own && !ack.again {
+        if !own && !ack.again && !order.names_unlisted(ack) {
             self.counters.malformed += 1;
             return;
         }
@@ -188,6 +211,11 @@ impl Rmp {
         if own && tells && matches!(heard, Heard::Newest | Heard::Older) {
             order.note_marks(ack.issuer, ack.marks);
         }
+        self.ack_heard(now, from, ack, heard);
+    }
+
+    /// What follows from an ACK, which was `heard`.
+    pub(super) fn ack_heard(&mut self, now: Time, from: MemberId, ack: &Ack, heard: Heard) {
         match heard {
             Heard::Newest if matches!(self.state, State::Operational(_)) => {
                 self.pass_done(now, ack.stamp, !ack.packets.is_empty());

@@ -118,3 +118,36 @@ fn members_under_load_stay_together_when_newcomers_start_soon_after_each_other()
 fn four_members_under_load_stay_together_when_three_newcomers_start_at_one_moment() {
     everywhere(4, 3, Duration::ZERO, 3);
 }
+
+/// A process that comes alone is let in by a list (000 ch. 8, Fig. 9): the others do not reform.
+#[test]
+fn newcomers_that_start_apart_are_let_in_by_a_list_each() {
+    let arrival = Arrival {
+        old: 3,
+        newcomers: 2,
+        apart: Duration::from_millis(100),
+        latency: Duration::from_micros(50),
+        busy: false,
+    };
+    for seed in 0..5 {
+        let mut cluster = arrival.cluster(RmpConfig::lan, seed);
+        for host in 0..arrival.old {
+            cluster.start(host);
+        }
+        let together = Cluster::all_in_one_configuration;
+        cluster.must("the old ones formed", together, Duration::from_secs(10));
+        let transitions = |cluster: &Cluster<Rmp>, host| {
+            let member = cluster.protocol(host).expect("it runs");
+            member.status().counters.transitions
+        };
+        let before: Vec<u64> = (0..3).map(|host| transitions(&cluster, host)).collect();
+        for host in 3..5 {
+            cluster.start(host);
+            arrival.load(&mut cluster, arrival.apart);
+        }
+        assert!(cluster.all_in_one_configuration(), "seed {seed}");
+        let after: Vec<u64> = (0..3).map(|host| transitions(&cluster, host)).collect();
+        assert_eq!(after, before, "seed {seed}");
+        cluster.check();
+    }
+}

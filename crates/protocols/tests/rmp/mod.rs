@@ -3,6 +3,7 @@
 mod arrivals;
 mod faults;
 mod figures;
+mod joining;
 mod order;
 mod reforming;
 mod seeds;

@@ -9,6 +9,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
 
+use super::lists::{Passed, passed, put_passed};
 use super::{Kind, put_six, six};
 use crate::rmp::config::BODY_LEAST;
 use crate::rmp::numbers::Number;
@@ -56,12 +57,22 @@ pub(in crate::rmp) struct Inventory {
     pub(in crate::rmp) max_n: u16,
     /// What is known of each member of that configuration.
     pub(in crate::rmp) members: Vec<Declared>,
+    /// What is known of the last change of the list, as long as a member may be behind it.
+    pub(in crate::rmp) passed: Option<Passed>,
+    /// How many members the configuration has, where it began with a list: the table has members of
+    /// the past, too.
+    pub(in crate::rmp) size: Option<u16>,
     /// For each position above aru, from the lowest bit of the first byte on, whether it is held
     /// with its packet.
     pub(in crate::rmp) held: Vec<u8>,
 }
 
 impl Inventory {
+    /// How many members its configuration has.
+    pub(in crate::rmp) fn size(&self) -> usize {
+        self.size.map_or(self.members.len(), usize::from)
+    }
+
     /// Whether `seq` is held.
     pub(in crate::rmp) fn has(&self, seq: Seq) -> bool {
         if seq <= self.holding.aru {
@@ -124,7 +135,7 @@ pub(in crate::rmp) struct Announcement {
     pub(in crate::rmp) heard: Vec<MemberId>,
 }
 
-fn counter(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+pub(super) fn counter(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
     let counter = reader.u64("counter")?;
     if counter < COUNTER_LIMIT {
         Ok(counter)
@@ -140,7 +151,7 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Result<ConfigId, DecodeError> {
     })
 }
 
-fn position(reader: &mut Reader<'_>, field: &'static str) -> Result<Seq, DecodeError> {
+pub(super) fn position(reader: &mut Reader<'_>, field: &'static str) -> Result<Seq, DecodeError> {
     let seq = six(reader, field)?;
     if seq < SEQ_LIMIT {
         Ok(Seq(seq))
@@ -149,19 +160,22 @@ fn position(reader: &mut Reader<'_>, field: &'static str) -> Result<Seq, DecodeE
     }
 }
 
-fn members(reader: &mut Reader<'_>, field: &'static str) -> Result<Vec<MemberId>, DecodeError> {
+pub(super) fn members(
+    reader: &mut Reader<'_>,
+    field: &'static str,
+) -> Result<Vec<MemberId>, DecodeError> {
     let count = reader.count(field, 16)?;
     (0..count).map(|_| reader.member(field)).collect()
 }
 
-fn put_members(writer: &mut Writer<'_>, members: &[MemberId]) {
+pub(super) fn put_members(writer: &mut Writer<'_>, members: &[MemberId]) {
     writer.count(members.len());
     for member in members {
         writer.member(*member);
     }
 }
 
-fn body_max(reader: &mut Reader<'_>) -> Result<u16, DecodeError> {
+pub(super) fn body_max(reader: &mut Reader<'_>) -> Result<u16, DecodeError> {
     let body_max = reader.u16("body max")?;
     if usize::from(body_max) >= BODY_LEAST {
         Ok(body_max)
@@ -196,7 +210,7 @@ fn indices(reader: &mut Reader<'_>) -> Result<Indices, DecodeError> {
     Ok(Indices::from_bits(u128::from(high) << 64 | u128::from(low)))
 }
 
-fn inventory(reader: &mut Reader<'_>) -> Result<Inventory, DecodeError> {
+fn inventory(reader: &mut Reader<'_>, listed: bool) -> Result<Inventory, DecodeError> {
     let holding = Holding {
         config: config(reader)?,
         aru: position(reader, "aru")?,
@@ -211,6 +225,13 @@ fn inventory(reader: &mut Reader<'_>) -> Result<Inventory, DecodeError> {
     let count = reader.count("members", 18)?;
     let members: Result<Vec<Declared>, DecodeError> =
         (0..count).map(|_| declared(reader)).collect();
+    let (mut size, mut behind) = (None, None);
+    if listed {
+        size = Some(reader.u16("size")?);
+        if reader.u8("passed")? != 0 {
+            behind = Some(passed(reader)?);
+        }
+    }
     let held = reader.rest();
     // No position above high is held.
     if held.len() as u64 > holding.high.above(holding.aru).div_ceil(8) {
@@ -220,6 +241,8 @@ fn inventory(reader: &mut Reader<'_>) -> Result<Inventory, DecodeError> {
         holding,
         max_n,
         members: members?,
+        passed: behind,
+        size,
         held: held.to_vec(),
     })
 }
@@ -232,19 +255,24 @@ fn declared(reader: &mut Reader<'_>) -> Result<Declared, DecodeError> {
     })
 }
 
-pub(super) fn answer(reader: &mut Reader<'_>) -> Result<Answer, DecodeError> {
+/// An answer; with what is told after a list, if it is of the kind that is `listed`.
+pub(super) fn answer(reader: &mut Reader<'_>, listed: bool) -> Result<Answer, DecodeError> {
     Ok(Answer {
         poller: reader.member("poller")?,
         attempt: Attempt(reader.u64("attempt")?),
         counter: counter(reader)?,
         body_max: body_max(reader)?,
-        inventory: inventory(reader)?,
+        inventory: inventory(reader, listed)?,
     })
 }
 
 pub(super) fn put_answer(writer: &mut Writer<'_>, answer: &Answer) {
+    let kind = match answer.inventory.size {
+        Some(_) => Kind::AnswerListed,
+        None => Kind::Answer,
+    };
     writer
-        .u8(Kind::Answer as u8)
+        .u8(kind as u8)
         .member(answer.poller)
         .u64(answer.attempt.0)
         .u64(answer.counter)
@@ -253,6 +281,8 @@ pub(super) fn put_answer(writer: &mut Writer<'_>, answer: &Answer) {
         holding,
         max_n,
         members,
+        passed,
+        size,
         held,
     } = &answer.inventory;
     writer.config(holding.config);
@@ -267,6 +297,12 @@ pub(super) fn put_answer(writer: &mut Writer<'_>, answer: &Answer) {
         put_six(writer, member.known.0);
         put_six(writer, member.ready.0);
         put_six(writer, member.early.0);
+    }
+    if let Some(size) = size {
+        writer.u16(*size).u8(passed.is_some().into());
+        if let Some(passed) = passed {
+            put_passed(writer, passed);
+        }
     }
     writer.put(held);
 }

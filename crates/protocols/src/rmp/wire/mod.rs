@@ -3,6 +3,7 @@
 //! The first byte is the kind. Integers are big-endian; positions, numbers and timestamps have six
 //! bytes, because a place in the order has no more for them; a list is a count (2) and items.
 
+mod lists;
 mod membership;
 mod order;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
 
+pub(super) use self::lists::{Join, List, ListAck, Listed, Passed, Start};
 pub(super) use self::membership::{Announcement, Answer, Declared, Inventory, Poll, Proposal};
 pub(super) use self::order::{Ack, DATA_HEADER, Data, NACK_RUNS_MAX, Nack};
 use super::numbers::{Marks, Number, Stamp, Tag};
@@ -58,6 +60,14 @@ pub(super) enum Message {
     Goodbye,
     /// To another process with this member's name.
     Name(NameMessage),
+    /// Its sender wants to be let in.
+    Join(Join),
+    /// A new list, and the token.
+    List(ListAck),
+    /// A list was heard.
+    Listed(Listed),
+    /// Its sender wants to leave.
+    Leave { tag: Tag },
 }
 
 #[derive(Clone, Copy)]
@@ -80,6 +90,11 @@ enum Kind {
     NameInUse = 47,
     NameQuestion = 48,
     NameProof = 49,
+    Join = 50,
+    List = 51,
+    Listed = 52,
+    Leave = 53,
+    AnswerListed = 54,
 }
 
 impl Message {
@@ -106,7 +121,7 @@ impl Message {
                 return Ok(Self::Unordered { tag, record });
             }
             39 => Self::Poll(membership::poll(&mut reader)?),
-            40 => Self::Answer(membership::answer(&mut reader)?),
+            40 => Self::Answer(membership::answer(&mut reader, false)?),
             41 => Self::Proposal(membership::proposal(&mut reader)?),
             42 => Self::Accept {
                 config: membership::config(&mut reader)?,
@@ -130,6 +145,13 @@ impl Message {
                 nonce: reader.u64("nonce")?,
                 uptime_ms: reader.u64("uptime")?,
             }),
+            50 => Self::Join(lists::join(&mut reader)?),
+            51 => Self::List(lists::list(&mut reader)?),
+            52 => Self::Listed(lists::listed(&mut reader)?),
+            53 => Self::Leave {
+                tag: tag(&mut reader)?,
+            },
+            54 => Self::Answer(membership::answer(&mut reader, true)?),
             other => return Err(reader.invalid("kind", u64::from(other))),
         };
         reader.finish()?;
@@ -144,7 +166,10 @@ impl Message {
             | Self::Nack(Nack { tag, .. })
             | Self::Confirm { tag, .. }
             | Self::Settle { tag, .. }
+            | Self::Listed(Listed { tag, .. })
+            | Self::Leave { tag }
             | Self::Unordered { tag, .. } => Some(*tag),
+            Self::List(list) => Some(list.ack.tag),
             _ => None,
         }
     }
@@ -184,6 +209,12 @@ impl Message {
             Self::Announcement(it) => membership::put_announcement(&mut writer, it),
             Self::Goodbye => {
                 writer.u8(Kind::Goodbye as u8);
+            }
+            Self::Join(it) => lists::put_join(&mut writer, it),
+            Self::List(it) => lists::put_list(&mut writer, it),
+            Self::Listed(it) => lists::put_listed(&mut writer, it),
+            Self::Leave { tag } => {
+                writer.u8(Kind::Leave as u8).u64(tag.0);
             }
             Self::Name(NameMessage::InUse { uptime_ms }) => {
                 writer.u8(Kind::NameInUse as u8).u64(*uptime_ms);

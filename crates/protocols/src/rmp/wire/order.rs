@@ -16,6 +16,8 @@ pub(in crate::rmp) const NACK_RUNS_MAX: usize = 64;
 
 const FLAG_AGAIN: u8 = 1;
 const FLAG_WHOLE: u8 = 1;
+/// The upper six bits of a packet's flags are the version of the list.
+const VERSION_SHIFT: u8 = 2;
 
 /// A packet (000 ch. 8: stamped with host and sequence number).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +27,8 @@ pub(in crate::rmp) struct Data {
     pub(in crate::rmp) origin: u8,
     pub(in crate::rmp) tag: Tag,
     pub(in crate::rmp) number: Number,
+    /// The version of the list that its origin used when it was sent, below 64.
+    pub(in crate::rmp) version: u8,
     /// Of its origin; zeros where another member sends it.
     pub(in crate::rmp) marks: Marks,
     /// Packed records.
@@ -85,6 +89,7 @@ pub(super) fn data(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Message, Dec
         origin: reader.u8("origin")?,
         tag: tag(&mut reader)?,
         number: Number(six(&mut reader, "number")?),
+        version: flags >> VERSION_SHIFT,
         marks: marks(&mut reader)?,
         body: bytes.slice(reader.position()..),
     }))
@@ -93,7 +98,7 @@ pub(super) fn data(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Message, Dec
 pub(super) fn put_data(writer: &mut Writer<'_>, data: &Data) {
     writer
         .u8(Kind::Data as u8)
-        .u8(if data.again { FLAG_AGAIN } else { 0 })
+        .u8(data.version << VERSION_SHIFT | if data.again { FLAG_AGAIN } else { 0 })
         .u8(data.origin)
         .u64(data.tag.0);
     put_six(writer, data.number.0);
@@ -116,8 +121,13 @@ pub(super) fn ack(reader: &mut Reader<'_>) -> Result<Ack, DecodeError> {
 }
 
 pub(super) fn put_ack(writer: &mut Writer<'_>, ack: &Ack) {
+    writer.u8(Kind::Ack as u8);
+    put_ack_body(writer, ack);
+}
+
+/// What follows the kind.
+pub(super) fn put_ack_body(writer: &mut Writer<'_>, ack: &Ack) {
     writer
-        .u8(Kind::Ack as u8)
         .u8(if ack.again { FLAG_AGAIN } else { 0 })
         .u8(ack.issuer)
         .u8(ack.next)

@@ -38,6 +38,7 @@ fn data() -> Message {
         origin: 2,
         tag: Tag(0x0102_0304_0506_0708),
         number: Number(5),
+        version: 0,
         marks: marks(),
         body: Bytes::from_static(b"body"),
     })
@@ -86,6 +87,8 @@ fn answer() -> Answer {
         },
         max_n: 3,
         members: vec![declared(1), declared(0), declared(7)],
+        passed: None,
+        size: None,
         held: Vec::new(),
     };
     inventory.insert(Seq(7));
@@ -96,6 +99,47 @@ fn answer() -> Answer {
         counter: 2,
         body_max: 1431,
         inventory,
+    }
+}
+
+/// After a list, which all members but one have passed.
+fn answer_listed() -> Answer {
+    let mut answer = answer();
+    answer.inventory.size = Some(4);
+    answer.inventory.passed = Some(Passed {
+        from: config(),
+        at: Seq(9),
+        gone: Some(member(4)),
+        cuts: vec![Number(3), Number(0)],
+    });
+    answer
+}
+
+fn list() -> ListAck {
+    ListAck {
+        ack: Ack {
+            packets: Vec::new(),
+            ..ack()
+        },
+        list: List {
+            version: 2,
+            config: config(),
+            body_max: 1431,
+            max_n: 3,
+            cut: Number(6),
+            gone: List::NOBODY,
+            ring: vec![0, 1, 2],
+            roster: vec![member(1), member(2), member(3)],
+            floor: Seq(8),
+            starts: vec![
+                Start {
+                    held: Number(4),
+                    first: Number(5),
+                    offset: 60,
+                },
+                Start::default(),
+            ],
+        },
     }
 }
 
@@ -166,6 +210,22 @@ fn examples() -> Vec<Message> {
             nonce: 78,
             uptime_ms: 79,
         }),
+        Message::Join(Join {
+            counter: 2,
+            high: Seq(7),
+            body_max: 1431,
+            config: config(),
+            heard: vec![member(1)],
+        }),
+        Message::List(list()),
+        Message::Listed(Listed {
+            tag,
+            version: 2,
+            cut: Number(6),
+            asks: true,
+        }),
+        Message::Leave { tag },
+        Message::Answer(answer_listed()),
     ]
 }
 

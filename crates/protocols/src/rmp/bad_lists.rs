@@ -1,0 +1,151 @@
+//! Lists that a member may not make change nothing: of who is not the token site, with more than one
+//! change, or with another one than the figures have.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use groupcast_core::mech::seq::Seq;
+use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId};
+
+use super::config::RmpConfig;
+use super::numbers::{Marks, Number, Stamp};
+use super::order::{Heard, Order};
+use super::wire::{Ack, List, ListAck, Message, Start};
+
+fn member(site: u64) -> MemberId {
+    MemberId {
+        node: NodeId(site),
+        incarnation: Incarnation(site),
+    }
+}
+
+fn config(counter: u64) -> ConfigId {
+    ConfigId {
+        counter,
+        representative: member(0),
+    }
+}
+
+/// The order of member 2 of four; member 0 has the token.
+fn order() -> Order {
+    let members = (0..4).map(member).collect();
+    let config_of = RmpConfig::lan();
+    Order::new(config(1), members, member(2), Seq(100), 1431, &config_of)
+}
+
+/// Member 0 lets member 7 in.
+fn joins() -> ListAck {
+    ListAck {
+        ack: Ack {
+            again: false,
+            issuer: 0,
+            next: 4,
+            tag: order().tag,
+            stamp: Stamp(1),
+            first: Seq(101),
+            marks: Marks::default(),
+            packets: Vec::new(),
+        },
+        list: List {
+            version: 1,
+            config: config(2),
+            body_max: 1431,
+            max_n: 5,
+            cut: Number(0),
+            gone: List::NOBODY,
+            ring: vec![0, 4, 1, 2, 3],
+            roster: [0, 1, 2, 3, 7].map(member).to_vec(),
+            floor: Seq(100),
+            starts: vec![Start::default(); 4],
+        },
+    }
+}
+
+/// Member 0 takes member 1 off the list.
+fn leaves() -> ListAck {
+    let mut list = joins();
+    list.ack.next = 2;
+    list.list.gone = 1;
+    list.list.ring = vec![0, 2, 3];
+    list.list.roster.pop();
+    list.list.starts.clear();
+    list
+}
+
+#[test]
+fn what_the_figures_have_is_taken() {
+    for list in [joins(), leaves()] {
+        let mut order = order();
+        assert_eq!(order.take_list(&list), Heard::Newest);
+        assert_eq!(order.take_list(&list), Heard::Older, "again");
+        assert_eq!(order.ring, list.list.ring);
+        assert_eq!(order.members.len(), 4, "until its place");
+    }
+}
+
+type Change = fn(&mut ListAck);
+
+#[test]
+fn a_list_that_a_member_may_not_make_changes_nothing() {
+    let changes: [(&str, Change); 12] = [
+        ("not of the token site", |it| it.ack.issuer = 1),
+        ("of a stranger", |it| it.ack.issuer = 9),
+        ("the token for another", |it| it.ack.next = 1),
+        ("the newcomer elsewhere", |it| {
+            it.list.ring = vec![0, 1, 4, 2, 3];
+        }),
+        ("without a member", |it| it.list.ring = vec![0, 4, 1, 2]),
+        ("another index", |it| it.list.ring = vec![0, 5, 1, 2, 3]),
+        ("a member twice", |it| it.list.roster[4] = member(1)),
+        ("another member", |it| it.list.roster[3] = member(8)),
+        ("two newcomers", |it| it.list.roster.push(member(8))),
+        ("a later version", |it| it.list.version = 2),
+        ("no later configuration", |it| it.list.config = config(1)),
+        ("behind a hole", |it| it.ack.first = Seq(102)),
+    ];
+    for (what, change) in changes {
+        let mut list = joins();
+        change(&mut list);
+        let mut order = order();
+        assert_eq!(order.take_list(&list), Heard::Malformed, "{what}");
+        assert_eq!((order.ring.len(), order.roster.len()), (4, 4), "{what}");
+        assert_eq!((order.top.stamp, order.held), (Stamp(0), Seq(100)));
+    }
+    let mut not_the_next = leaves();
+    not_the_next.list.gone = 3;
+    not_the_next.list.ring = vec![0, 1, 2];
+    assert_eq!(order().take_list(&not_the_next), Heard::Malformed);
+}
+
+#[test]
+fn a_list_before_the_last_one_was_passed_is_refused() {
+    let mut order = order();
+    assert_eq!(order.take_list(&joins()), Heard::Newest);
+    let mut second = leaves();
+    second.ack.issuer = 4;
+    second.ack.stamp = Stamp(2);
+    second.ack.first = Seq(102);
+    second.list.version = 2;
+    second.list.config = config(3);
+    second.list.roster = joins().list.roster;
+    second.list.ring = vec![0, 4, 2, 3];
+    assert_eq!(order.take_list(&second), Heard::Malformed);
+}
+
+#[test]
+fn a_list_orders_no_packets_and_names_no_more_than_there_are_indices() {
+    let refuse = |list: ListAck| {
+        let bytes = Message::List(list).encode();
+        assert!(Message::decode(&bytes).is_err());
+    };
+    let mut packets = joins();
+    packets.ack.packets.push(super::numbers::Packets {
+        origin: 0,
+        first: Number(1),
+        count: 1,
+    });
+    refuse(packets);
+    let mut long = joins();
+    long.list.roster = (0..129).map(member).collect();
+    refuse(long);
+}

@@ -1,0 +1,247 @@
+//! Goal: a process joins and leaves by one message, without a pause for the others. Method: load from
+//! every member while it happens; then the checker's verdict, and the latencies around it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::{MemberId, MessageId, Service, Time};
+use groupcast_protocols::rmp::{FAMILY, Rmp, RmpConfig};
+use groupcast_sim::host::config::Effect;
+use groupcast_sim::{Cluster, ClusterConfig};
+
+/// `old` of `hosts` members in one configuration.
+fn group(hosts: usize, old: usize, seed: u64) -> Cluster<Rmp> {
+    let one_way = Duration::from_micros(30);
+    group_with(hosts, old, seed, one_way, false, RmpConfig::lan().body_max)
+}
+
+/// The same, where a datagram takes `one_way`, processes run some milliseconds after something came for
+/// them if they are `busy`, and the last host's way carries bodies of `last_max` bytes.
+fn group_with(
+    hosts: usize,
+    old: usize,
+    seed: u64,
+    one_way: Duration,
+    busy: bool,
+    last_max: usize,
+) -> Cluster<Rmp> {
+    let build = move |member: MemberId, rng, now| {
+        let mut config = RmpConfig::lan();
+        if member.node.0 == hosts as u64 {
+            config.body_max = last_max;
+        }
+        Rmp::new(config, member, rng, now).expect("the settings are valid")
+    };
+    let mut judged = ClusterConfig {
+        contract: FAMILY.contract,
+        ..ClusterConfig::new(hosts, seed)
+    };
+    judged.network.latency = one_way;
+    if busy {
+        judged.host.effect = Effect::End;
+        judged.host.wake_up = Duration::from_micros(40);
+        judged.host.wake_up_jitter = Duration::from_millis(4);
+    }
+    let mut cluster = Cluster::new(judged, build);
+    for host in 0..old {
+        cluster.start(host);
+    }
+    let limit = Duration::from_secs(3);
+    cluster.must(
+        "one configuration",
+        Cluster::all_in_one_configuration,
+        limit,
+    );
+    cluster
+}
+
+const SERVICES: [Service; 7] = [
+    Service::Reliable,
+    Service::Fifo,
+    Service::Agreed,
+    Service::Safe,
+    Service::KResilient(1),
+    Service::Majority,
+    Service::Agreed,
+];
+
+/// Every living host submits one message each half millisecond for `duration`.
+fn load(cluster: &mut Cluster<Rmp>, duration: Duration) {
+    for step in 0..duration.as_micros() / 500 {
+        for host in 0..cluster.hosts() {
+            if cluster.status(host) == groupcast_sim::Status::Up {
+                let service = SERVICES[(step as usize + host) % SERVICES.len()];
+                let len = if step % 40 == 9 { 3_000 } else { 300 };
+                let payload = Bytes::from(vec![step as u8; len]);
+                let _ = cluster.submit(host, service, payload);
+            }
+        }
+        cluster.run_for(Duration::from_micros(500));
+    }
+}
+
+fn lists_of(cluster: &Cluster<Rmp>) -> u64 {
+    (0..cluster.hosts())
+        .filter(|host| cluster.is_alive(*host))
+        .map(|host| {
+            cluster
+                .protocol(host)
+                .map_or(0, |it| it.status().counters.lists_sent)
+        })
+        .sum()
+}
+
+#[test]
+fn a_newcomer_joins_by_a_list_under_load() {
+    for seed in 0..10 {
+        let mut cluster = group(4, 3, 100 + seed);
+        load(&mut cluster, Duration::from_millis(100));
+        let before = lists_of(&cluster);
+        let configurations = cluster.configurations(0).len();
+        cluster.start(3);
+        load(&mut cluster, Duration::from_millis(200));
+        let limit = Duration::from_secs(3);
+        cluster.must(
+            "one configuration",
+            Cluster::all_in_one_configuration,
+            limit,
+        );
+        assert_eq!(lists_of(&cluster), before + 1, "seed {seed}");
+        let after = cluster.configurations(0).len();
+        assert_eq!(
+            after,
+            configurations + 2,
+            "a transitional and a regular one"
+        );
+        cluster.run_for(Duration::from_millis(400));
+        cluster.check_at_rest();
+    }
+}
+
+#[test]
+fn a_member_leaves_by_a_list_under_load() {
+    for seed in 0..10 {
+        let mut cluster = group(4, 4, 200 + seed);
+        load(&mut cluster, Duration::from_millis(100));
+        let before = lists_of(&cluster);
+        let polls = cluster
+            .protocol(0)
+            .map(|it| it.status().counters.transitions);
+        cluster.leave(2);
+        load(&mut cluster, Duration::from_millis(200));
+        let limit = Duration::from_secs(1);
+        cluster.must("gone", |it| !it.is_alive(2), limit);
+        cluster.must(
+            "one configuration",
+            Cluster::all_in_one_configuration,
+            limit,
+        );
+        assert_eq!(lists_of(&cluster), before + 1, "seed {seed}");
+        let after = cluster
+            .protocol(0)
+            .map(|it| it.status().counters.transitions);
+        assert_eq!(after, polls, "no reformation");
+        let left = cluster.configurations(0).last().expect("one").left.clone();
+        assert_eq!(left.len(), 1, "it is told from a crash");
+        cluster.run_for(Duration::from_millis(400));
+        cluster.check_at_rest();
+    }
+}
+
+#[test]
+fn two_join_at_once_and_one_leaves() {
+    for seed in 0..10 {
+        let mut cluster = group(6, 4, 300 + seed);
+        load(&mut cluster, Duration::from_millis(100));
+        cluster.start(4);
+        cluster.start(5);
+        load(&mut cluster, Duration::from_millis(seed * 2));
+        cluster.leave(1);
+        load(&mut cluster, Duration::from_millis(200));
+        let limit = Duration::from_secs(3);
+        cluster.must(
+            "one configuration",
+            Cluster::all_in_one_configuration,
+            limit,
+        );
+        cluster.run_for(Duration::from_millis(400));
+        cluster.check_at_rest();
+    }
+}
+
+#[test]
+fn a_crash_at_any_moment_of_a_join_or_a_leave_leaves_one_history() {
+    for crashed in [0, 1, 3] {
+        for step in 0..40 {
+            let mut cluster = group(4, 3, 400 + step);
+            load(&mut cluster, Duration::from_millis(30));
+            if crashed == 1 && step % 2 == 0 {
+                cluster.leave(2);
+            }
+            cluster.start(3);
+            load(&mut cluster, Duration::from_micros(500));
+            cluster.run_for(Duration::from_micros(step * 60));
+            cluster.crash(crashed);
+            load(&mut cluster, Duration::from_millis(300));
+            let limit = Duration::from_secs(5);
+            cluster.must(
+                "one configuration",
+                Cluster::all_in_one_configuration,
+                limit,
+            );
+            cluster.run_for(Duration::from_millis(400));
+            cluster.check_at_rest();
+        }
+    }
+}
+
+/// The time until all of the `old` hosts have an agreed message, of those that are submitted within a
+/// second: the 99th percentile, and the longest.
+fn latency(cluster: &mut Cluster<Rmp>, old: usize) -> (Duration, Duration) {
+    const STEP: Duration = Duration::from_micros(250);
+    const STEPS: usize = 4_000;
+    let mut waiting: Vec<(MessageId, Time)> = Vec::new();
+    let mut latencies = Vec::new();
+    let mut step = 0;
+    while step < STEPS || !waiting.is_empty() {
+        if step < STEPS && step % 4 == 0 {
+            let id = cluster.submit(step / 4 % old, Service::Agreed, vec![1; 300]);
+            waiting.push((id.expect("there is room"), cluster.now()));
+        }
+        cluster.run_for(STEP);
+        let now = cluster.now();
+        waiting.retain(|(id, at)| {
+            let everywhere = (0..old).all(|host| cluster.has_delivered(host, *id));
+            if everywhere {
+                latencies.push(now.since(*at));
+            }
+            !everywhere
+        });
+        step += 1;
+    }
+    latencies.sort_unstable();
+    let longest = latencies.last().copied().expect("many were sent");
+    (latencies[latencies.len() * 99 / 100], longest)
+}
+
+/// 000 ch. 8: the list-change messages are there so that a join does not stop the others.
+#[test]
+fn the_second_of_a_join_is_at_most_twice_as_slow_as_the_one_before() {
+    let most = RmpConfig::lan().body_max;
+    for busy in [false, true] {
+        // The second one cannot be let in by a list: the datagrams of the others are too long for it.
+        for (last_max, lists) in [(most, 1), (most - 100, 0)] {
+            let one_way = Duration::from_micros(500);
+            let mut cluster = group_with(5, 4, 500, one_way, busy, last_max);
+            latency(&mut cluster, 4);
+            let (made, before) = (lists_of(&cluster), latency(&mut cluster, 4));
+            cluster.start(4);
+            let with_join = latency(&mut cluster, 4);
+            println!("busy {busy}, {lists} lists: p99 and longest {before:?}, then {with_join:?}");
+            assert!(cluster.all_in_one_configuration());
+            assert_eq!(lists_of(&cluster), made + lists);
+            assert!(with_join.0 <= before.0 * 2 || lists == 0);
+            cluster.check();
+        }
+    }
+}
