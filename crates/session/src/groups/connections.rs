@@ -182,7 +182,7 @@ impl Engine {
                 });
             }
             Some(ClientPhase::Open) => {
-                self.disconnect(now, client, Disconnect::Protocol, text.into())
+                self.disconnect(now, client, Disconnect::Protocol, text.into());
             }
             Some(ClientPhase::Leaving | ClientPhase::Gone) | None => {}
         }
