@@ -55,6 +55,8 @@ pub struct Peers {
     /// When a member was last heard.
     heard: BTreeMap<MemberId, Time>,
     quarantine: Delays,
+    /// Strangers that say that they hear others of us: since when, and when they last did.
+    hints: BTreeMap<MemberId, (Time, Time)>,
     /// When a stranger was last answered.
     answered: Option<Time>,
 }
@@ -62,6 +64,8 @@ pub struct Peers {
 /// How long a member counts as heard. Short, so that a member that hears nothing any more is not
 /// taken for one that does.
 const HEARD_FOR: Duration = Duration::from_millis(300);
+/// How long a stranger must say that it hears others of us before that counts as evidence.
+const HINTED_FOR: Duration = Duration::from_secs(1);
 /// The most members whose evidence is told.
 const HEARD_TOLD: usize = 64;
 /// Another member's word raises the counter of this member's next configuration by no more. No
@@ -189,6 +193,25 @@ impl Peers {
     /// Whether `member` is not let in now.
     pub fn is_quarantined(&self, now: Time, member: MemberId) -> bool {
         self.quarantine.lasts(now, member)
+    }
+
+    /// `from` says that it hears another member of our configuration, and not us: whether that counts,
+    /// since it has said so for a second. Before, it may only be about to end our quarantine, and a
+    /// configuration with it would not come about.
+    pub fn hears_others(&mut self, now: Time, from: MemberId) -> bool {
+        if self.hints.len() >= Self::MAX {
+            self.hints
+                .retain(|_, (_, last)| now.since(*last) < HINTED_FOR);
+        }
+        if self.hints.len() >= Self::MAX && !self.hints.contains_key(&from) {
+            return false;
+        }
+        let (since, last) = self.hints.entry(from).or_insert((now, now));
+        if now.since(*last) >= HINTED_FOR {
+            *since = now;
+        }
+        *last = now;
+        now.since(*since) >= HINTED_FOR
     }
 
     /// What a member of a configuration of `members` does about `from`, which has given evidence, or
@@ -327,6 +350,15 @@ mod tests {
         }
         assert!(peers.attempts.contains_key(&member(1_999)));
         assert!(!peers.attempts.contains_key(&member(3)));
+    }
+
+    #[test]
+    fn that_a_stranger_hears_others_counts_after_a_second() {
+        let mut peers = Peers::default();
+        let mut says = |millis| peers.hears_others(Time::from_millis(millis), member(1));
+        assert!(!says(0) && !says(500) && !says(999) && says(1_000));
+        assert!(!says(2_000), "it was silent for a second");
+        assert!(!says(2_900) && says(3_000));
     }
 
     #[test]

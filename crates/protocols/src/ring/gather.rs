@@ -255,9 +255,10 @@ impl Ring {
         if join.fail.contains(&self.local) {
             return;
         }
-        // That it hears another of us is not enough: it may still have us in quarantine, and the ring
-        // with it would not come about.
-        let evidence = join.heard.contains(&self.local);
+        let members = &ring.members;
+        let hears_another = join.heard.iter().any(|it| members.contains(it));
+        let evidence =
+            join.heard.contains(&self.local) || hears_another && self.peers.hears_others(now, from);
         match self.peers.stranger(now, from, evidence, &ring.members) {
             Stranger::Ignore => {}
             Stranger::Answer => self.answer_stranger(now),

@@ -58,7 +58,10 @@ impl Ring {
         self.peers.note_heard(now, from);
         match &self.state {
             State::Operational(Operational { ordering: ring, .. }) => {
-                let evidence = announcement.heard.contains(&self.local);
+                let heard = &announcement.heard;
+                let hears_another = heard.iter().any(|it| ring.members.contains(it));
+                let evidence = heard.contains(&self.local)
+                    || hears_another && self.peers.hears_others(now, from);
                 match self.peers.stranger(now, from, evidence, &ring.members) {
                     Stranger::Ignore => {}
                     Stranger::Answer => self.answer_stranger(now),
