@@ -210,9 +210,7 @@ impl Ring {
             self.handle_goodbye(now, from);
             return;
         }
-        if join.heard.contains(&self.local) && !join.fail.contains(&self.local) {
-            self.peers.hears_us(now, from, self.config.quarantine_min);
-        }
+        self.note_invitation(now, from, &join);
         if !self.peers.is_quarantined(now, from) {
             self.peers.note_heard(now, from);
         }
@@ -226,6 +224,23 @@ impl Ring {
             State::Commit(_) | State::Recovery(_) | State::Left(_) => {
                 self.counters.joins_stale += 1;
             }
+        }
+    }
+
+    /// `from` may want this member in, which may have it in quarantine.
+    fn note_invitation(&mut self, now: Time, from: MemberId, join: &Join) {
+        if join.fail.contains(&self.local) {
+            return;
+        }
+        let installed = self.state.installed();
+        let alone = installed.is_none_or(|ring| ring.members.len() <= 1);
+        if alone && join.proc.contains(&self.local) {
+            // The others decide how soon they try it again with this member: a second quarantine, here,
+            // would only end at another time than theirs.
+            self.peers.release(now, from);
+        } else if join.heard.contains(&self.local) {
+            let min = self.config.quarantine_min;
+            self.peers.hears_us(now, from, min);
         }
     }
 
