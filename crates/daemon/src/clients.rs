@@ -73,10 +73,9 @@ impl Clients {
     pub(crate) fn open(
         registry: &Registry,
         socket: &Path,
-        tcp: Option<TcpAcceptor>,
+        mut tcp: Option<TcpAcceptor>,
     ) -> Result<Self, DaemonError> {
         let mut unix = UnixAcceptor::open(socket)?;
-        let mut tcp = tcp;
         let failed = DaemonError::system("wait for clients");
         let registered = registry
             .register(&mut unix.listener, UNIX_ACCEPTOR, Interest::READABLE)

@@ -195,10 +195,24 @@ impl Peers {
         self.quarantine.lasts(now, member)
     }
 
+    /// Whether `from`, which says that it hears `heard`, has given evidence to `local`, a member of a
+    /// configuration of `members`: it hears it, or has heard others of them for a while.
+    pub fn evidence(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        heard: &[MemberId],
+        local: MemberId,
+        members: &[MemberId],
+    ) -> bool {
+        let hears_another = || heard.iter().any(|it| members.contains(it));
+        heard.contains(&local) || hears_another() && self.hears_others(now, from)
+    }
+
     /// `from` says that it hears another member of our configuration, and not us: whether that counts,
     /// since it has said so for a second. Before, it may only be about to end our quarantine, and a
     /// configuration with it would not come about.
-    pub fn hears_others(&mut self, now: Time, from: MemberId) -> bool {
+    fn hears_others(&mut self, now: Time, from: MemberId) -> bool {
         if self.hints.len() >= Self::MAX {
             self.hints
                 .retain(|_, (_, last)| now.since(*last) < HINTED_FOR);

@@ -270,10 +270,8 @@ impl Ring {
         if join.fail.contains(&self.local) {
             return;
         }
-        let members = &ring.members;
-        let hears_another = join.heard.iter().any(|it| members.contains(it));
-        let evidence =
-            join.heard.contains(&self.local) || hears_another && self.peers.hears_others(now, from);
+        let (peers, members) = (&mut self.peers, &ring.members);
+        let evidence = peers.evidence(now, from, &join.heard, self.local, members);
         match self.peers.stranger(now, from, evidence, &ring.members) {
             Stranger::Ignore => {}
             Stranger::Answer => self.answer_stranger(now),

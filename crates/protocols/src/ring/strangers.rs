@@ -59,9 +59,8 @@ impl Ring {
         match &self.state {
             State::Operational(Operational { ordering: ring, .. }) => {
                 let heard = &announcement.heard;
-                let hears_another = heard.iter().any(|it| ring.members.contains(it));
-                let evidence = heard.contains(&self.local)
-                    || hears_another && self.peers.hears_others(now, from);
+                let (peers, members) = (&mut self.peers, &ring.members);
+                let evidence = peers.evidence(now, from, heard, self.local, members);
                 match self.peers.stranger(now, from, evidence, &ring.members) {
                     Stranger::Ignore => {}
                     Stranger::Answer => self.answer_stranger(now),
