@@ -110,6 +110,15 @@ fn a_little_loss_beside_a_closed_way_does_not_bring_the_excluded_back_early() {
     assert_eq!(swarm.run_seed(1653).violations, Vec::<String>::new());
 }
 
+/// Quarantines end at different times at both of their ends, and one of several ways opens last: a
+/// member that is alone goes along with who wants it in, and one that hears only others of the ring
+/// for a while is let in as well. It was out for more than 8 s.
+#[test]
+fn a_member_whose_ways_open_one_after_the_other_is_let_in_soon() {
+    let swarm = Swarm::of(&ring::FAMILY, None, SwarmConfig::of(&ring::FAMILY));
+    assert_eq!(swarm.run_seed(302).violations, Vec::<String>::new());
+}
+
 /// Joins wait in the buffer of a slow host until the commit token, which it reads first, has made
 /// them old: they are no reason to begin again.
 #[test]
