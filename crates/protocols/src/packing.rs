@@ -145,8 +145,8 @@ impl Packer {
                 }
                 self.slab.put_slice(&self.header);
             }
-            let resilient = waits_for_holders(record.service);
-            self.marks_wanted |= waits_for_marks(record.service);
+            let resilient = self.resilient > 0 && waits_for_holders(record.service);
+            self.marks_wanted |= resilient && waits_for_marks(record.service);
             let rest = &record.payload[self.offset..];
             let taken = rest.len().min(max - self.slab.len());
             self.slab.put_slice(&rest[..taken]);
@@ -181,7 +181,11 @@ impl Backlog for Packer {
 
 /// Whether a message of `service` is delivered only once other members than its sender hold it.
 fn waits_for_holders(service: Service) -> bool {
-    service.is_resilient() && service != Service::KResilient(0)
+    match service {
+        Service::KResilient(failures) => failures > 0,
+        Service::Majority | Service::Safe => true,
+        _ => false,
+    }
 }
 
 /// Whether a message of `service` is delivered once some other members hold it, not all.
