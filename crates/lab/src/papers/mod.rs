@@ -42,6 +42,7 @@ pub mod figure;
 pub mod gossip;
 pub mod kept;
 pub mod lan;
+mod models;
 pub mod plot;
 pub mod record;
 pub mod registry;

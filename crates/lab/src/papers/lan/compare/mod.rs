@@ -12,15 +12,13 @@
 //! | 13..17 | length of the message |
 //! | 17.. | bytes |
 
-mod roster;
 mod tcp;
 mod udp;
 
 use bytes::{Buf as _, Bytes};
+use groupcast_core::SocketClass;
 use groupcast_core::trace::{Inspected, Role};
-use groupcast_core::{Delivery, Event, MemberId, MessageId, Service, SocketClass};
 
-pub(in crate::papers) use self::roster::Roster;
 pub(super) use self::tcp::Tcp;
 pub(super) use self::udp::Udp;
 
@@ -117,12 +115,3 @@ pub(super) fn inspect(
 
 /// The longest message.
 const MESSAGE_MAX: usize = 64 << 20;
-
-fn delivery(sender: MemberId, number: u64, payload: Bytes) -> Event {
-    Event::Deliver(Delivery {
-        id: MessageId { sender, number },
-        service: Service::Reliable,
-        place: None,
-        payload,
-    })
-}

@@ -13,7 +13,8 @@ use groupcast_core::{
     SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
-use super::{HEADER, Kind, MESSAGE_MAX, Packet, Roster, delivery};
+use super::{HEADER, Kind, MESSAGE_MAX, Packet};
+use crate::papers::models::{Roster, delivery};
 
 /// Bytes of a message in a segment: with the headers and the node's framing one Ethernet frame.
 const SEGMENT: usize = 1_500 - 28 - 41 - HEADER;

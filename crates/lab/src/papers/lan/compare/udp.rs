@@ -9,7 +9,8 @@ use groupcast_core::{
     SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
-use super::{Kind, MESSAGE_MAX, Packet, Roster, delivery};
+use super::{Kind, MESSAGE_MAX, Packet};
+use crate::papers::models::{Roster, delivery};
 
 /// A sender and receiver of multicasts that nobody repeats.
 pub(in super::super) struct Udp {

@@ -20,7 +20,7 @@ mod tcp;
 
 use bytes::{Buf as _, Bytes};
 use groupcast_core::trace::{Inspected, Role};
-use groupcast_core::{Delivery, Event, MemberId, MessageId, Service, SocketClass};
+use groupcast_core::{MemberId, SocketClass};
 
 pub(super) use self::rpc::Rpc;
 pub(super) use self::tcp::{PACKET, Routes, Tcp};
@@ -121,13 +121,4 @@ pub(super) fn inspect(
     let found = body.first().and_then(|code| Kind::of(*code));
     let (kind, role) = found.map_or(("junk", Role::Control), |(_, kind, role)| (kind, role));
     Inspected { kind, role }
-}
-
-fn delivery(sender: MemberId, number: u64, payload: Bytes) -> Event {
-    Event::Deliver(Delivery {
-        id: MessageId { sender, number },
-        service: Service::Reliable,
-        place: None,
-        payload,
-    })
 }

@@ -10,8 +10,8 @@ use groupcast_core::{
     SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
-use super::super::super::lan::compare::Roster;
-use super::{Kind, Packet, delivery, host};
+use super::{Kind, Packet, host};
+use crate::papers::models::{Roster, delivery};
 
 /// A call that is not answered is repeated after this time.
 const TIMEOUT: Duration = Duration::from_millis(500);

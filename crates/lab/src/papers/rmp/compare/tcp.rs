@@ -13,8 +13,8 @@ use groupcast_core::{
     SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 
-use super::super::super::lan::compare::Roster;
-use super::{HEADER, Kind, Packet, delivery, host};
+use super::{HEADER, Kind, Packet, host};
+use crate::papers::models::{Roster, delivery};
 
 /// Bytes of a message in a segment, as on an Ethernet.
 const SEGMENT: usize = 1_460;
