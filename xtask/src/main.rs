@@ -10,6 +10,7 @@ mod exec;
 mod families;
 mod fuzz;
 mod no_std;
+mod outcome;
 mod python;
 mod setup;
 mod swarm;

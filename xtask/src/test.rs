@@ -8,7 +8,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::exec::{self, Finished, cargo};
+use crate::exec::{self, cargo};
+use crate::outcome::{Outcome, Report, of_runner, summarise};
 use crate::tally::Tally;
 use crate::{Failure, fuzz, python, setup, swarm};
 
@@ -126,57 +127,6 @@ const DOC_TESTS: &[&str] = &["test", "--workspace", "--no-fail-fast", "--doc"];
 /// would have other features of the same libraries, and build them again.
 const LIVE: &[&str] = &["test", "--workspace", "--no-fail-fast", "--test", "live*"];
 
-/// What a step did.
-struct Outcome {
-    state: State,
-    /// Why it failed or was skipped, or what else is worth a word.
-    note: String,
-    tally: Tally,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Ok,
-    Failed,
-    Skipped,
-}
-
-impl State {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Failed => "FAILED",
-            Self::Skipped => "skipped",
-        }
-    }
-}
-
-impl Outcome {
-    fn checked(note: impl Into<String>) -> Self {
-        Self {
-            state: State::Ok,
-            note: note.into(),
-            tally: Tally::ONE_PASSED,
-        }
-    }
-
-    fn failed(note: impl Into<String>) -> Self {
-        Self {
-            state: State::Failed,
-            note: note.into(),
-            tally: Tally::ONE_FAILED,
-        }
-    }
-
-    fn skipped(why: impl Into<String>) -> Self {
-        Self {
-            state: State::Skipped,
-            note: why.into(),
-            tally: Tally::ONE_SKIPPED,
-        }
-    }
-}
-
 /// `cargo xtask test …`
 pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
     let options = Options::parse(args)?;
@@ -190,72 +140,9 @@ pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
     let reports: Vec<Report> = STEPS
         .iter()
         .filter(|step| options.wants(step.name))
-        .map(|step| Report::of(step, &options))
+        .map(|step| Report::of(step.name, step.about, || (step.run)(&options)))
         .collect();
     summarise(&reports, begun.elapsed())
-}
-
-struct Report {
-    name: &'static str,
-    outcome: Outcome,
-    took: Duration,
-}
-
-impl Report {
-    /// Runs `step`.
-    fn of(step: &Step, options: &Options) -> Self {
-        println!("\n== {}: {}", step.name, step.about);
-        let begun = Instant::now();
-        let outcome = (step.run)(options);
-        let took = begun.elapsed();
-        println!(
-            "== {}: {} after {:.1} s{}{}",
-            step.name,
-            outcome.state.word(),
-            took.as_secs_f64(),
-            if outcome.note.is_empty() { "" } else { ": " },
-            outcome.note
-        );
-        Self {
-            name: step.name,
-            outcome,
-            took,
-        }
-    }
-}
-
-/// Prints the table and, last, the line that programs read.
-fn summarise(reports: &[Report], took: Duration) -> Result<(), Failure> {
-    let mut sum = Tally::NONE;
-    println!(
-        "\n{:<9} {:<8} {:>8} {:>7} {:>7} {:>8}  note",
-        "step", "state", "seconds", "passed", "failed", "skipped"
-    );
-    for Report {
-        name,
-        outcome,
-        took,
-    } in reports
-    {
-        sum += outcome.tally;
-        println!(
-            "{:<9} {:<8} {:>8.1} {:>7} {:>7} {:>8}  {}",
-            name,
-            outcome.state.word(),
-            took.as_secs_f64(),
-            outcome.tally.passed,
-            outcome.tally.failed,
-            outcome.tally.skipped,
-            outcome.note
-        );
-    }
-    println!("{:<9} {:<8} {:>8.1}\n", "total", "", took.as_secs_f64());
-    println!("{sum}");
-    if sum.failed == 0 {
-        Ok(())
-    } else {
-        Err(Failure::Said(1))
-    }
 }
 
 /// What the caller asked for.
@@ -323,27 +210,6 @@ fn check(args: &[&str]) -> Outcome {
     match exec::run(cargo(args), COMMAND_TIME_MAX).error {
         None => Outcome::checked(""),
         Some(error) => Outcome::failed(error),
-    }
-}
-
-/// The outcome of a step whose tests a runner counted. A failure without a failed test (it does not
-/// compile, it crashed, it hung) counts as one.
-fn of_runner(finished: Finished, note: String) -> Outcome {
-    let mut tally = finished.tally;
-    match finished.error {
-        None if tally.failed == 0 => Outcome {
-            state: State::Ok,
-            note,
-            tally,
-        },
-        error => {
-            tally.failed = tally.failed.max(1);
-            Outcome {
-                state: State::Failed,
-                note: error.unwrap_or(note),
-                tally,
-            }
-        }
     }
 }
 
@@ -489,33 +355,5 @@ mod tests {
         for (index, step) in STEPS.iter().enumerate() {
             assert!(STEPS[..index].iter().all(|other| other.name != step.name));
         }
-    }
-
-    #[test]
-    fn a_runner_that_ends_badly_without_a_failed_test_counts_as_one() {
-        let crashed = Finished {
-            error: Some("signal 6".into()),
-            tally: Tally::ONE_PASSED,
-        };
-        let outcome = of_runner(crashed, String::new());
-        assert!(outcome.state == State::Failed);
-        assert_eq!((outcome.tally.passed, outcome.tally.failed), (1, 1));
-        assert_eq!(outcome.note, "signal 6");
-    }
-
-    #[test]
-    fn any_failed_test_fails_the_run() {
-        let report = |outcome| Report {
-            name: "x",
-            outcome,
-            took: Duration::ZERO,
-        };
-        assert!(summarise(&[report(Outcome::checked(""))], Duration::ZERO).is_ok());
-        assert!(summarise(&[report(Outcome::skipped("why"))], Duration::ZERO).is_ok());
-        let mixed = [
-            report(Outcome::checked("")),
-            report(Outcome::failed("broken")),
-        ];
-        assert!(summarise(&mixed, Duration::ZERO).is_err());
     }
 }
