@@ -4,6 +4,7 @@
 //! adding a component does not shift the numbers of the others. Not for keys: those come from the
 //! operating system.
 
+use core::hash::{Hash, Hasher};
 use core::ops::Range;
 use core::time::Duration;
 
@@ -17,6 +18,14 @@ use crate::id::{finish, fnv1a};
 pub struct Rng {
     seed: u64,
     state: Pcg64Mcg,
+}
+
+/// Generators that will give the same numbers, and the same forks, hash alike.
+impl Hash for Rng {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Its first number tells the place of a generator from every other place on its way.
+        (self.seed, self.state.clone().next_u64()).hash(state);
+    }
 }
 
 impl Rng {

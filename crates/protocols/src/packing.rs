@@ -7,6 +7,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use groupcast_core::mech::send_queue::Backlog;
@@ -17,7 +18,7 @@ use groupcast_core::{Delivery, Event, Gap, MemberId, MessageId, OrderPlace, Serv
 const HEADER_MAX: usize = 1 + 10 + 5;
 
 /// A message with what its receivers must know of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Record {
     /// What it is promised.
     pub service: Service,
@@ -54,7 +55,7 @@ pub fn refused(sender: MemberId, number: u64) -> Event {
 }
 
 /// Messages that wait to be sent, and the place in the first of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Packer {
     queue: VecDeque<Record>,
     /// Payload bytes of the first message that are in packets already.
@@ -69,6 +70,22 @@ pub struct Packer {
     slab: BytesMut,
     /// Holds one header while its record is packed.
     header: Vec<u8>,
+}
+
+/// What waits; not the memory that bodies are cut from.
+impl Hash for Packer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            queue,
+            offset,
+            bytes,
+            resilient,
+            marks_wanted,
+            slab: _,
+            header: _,
+        } = self;
+        (queue, offset, bytes, resilient, marks_wanted).hash(state);
+    }
 }
 
 impl Packer {
@@ -202,12 +219,12 @@ fn write_header(record: &Record, bytes: &mut Vec<u8>) {
 }
 
 /// One sender's stream on the receiving side.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Hash, Debug, Default)]
 pub struct Unpacker {
     partial: Option<Partial>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 struct Partial {
     service: Service,
     number: u64,

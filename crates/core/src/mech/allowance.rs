@@ -8,7 +8,7 @@ use core::time::Duration;
 use crate::time::Time;
 
 /// A token bucket.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Hash, Debug)]
 pub struct Allowance {
     /// What one costs.
     interval: Duration,

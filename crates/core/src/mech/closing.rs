@@ -22,7 +22,7 @@ use crate::mech::indices::{Index, Indices};
 use crate::mech::seq::Seq;
 
 /// What a member holds of the configuration that it installed last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Holding {
     /// That configuration; for a member that installed none, one of its own with counter 0.
     pub config: ConfigId,
@@ -37,7 +37,7 @@ pub struct Holding {
 }
 
 /// How one member finishes its old configuration.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Closing {
     /// The members of the transitional configuration: those that come from the same old one.
     pub members: Vec<MemberId>,

@@ -34,7 +34,7 @@ pub trait Held {
 }
 
 /// How far delivery has come in one order.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Cursor<M> {
     /// The place that is being delivered.
     seq: Seq,

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 /// Running estimate of a duration that is sampled again and again: a round trip, a rotation.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Estimate {
     mean: Duration,
     deviation: Duration,

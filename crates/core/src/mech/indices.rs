@@ -1,7 +1,7 @@
 //! Members of one configuration by their places in its list, and sets of them.
 
 /// The index of a member in the list of its configuration's members.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Index(pub u16);
 
 impl Index {
@@ -13,7 +13,7 @@ impl Index {
 
 /// A set of indices below [`MAX`](Self::MAX), which is why a configuration whose members are named
 /// by it has at most that many.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Indices(u128);
 
 impl Indices {

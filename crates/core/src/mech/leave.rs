@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 /// A graceful leave that is under way.
-#[derive(Debug, Default)]
+#[derive(Clone, Hash, Debug, Default)]
 pub struct Leave {
     /// The time for it has passed: what was accepted is delivered in a configuration of one, and
     /// the others are ignored.

@@ -70,7 +70,7 @@ pub enum Reaction {
 }
 
 /// What a member knows of others with its name.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Namesakes {
     started: Time,
     /// Whom this member asked, and the nonce.

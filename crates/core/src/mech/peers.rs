@@ -19,7 +19,7 @@ use crate::id::MemberId;
 use crate::time::Time;
 
 /// A member's count of its own changes of mind about who should be in the next configuration.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Attempt(pub u64);
 
 impl Attempt {
@@ -42,7 +42,7 @@ pub enum Stranger {
 }
 
 /// What a member remembers of others.
-#[derive(Debug, Default)]
+#[derive(Clone, Hash, Debug, Default)]
 pub struct Peers {
     /// Own changes of mind so far.
     pub attempt: Attempt,
@@ -261,12 +261,12 @@ impl Peers {
 
 /// Members with whom something is not done for a time, longer each time that it is needed again
 /// soon.
-#[derive(Debug, Default)]
+#[derive(Clone, Hash, Debug, Default)]
 pub struct Delays {
     delays: BTreeMap<MemberId, Delay>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 struct Delay {
     begun: Time,
     until: Time,

@@ -29,7 +29,7 @@ pub trait Backlog {
 }
 
 /// What a send queue accepts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SendLimits {
     /// The services that the protocol carries.
     pub services: &'static [Service],
@@ -55,7 +55,7 @@ pub struct SendLimits {
 /// queue.pop();
 /// assert!(queue.take_writable());
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct SendQueue<Q> {
     limits: SendLimits,
     backlog: Q,

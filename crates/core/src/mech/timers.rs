@@ -17,7 +17,7 @@ pub trait TimerKey: Copy + 'static {
 }
 
 /// When each timer is due.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Timers<K> {
     due: Box<[Option<Time>]>,
     keys: PhantomData<K>,

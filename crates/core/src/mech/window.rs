@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 ///
 /// Insertion, look-up and discarding are O(1) an item. Memory grows with the span in use, never
 /// past the capacity.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct SeqWindow<T> {
     /// Slot `i` holds sequence number `base + i`.
     slots: VecDeque<Option<T>>,

@@ -25,12 +25,12 @@ pub(super) enum Verdict {
 }
 
 /// The members that have asked in this configuration.
-#[derive(Debug, Default)]
+#[derive(Clone, Hash, Debug, Default)]
 pub(super) struct Askers {
     askers: BTreeMap<MemberId, Asker>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 struct Asker {
     /// When the round trip began in which the answers are counted.
     since: Time,

@@ -19,7 +19,7 @@ pub(super) const BODY_LEAST: usize = 256;
 pub(super) const FRAME_RECORDS: usize = 1431 - DATA_HEADER;
 
 /// When the order of a packet is settled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OrderRule {
     /// When its sender is known to know it: what Extended Virtual Synchrony needs.
     Settled,

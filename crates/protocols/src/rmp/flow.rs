@@ -37,7 +37,7 @@ const SHRINK: u32 = 8;
 const MEMORY: Duration = Duration::from_secs(10);
 
 /// A sender's window, and what it follows from.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) struct Flow {
     /// What may be without an ACK, in parts of a frame.
     window: u32,
@@ -72,7 +72,7 @@ pub(super) struct Acknowledged {
 }
 
 /// A round trip: until a packet is acknowledged that was sent when it began.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Hash, Default, Debug)]
 struct Round {
     /// The last packet that was sent when it began.
     last: Number,
@@ -89,7 +89,7 @@ struct Round {
 }
 
 /// The shortest trip of lately: what it takes where nothing waits.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Hash, Default, Debug)]
 struct Shortest {
     since: Time,
     now: Option<Duration>,

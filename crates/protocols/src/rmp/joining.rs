@@ -25,7 +25,7 @@ use super::{Rmp, State, Timer};
 use crate::packing::refused;
 
 /// Asks to be let in, or gets what it needs for it.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) struct Joining {
     /// The order that was: of this member alone, and all of it is delivered.
     pub(super) old: Option<Order>,

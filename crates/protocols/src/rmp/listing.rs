@@ -16,7 +16,7 @@ use super::wire::{Join, ListAck, Listed, Message};
 use super::{Rmp, State, Timer};
 
 /// Who wants to come or go, at every member until a list says so.
-#[derive(Debug, Default)]
+#[derive(Clone, Hash, Debug, Default)]
 pub(super) struct Wishes {
     /// Who wants to come, and when it last said so.
     joins: BTreeMap<MemberId, (Join, Time)>,

@@ -23,7 +23,7 @@ use super::stream::Stream;
 use super::wire::{Ack, List, ListAck, Passed, Start};
 
 /// What became of the lists of an order.
-#[derive(Debug, Default)]
+#[derive(Clone, Hash, Debug, Default)]
 pub(super) struct Lists {
     /// The version of the list that the user is in.
     pub(super) version: u8,
@@ -41,7 +41,7 @@ pub(super) struct Lists {
 }
 
 /// A list that was heard and not passed.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) struct Change {
     pub(super) list: Arc<ListAck>,
     /// Of each index, the last packet that it sent before it heard the list.

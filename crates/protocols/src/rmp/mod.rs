@@ -28,7 +28,7 @@
 //! in the order, `listing` makes lists and hears them, `joining` is a newcomer, `catching_up` a member
 //! that a reformation finds before a list; `acquaintance` is how groups find each other
 //! and how a member leaves; `flow` has the window, `timing` the timers; `outgoing` keeps own messages until
-//! their places are known.
+//! their places are known; `alike` says when two members will do the same.
 //!
 //! Beside these, a member that is alone goes from Polling or Operational to Joining when a group hears
 //! it, and from there to Operational when a list lets it in, or back to Polling.
@@ -48,6 +48,7 @@
 //! ([`OrderRule`]).
 
 mod acquaintance;
+mod alike;
 mod askers;
 #[cfg(test)]
 mod bad_input;
@@ -140,6 +141,7 @@ use crate::packing::Record;
 /// assert!(rmp.poll_timeout().is_some());
 /// # Ok::<(), groupcast_protocols::rmp::ConfigError>(())
 /// ```
+#[derive(Clone)]
 pub struct Rmp {
     config: RmpConfig,
     local: MemberId,
@@ -162,7 +164,7 @@ pub struct Rmp {
 }
 
 /// RMP's timers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Timer {
     /// When to send the ACK that nobody took again.
     Pass,

@@ -6,7 +6,7 @@ use groupcast_core::mech::seq::Seq;
 
 /// A member's count of its packets in one configuration, from 1 on; or a mark: all up to it have
 /// something in common.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub(super) struct Number(pub(super) u64);
 
 impl Number {
@@ -16,7 +16,7 @@ impl Number {
 }
 
 /// The timestamp of an ACK: one more than that of the ACK before, whoever sent it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub(super) struct Stamp(pub(super) u64);
 
 impl Stamp {
@@ -26,7 +26,7 @@ impl Stamp {
 }
 
 /// Consecutive packets of one member.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Packets {
     /// Whose, by its index in the configuration.
     pub(super) origin: u8,
@@ -41,7 +41,7 @@ impl Packets {
 }
 
 /// Consecutive positions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Positions {
     pub(super) first: Seq,
     pub(super) count: u8,
@@ -54,7 +54,7 @@ impl Positions {
 }
 
 /// What a member says of itself on all that it sends.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub(super) struct Marks {
     /// It knows the positions of its own packets up to here.
     pub(super) known: Number,
@@ -64,7 +64,7 @@ pub(super) struct Marks {
 
 /// A configuration's identity in as few bytes as do: different for all of one representative, and
 /// for those of two in all but one of 2^64 cases, since incarnations are random.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Tag(pub(super) u64);
 
 impl From<ConfigId> for Tag {

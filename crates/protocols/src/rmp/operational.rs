@@ -19,7 +19,7 @@ use super::{Rmp, State, Timer};
 use crate::packing::waits_for_marks;
 
 /// What only an operational member needs.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) struct Operational {
     /// The order of the configuration.
     pub(super) order: Order,
@@ -52,7 +52,7 @@ pub(super) struct Operational {
 }
 
 /// A packet on its way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Hash, Debug)]
 struct Flight {
     number: Number,
     frames: u32,

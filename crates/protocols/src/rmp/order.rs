@@ -21,7 +21,7 @@ use super::wire::Ack;
 use crate::packing::Record;
 
 /// State of one configuration's order.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) struct Order {
     pub(super) id: ConfigId,
     pub(super) tag: Tag,
@@ -76,7 +76,7 @@ pub(super) struct Order {
 }
 
 /// What stands at a position.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Place {
     pub(super) origin: u8,
     pub(super) number: Number,
@@ -87,7 +87,7 @@ pub(super) struct Place {
 }
 
 /// A member's packet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) struct Packet {
     /// The version of the list that its sender used.
     pub(super) version: u8,
@@ -106,7 +106,7 @@ impl Place {
 }
 
 /// What is known of one member.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) struct Site {
     /// Its packets.
     pub(super) packets: SeqWindow<Packet>,
@@ -119,7 +119,7 @@ pub(super) struct Site {
 }
 
 /// The newest ACK that is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Top {
     pub(super) stamp: Stamp,
     pub(super) issuer: u8,

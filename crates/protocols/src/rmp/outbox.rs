@@ -8,7 +8,7 @@ use groupcast_core::{Destination, MemberId, SocketClass, Transmit, TransmitBuf};
 use super::wire::Message;
 
 /// Datagrams in the order in which they leave.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Outbox {
     queue: VecDeque<(Transmit, Bytes)>,
 }

@@ -13,7 +13,7 @@ use super::stream::comes_early;
 use crate::packing::{Packer, Record};
 
 /// A member's own messages until their places are known.
-#[derive(Debug, Default)]
+#[derive(Clone, Hash, Debug, Default)]
 pub(super) struct Outgoing {
     packer: Packer,
     /// All messages whose last packet has no known place, the oldest first: those that wait, too.

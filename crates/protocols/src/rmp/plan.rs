@@ -18,7 +18,7 @@ use super::wire::{Declared, Inventory, Nack};
 use crate::packing::waits_for_marks;
 
 /// What the members that finish a configuration together hold of it, all together.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Together {
     /// All of them hold everything up to here.
     pub(super) low: Seq,
@@ -35,7 +35,7 @@ impl Together {
 }
 
 /// How an old configuration is finished.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) struct Plan {
     pub(super) closing: Closing,
     pub(super) together: Together,

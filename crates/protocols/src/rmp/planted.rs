@@ -19,7 +19,7 @@ use super::outgoing::Outgoing;
 use super::plan::Together;
 
 /// A broken rule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Planted {
     /// A member says that it is ready for every position that it has heard of.
     ReadyForAll,
@@ -133,7 +133,7 @@ impl FromStr for Planted {
 
 /// What is planted in one member: at most one bug, and none in a released binary. Its methods are
 /// the seams.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub(super) struct Plants {
     #[cfg(feature = "planted-bugs")]
     bug: Option<Planted>,

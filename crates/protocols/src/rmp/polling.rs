@@ -18,7 +18,7 @@ use super::wire::{Answer, Inventory, Message, Poll, Proposal};
 use super::{Rmp, State, Timer};
 
 /// A poll under way.
-#[derive(Debug, Default)]
+#[derive(Clone, Hash, Debug, Default)]
 pub(super) struct Polling {
     /// The order that was, frozen.
     pub(super) old: Option<Order>,

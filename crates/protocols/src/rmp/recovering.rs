@@ -15,7 +15,7 @@ use super::wire::{Answer, Inventory, Message, Nack, Proposal};
 use super::{Rmp, State, Timer};
 
 /// The next configuration, and what is fetched before it.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) struct Recovering {
     /// The order that was: what others hold of it is added.
     pub(super) old: Option<Order>,

@@ -13,7 +13,7 @@ use super::wire::{Answer, Inventory, Message, Poll, Proposal};
 use super::{Rmp, State, Timer};
 
 /// Waiting for a poller.
-#[derive(Debug, Default)]
+#[derive(Clone, Hash, Debug, Default)]
 pub(super) struct Standby {
     /// The order that was, frozen.
     pub(super) old: Option<Order>,

@@ -13,7 +13,7 @@ use super::standby::Standby;
 
 /// Where a member is between configurations. Each variant owns that state's data, the last installed
 /// order included: the user is in its regular configuration until the next one is installed.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) enum State {
     /// Asks who is there.
     Polling(Polling),

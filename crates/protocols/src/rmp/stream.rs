@@ -24,7 +24,7 @@ pub(super) fn comes_early(service: Service) -> bool {
 type Begin = (Number, usize);
 
 /// The messages of one sender in one configuration.
-#[derive(Debug, Default)]
+#[derive(Clone, Hash, Debug, Default)]
 pub(super) struct Stream {
     unpacker: Unpacker,
     /// The packets up to here are read.

@@ -15,7 +15,7 @@ const SLOW: u32 = 2;
 const REQUEST_PART: u32 = 2;
 
 /// What round trips take, of what is timed.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Hash, Default, Debug)]
 pub(super) struct Timing {
     /// From a packet to its ACK by another member.
     data: Trips,
@@ -24,7 +24,7 @@ pub(super) struct Timing {
 }
 
 /// How long one class of what is timed takes.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Hash, Default, Debug)]
 struct Trips {
     estimate: Estimate,
     /// How many times its timer expired since it was measured last.

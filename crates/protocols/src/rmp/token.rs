@@ -12,7 +12,7 @@ use super::wire::{Ack, ListAck, Message};
 use super::{Rmp, State, Timer};
 
 /// An ACK whose token nobody is known to have taken.
-#[derive(Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) struct Pass {
     ack: Ack,
     /// The list that it brings, if it brings one.

@@ -13,7 +13,7 @@ use super::{Ack, Kind, order, put_six, six, tag};
 use crate::rmp::numbers::{Number, Tag};
 
 /// A process wants to be let in.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::rmp) struct Join {
     /// The highest counter of a configuration that it has seen.
     pub(in crate::rmp) counter: u64,
@@ -28,7 +28,7 @@ pub(in crate::rmp) struct Join {
 }
 
 /// A token site's ACK that orders nothing but a new list, which stands at the ACK's first position.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::rmp) struct ListAck {
     /// Without packets.
     pub(in crate::rmp) ack: Ack,
@@ -36,7 +36,7 @@ pub(in crate::rmp) struct ListAck {
 }
 
 /// The members from a position of the order on.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::rmp) struct List {
     /// How many lists there were before it under this tag.
     pub(in crate::rmp) version: u8,
@@ -61,7 +61,7 @@ pub(in crate::rmp) struct List {
 }
 
 /// Where a newcomer begins with the packets of one member.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub(in crate::rmp) struct Start {
     /// The last packet with a position up to the floor.
     pub(in crate::rmp) held: Number,
@@ -95,7 +95,7 @@ pub(in crate::rmp) struct Listed {
 }
 
 /// What a member that an answer is of knows of the last change of the list.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::rmp) struct Passed {
     /// The configuration before it. Members in that one go along behind the list.
     pub(in crate::rmp) from: ConfigId,

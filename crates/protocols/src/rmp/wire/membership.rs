@@ -38,7 +38,7 @@ pub(in crate::rmp) struct Poll {
 }
 
 /// What is known of one member of an old configuration.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub(in crate::rmp) struct Declared {
     /// Up to which number it knows the positions of its own packets.
     pub(in crate::rmp) known: Number,
@@ -49,7 +49,7 @@ pub(in crate::rmp) struct Declared {
 }
 
 /// What a member holds of its old configuration.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::rmp) struct Inventory {
     /// The configuration, and how far all is held.
     pub(in crate::rmp) holding: Holding,
@@ -97,7 +97,7 @@ impl Inventory {
 }
 
 /// The answer to a poll.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::rmp) struct Answer {
     /// Whose poll, and which.
     pub(in crate::rmp) poller: MemberId,
@@ -110,7 +110,7 @@ pub(in crate::rmp) struct Answer {
 }
 
 /// The next configuration.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::rmp) struct Proposal {
     /// The poll that it follows from.
     pub(in crate::rmp) attempt: Attempt,

@@ -36,7 +36,7 @@ pub(in crate::rmp) struct Data {
 }
 
 /// Positions for packets, and the token for the member that it names (000 ch. 8).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::rmp) struct Ack {
     /// Sent again: because nobody took the token, or because a member asked.
     pub(in crate::rmp) again: bool,

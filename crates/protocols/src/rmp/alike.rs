@@ -1,0 +1,34 @@
+//! Which members are alike: given the same input, they will do the same. It is what an explorer of
+//! all schedules compares them by.
+
+use core::hash::{Hash, Hasher};
+
+use super::Rmp;
+
+/// Members with the same settings whose output was drained, and which are alike, hash alike. What
+/// they have counted does not tell them apart: nothing that they do follows from it.
+impl Hash for Rmp {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            config: _,
+            local,
+            rng,
+            state: phase,
+            timers,
+            peers,
+            askers,
+            namesakes,
+            leaving,
+            flow,
+            timing,
+            queue,
+            unordered,
+            outbox: _,
+            events: _,
+            transitions: _,
+            counters: _,
+        } = self;
+        (local, rng, phase, timers, peers, askers).hash(state);
+        (namesakes, leaving, flow, timing, queue, unordered).hash(state);
+    }
+}
