@@ -5,6 +5,7 @@
 //! seed alone; the same seed twice gives the same [trace hash](Cluster::trace_hash).
 //!
 //! - [`Cluster`]: a group of hosts for tests: submit, crash, pause, partition, look, judge.
+//! - [`explore`]: every schedule of a small group, where the swarm draws some.
 //! - [`swarm`]: seeds by the thousand, with random faults, judged for safety and for liveness.
 //! - [`link`]: links, switch buffers, shared Ethernet and IP for worlds of many hops.
 //! - [`topology`]: networks of many hops: their shapes, routes and multicast trees.
@@ -18,6 +19,7 @@ mod clock;
 mod cluster;
 pub mod engine;
 pub mod experiment;
+pub mod explore;
 mod exponential;
 pub mod fabric;
 pub mod host;
