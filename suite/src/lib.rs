@@ -1,11 +1,13 @@
 //! Conformance and live tests of groupcast.
 //!
+//! - [`explore`]: every schedule of a small group.
 //! - [`fuzz`]: the bodies of the fuzz targets.
 //! - [`groups`]: the swarm over daemons with clients.
 //! - [`presets`]: the table of presets of the ring.
 //! - `live` (feature `live`, on unless said otherwise): the real binary on the hosts of a test bed.
 #![forbid(unsafe_code)]
 
+pub mod explore;
 pub mod fuzz;
 pub mod groups;
 #[cfg(feature = "live")]

@@ -35,6 +35,8 @@ Usage: cargo xtask TASK [OPTIONS]
     --swarm FILE, --groupcast FILE                   observe these builds
   swarm --seeds A..B [--jobs N] [...]
                        run the simulator's swarm over seeds; options go through to it
+  explore [--losses N] [--crashes N] [...]
+                       run every schedule of three members and a few messages; options go through
   soak [WHAT] [...]    run the long live tests, or one of failover, exclusion, forged, transfer, files, small-files,
                        shares, farewell, large and chaos; options go through (files: --rounds N --seed N; chaos:
                        --minutes N --hosts N --seed N; exclusion: --minutes N --compilers N --real-time)
@@ -99,6 +101,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
         "arrows" => arrows(rest),
         "behaviour" => behaviour::task(rest),
         "swarm" => swarm::task(rest),
+        "explore" => swarm::explore(rest),
         "soak" => swarm::soak(rest),
         "bench" => bench::task(rest),
         "fuzz" => fuzz::task(rest),

@@ -1,4 +1,4 @@
-//! `cargo xtask swarm` and `cargo xtask soak`: build the suite's programs once, hand the options
+//! `cargo xtask swarm`, `explore` and `soak`: build the suite's programs once, hand the options
 //! over; and the part of the swarm that every change must pass.
 
 use std::ops::Range;
@@ -30,6 +30,12 @@ pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
     exec::hand_over(program(PROFILE, "swarm", args))
 }
 
+/// `cargo xtask explore …`
+pub(crate) fn explore(args: &[String]) -> Result<(), Failure> {
+    exec::hand_over(build_of("explore"))?;
+    exec::hand_over(program(PROFILE, "explore", args))
+}
+
 /// `cargo xtask soak …`
 pub(crate) fn soak(args: &[String]) -> Result<(), Failure> {
     let release = ["build", "--release"];
@@ -42,6 +48,11 @@ pub(crate) fn soak(args: &[String]) -> Result<(), Failure> {
 
 /// The command that builds the swarm.
 fn build() -> Command {
+    build_of("swarm")
+}
+
+/// The command that builds a program of the suite for the simulator.
+fn build_of(name: &'static str) -> Command {
     cargo([
         "build",
         "--profile",
@@ -50,7 +61,7 @@ fn build() -> Command {
         "groupcast-suite",
         "--no-default-features",
         "--bin",
-        "swarm",
+        name,
     ])
 }
 
