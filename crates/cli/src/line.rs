@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use groupcast_core::ConfigId;
 use groupcast_core::text::printable;
 use groupcast_session::View;
-use groupcast_session::frame::Message;
+use groupcast_session::frame::{Message, Syntax};
 use serde::Serialize;
 
 use crate::json::write_line;
@@ -30,6 +30,12 @@ struct MessageLine<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<&'a str>,
     sender: &'a str,
+    /// Of a message of the bus that has one.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    tag: &'a str,
+    /// What a message of the bus is written in, if it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    syntax: Option<&'static str>,
     service: String,
     /// The regular configuration in which it was ordered; null for an unreliable message.
     config: Option<&'a str>,
@@ -107,6 +113,10 @@ impl JsonLines {
             group: message.group(),
             groups,
             sender: &message.sender,
+            tag: &message.tag,
+            syntax: Some(message.syntax)
+                .filter(|syntax| *syntax != Syntax::Raw)
+                .map(Syntax::name),
             service: message.service.to_string(),
             config: config
                 .and(self.config.as_ref())
@@ -287,6 +297,9 @@ mod tests {
             }),
             number: None,
             sender: "al@h".into(),
+            sender_id: "".into(),
+            tag: "".into(),
+            syntax: Syntax::Raw,
             destinations: ["g"].into_iter().collect(),
             index: 0,
             payload: b"h\"i"[..].into(),

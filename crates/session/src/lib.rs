@@ -4,6 +4,7 @@
 //! connection do, without any I/O:
 //!
 //! - [`frame`]: the protocol between a client and its daemon, both directions, both sides;
+//! - [`bus`]: the message bus, lines of text for a client of the daemon;
 //! - [`client`]: a client's side of a connection: credit, numbers of messages, events;
 //! - [`groups`]: the engine of a daemon: clients and their credit, groups and their views, what
 //!   goes to the ring and what comes from it;
@@ -15,6 +16,7 @@
 //! the ring.
 #![forbid(unsafe_code)]
 
+pub mod bus;
 pub mod client;
 pub mod frame;
 pub mod groups;

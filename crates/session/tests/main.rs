@@ -2,6 +2,7 @@
 //! schedules.
 
 mod bimodal;
+mod bus;
 mod groups;
 mod schedules;
 mod world;

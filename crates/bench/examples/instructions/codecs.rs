@@ -54,6 +54,7 @@ pub(crate) fn frames(count: u64, size: usize) {
                 place: Some(place),
                 number: None,
                 sender: "sender@host-1",
+                label: None,
             };
             let message = envelope.slice(8..);
             encode_message_head(&mut delivered, &head, 0, &[GROUP], message.len());

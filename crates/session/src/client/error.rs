@@ -48,6 +48,9 @@ pub enum RequestError {
     /// The daemon is older than the change of keys.
     #[error("the daemon is of a release that cannot change its key while it runs: upgrade it")]
     NoRekey,
+    /// The daemon is older than the bus.
+    #[error("the daemon is of a release without the bus: upgrade it")]
+    NoBus,
     /// The daemon has given no credit for another message yet.
     #[error("there is no credit to publish: wait until the daemon gives some")]
     NoCredit,

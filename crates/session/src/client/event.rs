@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::frame::{Disconnect, Message, Reject, Request};
+use crate::frame::{BusClient, Disconnect, Message, Reject, Request};
 use crate::view::View;
 
 /// Something that the daemon said.
@@ -31,6 +31,27 @@ pub enum ClientEvent {
     Accepted {
         /// The number of the last message that is accepted.
         up_to: u64,
+    },
+    /// A request of the bus was carried out, in its place among messages and views, or it was not.
+    Done {
+        /// The number of the request.
+        token: u64,
+        /// Why it was not.
+        result: Result<(), (Reject, String)>,
+    },
+    /// Who would get a message, at this place among messages and views.
+    Who {
+        /// The number of the question.
+        token: u64,
+        /// Their ids; the private names of those without one.
+        ids: Vec<String>,
+    },
+    /// Who is on the bus.
+    BusClients {
+        /// The number of the question.
+        token: u64,
+        /// The clients, in the order of their private names.
+        clients: Vec<BusClient>,
     },
     /// A request was not carried out.
     Rejected {

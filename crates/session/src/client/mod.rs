@@ -42,9 +42,9 @@ use self::inbox::Inbox;
 use self::outgoing::Outgoing;
 use self::publications::Publications;
 use crate::frame::{
-    AccessToken, ClientFrame, ClientKind, DESTINATIONS_MAX, DaemonFrame, Disconnect, FEATURES,
-    FRAME_MAX, FrameDecoder, FrameError, Hello, REKEY, RESILIENT, RawFrame, Refusal, Request,
-    VERSION, Welcome, credit_cost, encode_publish_head,
+    AccessToken, BUS, BusRequest, ClientFrame, ClientKind, DESTINATIONS_MAX, DaemonFrame,
+    Disconnect, FEATURES, FRAME_MAX, FrameDecoder, FrameError, Hello, Label, REKEY, RESILIENT,
+    RawFrame, Refusal, Request, VERSION, Welcome, credit_cost, encode_labelled_head,
 };
 use crate::name::{check_destination, check_group};
 
@@ -213,6 +213,37 @@ impl Connection {
         service: Service,
         payload_len: usize,
     ) -> Result<u64, RequestError> {
+        self.publish_any(groups, service, None, payload_len)
+    }
+
+    /// The same as [`publish`](Self::publish) with a tag, by which subscribers choose, and what the
+    /// payload is written in.
+    ///
+    /// # Errors
+    /// [`RequestError::NoBus`] if the daemon is older than labels.
+    ///
+    /// # Panics
+    /// If the tag has more than 255 bytes.
+    pub fn publish_labelled(
+        &mut self,
+        groups: &[&str],
+        service: Service,
+        label: Label<'_>,
+        payload: &[u8],
+    ) -> Result<u64, RequestError> {
+        self.check_bus()?;
+        let number = self.publish_any(groups, service, Some(label), payload.len())?;
+        self.outgoing.gather().extend_from_slice(payload);
+        Ok(number)
+    }
+
+    fn publish_any(
+        &mut self,
+        groups: &[&str],
+        service: Service,
+        label: Option<Label<'_>>,
+        payload_len: usize,
+    ) -> Result<u64, RequestError> {
         if groups.is_empty() || groups.len() > DESTINATIONS_MAX {
             return Err(RequestError::Destinations {
                 count: groups.len(),
@@ -239,7 +270,7 @@ impl Connection {
         }
         let number = self.publications.last() + 1;
         let bytes = self.outgoing.gather();
-        let len = encode_publish_head(bytes, number, service, groups, payload_len);
+        let len = encode_labelled_head(bytes, number, service, label, groups, payload_len);
         self.publications.published(credit_cost(len) as u64);
         Ok(number)
     }
@@ -271,6 +302,27 @@ impl Connection {
     /// Asks for a sign of life: [`Answer::Pong`] with `token` follows.
     pub fn ping(&mut self, token: u64) -> Result<(), RequestError> {
         self.request(&ClientFrame::Ping { token })
+    }
+
+    /// Asks for something of the bus: [`ClientEvent::Done`], [`ClientEvent::Who`] or
+    /// [`ClientEvent::BusClients`] follows, with `token`.
+    ///
+    /// # Errors
+    /// [`RequestError::NoBus`] if the daemon is older than the bus.
+    ///
+    /// # Panics
+    /// If a text of the request has more than 255 bytes.
+    pub fn ask_bus(&mut self, token: u64, request: BusRequest) -> Result<(), RequestError> {
+        self.check_bus()?;
+        self.request(&ClientFrame::Bus { token, request })
+    }
+
+    fn check_bus(&self) -> Result<(), RequestError> {
+        let welcome = self.welcome.as_ref();
+        match welcome.is_some_and(|welcome| welcome.features & BUS == 0) {
+            true => Err(RequestError::NoBus),
+            false => Ok(()),
+        }
     }
 
     /// Says good-bye: when the daemon has accepted everything it ends the connection with
@@ -426,6 +478,16 @@ impl Connection {
                 self.inbox.put(ClientEvent::Message(message), cost);
             }
             DaemonFrame::View(view) => self.inbox.put(ClientEvent::View(view), cost),
+            DaemonFrame::Done { token, result } => {
+                self.inbox.put(ClientEvent::Done { token, result }, cost);
+            }
+            DaemonFrame::WhoReport { token, ids } => {
+                self.inbox.put(ClientEvent::Who { token, ids }, cost);
+            }
+            DaemonFrame::BusClientsReport { token, clients } => {
+                self.inbox
+                    .put(ClientEvent::BusClients { token, clients }, cost);
+            }
             DaemonFrame::Gap {
                 group,
                 sender,

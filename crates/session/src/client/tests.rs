@@ -48,6 +48,7 @@ fn message(payload: &[u8]) -> Vec<u8> {
         place: None,
         number: None,
         sender: "al@h",
+        label: None,
     };
     let mut bytes = Vec::new();
     encode_message_head(&mut bytes, &head, 0, &["g"], payload.len());

@@ -1,10 +1,14 @@
 //! Frames from a client to its daemon.
 
+use std::ops::Range;
+
 use bytes::{Buf as _, Bytes, BytesMut};
 use groupcast_core::Service;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use zeroize::Zeroizing;
 
+use super::bus::BusRequest;
+use super::message::{Label, Syntax};
 use super::text::{names_in, put_name, skip_names, take_name};
 use super::token::AccessToken;
 use super::{DESTINATIONS_MAX, FrameError, PATH_MAX, RawFrame, frame, kind, take_service};
@@ -67,8 +71,15 @@ pub enum ClientFrame {
         /// The name of the group.
         group: String,
     },
-    /// Send a message.
+    /// Send a message, with a label or without.
     Publish(Publish),
+    /// What the bus asks for.
+    Bus {
+        /// A number that comes back in the answer.
+        token: u64,
+        /// What is asked for.
+        request: BusRequest,
+    },
     /// So many bytes of deliveries have been consumed.
     Credit {
         /// Bytes of the stream that the client has taken since the last credit.
@@ -100,10 +111,15 @@ impl ClientFrame {
     }
 
     fn decode_body(raw: RawFrame) -> Result<Option<Self>, DecodeError> {
-        if raw.kind == kind::PUBLISH {
-            return Publish::decode(raw.body).map(|publish| Some(Self::Publish(publish)));
+        if matches!(raw.kind, kind::PUBLISH | kind::PUBLISH_LABELLED) {
+            let labelled = raw.kind == kind::PUBLISH_LABELLED;
+            return Publish::decode(raw.body, labelled).map(|publish| Some(Self::Publish(publish)));
         }
         let reader = &mut Reader::new(&raw.body);
+        if let Some((token, request)) = BusRequest::decode(raw.kind, reader)? {
+            reader.finish()?;
+            return Ok(Some(Self::Bus { token, request }));
+        }
         let frame = match raw.kind {
             kind::HELLO => Self::Hello(Hello::decode(reader)?),
             kind::JOIN => {
@@ -155,15 +171,17 @@ impl ClientFrame {
             Self::Publish(publish) => {
                 let groups: Vec<_> = publish.destinations().collect();
                 let payload = publish.payload();
-                encode_publish_head(
+                encode_labelled_head(
                     bytes,
                     publish.number,
                     publish.service,
+                    publish.label(),
                     &groups,
                     payload.len(),
                 );
                 bytes.extend_from_slice(payload);
             }
+            Self::Bus { token, request } => request.encode(bytes, *token),
             Self::Credit { bytes: consumed } => frame(bytes, kind::CREDIT, 0, |body| {
                 body.u64(*consumed);
             }),
@@ -244,16 +262,28 @@ pub struct Publish {
     pub number: u64,
     /// What the message is promised.
     pub service: Service,
+    syntax: Option<Syntax>,
+    /// Where the tag's text stands; empty without a label.
+    tag: Range<usize>,
     names_at: usize,
     payload_at: usize,
     body: BytesMut,
 }
 
+/// Where an address begins in the body of a publish frame: behind number and service.
+const ADDRESS_AT: usize = 9;
+
 impl Publish {
-    fn decode(body: BytesMut) -> Result<Self, DecodeError> {
+    fn decode(body: BytesMut, labelled: bool) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(&body);
         let number = reader.u64("number")?;
         let service = take_service(&mut reader)?;
+        let (mut syntax, mut tag) = (None, 0..0);
+        if labelled {
+            syntax = Some(Syntax::take(&mut reader)?);
+            let len = take_name(&mut reader, "tag")?.len();
+            tag = reader.position() - len..reader.position();
+        }
         let count = usize::from(reader.u8("destinations")?);
         if count == 0 || count > DESTINATIONS_MAX {
             return Err(reader.invalid("destinations", count as u64));
@@ -263,6 +293,8 @@ impl Publish {
         Ok(Self {
             number,
             service,
+            syntax,
+            tag,
             names_at,
             payload_at: names_at + len,
             body,
@@ -274,8 +306,21 @@ impl Publish {
         names_in(self.destination_bytes())
     }
 
-    /// The same as they came, for a comparison: `u8 length | UTF-8` for each.
-    pub fn destination_bytes(&self) -> &[u8] {
+    /// Tag and syntax, if it has a label.
+    pub fn label(&self) -> Option<Label<'_>> {
+        let tag = std::str::from_utf8(&self.body[self.tag.clone()]);
+        self.syntax.map(|syntax| Label {
+            tag: tag.unwrap_or_default(),
+            syntax,
+        })
+    }
+
+    /// Label and destinations as they came, for a comparison with those of a frame of the same kind.
+    pub fn address_bytes(&self) -> &[u8] {
+        &self.body[ADDRESS_AT..self.payload_at]
+    }
+
+    fn destination_bytes(&self) -> &[u8] {
         &self.body[self.names_at..self.payload_at]
     }
 
@@ -320,15 +365,36 @@ pub fn encode_publish_head(
     destinations: &[&str],
     payload_len: usize,
 ) -> usize {
+    encode_labelled_head(bytes, number, service, None, destinations, payload_len)
+}
+
+/// The same of a message with a label, if there is one.
+///
+/// # Panics
+/// As [`encode_publish_head`], and if the tag exceeds 255 bytes.
+pub fn encode_labelled_head(
+    bytes: &mut Vec<u8>,
+    number: u64,
+    service: Service,
+    label: Option<Label<'_>>,
+    destinations: &[&str],
+    payload_len: usize,
+) -> usize {
     assert!(
         (1..=DESTINATIONS_MAX).contains(&destinations.len()),
         "a message has 1 to {DESTINATIONS_MAX} destinations"
     );
     let start = bytes.len();
-    frame(bytes, kind::PUBLISH, payload_len, |body| {
-        body.u64(number)
-            .u8(service.code())
-            .u8(destinations.len() as u8);
+    let kind = match label {
+        Some(_) => kind::PUBLISH_LABELLED,
+        None => kind::PUBLISH,
+    };
+    frame(bytes, kind, payload_len, |body| {
+        body.u64(number).u8(service.code());
+        if let Some(label) = label {
+            put_name(body.u8(label.syntax as u8), label.tag);
+        }
+        body.u8(destinations.len() as u8);
         for name in destinations {
             put_name(body, name);
         }
@@ -422,6 +488,38 @@ mod tests {
         bytes.pop();
         bytes[3] -= 1;
         assert!(decode_all(&bytes).is_err(), "it is cut short");
+    }
+
+    #[test]
+    fn golden_bytes_of_the_bus() {
+        let mut bytes = Vec::new();
+        let request = BusRequest::Accept {
+            group: "g".into(),
+            pattern: "*".into(),
+        };
+        ClientFrame::Bus { token: 7, request }.encode(&mut bytes);
+        let label = Label {
+            tag: "t",
+            syntax: Syntax::Sexp,
+        };
+        encode_labelled_head(&mut bytes, 1, Service::Agreed, Some(label), &["g"], 2);
+        bytes.extend(b"()");
+        #[rustfmt::skip]
+        let golden = [
+            0, 0, 0, 13, 11,  0, 0, 0, 0, 0, 0, 0, 7,  1, b'g',  1, b'*',
+            0, 0, 0, 18, 16,  0, 0, 0, 0, 0, 0, 0, 1,  4,  1,  1, b't',  1,  1, b'g',  b'(', b')',
+        ];
+        assert_eq!(bytes, golden);
+        let frames = decode_all(&bytes).unwrap();
+        let [
+            ClientFrame::Bus { token: 7, .. },
+            ClientFrame::Publish(publish),
+        ] = &frames[..]
+        else {
+            panic!("{frames:?}");
+        };
+        assert_eq!(publish.label(), Some(label));
+        assert_eq!(publish.payload(), b"()");
     }
 
     #[test]

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 use self::view::{decode_view, encode_view};
+use super::bus::{BusClient, put_names, take_names};
 use super::message::{Message, MessageHead, decode_message, encode_message_head};
 use super::reason::{Disconnect, Refusal, Reject};
-use super::text::{put_name, take_name, take_text};
+use super::text::{put_name, take_bool, take_name, take_text};
 use super::{FrameError, ORDER_NAME, RawFrame, frame, kind};
 use crate::view::View;
 
@@ -103,6 +104,27 @@ pub enum DaemonFrame {
         /// What happened and what to do.
         text: String,
     },
+    /// A request of the bus is carried out, or it is not.
+    Done {
+        /// The token of the request.
+        token: u64,
+        /// Why it is not carried out, if it is not.
+        result: Result<(), (Reject, String)>,
+    },
+    /// Who would get a message, at the place of the question in the order.
+    WhoReport {
+        /// The token of the request.
+        token: u64,
+        /// Their ids; the private names of those without one.
+        ids: Vec<String>,
+    },
+    /// Who is on the bus.
+    BusClientsReport {
+        /// The token of the request.
+        token: u64,
+        /// The clients, in the order of their private names.
+        clients: Vec<BusClient>,
+    },
     /// In a bimodal group, consecutive messages of one daemon are lost to this client for good.
     Gap {
         /// The name of the group.
@@ -131,7 +153,10 @@ impl DaemonFrame {
 
     fn decode_body(raw: RawFrame) -> Result<Option<Self>, DecodeError> {
         match raw.kind {
-            kind::MESSAGE => return Ok(Some(Self::Message(decode_message(raw.body)?))),
+            kind::MESSAGE | kind::MESSAGE_LABELLED => {
+                let labelled = raw.kind == kind::MESSAGE_LABELLED;
+                return Ok(Some(Self::Message(decode_message(raw.body, labelled)?)));
+            }
             kind::STATUS_REPORT => return Ok(Some(Self::StatusReport(raw.body.freeze()))),
             kind::GROUPS_REPORT => return Ok(Some(Self::GroupsReport(raw.body.freeze()))),
             kind::REKEY_REPORT => return Ok(Some(Self::RekeyReport(raw.body.freeze()))),
@@ -162,6 +187,26 @@ impl DaemonFrame {
             },
             kind::PONG => Self::Pong {
                 token: reader.u64("token")?,
+            },
+            kind::DONE => Self::Done {
+                token: reader.u64("token")?,
+                result: match take_bool(reader, "done")? {
+                    true => Ok(()),
+                    false => Err((
+                        Reject::from_code(reader.u8("code")?),
+                        take_text(reader, "text")?.into(),
+                    )),
+                },
+            },
+            kind::WHO_REPORT => Self::WhoReport {
+                token: reader.u64("token")?,
+                ids: take_names(reader, "ids")?,
+            },
+            kind::BUS_CLIENTS_REPORT => Self::BusClientsReport {
+                token: reader.u64("token")?,
+                clients: (0..reader.u32("clients")?)
+                    .map(|_| BusClient::decode(reader))
+                    .collect::<Result<_, _>>()?,
             },
             kind::GAP => {
                 let (first, last) = (reader.u64("first")?, reader.u64("last")?);
@@ -206,6 +251,7 @@ impl DaemonFrame {
                     place: message.place,
                     number: message.number,
                     sender: &message.sender,
+                    label: message.label(),
                 };
                 let names: Vec<_> = message.destinations.iter().collect();
                 let payload = &message.payload;
@@ -236,6 +282,23 @@ impl DaemonFrame {
                 encode_text(bytes, kind::DISCONNECTED, *code as u8, text);
             }
             Self::Pong { token } => encode_number(bytes, kind::PONG, *token),
+            Self::Done { token, result } => frame(bytes, kind::DONE, 0, |body| {
+                body.u64(*token).u8(u8::from(result.is_ok()));
+                if let Err((code, text)) = result {
+                    body.u8(*code as u8).put(text.as_bytes());
+                }
+            }),
+            Self::WhoReport { token, ids } => frame(bytes, kind::WHO_REPORT, 0, |body| {
+                put_names(body.u64(*token), ids);
+            }),
+            Self::BusClientsReport { token, clients } => {
+                frame(bytes, kind::BUS_CLIENTS_REPORT, 0, |body| {
+                    body.u64(*token).u32(clients.len() as u32);
+                    for client in clients {
+                        client.encode(body);
+                    }
+                });
+            }
             Self::Gap {
                 group,
                 sender,

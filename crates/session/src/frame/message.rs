@@ -32,6 +32,12 @@ pub struct Message {
     pub number: Option<u64>,
     /// The private name of the client that sent it.
     pub sender: Text,
+    /// Its id on the bus; empty if it has none, and where the message has no label.
+    pub sender_id: Text,
+    /// What its sender filed it under, for those who choose; empty of most.
+    pub tag: Text,
+    /// What its payload is written in, as its sender said.
+    pub syntax: Syntax,
     /// All its destinations, in the sender's order.
     pub destinations: Names,
     /// Which of them it came by: the first that this client is in.
@@ -45,6 +51,72 @@ impl Message {
     pub fn group(&self) -> &str {
         self.destinations.iter().nth(self.index).unwrap_or_default()
     }
+
+    /// The sender's id and the label, if there is anything in them.
+    pub(super) fn label(&self) -> Option<(&str, Label<'_>)> {
+        let label = Label {
+            tag: &self.tag,
+            syntax: self.syntax,
+        };
+        let is_there = label != Label::NONE || !self.sender_id.is_empty();
+        is_there.then_some((&*self.sender_id, label))
+    }
+}
+
+/// What the payload of a message is written in, as its sender said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Syntax {
+    /// Bytes, of which nothing is said.
+    #[default]
+    Raw = 0,
+    /// A list, as an S-expression.
+    Sexp = 1,
+    /// A list, as a CSTREAM.
+    Cstream = 2,
+}
+
+impl Syntax {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Sexp => "sexp",
+            Self::Cstream => "cstream",
+        }
+    }
+
+    /// The syntax of a word.
+    pub fn of(word: &str) -> Option<Self> {
+        let mut all = [Self::Raw, Self::Sexp, Self::Cstream].into_iter();
+        all.find(|syntax| syntax.name() == word)
+    }
+
+    /// Reads its code; one that is not known here says nothing to this side.
+    pub(crate) fn take(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(match reader.u8("syntax")? {
+            1 => Self::Sexp,
+            2 => Self::Cstream,
+            _ => Self::Raw,
+        })
+    }
+}
+
+/// What the bus adds to a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Label<'a> {
+    /// What the message is filed under: at most 255 bytes.
+    pub tag: &'a str,
+    /// What its payload is written in.
+    pub syntax: Syntax,
+}
+
+impl Label<'_> {
+    /// Of a message that has none.
+    pub const NONE: Self = Self {
+        tag: "",
+        syntax: Syntax::Raw,
+    };
 }
 
 /// What stands in a message frame beside its destinations and payload.
@@ -58,6 +130,8 @@ pub struct MessageHead<'a> {
     pub number: Option<u64>,
     /// The private name of the client that sent it.
     pub sender: &'a str,
+    /// For a client that knows labels: the sender's id, which may be empty, and the label.
+    pub label: Option<(&'a str, Label<'a>)>,
 }
 
 /// Appends a message frame up to its payload of `payload_len` bytes. The byte at
@@ -77,7 +151,11 @@ pub fn encode_message_head(
         index < destinations.len() && destinations.len() <= DESTINATIONS_MAX,
         "a message has 1 to {DESTINATIONS_MAX} destinations and comes by one of them"
     );
-    frame(bytes, kind::MESSAGE, payload_len, |body| {
+    let kind = match head.label {
+        Some(_) => kind::MESSAGE_LABELLED,
+        None => kind::MESSAGE,
+    };
+    frame(bytes, kind, payload_len, |body| {
         body.u8(index as u8).u8(head.service.code());
         match (head.place, head.number) {
             (Some(place), _) => body.u8(PLACED).config(place.config).u64(place.seq),
@@ -85,6 +163,10 @@ pub fn encode_message_head(
             (None, None) => body.u8(0),
         };
         put_name(body, head.sender);
+        if let Some((id, label)) = head.label {
+            put_name(body, id);
+            put_name(body.u8(label.syntax as u8), label.tag);
+        }
         body.u8(destinations.len() as u8);
         for name in destinations {
             put_name(body, name.as_ref());
@@ -112,7 +194,7 @@ pub fn update_message_head(head: &mut [u8], seq: Option<u64>, payload_len: usize
     }
 }
 
-pub(super) fn decode_message(mut body: BytesMut) -> Result<Message, DecodeError> {
+pub(super) fn decode_message(mut body: BytesMut, labelled: bool) -> Result<Message, DecodeError> {
     let mut reader = Reader::new(&body);
     let index = usize::from(reader.u8("index")?);
     let service = take_service(&mut reader)?;
@@ -130,6 +212,10 @@ pub(super) fn decode_message(mut body: BytesMut) -> Result<Message, DecodeError>
     };
     let sender_len = take_name(&mut reader, "sender")?.len();
     let sender_end = reader.position();
+    let mut label = LabelBytes::default();
+    if labelled {
+        label = LabelBytes::read(&mut reader)?;
+    }
     let count = usize::from(reader.u8("destinations")?);
     if index >= count || count > DESTINATIONS_MAX {
         return Err(reader.invalid("destinations", count as u64));
@@ -137,6 +223,7 @@ pub(super) fn decode_message(mut body: BytesMut) -> Result<Message, DecodeError>
     let names_len = skip_names(&mut reader, "destination", count)?;
     body.advance(sender_end - sender_len);
     let sender = split_text(&mut body, sender_len);
+    let (sender_id, tag) = label.split(&mut body, labelled);
     body.advance(1);
     let destinations = split_names(&mut body, count, names_len);
     Ok(Message {
@@ -144,10 +231,43 @@ pub(super) fn decode_message(mut body: BytesMut) -> Result<Message, DecodeError>
         place,
         number,
         sender,
+        sender_id,
+        tag,
+        syntax: label.syntax,
         destinations,
         index,
         payload: body.freeze(),
     })
+}
+
+/// The lengths of a label's texts.
+#[derive(Clone, Copy, Default)]
+struct LabelBytes {
+    id: usize,
+    syntax: Syntax,
+    tag: usize,
+}
+
+impl LabelBytes {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            id: take_name(reader, "id")?.len(),
+            syntax: Syntax::take(reader)?,
+            tag: take_name(reader, "tag")?.len(),
+        })
+    }
+
+    /// Splits the sender's id and the tag off the front: behind a length each, the syntax between
+    /// them.
+    fn split(self, body: &mut BytesMut, labelled: bool) -> (Text, Text) {
+        if !labelled {
+            return (Text::default(), Text::default());
+        }
+        body.advance(1);
+        let id = split_text(body, self.id);
+        body.advance(2);
+        (id, split_text(body, self.tag))
+    }
 }
 
 #[cfg(test)]
@@ -172,6 +292,7 @@ mod tests {
                     place: seq.map(|seq| OrderPlace { config, seq }),
                     number: None,
                     sender: "al@h",
+                    label: None,
                 };
                 let mut bytes = Vec::new();
                 encode_message_head(&mut bytes, &head, 1, &["g", "room"], payload_len);

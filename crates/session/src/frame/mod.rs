@@ -16,6 +16,11 @@
 //! | 8 ping | token `u64` |
 //! | 9 bye | |
 //! | 10 rekey | path of the new key's file, to the end |
+//! | 11 accept, 12 reject | token `u64`; group; pattern |
+//! | 13 identify | token `u64`; id, or an empty one |
+//! | 14 who | token `u64`; tag; group |
+//! | 15 bus clients | token `u64` |
+//! | 16 publish labelled | number `u64`; service `u8`; syntax `u8`; tag; count `u8` and so many destinations; payload |
 //!
 //! | daemon to client | body |
 //! |---|---|
@@ -31,14 +36,20 @@
 //! | 75 pong | token `u64` |
 //! | 76 gap | first number `u64`; last `u64`; group; name of the daemon whose messages are lost |
 //! | 77 rekey | JSON |
+//! | 78 message labelled | as message, but after the sender: id of the sender, or an empty one; syntax `u8`; tag |
+//! | 79 done | token `u64`; done `u8` (0 or 1); if 0: code `u8`; text |
+//! | 80 who | token `u64`; count `u32` and so many ids |
+//! | 81 bus clients | token `u64`; count `u32` and so many clients: private name; id, or an empty one; count `u32` and so many groups |
 //!
 //! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost
-//! of its credited frames (publish; message, view and gap) against it, and the receiver gives it
+//! of its credited frames (publish, labelled or not; message, labelled or not, view, gap, done, who and
+//! bus clients) against it, and the receiver gives it
 //! back as it is done with them. A frame costs its bytes in the stream and [`CREDIT_PER_FRAME`]. It
 //! may be sent while less than the window is outstanding, or nothing, whatever it costs itself: so
 //! a message larger than the window passes, and the receiver has at most the window and one frame
 //! ([`has_credit`]).
 
+mod bus;
 mod client;
 mod daemon;
 mod decoder;
@@ -47,11 +58,14 @@ mod reason;
 pub(crate) mod text;
 mod token;
 
-pub use client::{ClientFrame, ClientKind, Hello, Publish, encode_publish_head};
+pub use bus::{BusClient, BusRequest};
+pub use client::{
+    ClientFrame, ClientKind, Hello, Publish, encode_labelled_head, encode_publish_head,
+};
 pub use daemon::{DaemonFrame, Request, Welcome};
 pub use decoder::{FrameDecoder, FrameError, RawFrame};
 pub(crate) use message::SERVICE_AT;
-pub use message::{Message, MessageHead, encode_message_head, update_message_head};
+pub use message::{Label, Message, MessageHead, Syntax, encode_message_head, update_message_head};
 pub use reason::{Disconnect, Refusal, Reject};
 pub use text::{Names, Text};
 pub use token::AccessToken;
@@ -72,8 +86,11 @@ pub const RESILIENT: u64 = 2;
 pub const ORDER_NAME: u64 = 4;
 /// Feature bit: the daemon can be given a new key of the cluster.
 pub const REKEY: u64 = 8;
+/// Feature bit: the client knows labelled messages; the daemon knows patterns, ids and what else the
+/// bus asks for.
+pub const BUS: u64 = 16;
 /// Feature bits that this crate knows.
-pub const FEATURES: u64 = BIMODAL | RESILIENT | ORDER_NAME | REKEY;
+pub const FEATURES: u64 = BIMODAL | RESILIENT | ORDER_NAME | REKEY | BUS;
 /// The longest path of a file that a client may name.
 pub const PATH_MAX: usize = 4096;
 /// The longest payload of a message.
@@ -114,6 +131,12 @@ pub(crate) mod kind {
     pub(crate) const PING: u8 = 8;
     pub(crate) const BYE: u8 = 9;
     pub(crate) const REKEY: u8 = 10;
+    pub(crate) const ACCEPT: u8 = 11;
+    pub(crate) const REJECT: u8 = 12;
+    pub(crate) const IDENTIFY: u8 = 13;
+    pub(crate) const WHO: u8 = 14;
+    pub(crate) const BUS_CLIENTS: u8 = 15;
+    pub(crate) const PUBLISH_LABELLED: u8 = 16;
 
     pub(crate) const WELCOME: u8 = 65;
     pub(crate) const REFUSED: u8 = 66;
@@ -128,6 +151,10 @@ pub(crate) mod kind {
     pub(crate) const PONG: u8 = 75;
     pub(crate) const GAP: u8 = 76;
     pub(crate) const REKEY_REPORT: u8 = 77;
+    pub(crate) const MESSAGE_LABELLED: u8 = 78;
+    pub(crate) const DONE: u8 = 79;
+    pub(crate) const WHO_REPORT: u8 = 80;
+    pub(crate) const BUS_CLIENTS_REPORT: u8 = 81;
 }
 
 /// The word for a kind of frame, for errors and logs.
@@ -136,7 +163,7 @@ pub fn frame_name(code: u8) -> &'static str {
         kind::HELLO => "hello",
         kind::JOIN => "join",
         kind::LEAVE => "leave",
-        kind::PUBLISH => "publish",
+        kind::PUBLISH | kind::PUBLISH_LABELLED => "publish",
         kind::CREDIT | kind::GRANT => "credit",
         kind::STATUS | kind::STATUS_REPORT => "status",
         kind::GROUPS | kind::GROUPS_REPORT => "groups",
@@ -145,7 +172,13 @@ pub fn frame_name(code: u8) -> &'static str {
         kind::REKEY | kind::REKEY_REPORT => "rekey",
         kind::WELCOME => "welcome",
         kind::REFUSED => "refused",
-        kind::MESSAGE => "message",
+        kind::MESSAGE | kind::MESSAGE_LABELLED => "message",
+        kind::ACCEPT => "accept",
+        kind::REJECT => "reject",
+        kind::IDENTIFY => "identify",
+        kind::WHO | kind::WHO_REPORT => "who",
+        kind::BUS_CLIENTS | kind::BUS_CLIENTS_REPORT => "bus clients",
+        kind::DONE => "done",
         kind::VIEW => "view",
         kind::ACCEPTED => "accepted",
         kind::REJECTED => "rejected",

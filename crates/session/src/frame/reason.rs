@@ -66,6 +66,10 @@ pub enum Reject {
     Minority = 6,
     /// The daemon's access rules do not allow it.
     Forbidden = 7,
+    /// A pattern is no regular expression, or too large.
+    Pattern = 8,
+    /// A pattern is to be taken back that was not accepted.
+    NotAccepted = 9,
 }
 
 macro_rules! codes {
@@ -83,4 +87,14 @@ macro_rules! codes {
 }
 codes!(Refusal: Protocol, Version, Name, NameInUse, TooManyClients, Stopping, TooLate, Token);
 codes!(Disconnect: Bye, Protocol, TooSlow, Stopping, Overload);
-codes!(Reject: Name, TooLarge, Unsupported, TooManyGroups, Stopping, Minority, Forbidden);
+codes!(
+    Reject: Name,
+    TooLarge,
+    Unsupported,
+    TooManyGroups,
+    Stopping,
+    Minority,
+    Forbidden,
+    Pattern,
+    NotAccepted
+);

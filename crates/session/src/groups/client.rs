@@ -1,7 +1,7 @@
 //! What an engine keeps for one client: its connection, its requests, and what has to be reported
 //! to it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use groupcast_core::Time;
 use super::access::Origin;
 use super::bimodal::MissedRanges;
 use super::output::Output;
-use crate::frame::{ClientKind, FrameDecoder, HELLO_MAX, Hello, Publish, credit_cost};
+use crate::frame::{BusRequest, ClientKind, FrameDecoder, HELLO_MAX, Hello, Publish, credit_cost};
 
 /// A connection of a client, never used twice in a daemon's life. Also the client's number on the
 /// ring.
@@ -65,6 +65,8 @@ pub(super) enum Pending {
     Join(Arc<str>),
     Leave(Arc<str>),
     Publish(Publish),
+    /// Of the bus, with its token.
+    Bus(u64, BusRequest),
     Disconnect,
 }
 
@@ -74,8 +76,14 @@ impl Pending {
         match self {
             Self::Join(group) | Self::Leave(group) => credit_cost(group.len()),
             Self::Publish(publish) => credit_cost(publish.stream_len()),
+            Self::Bus(_, request) => credit_cost(request.len()),
             Self::Disconnect => 0,
         }
+    }
+
+    /// Whether it concerns groups, rather than a message.
+    pub(super) fn is_of_groups(&self) -> bool {
+        matches!(self, Self::Join(_) | Self::Leave(_) | Self::Bus(..))
     }
 }
 
@@ -166,6 +174,8 @@ pub(super) struct Client {
     pub(super) bound: bool,
     /// Groups that it asked to be in, and whether it does not want its own messages of them.
     pub(super) wanted: BTreeMap<Arc<str>, bool>,
+    /// Of them, those for which it asked by patterns, and these.
+    pub(super) patterns: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// The last number that it published.
     pub(super) last_number: u64,
     /// Messages that were published and are not accepted, in ascending order.
@@ -188,13 +198,27 @@ pub(super) struct Client {
 /// Destinations of a message that was checked, and what they became on the ring.
 #[derive(Debug, Default)]
 pub(super) struct Addressed {
-    /// As they came from the client; empty before the first.
-    pub(super) destinations: Vec<u8>,
+    /// Label and destinations as they came from the client; empty before the first.
+    pub(super) address: Vec<u8>,
+    /// Whether there is a label among them.
+    pub(super) labelled: bool,
     /// The envelope up to its payload. Groups and clients keep their numbers, so it stays right.
     pub(super) head: Vec<u8>,
 }
 
+impl Addressed {
+    /// Whether `publish` goes where the message before it went.
+    pub(super) fn is_of(&self, publish: &Publish) -> bool {
+        self.labelled == publish.label().is_some() && self.address == publish.address_bytes()
+    }
+}
+
 impl Client {
+    /// How many patterns it has.
+    pub(super) fn pattern_count(&self) -> usize {
+        self.patterns.values().map(BTreeSet::len).sum()
+    }
+
     pub(super) fn new(transport: Transport) -> Self {
         Self {
             transport,
@@ -226,6 +250,7 @@ impl Client {
             in_turn: false,
             bound: false,
             wanted: BTreeMap::new(),
+            patterns: BTreeMap::new(),
             last_number: 0,
             undecided: VecDeque::new(),
             back: 0,

@@ -20,6 +20,8 @@ pub(super) struct Clients {
     unwelcomed: BTreeSet<ClientId>,
     /// Sum of the groups that they asked to be in.
     memberships: usize,
+    /// Sum of the patterns that they asked for.
+    patterns: usize,
     /// Sum of their publish windows.
     windows: u64,
     /// Sum of their input: unfinished frames, and requests that wait.
@@ -68,7 +70,35 @@ impl Clients {
     pub(super) fn remove(&mut self, id: ClientId) {
         if let Some(client) = self.all.remove(&id) {
             self.memberships -= client.wanted.len();
+            self.patterns -= client.pattern_count();
         }
+    }
+
+    /// The client asks for the messages of `group` whose tags match `pattern`.
+    pub(super) fn want_pattern(&mut self, id: ClientId, group: &Arc<str>, pattern: &str) {
+        if let Some(client) = self.all.get_mut(&id) {
+            let patterns = client.patterns.entry(group.clone()).or_default();
+            self.patterns += usize::from(patterns.insert(pattern.into()));
+        }
+    }
+
+    /// The client takes a pattern back; whether it was the last for the group. `None` if there was
+    /// none.
+    pub(super) fn unwant_pattern(
+        &mut self,
+        id: ClientId,
+        group: &str,
+        pattern: &str,
+    ) -> Option<bool> {
+        let patterns = self.all.get_mut(&id)?.patterns.get_mut(group)?;
+        patterns.remove(pattern).then_some(())?;
+        self.patterns -= 1;
+        Some(patterns.is_empty())
+    }
+
+    /// Sum of the patterns that clients asked for.
+    pub(super) fn patterns(&self) -> usize {
+        self.patterns
     }
 
     /// The client asks to be in `group`.
@@ -82,7 +112,10 @@ impl Clients {
 
     /// The client asks to be in `group` no more; its name, if it was.
     pub(super) fn unwant(&mut self, id: ClientId, group: &str) -> Option<Arc<str>> {
-        let (group, _) = self.all.get_mut(&id)?.wanted.remove_entry(group)?;
+        let client = self.all.get_mut(&id)?;
+        let (group, _) = client.wanted.remove_entry(group)?;
+        let patterns = client.patterns.remove(&group);
+        self.patterns -= patterns.map_or(0, |patterns| patterns.len());
         self.memberships -= 1;
         Some(group)
     }

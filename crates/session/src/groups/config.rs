@@ -27,6 +27,11 @@ groupcast_core::settings! {
         /// must hold.
         pub memberships_max: usize = 100_000 => Spec::count("memberships", 1, 1 << 20),
             "Too small: joins are rejected. Too large: longer exchanges of state when daemons meet.";
+        /// The most patterns for tags that one client may have, in all its groups together; more are
+        /// rejected. Those of all clients together are bounded by `memberships_max`.
+        pub patterns_per_client_max: usize = 1_000 => Spec::count("patterns", 1, 65_536),
+            "Too small: clients of the bus are rejected. Too large: memory, up to 32 KiB for each that differs from the \
+             others, and longer exchanges of state when daemons meet.";
         /// Group names that this daemon binds to numbers in its life, a sixteenth of them for one
         /// client at most; later ones travel with each message.
         pub bindings_max: usize = BINDINGS_MAX => Spec::count("names", 0, BINDINGS_MAX as u32),

@@ -6,14 +6,15 @@ use bytes::Bytes;
 use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, Delivery, MemberId, Service, Time};
 
+use super::access::Right;
 use super::client::Client;
 use super::output::Payload;
 use super::roster::Change;
-use super::route::{Route, Routing};
+use super::route::Route;
 use super::wire::{Data, Envelope, Op};
 use super::{ClientId, Engine, Fact};
 use crate::frame::{
-    DaemonFrame, HEADER_LEN, MessageHead, RESILIENT, SERVICE_AT, encode_message_head,
+    BUS, DaemonFrame, HEADER_LEN, Label, MessageHead, RESILIENT, SERVICE_AT, encode_message_head,
     update_message_head,
 };
 use crate::name::is_private;
@@ -92,16 +93,23 @@ impl Engine {
         if !route.recipients.is_empty() {
             let seq = delivery.place.map(|place| place.seq);
             update_message_head(&mut route.head, seq, payload.len());
+            if !route.labelled.is_empty() {
+                update_message_head(&mut route.labelled, seq, payload.len());
+            }
         }
         // A client may not know the services that came later.
         let later = matches!(delivery.service, Service::KResilient(_) | Service::Majority);
         for (id, index) in route.recipients.iter().copied() {
-            route.head[HEADER_LEN] = index as u8;
+            let head = match !route.labelled.is_empty() && self.knows(id, BUS) {
+                true => &mut route.labelled,
+                false => &mut route.head,
+            };
+            head[HEADER_LEN] = index as u8;
             if later {
                 let service = self.service_for(id, delivery.service);
-                route.head[SERVICE_AT] = service.code();
+                head[SERVICE_AT] = service.code();
             }
-            self.hand_over(now, id, &route.head, payload, delivery.service);
+            self.hand_over(now, id, head, payload, delivery.service);
         }
         self.came_back(delivery, route.client);
         self.routing.keep(route);
@@ -110,11 +118,15 @@ impl Engine {
     /// What a client is told of the service of a message: one that does not know resilient services
     /// is told that the message is agreed, which is true of it.
     fn service_for(&self, id: ClientId, service: Service) -> Service {
-        let knows = |client: &Client| client.features & RESILIENT != 0;
-        match self.clients.get(id).is_some_and(knows) {
+        match self.knows(id, RESILIENT) {
             true => service,
             false => Service::Agreed,
         }
+    }
+
+    fn knows(&self, id: ClientId, feature: u64) -> bool {
+        let knows = |client: &Client| client.features & feature != 0;
+        self.clients.get(id).is_some_and(knows)
     }
 
     /// A message came back, ordered, to the daemon that submitted it.
@@ -149,7 +161,7 @@ impl Engine {
             let name = self.order.table.group(from, reference).map_err(text)?;
             self.routing.destinations.push(name);
         }
-        self.find_recipients();
+        self.find_recipients(data.label.tag);
         let mut route = self.routing.begin(delivery, data.payload_at(), data.client);
         let own = (from == self.local).then_some(ClientId(data.client));
         let wanted = self
@@ -167,36 +179,52 @@ impl Engine {
                 place: delivery.place,
                 number: None,
                 sender: &sender,
+                label: None,
             };
-            encode_message_head(&mut route.head, &head, 0, &self.routing.destinations, 0);
+            let destinations = &self.routing.destinations;
+            encode_message_head(&mut route.head, &head, 0, destinations, 0);
+            let id = self.order.table.id_of(from, data.client);
+            if data.label != Label::NONE || id.is_some() {
+                let head = MessageHead {
+                    label: Some((id.map_or("", |id| id), data.label)),
+                    ..head
+                };
+                encode_message_head(&mut route.labelled, &head, 0, destinations, 0);
+            }
         }
         Ok(route)
     }
 
-    /// Finds the clients of this daemon that a message to the destinations is for, each once, with
-    /// the index of the first destination that it is in.
-    fn find_recipients(&mut self) {
-        let Routing {
-            destinations,
-            recipients,
-            ..
-        } = &mut self.routing;
+    /// Finds the clients of this daemon that a message with this tag to the destinations is for, each
+    /// once, with the index of the first destination that it is in.
+    fn find_recipients(&mut self, tag: &str) {
+        let (mut destinations, mut recipients) = self.routing.take_lists();
         recipients.clear();
         for (index, name) in destinations.iter().enumerate() {
             if let Some(subscribers) = self.order.table.subscribers(name) {
-                recipients.extend(subscribers.iter().map(|id| (ClientId(*id), index)));
+                let mine = |id: &&u64| self.filters.passes(**id, name, tag);
+                let subscribers = subscribers.iter().filter(mine);
+                recipients.extend(subscribers.map(|id| (ClientId(*id), index)));
             } else if is_private(name)
                 && let Some((client, host)) = name.split_once('@')
                 && *host == *self.host
             {
                 recipients.extend(self.clients.holder(client).map(|id| (id, index)));
             }
+            // Those who are no members of the group have not been asked for the right to read it.
+            self.filters.beside(name, tag, |id| {
+                let id = ClientId(id);
+                if self.may_use(id, Right::Join, name) {
+                    recipients.push((id, index));
+                }
+            });
         }
-        if destinations.len() > 1 {
+        if destinations.len() > 1 || self.filters.has_others() {
             // Stable: the first destination comes first.
             recipients.sort_by_key(|(id, _)| *id);
             recipients.dedup_by_key(|(id, _)| *id);
         }
+        self.routing.set_lists(&mut destinations, &mut recipients);
     }
 
     fn discards_own(&self, id: ClientId, group: &str) -> bool {
@@ -205,7 +233,7 @@ impl Engine {
     }
 
     /// Puts a message or a view into a client's output, unless it is too slow.
-    fn hand_over(
+    pub(super) fn hand_over(
         &mut self,
         now: Time,
         id: ClientId,
@@ -252,14 +280,18 @@ impl Engine {
     /// Carries out a change of the groups, and shows it in views.
     fn apply_op(&mut self, now: Time, sender: MemberId, op: &Op<'_>, at: (ConfigId, u64)) {
         self.routing.changed();
-        match self.order.table.apply(sender, op) {
+        let result = self.apply_to_table(sender, op);
+        let refused = result.as_ref().err().copied();
+        match result {
             Ok(Change::None) => {}
             Ok(Change::Joined { client, group }) => {
                 self.show(now, sender, &group, at, Cause::Join, client, None);
             }
             Ok(Change::Left { client, group }) => {
                 let leaver = match *op {
-                    Op::Leave { client, .. } if sender == self.local => Some(ClientId(client)),
+                    Op::Leave { client, .. } | Op::Bus { client, .. } if sender == self.local => {
+                        Some(ClientId(client))
+                    }
                     _ => None,
                 };
                 self.show(now, sender, &group, at, Cause::Leave, client, leaver);
@@ -276,6 +308,15 @@ impl Engine {
             && sender == self.local
         {
             self.finish_leave(now, ClientId(client));
+        }
+        if let Op::Bus {
+            client,
+            token,
+            what,
+        } = *op
+            && sender == self.local
+        {
+            self.answer_bus(now, ClientId(client), token, what, refused);
         }
     }
 

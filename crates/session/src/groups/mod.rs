@@ -31,6 +31,10 @@
 //! Groups that the configuration names do not touch the ring: their messages and their membership
 //! go through a gossip instance each, their [`Carrier`] ([`bimodal`](self) has the rules).
 //!
+//! # The bus
+//! A client may be in a group with patterns for the tags of its messages, in all groups below a name,
+//! and be called so that a message reaches it: [`bus`](self) has the rules. All of it is agreed.
+//!
 //! # Bounds
 //! What a client may have published and not handed to the ring is bounded by its credit; what waits
 //! for a client by three steps: publishers of this daemon are held back, it misses unreliable
@@ -43,6 +47,7 @@
 
 mod access;
 mod bimodal;
+mod bus;
 mod client;
 mod clients;
 mod config;
@@ -53,6 +58,7 @@ mod greeting;
 mod journal;
 mod order;
 mod output;
+mod patterns;
 mod questions;
 mod requests;
 mod roster;
@@ -78,6 +84,7 @@ pub use self::config::{ConfigError, EngineConfig};
 pub use self::fact::{BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, Status};
 use self::journal::Journal;
 use self::order::Order;
+use self::patterns::Filters;
 pub use self::questions::Question;
 pub use self::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
 use self::route::Routing;
@@ -108,6 +115,7 @@ pub struct Engine {
     submissions: Submissions,
     bimodal: Bimodal,
     routing: Routing,
+    filters: Filters,
     schedule: Schedule,
     questions: VecDeque<(ClientId, Question)>,
     journal: Journal,
@@ -133,6 +141,7 @@ impl Engine {
             submissions: Submissions::default(),
             bimodal: Bimodal::new(&config.bimodal_groups),
             routing: Routing::default(),
+            filters: Filters::default(),
             schedule: Schedule::default(),
             questions: VecDeque::new(),
             journal: Journal::default(),

@@ -381,6 +381,7 @@ impl Engine {
         let daemons = segment.states.len();
         self.routing.changed();
         self.order.table.install(segment.states);
+        self.filters.install(self.order.table.roster(self.local));
         self.journal.fact(Fact::Installed {
             config: segment.config,
             daemons,

@@ -59,6 +59,7 @@ impl Engine {
                 self.check_backlog(now, id);
             }
             ClientFrame::Rekey { path } => self.ask_rekey(id, path),
+            ClientFrame::Bus { token, request } => self.handle_bus(now, id, token, request),
             ClientFrame::Bye => self.begin_leave(now, id),
         }
     }
@@ -160,7 +161,7 @@ impl Engine {
         link.publish_outstanding += cost;
         client.last_number = number;
         let len = publish.payload().len();
-        let bad_name = if publish.destination_bytes() == client.addressed.destinations {
+        let bad_name = if client.addressed.is_of(&publish) {
             None
         } else {
             publish
@@ -214,6 +215,7 @@ impl Engine {
     /// told why. What was published before goes its way.
     pub fn set_access(&mut self, now: Time, access: Access) {
         self.access = access;
+        self.routing.changed();
         for id in self.clients.ids() {
             let wanted = self.clients.get(id).map(|client| client.wanted.keys());
             let forbidden: Vec<_> = wanted
@@ -233,7 +235,7 @@ impl Engine {
         }
     }
 
-    fn may_use(&self, id: ClientId, right: Right, group: &str) -> bool {
+    pub(super) fn may_use(&self, id: ClientId, right: Right, group: &str) -> bool {
         if self.access.0.is_empty() {
             return true;
         }
@@ -248,7 +250,7 @@ impl Engine {
         let Some(client) = self.clients.queued(id, request.cost()) else {
             return;
         };
-        if matches!(request, Pending::Join(_) | Pending::Leave(_)) {
+        if request.is_of_groups() {
             client.group_requests += 1;
         }
         client.requests.push_back(request);
@@ -388,7 +390,7 @@ impl Engine {
         self.disconnect(now, id, Disconnect::TooSlow, text);
     }
 
-    fn check_group_requests(&mut self, now: Time, id: ClientId) {
+    pub(super) fn check_group_requests(&mut self, now: Time, id: ClientId) {
         let limit = self.config.group_requests_max;
         let waiting = |client: &Client| client.group_requests > limit;
         if self.clients.get(id).is_some_and(waiting) {

@@ -5,13 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::wire::{BINDINGS_MAX, GroupRef, Op};
+use super::wire::{BINDINGS_MAX, BusOp, GroupRef, Op};
 use crate::name::private;
 
 /// The most clients of one daemon, as its peers bear it.
 pub const CLIENTS_MAX: usize = 65_536;
 /// The most groups that one client may be in, as the peers of its daemon bear it.
 pub const GROUPS_PER_CLIENT_MAX: usize = 65_536;
+/// The most patterns that one client may have for one group, as the peers of its daemon bear it.
+pub(super) const PATTERNS_PER_GROUP_MAX: usize = 65_536;
 
 /// One daemon's part of the group state.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,9 +33,25 @@ pub(super) struct Roster {
 pub(super) struct RosterClient {
     pub(super) private: Arc<str>,
     pub(super) groups: BTreeSet<Arc<str>>,
+    /// What it has on the bus, if it is there.
+    pub(super) bus: Option<BusPart>,
+}
+
+/// What a client has on the bus.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct BusPart {
+    pub(super) id: Option<Arc<str>>,
+    /// For each group that it accepts messages of, the patterns for their tags: one at least. A
+    /// group without an entry was joined without patterns: all its messages are for the client.
+    pub(super) patterns: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 impl RosterClient {
+    /// Its id on the bus.
+    pub(super) fn id(&self) -> Option<&Arc<str>> {
+        self.bus.as_ref()?.id.as_ref()
+    }
+
     /// Its name without `@host`.
     pub(super) fn bare_name(&self) -> &str {
         self.private.split('@').next().unwrap_or_default()
@@ -104,9 +122,13 @@ impl Roster {
                     Change::None
                 })
             }
+            Op::Bus { client, what, .. } => self.apply_bus(client, what),
             Op::Leave { client, group } => {
                 let group = self.group(group)?;
                 let entry = self.client_mut(client)?;
+                if let Some(bus) = &mut entry.bus {
+                    bus.patterns.remove(&group);
+                }
                 Ok(if entry.groups.remove(&group) {
                     Change::Left {
                         client: entry.private.clone(),
@@ -126,6 +148,55 @@ impl Roster {
                     groups: entry.groups,
                 })
             }
+        }
+    }
+
+    fn apply_bus(&mut self, number: u64, what: BusOp<'_>) -> Result<Change, OpError> {
+        match what {
+            BusOp::Accept { group, pattern } => {
+                let join = Op::Join {
+                    client: number,
+                    group,
+                };
+                let group = self.group(group)?;
+                let full = |client: &RosterClient| {
+                    let bus = client.bus.as_ref();
+                    let patterns = bus.and_then(|bus| bus.patterns.get(&group));
+                    patterns.is_some_and(|it| it.len() >= PATTERNS_PER_GROUP_MAX)
+                };
+                if self.clients.get(&number).is_some_and(full) {
+                    return Err(OpError::Full);
+                }
+                let change = self.apply(&join)?;
+                let bus = self.client_mut(number)?.bus.get_or_insert_default();
+                bus.patterns
+                    .entry(group)
+                    .or_default()
+                    .insert(pattern.into());
+                Ok(change)
+            }
+            BusOp::Reject { group, pattern } => {
+                let name = self.group(group)?;
+                let bus = self.client_mut(number)?.bus.as_mut();
+                let patterns = bus.and_then(|bus| bus.patterns.get_mut(&name));
+                let was_last = patterns.is_some_and(|patterns| {
+                    patterns.remove(pattern);
+                    patterns.is_empty()
+                });
+                if !was_last {
+                    return Ok(Change::None);
+                }
+                self.apply(&Op::Leave {
+                    client: number,
+                    group,
+                })
+            }
+            BusOp::Identify { id } => {
+                let bus = self.client_mut(number)?.bus.get_or_insert_default();
+                bus.id = (!id.is_empty()).then(|| id.into());
+                Ok(Change::None)
+            }
+            BusOp::Who { .. } => Ok(Change::None),
         }
     }
 
@@ -152,6 +223,7 @@ impl Roster {
             self.clients.entry(*number).or_insert_with(|| RosterClient {
                 private: private.clone(),
                 groups: BTreeSet::new(),
+                bus: None,
             });
         }
     }
@@ -214,6 +286,7 @@ impl Roster {
         let client = RosterClient {
             private: private.into(),
             groups: BTreeSet::new(),
+            bus: None,
         };
         self.clients.insert(number, client);
         Ok(Change::None)

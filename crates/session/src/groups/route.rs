@@ -26,6 +26,22 @@ pub(super) struct Routing {
 }
 
 impl Routing {
+    /// Takes the lists away while they are filled.
+    pub(super) fn take_lists(&mut self) -> (Vec<Arc<str>>, Vec<(ClientId, usize)>) {
+        let lists = (&mut self.destinations, &mut self.recipients);
+        (std::mem::take(lists.0), std::mem::take(lists.1))
+    }
+
+    /// Puts them back.
+    pub(super) fn set_lists(
+        &mut self,
+        destinations: &mut Vec<Arc<str>>,
+        recipients: &mut Vec<(ClientId, usize)>,
+    ) {
+        std::mem::swap(&mut self.destinations, destinations);
+        std::mem::swap(&mut self.recipients, recipients);
+    }
+
     /// Something changed that decides where messages go.
     pub(super) fn changed(&mut self) {
         self.changes += 1;
@@ -66,6 +82,8 @@ pub(super) struct Route {
     pub(super) client: u64,
     /// The frame for the recipients, up to the payload.
     pub(super) head: Vec<u8>,
+    /// The same with the message's label, for the clients that know labels; empty if it has none.
+    pub(super) labelled: Vec<u8>,
     /// Who gets it, each with the index of the destination that it comes by.
     pub(super) recipients: Vec<(ClientId, usize)>,
     /// The engine's count of changes as of which this holds.
@@ -81,13 +99,14 @@ impl Route {
         client: u64,
         as_of: u64,
     ) -> Box<Self> {
-        let (mut envelope, mut head, mut recipients) = match old {
-            Some(old) => (old.envelope, old.head, old.recipients),
-            None => (Vec::new(), Vec::new(), Vec::new()),
+        let (mut envelope, mut head, mut labelled, mut recipients) = match old {
+            Some(old) => (old.envelope, old.head, old.labelled, old.recipients),
+            None => (Vec::new(), Vec::new(), Vec::new(), Vec::new()),
         };
         envelope.clear();
         envelope.extend_from_slice(&delivery.payload[..payload_at]);
         head.clear();
+        labelled.clear();
         recipients.clear();
         Box::new(Self {
             sender: delivery.id.sender,
@@ -96,6 +115,7 @@ impl Route {
             envelope,
             client,
             head,
+            labelled,
             recipients,
             as_of,
         })

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use groupcast_core::{MessageId, Service, SubmitError, Time};
 
 use super::client::{Addressed, Client, Pending};
-use super::wire::{GroupRef, Op, State, encode_data_head};
+use super::wire::{BusOp, GroupRef, Op, State, encode_data_head};
 use super::{Carrier, ClientId, Engine, Fact};
-use crate::frame::{Publish, Reject, Request, credit_cost};
+use crate::frame::{BusRequest, Publish, Reject, Request, credit_cost};
 use crate::name::is_private;
 
 /// How many bytes a client may hand over before it is another's turn.
@@ -200,6 +200,7 @@ impl Engine {
             Pending::Join(group) => self.stage_membership(id, &group, true),
             Pending::Leave(group) => self.stage_membership(id, &group, false),
             Pending::Publish(publish) => self.stage_message(id, publish),
+            Pending::Bus(token, request) => self.stage_bus(id, token, &request),
             Pending::Disconnect => self.submissions.stage(&Op::Disconnect { client: id.0 }),
         }
         self.submissions.spent += cost;
@@ -246,6 +247,31 @@ impl Engine {
         });
     }
 
+    fn stage_bus(&mut self, id: ClientId, token: u64, request: &BusRequest) {
+        let what = match request {
+            BusRequest::Accept { group, pattern } => BusOp::Accept {
+                group: self.reference(id, group),
+                pattern,
+            },
+            BusRequest::Reject { group, pattern } => BusOp::Reject {
+                group: self.reference(id, group),
+                pattern,
+            },
+            BusRequest::Identify { id } => BusOp::Identify { id },
+            BusRequest::Who { tag, group } => BusOp::Who {
+                tag,
+                group: self.reference(id, group),
+            },
+            // Answered when it came.
+            BusRequest::Clients => return,
+        };
+        self.submissions.stage(&Op::Bus {
+            client: id.0,
+            token,
+            what,
+        });
+    }
+
     fn stage_message(&mut self, id: ClientId, publish: Publish) {
         let service = publish.service;
         let published = Published {
@@ -271,7 +297,7 @@ impl Engine {
     /// Writes the envelope of an ordered message up to its payload, by the numbers of its groups.
     fn address(&mut self, id: ClientId, publish: &Publish, head: &mut Vec<u8>) {
         if let Some(client) = self.clients.get(id)
-            && client.addressed.destinations == publish.destination_bytes()
+            && client.addressed.is_of(publish)
         {
             return head.extend_from_slice(&client.addressed.head);
         }
@@ -279,14 +305,16 @@ impl Engine {
             .destinations()
             .map(|name| self.reference(id, name))
             .collect();
-        encode_data_head(head, id.0, None, refs.into_iter());
+        encode_data_head(head, id.0, None, publish.label(), refs.into_iter());
         if let Some(client) = self.clients.get_mut(id) {
             let Addressed {
-                destinations,
+                address,
+                labelled,
                 head: known,
             } = &mut client.addressed;
-            destinations.clear();
-            destinations.extend_from_slice(publish.destination_bytes());
+            address.clear();
+            address.extend_from_slice(publish.address_bytes());
+            *labelled = publish.label().is_some();
             known.clone_from(head);
         }
     }
@@ -308,7 +336,7 @@ impl Engine {
             Some(client) if !agreed_client => Some(&*client.private),
             _ => None,
         };
-        encode_data_head(head, id.0, sender, refs.into_iter());
+        encode_data_head(head, id.0, sender, publish.label(), refs.into_iter());
     }
 
     /// How this daemon refers to a destination of a message of client `id`.
@@ -354,7 +382,7 @@ fn reject_code(error: &SubmitError) -> Reject {
 impl Client {
     fn next_request(&mut self) -> Option<Pending> {
         let request = self.requests.pop_front()?;
-        if matches!(request, Pending::Join(_) | Pending::Leave(_)) {
+        if request.is_of_groups() {
             self.group_requests -= 1;
         }
         Some(request)

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use groupcast_core::id::fnv1a;
 use groupcast_core::{ConfigId, MemberId};
 
-use super::roster::{Change, OpError, Roster};
+use super::patterns::wildcards;
+use super::roster::{Change, OpError, Roster, RosterClient};
 use super::wire::{GroupRef, Op};
 use crate::view::{Cause, View, ViewId, ViewKind};
 
@@ -53,6 +54,11 @@ impl Table {
             .map(|(daemon, roster)| (*daemon, roster))
     }
 
+    /// The id on the bus of a client of `daemon`.
+    pub(super) fn id_of(&self, daemon: MemberId, client: u64) -> Option<&Arc<str>> {
+        self.rosters.get(&daemon)?.clients.get(&client)?.id()
+    }
+
     /// Clients of this daemon in `group`.
     pub(super) fn subscribers(&self, group: &str) -> Option<&BTreeSet<u64>> {
         self.groups.get(group).map(|group| &group.subscribers)
@@ -91,6 +97,7 @@ impl Table {
         | Op::BindClient { client: id, .. }
         | Op::Join { client: id, .. }
         | Op::Leave { client: id, .. }
+        | Op::Bus { client: id, .. }
         | Op::Disconnect { client: id }) = *op;
         let roster = self
             .rosters
@@ -191,6 +198,61 @@ impl Table {
             changed,
             members: members.unwrap_or_default(),
         }
+    }
+
+    /// The private names of those whom a message to `group` is for, and their ids: of clients whose
+    /// daemons are visible, members whose patterns `passes` says match, and those that are called
+    /// so. Each once, in the order of their private names.
+    pub(super) fn audience(
+        &self,
+        group: &str,
+        mut passes: impl FnMut(&BTreeSet<Arc<str>>) -> bool,
+    ) -> BTreeMap<Arc<str>, Option<Arc<str>>> {
+        let mut audience = BTreeMap::new();
+        let mut members = Vec::new();
+        for name in std::iter::once(group.to_owned()).chain(wildcards(group)) {
+            let is_wildcard = name != group;
+            let group = self.groups.get_key_value(&*name);
+            let of_group = group.into_iter().flat_map(|(_, group)| &group.members);
+            members.extend(
+                of_group.map(|(_, daemon, number)| (*daemon, *number, is_wildcard, name.clone())),
+            );
+        }
+        for (daemon, number, is_wildcard, name) in members {
+            let client = self
+                .rosters
+                .get(&daemon)
+                .and_then(|it| it.clients.get(&number));
+            let Some(client) = client.filter(|_| self.shows(daemon)) else {
+                continue;
+            };
+            let patterns = client.bus.as_ref().and_then(|bus| bus.patterns.get(&*name));
+            if patterns.map_or(!is_wildcard, &mut passes) {
+                audience.insert(client.private.clone(), client.id().cloned());
+            }
+        }
+        for client in self.visible_clients() {
+            if client.id().is_some_and(|id| **id == *group) || *client.private == *group {
+                audience.insert(client.private.clone(), client.id().cloned());
+            }
+        }
+        audience
+    }
+
+    /// The clients of the bus at visible daemons, in the order of their private names.
+    pub(super) fn bus_clients(&self) -> Vec<&RosterClient> {
+        let on_bus = self.visible_clients().filter(|it| it.bus.is_some());
+        let mut clients: Vec<_> = on_bus.collect();
+        clients.sort_by(|one, other| one.private.cmp(&other.private));
+        clients
+    }
+
+    fn visible_clients(&self) -> impl Iterator<Item = &RosterClient> {
+        let visible = self
+            .rosters
+            .iter()
+            .filter(|(daemon, _)| self.shows(**daemon));
+        visible.flat_map(|(_, roster)| roster.clients.values())
     }
 
     fn visible(&self, group: &Group) -> Vec<Arc<str>> {

@@ -12,7 +12,11 @@
 //! | 4 join | client number, ref | agreed |
 //! | 5 leave | client number, ref | agreed |
 //! | 6 disconnect | client number | agreed |
-//! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name} | agreed |
+//! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name}; if there are clients of the bus: count, {client number, id or an empty name, count, {ref, count, patterns as names}} | agreed |
+//! | 9 labelled data | as data, but before the count: syntax `u8`, tag as a name | the message's |
+//! | 10 accept, 11 reject | client number, token, ref, pattern as a name | agreed |
+//! | 12 identify | client number, token, id or an empty name | agreed |
+//! | 13 who | client number, token, tag as a name, ref | agreed |
 //! | 8 rekey | step 1, fingerprint 16 ([`rekey`](crate::rekey)) | agreed |
 //!
 //! Numbers are local to the sending daemon, begin at 1, and are never given twice in one of its
@@ -20,15 +24,19 @@
 //! name. Private names are never bound: replies to short-lived clients would fill the table. An
 //! unreliable message may overtake what binds its numbers, so it is named until they are agreed.
 
+mod bus;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use groupcast_core::ConfigId;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
+pub(super) use self::bus::BusOp;
+use self::bus::{ACCEPT, IDENTIFY, REJECT, WHO, put_bus_parts, take_bus, take_bus_parts};
 use super::roster::{Roster, RosterClient};
-use crate::frame::DESTINATIONS_MAX;
 use crate::frame::text::{put_name, take_name};
+use crate::frame::{DESTINATIONS_MAX, Label, Syntax};
 use crate::name::{check_client, check_group, check_host, private};
 use crate::rekey::Statement;
 
@@ -42,6 +50,7 @@ const JOIN: u8 = 4;
 const LEAVE: u8 = 5;
 const DISCONNECT: u8 = 6;
 const STATE: u8 = 7;
+const LABELLED: u8 = 9;
 
 /// A group as a daemon refers to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,11 +64,31 @@ pub(super) enum GroupRef<'a> {
 /// What changes a daemon's part of the group state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Op<'a> {
-    BindGroup { number: u64, name: &'a str },
-    BindClient { client: u64, name: &'a str },
-    Join { client: u64, group: GroupRef<'a> },
-    Leave { client: u64, group: GroupRef<'a> },
-    Disconnect { client: u64 },
+    BindGroup {
+        number: u64,
+        name: &'a str,
+    },
+    BindClient {
+        client: u64,
+        name: &'a str,
+    },
+    Join {
+        client: u64,
+        group: GroupRef<'a>,
+    },
+    Leave {
+        client: u64,
+        group: GroupRef<'a>,
+    },
+    Disconnect {
+        client: u64,
+    },
+    /// A request of the bus; the token is the client's.
+    Bus {
+        client: u64,
+        token: u64,
+        what: BusOp<'a>,
+    },
 }
 
 /// A daemon's part of the group state, as of the installation of `config`.
@@ -85,6 +114,7 @@ pub(super) struct Data<'a> {
     pub(super) client: u64,
     /// The sender's private name, if the message brings it along.
     pub(super) sender: Option<&'a str>,
+    pub(super) label: Label<'a>,
     left: usize,
     reader: Reader<'a>,
 }
@@ -129,7 +159,10 @@ impl<'a> Envelope<'a> {
             DISCONNECT => Op::Disconnect {
                 client: reader.varint("client number")?,
             },
-            DATA => return take_data(reader).map(|data| Some(Self::Data(data))),
+            kind @ (ACCEPT | REJECT | IDENTIFY | WHO) => take_bus(kind, &mut reader)?,
+            kind @ (DATA | LABELLED) => {
+                return take_data(reader, kind == LABELLED).map(|data| Some(Self::Data(data)));
+            }
             Statement::KIND => return Ok(Some(Self::Rekey)),
             STATE => return take_state(reader).map(|state| Some(Self::State(Box::new(state)))),
             _ => return Ok(None),
@@ -140,7 +173,7 @@ impl<'a> Envelope<'a> {
 
     /// Whether `bytes` are a data envelope, without looking further.
     pub(super) fn is_data(bytes: &[u8]) -> bool {
-        bytes.first() == Some(&DATA)
+        matches!(bytes.first(), Some(&(DATA | LABELLED)))
     }
 }
 
@@ -160,6 +193,11 @@ impl Op<'_> {
             Self::Disconnect { client } => {
                 writer.u8(DISCONNECT).varint(client);
             }
+            Self::Bus {
+                client,
+                token,
+                what,
+            } => what.encode(writer, client, token),
         }
     }
 }
@@ -197,6 +235,7 @@ impl State {
             let bare = private.split('@').next().unwrap_or_default();
             put_name(writer.varint(*number), bare);
         }
+        put_bus_parts(writer, clients, &numbers);
     }
 }
 
@@ -206,14 +245,18 @@ pub(super) fn encode_data_head<'a>(
     bytes: &mut Vec<u8>,
     client: u64,
     sender: Option<&str>,
+    label: Option<Label<'_>>,
     destinations: impl ExactSizeIterator<Item = GroupRef<'a>>,
 ) {
     let writer = &mut Writer::new(bytes);
     writer
-        .u8(DATA)
+        .u8(if label.is_some() { LABELLED } else { DATA })
         .varint(client << 1 | u64::from(sender.is_some()));
     if let Some(name) = sender {
         put_name(writer, name);
+    }
+    if let Some(label) = label {
+        put_name(writer.u8(label.syntax as u8), label.tag);
     }
     writer.varint(destinations.len() as u64);
     for destination in destinations {
@@ -221,7 +264,7 @@ pub(super) fn encode_data_head<'a>(
     }
 }
 
-fn take_data(mut reader: Reader<'_>) -> Result<Data<'_>, DecodeError> {
+fn take_data(mut reader: Reader<'_>, labelled: bool) -> Result<Data<'_>, DecodeError> {
     let client = reader.varint("client number")?;
     let sender = if client & 1 == 1 {
         let name = take_name(&mut reader, "sender")?;
@@ -232,6 +275,11 @@ fn take_data(mut reader: Reader<'_>) -> Result<Data<'_>, DecodeError> {
     } else {
         None
     };
+    let mut label = Label::NONE;
+    if labelled {
+        label.syntax = Syntax::take(&mut reader)?;
+        label.tag = take_name(&mut reader, "tag")?;
+    }
     let left = count(&mut reader, "destinations")?;
     if left == 0 || left > DESTINATIONS_MAX {
         return Err(reader.invalid("destinations", left as u64));
@@ -239,6 +287,7 @@ fn take_data(mut reader: Reader<'_>) -> Result<Data<'_>, DecodeError> {
     Ok(Data {
         client: client >> 1,
         sender,
+        label,
         left,
         reader,
     })
@@ -265,6 +314,8 @@ fn take_state(mut reader: Reader<'_>) -> Result<State, DecodeError> {
             Ok((number, Arc::from(private(name, host))))
         })
         .collect::<Result<_, DecodeError>>()?;
+    let mut clients: BTreeMap<u64, RosterClient> = clients;
+    take_bus_parts(reader, &bindings, &mut clients)?;
     reader.finish()?;
     let roster = Roster {
         host: host.into(),
@@ -283,17 +334,26 @@ fn take_client(
     let number = reader.varint("client number")?;
     let name = checked(reader, "client", |name| check_client(name).is_ok())?;
     let groups = (0..count(reader, "client's groups")?)
-        .map(|_| match take_ref(reader)? {
-            GroupRef::Named(name) if check_group(name).is_ok() => Ok(Arc::from(name)),
-            GroupRef::Named(name) => Err(reader.invalid("group", name.len() as u64)),
-            GroupRef::Bound(number) => usize::try_from(number - 1)
-                .ok()
-                .and_then(|index| bindings.get(index).cloned())
-                .ok_or_else(|| reader.invalid("group number", number)),
-        })
+        .map(|_| take_group(reader, bindings))
         .collect::<Result<BTreeSet<_>, _>>()?;
-    let private = Arc::from(private(name, host));
-    Ok((number, RosterClient { private, groups }))
+    let client = RosterClient {
+        private: Arc::from(private(name, host)),
+        groups,
+        bus: None,
+    };
+    Ok((number, client))
+}
+
+/// A group that is joined, by its number or its name.
+fn take_group(reader: &mut Reader<'_>, bindings: &[Arc<str>]) -> Result<Arc<str>, DecodeError> {
+    match take_ref(reader)? {
+        GroupRef::Named(name) if check_group(name).is_ok() => Ok(Arc::from(name)),
+        GroupRef::Named(name) => Err(reader.invalid("group", name.len() as u64)),
+        GroupRef::Bound(number) => usize::try_from(number - 1)
+            .ok()
+            .and_then(|index| bindings.get(index).cloned())
+            .ok_or_else(|| reader.invalid("group number", number)),
+    }
 }
 
 /// A count of items of at least one byte each.
@@ -388,7 +448,7 @@ mod tests {
     fn golden_bytes() {
         let mut bytes = Vec::new();
         let refs = [GroupRef::Bound(300), GroupRef::Named("a@h")];
-        encode_data_head(&mut bytes, 9, None, refs.into_iter());
+        encode_data_head(&mut bytes, 9, None, None, refs.into_iter());
         assert_eq!(bytes, [3, 18, 2, 0xac, 2, 0, 3, b'a', b'@', b'h']);
         bytes.clear();
         Op::Join {
@@ -420,6 +480,47 @@ mod tests {
     }
 
     #[test]
+    fn a_state_with_clients_of_the_bus_comes_back() {
+        let mut with = state();
+        for what in [
+            BusOp::Accept {
+                group: GroupRef::Bound(1),
+                pattern: "a|b",
+            },
+            BusOp::Accept {
+                group: GroupRef::Named("*.b"),
+                pattern: "*",
+            },
+            BusOp::Identify { id: "al.b" },
+        ] {
+            let op = Op::Bus {
+                client: 4,
+                token: 300,
+                what,
+            };
+            let mut bytes = Vec::new();
+            op.encode(&mut bytes);
+            let Ok(Some(Envelope::Op(decoded))) = Envelope::decode(&bytes) else {
+                panic!("not an operation");
+            };
+            assert_eq!(decoded, op);
+            with.roster.apply(&op).unwrap();
+        }
+        let mut bytes = Vec::new();
+        with.encode(&mut bytes);
+        #[rustfmt::skip]
+        let golden = [
+            1,  4, 4, b'a', b'l', b'.', b'b',  2,
+            0, 3, b'*', b'.', b'b', 1, 1, b'*',  1, 1, 3, b'a', b'|', b'b',
+        ];
+        assert!(bytes.ends_with(&golden), "{bytes:?}");
+        let Some(Envelope::State(decoded)) = Envelope::decode(&bytes).unwrap() else {
+            panic!("not a state");
+        };
+        assert_eq!(*decoded, with);
+    }
+
+    #[test]
     fn unknown_kinds_are_not_errors() {
         assert!(Envelope::decode(&[99, 1, 2]).unwrap().is_none());
         assert!(Envelope::decode(&[]).is_err());
@@ -427,7 +528,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_never_panic(kind in 0u8..9, mut bytes: Vec<u8>) {
+        fn any_bytes_never_panic(kind in 0u8..14, mut bytes: Vec<u8>) {
             bytes.insert(0, kind);
             if let Ok(Some(Envelope::Data(mut data))) = Envelope::decode(&bytes) {
                 while let Ok(Some(_)) = data.next_destination() {}
@@ -448,7 +549,7 @@ mod tests {
         fn data_comes_back(client in 0u64..1 << 60, named: bool, numbers in prop::collection::vec(1u64.., 1..100)) {
             let mut bytes = Vec::new();
             let refs = numbers.iter().map(|number| GroupRef::Bound(*number));
-            encode_data_head(&mut bytes, client, named.then_some("al@h"), refs);
+            encode_data_head(&mut bytes, client, named.then_some("al@h"), None, refs);
             let head = bytes.len();
             bytes.extend(b"payload");
             let Ok(Some(Envelope::Data(mut data))) = Envelope::decode(&bytes) else {

@@ -11,6 +11,7 @@
     reason = "several tests include it, and each uses a part"
 )]
 
+pub mod bus;
 pub mod client;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,6 +27,7 @@ use groupcast_core::{
 use groupcast_session::groups::{Carrier, Fact, Question, Transport};
 use groupcast_session::{ClientId, Engine, EngineConfig};
 
+use self::bus::BusClient;
 use self::client::TestClient;
 
 /// How many messages wait in a member's send queue before it is full.
@@ -61,6 +63,7 @@ pub struct Daemon {
     /// Ordered (or installed), not delivered yet.
     pub inbox: VecDeque<Event>,
     pub clients: BTreeMap<ClientId, TestClient>,
+    pub buses: BTreeMap<ClientId, BusClient>,
     /// Regular configurations that were delivered.
     pub configs: Vec<ConfigId>,
     pub facts: Vec<Fact>,
@@ -131,6 +134,7 @@ impl World {
             was_full: false,
             inbox: VecDeque::new(),
             clients: BTreeMap::new(),
+            buses: BTreeMap::new(),
             configs: Vec::new(),
             facts: Vec::new(),
         };
@@ -471,6 +475,13 @@ impl World {
         }
         let mut credit = Vec::new();
         while let Some(id) = daemon.engine.poll_output() {
+            if let Some(client) = daemon.buses.get_mut(&id) {
+                let bytes = take_output(&mut daemon.engine, now, id);
+                if client.take(&bytes) {
+                    credit.push(id);
+                }
+                continue;
+            }
             let client = daemon.clients.get_mut(&id).expect("it connected");
             if client.reads {
                 let bytes = take_output(&mut daemon.engine, now, id);
@@ -482,7 +493,10 @@ impl World {
             }
         }
         while let Some(id) = daemon.engine.poll_close() {
-            daemon.clients.get_mut(&id).expect("it connected").open = false;
+            match daemon.buses.get_mut(&id) {
+                Some(client) => client.open = false,
+                None => daemon.clients.get_mut(&id).expect("it connected").open = false,
+            }
         }
         while let Some(observation) = daemon.engine.poll_observation() {
             self.checker.observe(member, &observation);
@@ -491,7 +505,9 @@ impl World {
             daemon.facts.push(fact);
         }
         for id in &credit {
-            self.flush(member, *id);
+            if !self.flush_bus(member, *id) {
+                self.flush(member, *id);
+            }
         }
         if !credit.is_empty() {
             self.settle(member);

@@ -3,7 +3,7 @@
 use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId, OrderPlace, Service};
 use proptest::prelude::*;
 
-use super::super::{FRAME_MAX, FrameDecoder, HEADER_LEN, MAGIC};
+use super::super::{FRAME_MAX, FrameDecoder, HEADER_LEN, MAGIC, Syntax};
 use super::*;
 use crate::view::{Cause, ViewId, ViewKind};
 
@@ -42,6 +42,9 @@ fn one_of_each() -> Vec<DaemonFrame> {
         place: Some(place),
         number: None,
         sender: "al@h".into(),
+        sender_id: "".into(),
+        tag: "".into(),
+        syntax: Syntax::Raw,
         destinations: ["g", "room/ü"].into_iter().collect(),
         index: 1,
         payload: Bytes::from_static(b"hello"),
@@ -50,6 +53,12 @@ fn one_of_each() -> Vec<DaemonFrame> {
         service: Service::Unreliable,
         place: None,
         payload: Bytes::new(),
+        ..message.clone()
+    };
+    let labelled = Message {
+        sender_id: "al.x".into(),
+        tag: "draw".into(),
+        syntax: Syntax::Cstream,
         ..message.clone()
     };
     let numbered = Message {
@@ -138,6 +147,27 @@ fn one_of_each() -> Vec<DaemonFrame> {
             order: "ring".into(),
         }),
         DaemonFrame::RekeyReport(Bytes::from_static(b"{}")),
+        DaemonFrame::Message(labelled),
+        DaemonFrame::Done {
+            token: 3,
+            result: Ok(()),
+        },
+        DaemonFrame::Done {
+            token: 3,
+            result: Err((Reject::Pattern, "no".into())),
+        },
+        DaemonFrame::WhoReport {
+            token: 4,
+            ids: vec!["al".into(), "bo@h".into()],
+        },
+        DaemonFrame::BusClientsReport {
+            token: 5,
+            clients: vec![BusClient {
+                name: "al@h".into(),
+                id: String::new(),
+                groups: vec!["*.b".into(), "a.b".into()],
+            }],
+        },
     ]
 }
 
@@ -179,6 +209,26 @@ fn golden_bytes() {
         0, 0, 0, 21, 76,  0, 0, 0, 0, 0, 0, 0, 3,  0, 0, 0, 0, 0, 0, 0, 5,  1, b'g',  1, b'h',
     ];
     assert_eq!(bytes, gap);
+    bytes.clear();
+    one_of_each()[19].encode(&mut bytes);
+    #[rustfmt::skip]
+    let labelled = [
+        0, 0, 0, 68, 78,  1,  4,  1,
+        0, 0, 0, 0, 0, 0, 0, 3,  0, 0, 0, 0, 0, 0, 0, 4,  0, 0, 0, 0, 0, 0, 0, 5,
+        0, 0, 0, 0, 0, 9, 0, 0,
+        4, b'a', b'l', b'@', b'h',  4, b'a', b'l', b'.', b'x',  2,  4, b'd', b'r', b'a', b'w',
+        2,  1, b'g',  7, b'r', b'o', b'o', b'm', b'/', 0xc3, 0xbc,
+        b'h', b'e', b'l', b'l', b'o',
+    ];
+    assert_eq!(bytes, labelled);
+    bytes.clear();
+    one_of_each()[22].encode(&mut bytes);
+    #[rustfmt::skip]
+    let who = [
+        0, 0, 0, 21, 80,  0, 0, 0, 0, 0, 0, 0, 4,  0, 0, 0, 2,
+        2, b'a', b'l',  4, b'b', b'o', b'@', b'h',
+    ];
+    assert_eq!(bytes, who);
     let ends = [(0, &b"\x04al@h"[..]), (17, b"\x04al@h\x04ring")];
     for (index, end) in ends {
         bytes.clear();
@@ -215,7 +265,7 @@ fn codes_of_newer_daemons_are_read_as_other() {
 
 proptest! {
     #[test]
-    fn any_body_of_any_kind_never_panics(kind in 60u8..80, body: Vec<u8>) {
+    fn any_body_of_any_kind_never_panics(kind in 60u8..84, body: Vec<u8>) {
         let raw = RawFrame { kind, body: body[..].into() };
         if let Ok(Some(frame)) = DaemonFrame::decode(raw) {
             let mut bytes = Vec::new();
@@ -225,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn truncated_frames_are_errors_not_panics(which in 0usize..17, cut in 1usize..40) {
+    fn truncated_frames_are_errors_not_panics(which in 0usize..24, cut in 1usize..40) {
         let mut bytes = Vec::new();
         one_of_each()[which].encode(&mut bytes);
         let body = &bytes[HEADER_LEN..];

@@ -302,6 +302,7 @@ impl Engine {
             place: None,
             number: Some(id.number),
             sender,
+            label: None,
         };
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();

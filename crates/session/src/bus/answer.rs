@@ -1,0 +1,176 @@
+//! Replies: one for each command, in the order of the commands.
+
+use super::command::Toggle;
+use super::words::Refusal;
+use super::{Bus, quoted};
+use crate::client::ClientEvent;
+use crate::frame::{BusClient, Disconnect, Reject, Request, Syntax};
+
+/// A command whose reply has not been given.
+#[derive(Debug)]
+pub(super) enum Pending {
+    /// The reply is known; those before it are not.
+    Reply(Vec<u8>),
+    /// What is on or off from this place of the replies on. Commands after it wait for that.
+    Toggle(Toggle, bool),
+    /// What messages and deliveries are written in from there on; the same holds.
+    Syntax(Syntax),
+    /// The message of this number is to be accepted.
+    Message(u64),
+    /// The daemon has to answer the request of this token, whose tag and domain stand in these
+    /// columns.
+    Request { token: u64, at: (usize, usize) },
+}
+
+impl Pending {
+    pub(super) fn reply(line: Vec<u8>) -> Self {
+        Self::Reply(line)
+    }
+}
+
+impl Bus {
+    /// Gives the replies that are known, up to the first that is not.
+    pub(super) fn answer(&mut self) {
+        while let Some(pending) = self.pending.front() {
+            let line = match pending {
+                Pending::Reply(line) => line.clone(),
+                Pending::Toggle(toggle, on) => {
+                    self.settings.set(*toggle, *on);
+                    b"ok\n".to_vec()
+                }
+                Pending::Syntax(syntax) => {
+                    self.settings.syntax = Some(*syntax);
+                    b"ok\n".to_vec()
+                }
+                Pending::Message(number) => match self.rejected.remove(number) {
+                    Some(line) => line,
+                    None if *number <= self.accepted => b"ok\n".to_vec(),
+                    None => return,
+                },
+                Pending::Request { token, .. } => match self.replies.remove(token) {
+                    Some(line) => line,
+                    None => return,
+                },
+            };
+            self.out.extend_from_slice(&line);
+            self.pending.pop_front();
+        }
+    }
+
+    /// The connection ends: gives the replies that are known, and says of the others that they are
+    /// not.
+    pub(super) fn flush_pending(&mut self) {
+        self.answer();
+        while let Some(pending) = self.pending.pop_front() {
+            let line = match pending {
+                Pending::Reply(line) => line,
+                Pending::Toggle(..) | Pending::Syntax(_) => b"ok\n".to_vec(),
+                Pending::Message(_) | Pending::Request { .. } => {
+                    let text = "the connection ends, and it is not known whether this was done";
+                    Refusal::new("other", 0, text).line()
+                }
+            };
+            self.out.extend_from_slice(&line);
+            self.answer();
+        }
+    }
+
+    /// Notes what an event says of commands.
+    pub(super) fn note(&mut self, event: ClientEvent) {
+        match event {
+            ClientEvent::Done { token, result } => {
+                let line = match result {
+                    Ok(()) => b"ok\n".to_vec(),
+                    Err((code, text)) => self.refusal(token, code, text).line(),
+                };
+                self.reply(token, line);
+            }
+            ClientEvent::Who { token, ids } => {
+                let words = ids.iter().map(|id| quoted(id));
+                let line = std::iter::once("ok".to_owned()).chain(words);
+                let line: Vec<String> = line.collect();
+                self.reply(token, format!("{}\n", line.join(" ")).into_bytes());
+            }
+            ClientEvent::BusClients { token, clients } => {
+                self.reply(token, list(&clients).into_bytes());
+            }
+            ClientEvent::Rejected {
+                request,
+                code,
+                text,
+            } => match request {
+                Request::Publish(number) => {
+                    let line = Refusal::new(word(code, "domain"), 0, text).line();
+                    self.rejected.insert(number, line);
+                }
+                Request::Join(group) | Request::Leave(group) => {
+                    let text = super::one_line(&text);
+                    self.say(&["left", &quoted(&group), word(code, "domain"), &text]);
+                }
+            },
+            _ => {}
+        }
+    }
+
+    fn reply(&mut self, token: u64, line: Vec<u8>) {
+        // Token 0 is the bus's own, for which nobody waits.
+        if token > 0 {
+            self.replies.insert(token, line);
+        }
+    }
+
+    fn refusal(&self, token: u64, code: Reject, text: String) -> Refusal {
+        let at = self.pending.iter().find_map(|pending| match pending {
+            Pending::Request { token: of, at } if *of == token => Some(*at),
+            _ => None,
+        });
+        let (tag, domain) = at.unwrap_or_default();
+        let column = match code {
+            Reject::Pattern | Reject::NotAccepted => tag,
+            _ => domain,
+        };
+        Refusal::new(word(code, "domain"), column, text)
+    }
+}
+
+/// The word for a code; that of a name says what the name is for.
+fn word(code: Reject, name: &'static str) -> &'static str {
+    match code {
+        Reject::Name => name,
+        Reject::TooLarge => "too-long",
+        Reject::Unsupported => "unsupported",
+        Reject::TooManyGroups => "too-many",
+        Reject::Stopping => "stopping",
+        Reject::Minority => "minority",
+        Reject::Forbidden => "forbidden",
+        Reject::Pattern => "pattern",
+        Reject::NotAccepted => "not-accepted",
+        Reject::Other => "other",
+    }
+}
+
+/// The word for the end of a connection.
+pub(super) fn end_word(code: Disconnect) -> &'static str {
+    match code {
+        Disconnect::Bye => "bye",
+        Disconnect::Protocol => "protocol",
+        Disconnect::TooSlow => "too-slow",
+        Disconnect::Stopping => "stopping",
+        Disconnect::Overload => "overload",
+        Disconnect::Other => "other",
+    }
+}
+
+fn list(clients: &[BusClient]) -> String {
+    let mut text = format!("ok {}\n", clients.len());
+    for client in clients {
+        let groups = client.groups.iter().map(|group| quoted(group));
+        let words = [quoted(&client.name), quoted(&client.id)].into_iter();
+        for word in words.chain(groups) {
+            text.push(' ');
+            text.push_str(&word);
+        }
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,312 @@
+//! A command of a line.
+
+use groupcast_core::Service;
+use groupcast_core::settings::suggest::did_you_mean;
+
+use super::words::{Refusal, Word, Words};
+use crate::frame::{BusRequest, DESTINATIONS_MAX, Syntax};
+use crate::name::{GROUP_NAME_MAX, check_group, is_private};
+
+/// The most bytes of a tag and of a pattern.
+const TAG_MAX: usize = 255;
+
+/// A command but `msg`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Command {
+    /// With the columns of tag and domain, here and below.
+    Accept {
+        request: BusRequest,
+        at: (usize, usize),
+    },
+    Reject {
+        request: BusRequest,
+        at: (usize, usize),
+    },
+    Ping {
+        request: BusRequest,
+        at: (usize, usize),
+    },
+    Id {
+        id: String,
+        at: usize,
+    },
+    Toggle(Toggle, bool),
+    Service(Service),
+    Syntax(Syntax),
+    Info,
+    Clients,
+    Help(Option<&'static str>),
+    Quit,
+}
+
+/// What is on or off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Toggle {
+    LoopBack,
+    Views,
+    From,
+}
+
+/// What stands before the message of a `msg`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct MessageHead {
+    pub(super) tag: String,
+    pub(super) domains: Vec<String>,
+    /// What it says that the message is written in.
+    pub(super) syntax: Option<Syntax>,
+}
+
+/// How the message of a `msg` is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// So many bytes follow the line; `None` if more than can be counted.
+    Length(Option<usize>),
+    Quoted(Vec<u8>),
+    /// A list begins at this offset of the line.
+    List(usize),
+    /// The line from this offset on.
+    Rest(usize),
+}
+
+/// What a line says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Parsed {
+    Command(Command),
+    Message(MessageHead, Form),
+}
+
+/// The names of all commands.
+pub(super) const NAMES: [&str; 14] = [
+    "accept",
+    "reject",
+    "msg",
+    "id",
+    "ping",
+    "loop-back",
+    "service",
+    "syntax",
+    "views",
+    "from",
+    "info",
+    "clients",
+    "help",
+    "quit",
+];
+
+/// The command in `line`, which is not empty.
+pub(super) fn parse(line: &[u8]) -> Result<Parsed, Refusal> {
+    let words = &mut Words::new(line);
+    let name = words.need("a command")?;
+    let command = match name.text.as_str() {
+        "msg" => return message(line, words),
+        "accept" => {
+            let (pattern, group, at) = tag_and_domain(words, true)?;
+            let request = BusRequest::Accept { group, pattern };
+            Command::Accept { request, at }
+        }
+        "reject" => {
+            let (pattern, group, at) = tag_and_domain(words, true)?;
+            let request = BusRequest::Reject { group, pattern };
+            Command::Reject { request, at }
+        }
+        "ping" => {
+            let (tag, group, at) = tag_and_domain(words, false)?;
+            let request = BusRequest::Who { tag, group };
+            Command::Ping { request, at }
+        }
+        "id" => {
+            let word = words.need("the name")?;
+            if !word.text.is_empty() {
+                check_domain(&word, false, "name")?;
+                check_group(&word.text)
+                    .map_err(|error| Refusal::new("name", word.column, error.to_string()))?;
+            }
+            Command::Id {
+                id: word.text,
+                at: word.column,
+            }
+        }
+        "loop-back" => Command::Toggle(Toggle::LoopBack, switch(words)?),
+        "views" => Command::Toggle(Toggle::Views, switch(words)?),
+        "from" => Command::Toggle(Toggle::From, switch(words)?),
+        "service" => Command::Service(service(words)?),
+        "syntax" => {
+            let word = words.need("the syntax")?;
+            let unknown = Refusal::new("usage", word.column, "use sexp, cstream or raw");
+            Command::Syntax(Syntax::of(&word.text).ok_or(unknown)?)
+        }
+        "info" => Command::Info,
+        "clients" => Command::Clients,
+        "help" => Command::Help(match words.next()? {
+            Some(word) => Some(known(&word)?),
+            None => None,
+        }),
+        "quit" => Command::Quit,
+        _ => {
+            known(&name)?;
+            return Err(unknown(&name));
+        }
+    };
+    words.end()?;
+    Ok(Parsed::Command(command))
+}
+
+/// The name of a command.
+fn known(word: &Word) -> Result<&'static str, Refusal> {
+    let mut names = NAMES.into_iter();
+    names
+        .find(|name| *name == word.text)
+        .ok_or_else(|| unknown(word))
+}
+
+fn unknown(word: &Word) -> Refusal {
+    let text = format!(
+        "there is no command {:?}; {}",
+        word.text,
+        did_you_mean(&word.text, &NAMES)
+    );
+    Refusal::new("unknown-command", word.column, text)
+}
+
+fn switch(words: &mut Words<'_>) -> Result<bool, Refusal> {
+    let word = words.need("on or off")?;
+    match word.text.as_str() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(Refusal::new("usage", word.column, "use on or off")),
+    }
+}
+
+fn service(words: &mut Words<'_>) -> Result<Service, Refusal> {
+    let word = words.need("the service")?;
+    match word.text.parse() {
+        Ok(Service::Bimodal) => {
+            let text = "the messages of bimodal groups have no tags: the bus does not carry them";
+            Err(Refusal::new("unsupported", word.column, text))
+        }
+        Ok(service) => Ok(service),
+        Err(error) => Err(Refusal::new("usage", word.column, format!("{error}"))),
+    }
+}
+
+type TagAndDomain = (String, String, (usize, usize));
+
+fn tag_and_domain(words: &mut Words<'_>, below: bool) -> Result<TagAndDomain, Refusal> {
+    let tag = tag(words)?;
+    let domain = words.need("the domain")?;
+    if !domain.quoted && domain.text.contains(',') {
+        let text = "one domain stands here; a comma of its name needs quotes";
+        return Err(Refusal::new("domain", domain.column, text));
+    }
+    check_domain(&domain, below, "domain")?;
+    let at = (tag.column, domain.column);
+    Ok((tag.text, domain.text, at))
+}
+
+fn tag(words: &mut Words<'_>) -> Result<Word, Refusal> {
+    let tag = words.need("the tag")?;
+    if tag.text.len() > TAG_MAX {
+        let text = format!("a tag has at most {TAG_MAX} bytes");
+        return Err(Refusal::new("tag", tag.column, text));
+    }
+    Ok(tag)
+}
+
+/// That `word` is a domain, or all `below` one, if it may be that.
+fn check_domain(word: &Word, below: bool, code: &'static str) -> Result<(), Refusal> {
+    let refuse = |text: String| Err(Refusal::new(code, word.column, text));
+    let name = match word.text.strip_prefix("*.") {
+        Some(_) if !below => {
+            return refuse("all below a domain can be accepted, and nothing else".into());
+        }
+        Some(rest) => rest,
+        None => &word.text,
+    };
+    if word.text.len() > GROUP_NAME_MAX {
+        return refuse(format!("a domain has at most {GROUP_NAME_MAX} bytes"));
+    }
+    if name.split('.').any(str::is_empty) {
+        return refuse("a level of a domain is empty".into());
+    }
+    if name.split('.').any(|level| level == "*") {
+        return refuse("`*` stands at the beginning, before a dot, and means all below".into());
+    }
+    Ok(())
+}
+
+fn message(line: &[u8], words: &mut Words<'_>) -> Result<Parsed, Refusal> {
+    let tag = tag(words)?;
+    let domains = words.list("the domain")?;
+    if domains.len() > DESTINATIONS_MAX {
+        let column = domains[DESTINATIONS_MAX].column;
+        let text = format!("a message goes to at most {DESTINATIONS_MAX} domains");
+        return Err(Refusal::new("too-many", column, text));
+    }
+    for domain in &domains {
+        if is_private(&domain.text) {
+            crate::name::check_destination(&domain.text)
+        } else {
+            check_domain(domain, false, "domain")?;
+            check_group(&domain.text)
+        }
+        .map_err(|error| Refusal::new("domain", domain.column, error.to_string()))?;
+    }
+    let mut head = MessageHead {
+        tag: tag.text,
+        domains: domains.into_iter().map(|domain| domain.text).collect(),
+        syntax: None,
+    };
+    let at = words.rest_at();
+    let form = if at == line.len() {
+        return Err(Refusal::new("usage", at + 1, "the message is missing"));
+    } else if let Some((syntax, length)) = length(words)? {
+        head.syntax = syntax;
+        Form::Length(length)
+    } else if let Some(bytes) = words.quoted_rest()? {
+        Form::Quoted(bytes)
+    } else if line[at] == b'(' {
+        Form::List(at)
+    } else {
+        Form::Rest(at)
+    };
+    Ok(Parsed::Message(head, form))
+}
+
+/// The syntax, if one is named, and the length, unless it is too large to be counted.
+type Announced = (Option<Syntax>, Option<usize>);
+
+/// `[from=ID] [SYNTAX] LENGTH`, if the rest of the line is that.
+fn length(words: &Words<'_>) -> Result<Option<Announced>, Refusal> {
+    let mut words = words.clone();
+    let mut syntax = None;
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    // What is no word is no length: it may be a message.
+    for _ in 0..3 {
+        if words.skip(b"from=") {
+            let Ok(_) = words.list("the sender") else {
+                return Ok(None);
+            };
+            continue;
+        }
+        let Ok(Some(word)) = words.next() else {
+            return Ok(None);
+        };
+        if word.quoted {
+            return Ok(None);
+        }
+        if let Some(named) = Syntax::of(&word.text).filter(|_| syntax.is_none()) {
+            syntax = Some(named);
+            continue;
+        }
+        let negative = word.text.strip_prefix('-').is_some_and(is_digits);
+        if !negative && !is_digits(&word.text) || words.end().is_err() {
+            return Ok(None);
+        }
+        if negative {
+            let text = "a length is not negative; a number as text is written in quotes";
+            return Err(Refusal::new("length", word.column, text));
+        }
+        return Ok(Some((syntax, word.text.parse().ok())));
+    }
+    Ok(None)
+}

@@ -1,0 +1,326 @@
+//! The program's text, cut into commands and messages.
+
+use std::ops::Range;
+
+use groupcast_lmbl::{Balance, Limits};
+
+use super::command::{Command, Form, MessageHead, Parsed, parse};
+use super::words::Refusal;
+use super::{LINE_MAX, TEXT_MAX};
+
+/// Something that the program has said whole.
+#[derive(Debug)]
+pub(super) enum Item {
+    Command(Command),
+    Message(MessageHead, Body),
+    /// A command that is not carried out.
+    Refused(Refusal),
+}
+
+/// A message's bytes.
+#[derive(Clone, Debug)]
+pub(super) enum Body {
+    /// Where they stand in the text; whether they are a list that was found by its parentheses.
+    There(Range<usize>, bool),
+    /// The bytes that a quoted string means.
+    Meant(Vec<u8>),
+}
+
+impl Body {
+    /// Whether it was written as a list.
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self, Self::There(_, true))
+    }
+}
+
+/// Where the next command begins is not known any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    LineTooLong,
+    LengthTooLong(u64),
+    NoLineEnd,
+    ListTooLong,
+    EndInMessage,
+}
+
+impl Fault {
+    pub(super) fn code(self) -> &'static str {
+        match self {
+            Self::LineTooLong => "line-too-long",
+            Self::LengthTooLong(_) => "length-too-long",
+            Self::NoLineEnd => "no-line-end",
+            Self::ListTooLong => "list-too-long",
+            Self::EndInMessage => "end-in-message",
+        }
+    }
+
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::LineTooLong => format!("a line has more than {LINE_MAX} bytes"),
+            Self::LengthTooLong(max) => format!("a message has at most {max} bytes: split it"),
+            Self::NoLineEnd => "the bytes of a message are followed by an end of line".into(),
+            Self::ListTooLong => {
+                let max = Limits::default().bytes;
+                format!("a list is not closed within {max} bytes")
+            }
+            Self::EndInMessage => "the stream ended inside a message, which was not sent".into(),
+        }
+    }
+}
+
+/// The text that came and was not carried out.
+///
+/// Places in it are counted from where the next item begins.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    text: Vec<u8>,
+    start: usize,
+    state: State,
+    /// The text that the item has which was given out.
+    item: usize,
+    /// A message that was given back.
+    waiting: Option<(MessageHead, Body)>,
+    message_max: u64,
+    ended: bool,
+}
+
+/// What of the next item has come.
+#[derive(Debug)]
+enum State {
+    /// Its line, of which so much was searched for its end.
+    Line(usize),
+    /// The line of a message whose bytes begin here and are so many.
+    Bytes(MessageHead, usize, usize),
+    /// A list that begins at the first offset, is known up to the second, and ends at the third, if
+    /// that has come.
+    List(MessageHead, Balance, usize, usize, Option<usize>),
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Line(0)
+    }
+}
+
+impl Input {
+    pub(super) fn set_message_max(&mut self, max: u64) {
+        self.message_max = max;
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.text.drain(..self.start);
+        self.start = 0;
+        self.text.extend_from_slice(bytes);
+    }
+
+    /// No more comes. The last line may do without its end.
+    pub(super) fn end(&mut self) {
+        if !self.ended {
+            self.ended = true;
+            self.push(b"\n");
+        }
+    }
+
+    /// Forgets what is not carried out.
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.start = 0;
+        self.state = State::default();
+    }
+
+    /// Bytes of the text that are not carried out.
+    pub(super) fn left(&self) -> usize {
+        self.text.len() - self.start
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether nothing more will be said.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended && self.text.len() == self.start && self.waiting.is_none()
+    }
+
+    /// Whether something may be whole that was not given out.
+    pub(super) fn has_item(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Whether the next item is a message that was given back.
+    pub(super) fn waits_for_credit(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// The next item, if it has come whole. Say [`done`](Self::done) when it is carried out, or
+    /// [`put_back`](Self::put_back) if it cannot be now.
+    pub(super) fn next(&mut self) -> Result<Option<Item>, Fault> {
+        if let Some((head, body)) = self.waiting.take() {
+            return Ok(Some(Item::Message(head, body)));
+        }
+        loop {
+            match std::mem::take(&mut self.state) {
+                State::Line(searched) => match self.line(searched)? {
+                    Some(item) => return Ok(Some(item)),
+                    None if matches!(self.state, State::Line(_)) => return self.nothing(),
+                    None => {}
+                },
+                State::Bytes(head, at, len) => return self.bytes(head, at, len),
+                State::List(head, balance, at, known, end) => {
+                    return self.list(head, balance, at, known, end);
+                }
+            }
+        }
+    }
+
+    /// The item that was given out is carried out.
+    pub(super) fn done(&mut self) {
+        self.start += std::mem::take(&mut self.item);
+        if self.start == self.text.len() {
+            self.start = 0;
+            self.text.clear();
+            // A long message is no reason to keep its memory.
+            self.text.shrink_to(TEXT_MAX);
+        }
+    }
+
+    /// The message that was given out is the next item again.
+    pub(super) fn put_back(&mut self, head: MessageHead, body: Body) {
+        self.waiting = Some((head, body));
+    }
+
+    /// The bytes of a message that was given out.
+    pub(super) fn payload<'a>(&'a self, body: &'a Body) -> &'a [u8] {
+        match body {
+            Body::There(place, _) => &self.rest()[place.clone()],
+            Body::Meant(bytes) => bytes,
+        }
+    }
+
+    /// The column, in the line in which it stands, of the byte at `at` of a message.
+    pub(super) fn column(&self, body: &Body, at: usize) -> usize {
+        let Body::There(place, _) = body else {
+            return 0;
+        };
+        let at = (place.start + at).min(self.rest().len());
+        let before = &self.rest()[..at];
+        let line = before.iter().rposition(|byte| *byte == b'\n');
+        at - line.map_or(0, |end| end + 1) + 1
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.text[self.start..]
+    }
+
+    fn nothing(&self) -> Result<Option<Item>, Fault> {
+        match self.ended && !matches!(self.state, State::Line(_)) {
+            true => Err(Fault::EndInMessage),
+            false => Ok(None),
+        }
+    }
+
+    /// The item of a line; `None` if it has not come, or if more than a line belongs to it.
+    fn line(&mut self, mut searched: usize) -> Result<Option<Item>, Fault> {
+        loop {
+            let rest = &self.text[self.start..];
+            let found = rest[searched..].iter().position(|byte| *byte == b'\n');
+            let len = found.map_or(rest.len(), |at| searched + at);
+            if len > LINE_MAX {
+                return Err(Fault::LineTooLong);
+            }
+            if found.is_none() {
+                self.state = State::Line(len);
+                return Ok(None);
+            }
+            let line = &rest[..len];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.first() == Some(&b'#') || line.iter().all(|byte| matches!(byte, b' ' | b'\t')) {
+                self.item = len + 1;
+                self.done();
+                searched = 0;
+                continue;
+            }
+            let line_len = line.len();
+            let (head, form) = match parse(line) {
+                Ok(Parsed::Message(head, form)) => (head, form),
+                Ok(Parsed::Command(command)) => return Ok(self.give(len, Item::Command(command))),
+                Err(refusal) => return Ok(self.give(len, Item::Refused(refusal))),
+            };
+            let body = match form {
+                Form::Quoted(bytes) => Body::Meant(bytes),
+                Form::Rest(at) => Body::There(at..line_len, false),
+                Form::List(at) => {
+                    self.state = State::List(head, Balance::new(), at, at, None);
+                    return Ok(None);
+                }
+                Form::Length(Some(length)) if length as u64 <= self.message_max => {
+                    self.state = State::Bytes(head, len + 1, length);
+                    return Ok(None);
+                }
+                Form::Length(_) => return Err(Fault::LengthTooLong(self.message_max)),
+            };
+            return Ok(self.give(len, Item::Message(head, body)));
+        }
+    }
+
+    /// Gives out an item that ends with the line at `end`.
+    fn give(&mut self, end: usize, item: Item) -> Option<Item> {
+        self.item = end + 1;
+        Some(item)
+    }
+
+    fn bytes(&mut self, head: MessageHead, at: usize, len: usize) -> Result<Option<Item>, Fault> {
+        let end = match self.rest().get(at + len..).unwrap_or_default() {
+            [b'\n', ..] => at + len,
+            [b'\r', b'\n', ..] => at + len + 1,
+            [] | [b'\r'] => {
+                self.state = State::Bytes(head, at, len);
+                return self.nothing();
+            }
+            _ => return Err(Fault::NoLineEnd),
+        };
+        let body = Body::There(at..at + len, false);
+        Ok(self.give(end, Item::Message(head, body)))
+    }
+
+    fn list(
+        &mut self,
+        head: MessageHead,
+        mut balance: Balance,
+        at: usize,
+        known: usize,
+        end: Option<usize>,
+    ) -> Result<Option<Item>, Fault> {
+        let rest = &self.text[self.start..];
+        let end = end.or_else(|| balance.feed(&rest[known..]).map(|len| known + len));
+        let Some(end) = end else {
+            if rest.len() - at > Limits::default().bytes {
+                return Err(Fault::ListTooLong);
+            }
+            self.state = State::List(head, balance, at, rest.len(), None);
+            return self.nothing();
+        };
+        let Some(line) = rest[end..].iter().position(|byte| *byte == b'\n') else {
+            if rest.len() - end > LINE_MAX {
+                return Err(Fault::LineTooLong);
+            }
+            self.state = State::List(head, balance, at, known, Some(end));
+            return self.nothing();
+        };
+        let after = &rest[end..end + line];
+        let blanks = after
+            .iter()
+            .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
+            .count();
+        let body = Body::There(at..end, true);
+        let item = match after.get(blanks) {
+            None | Some(b';') => Item::Message(head, body),
+            Some(_) => {
+                let column = self.column(&body, end + blanks - at);
+                let text = "nothing but blanks and a comment follows the end of the list";
+                Item::Refused(Refusal::new("list", column, text))
+            }
+        };
+        Ok(self.give(end + line, item))
+    }
+}

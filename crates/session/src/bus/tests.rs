@@ -1,0 +1,465 @@
+//! One connection of the bus at a daemon that is alone: replies, forms of a message, and whatever a
+//! program can do wrong.
+
+use std::io::IoSlice;
+
+use groupcast_core::{
+    ConfigId, Configuration, ConfigurationKind, Delivery, Event, Incarnation, MemberId, MessageId,
+    NodeId, OrderPlace, Time,
+};
+
+use super::*;
+use crate::groups::{Carrier, ClientId, Engine, EngineConfig, Transport};
+
+/// A daemon without others, and a client of its bus.
+struct Solo {
+    engine: Engine,
+    id: ClientId,
+    bus: Bus,
+    ordered: u64,
+    open: bool,
+}
+
+impl Solo {
+    fn new() -> Self {
+        Self::with(EngineConfig::default())
+    }
+
+    fn with(config: EngineConfig) -> Self {
+        let local = MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        };
+        let mut engine = Engine::new(config, local, "h1").unwrap();
+        let configuration = Configuration {
+            kind: ConfigurationKind::Regular,
+            id: ConfigId {
+                counter: 1,
+                representative: local,
+            },
+            members: vec![local],
+            left: Vec::new(),
+        };
+        let event = Event::Configuration(configuration);
+        engine.handle_event(Time::ZERO, Carrier::Order, event);
+        let id = engine.connected(Time::ZERO, Transport::Unix).unwrap();
+        let mut solo = Self {
+            engine,
+            id,
+            bus: Bus::new(None),
+            ordered: 0,
+            open: true,
+        };
+        assert_eq!(solo.settle(), "bus 1 c1@h1\n");
+        solo
+    }
+
+    /// The client writes `text`; what it hears.
+    fn say(&mut self, text: impl AsRef<[u8]>) -> String {
+        self.bus.take_text(text.as_ref());
+        self.settle()
+    }
+
+    fn end(&mut self) -> String {
+        self.bus.end_text();
+        self.settle()
+    }
+
+    fn settle(&mut self) -> String {
+        let mut heard = Vec::new();
+        let mut busy = true;
+        while busy {
+            busy = self.feed_engine() | self.order() | self.feed_client();
+            heard.extend_from_slice(self.bus.text());
+            let len = self.bus.text().len();
+            self.bus.text_taken(len);
+        }
+        while self.engine.poll_close().is_some() {
+            self.open = false;
+        }
+        String::from_utf8_lossy(&heard).into_owned()
+    }
+
+    fn feed_engine(&mut self) -> bool {
+        let mut busy = false;
+        while self.bus.has_frames()
+            && let Some(space) = self.engine.space(self.id)
+        {
+            let frames = self.bus.frames();
+            let len = frames.len().min(space.len());
+            space[..len].copy_from_slice(&frames[..len]);
+            self.bus.frames_taken(len);
+            self.engine.received(Time::ZERO, self.id, len);
+            busy = true;
+        }
+        busy
+    }
+
+    fn order(&mut self) -> bool {
+        let (mut ordered, sender) = (Vec::new(), self.engine.status().daemons);
+        let sender = sender.first().map_or(
+            MemberId {
+                node: NodeId(1),
+                incarnation: Incarnation(1),
+            },
+            |(member, _)| *member,
+        );
+        let number = &mut self.ordered;
+        self.engine.pump(Time::ZERO, |_, service, payload| {
+            *number += 1;
+            let id = MessageId {
+                sender,
+                number: *number,
+            };
+            ordered.push(Delivery {
+                id,
+                service,
+                place: Some(OrderPlace {
+                    config: ConfigId {
+                        counter: 1,
+                        representative: sender,
+                    },
+                    seq: *number << 16,
+                }),
+                payload,
+            });
+            Ok(id)
+        });
+        let busy = !ordered.is_empty();
+        for delivery in ordered {
+            let event = Event::Deliver(delivery);
+            self.engine.handle_event(Time::ZERO, Carrier::Order, event);
+        }
+        busy
+    }
+
+    fn feed_client(&mut self) -> bool {
+        let mut busy = false;
+        loop {
+            let mut slices = [IoSlice::new(&[]); 16];
+            let count = self.engine.slices(self.id, &mut slices);
+            let bytes: Vec<u8> = slices[..count].iter().flat_map(|it| it.to_vec()).collect();
+            if bytes.is_empty() {
+                return busy;
+            }
+            self.engine.consumed(Time::ZERO, self.id, bytes.len());
+            self.bus.take_frames(&bytes).unwrap();
+            busy = true;
+        }
+    }
+}
+
+/// The code and the column of the only line.
+fn error(line: &str) -> (String, usize) {
+    let words: Vec<&str> = line.split(' ').collect();
+    assert_eq!(words[0], "error", "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    (words[1].to_owned(), words[2].parse().unwrap())
+}
+
+#[test]
+fn each_form_of_a_message_is_told_from_the_others() {
+    let mut solo = Solo::new();
+    assert_eq!(solo.say("accept * d\n"), "ok\n");
+    for (message, delivered) in [
+        ("5\nhello", "raw 5\nhello"),
+        ("0\n", "raw 0\n"),
+        ("5 apples", "raw 8\n5 apples"),
+        ("  spaced  out ", "raw 12\nspaced  out "),
+        ("\"5\"", "raw 1\n5"),
+        (r#""a\"b\\\x41\n""#, "raw 6\na\"b\\A\n"),
+        (r#""a" b"#, "raw 5\n\"a\" b"),
+        ("(a\n  (b))", "9\n(a\n  (b))"),
+        ("(a) ; comment", "3\n(a)"),
+        ("raw 3\n(a)", "raw 3\n(a)"),
+        ("from=x.y sexp 3\n(a)", "3\n(a)"),
+        ("from=\"o d\" 3\n(a)", "3\n(a)"),
+        ("from=x hello", "raw 12\nfrom=x hello"),
+        ("raw 3 times", "raw 11\nraw 3 times"),
+        ("3\n(a(", "raw 3\n(a("),
+        ("8\ncs[y1:a]", "3\n(a)"),
+    ] {
+        let heard = solo.say(format!("msg t d {message}\n"));
+        assert_eq!(heard, format!("msg t d {delivered}\nok\n"), "{message}");
+        // What the bus prints it also reads.
+        let again = heard.strip_suffix("ok\n").unwrap();
+        assert_eq!(solo.say(again), heard, "{message}");
+        // With the other line ends, too.
+        if !message.contains('\n') {
+            assert_eq!(solo.say(format!("msg t d {message}\r\n")), heard);
+        }
+    }
+    assert_eq!(
+        solo.say("msg t d 3\r\n\r\n.\r\n"),
+        "msg t d raw 3\n\r\n.\nok\n"
+    );
+}
+
+#[test]
+fn commands_are_answered_in_order_however_they_come() {
+    let script = "accept * d\nping t d\nnonsense\nmsg t d one\nloop-back off\nmsg t d two\n\
+                  loop-back on\n# a comment\n\nreject * d\nreject * d\nviews on\naccept * v.w\nquit\n";
+    let mut solo = Solo::new();
+    let heard = solo.say(script);
+    let mut lines: Vec<&str> = heard.lines().collect();
+    for line in lines.iter_mut().filter(|line| line.starts_with("error ")) {
+        *line = line.split(' ').nth(1).unwrap();
+    }
+    let expected = [
+        "ok",
+        "ok c1@h1",
+        "unknown-command",
+        "msg t d raw 3",
+        "one",
+        "ok",
+        "ok",
+        "ok",
+        "ok",
+        "ok",
+        "not-accepted",
+        "ok",
+        "view v.w regular join c1@h1 c1@h1",
+        "ok",
+        "ok",
+        "closed bye good-bye",
+    ];
+    assert_eq!(lines, expected);
+    assert!(!solo.open);
+    let mut pieces = Solo::new();
+    let slowly: String = script.bytes().map(|byte| pieces.say([byte])).collect();
+    assert_eq!(slowly, heard);
+}
+
+#[test]
+fn what_is_chosen_is_told() {
+    let mut solo = Solo::new();
+    solo.say(
+        "id al.uiuc\nservice k-resilient:2\nsyntax cstream\nviews on\nfrom on\nloop-back off\n",
+    );
+    assert_eq!(
+        solo.say("info\n"),
+        "ok name=c1@h1 daemon=h1 id=al.uiuc service=k-resilient:2 syntax=cstream loop-back=off \
+         views=on from=on message-max=67108864\n"
+    );
+    let help = solo.say("help\n");
+    assert!(help.starts_with("ok 14\n accept TAG DOMAIN: "), "{help}");
+    for name in command::NAMES {
+        let about = solo.say(format!("help {name}\n"));
+        assert!(about.starts_with(&format!("ok 1\n {name}")), "{about}");
+    }
+}
+
+#[test]
+fn views_and_senders_are_shown_on_request() {
+    let mut solo = Solo::new();
+    solo.say("from on\nid al\nviews on\n");
+    assert_eq!(
+        solo.say("accept * d\n"),
+        "view d regular join c1@h1 c1@h1\nok\n"
+    );
+    assert_eq!(solo.say("msg t d x\n"), "msg t d from=al raw 1\nx\nok\n");
+    assert_eq!(solo.say("reject * d\n"), "view d regular leave c1@h1\nok\n");
+}
+
+#[test]
+fn what_is_wrong_in_a_line_is_named_with_its_column() {
+    let mut solo = Solo::new();
+    let long = "x".repeat(256);
+    for (line, code, column) in [
+        ("acept * d".to_owned(), "unknown-command", 1),
+        ("help acept".into(), "unknown-command", 6),
+        ("accept *".into(), "usage", 9),
+        ("accept * d e".into(), "usage", 12),
+        ("accept * d ring".into(), "usage", 12),
+        ("loop-back maybe".into(), "usage", 11),
+        ("service best".into(), "usage", 9),
+        ("service bimodal".into(), "unsupported", 9),
+        ("syntax xml".into(), "usage", 8),
+        ("msg t d".into(), "usage", 8),
+        ("msg t".into(), "usage", 6),
+        ("accept * a..b".into(), "domain", 10),
+        ("accept * .a".into(), "domain", 10),
+        ("accept * a.".into(), "domain", 10),
+        ("accept * *".into(), "domain", 10),
+        ("accept * a.*.b".into(), "domain", 10),
+        ("accept * a,b".into(), "domain", 10),
+        ("accept * \"\"".into(), "domain", 10),
+        (format!("accept * {long}"), "domain", 10),
+        ("accept * a@b".into(), "domain", 10),
+        ("msg t *.a x".into(), "domain", 7),
+        ("msg t a,,b x".into(), "domain", 9),
+        ("msg t a@b@c x".into(), "domain", 7),
+        (format!("msg {long} d x"), "tag", 5),
+        ("accept ( d".into(), "pattern", 8),
+        ("accept \\w{1000} d".into(), "pattern", 8),
+        ("reject x d".into(), "not-accepted", 8),
+        ("id a..b".into(), "name", 4),
+        ("id a@b".into(), "name", 4),
+        ("ping t *.d".into(), "domain", 8),
+        ("msg t d -5".into(), "length", 9),
+        ("accept \"x d".into(), "word", 8),
+        ("accept x\"y d".into(), "word", 9),
+        ("accept \"x\"y d".into(), "word", 11),
+        ("accept \"\\q\" d".into(), "word", 9),
+        ("accept a\u{1}b d".into(), "word", 9),
+        ("accept a\u{200b} d".into(), "word", 9),
+        ("accept a\0 d".into(), "word", 9),
+        ("msg t d (a))".into(), "list", 12),
+        ("msg t d (a . )".into(), "list", 14),
+    ] {
+        let heard = solo.say(format!("{line}\n"));
+        assert_eq!(error(&heard), (code.to_owned(), column), "{line}: {heard}");
+    }
+    let heard = solo.say(b"accept a\xff d\n");
+    assert_eq!(error(&heard), ("word".into(), 9));
+    let heard = solo.say("acept * d\n");
+    assert!(heard.contains("accept"), "the nearest is named: {heard}");
+    let heard = solo.say("msg t d (a\n b\n  '))\n");
+    assert_eq!(
+        error(&heard),
+        ("list".into(), 5),
+        "the column in its line: {heard}"
+    );
+    assert_eq!(solo.say("ping t d\n"), "ok\n", "the connection goes on");
+}
+
+#[test]
+fn a_thousand_domains_are_refused_and_a_hundred_are_not() {
+    let mut solo = Solo::new();
+    let domains = |count: usize| {
+        (0..count)
+            .map(|it| format!("d{it}"))
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    assert_eq!(solo.say(format!("msg t {} x\n", domains(100))), "ok\n");
+    let heard = solo.say(format!("msg t {} x\n", domains(1_000)));
+    assert_eq!(error(&heard).0, "too-many");
+}
+
+#[test]
+fn where_the_frame_is_lost_the_last_line_says_why() {
+    for (text, code) in [
+        (vec![b'a'; LINE_MAX + 1], "line-too-long"),
+        (b"msg t d 67108865\n".to_vec(), "length-too-long"),
+        (
+            b"msg t d 99999999999999999999999\n".to_vec(),
+            "length-too-long",
+        ),
+        (b"msg t d 3\nabcd\n".to_vec(), "no-line-end"),
+        (
+            [&b"msg t d (\n"[..], &b"a ".repeat(9 << 20)].concat(),
+            "list-too-long",
+        ),
+    ] {
+        let mut solo = Solo::new();
+        let heard = solo.say(&text);
+        assert!(heard.starts_with(&format!("closed {code} ")), "{heard}");
+        assert_eq!(heard.lines().count(), 1, "{heard}");
+        assert!(!solo.open && !solo.bus.wants_text());
+        assert_eq!(solo.say("ping t d\n"), "");
+    }
+    for text in ["msg t d 5\nabc", "msg t d (a b\n", "msg t d (a\n;) x"] {
+        let mut solo = Solo::new();
+        solo.say("accept * d\n");
+        assert_eq!(solo.say(text), "");
+        let heard = solo.end();
+        assert!(heard.starts_with("closed end-in-message "), "{heard}");
+        assert_eq!(
+            solo.ordered, 6,
+            "state, two names, id, accept, leave: no message"
+        );
+    }
+}
+
+#[test]
+fn the_end_of_the_stream_is_a_quit() {
+    let mut solo = Solo::new();
+    solo.say("accept * d\n");
+    assert_eq!(solo.say("msg t d 3\nabc"), "");
+    assert_eq!(solo.end(), "msg t d raw 3\nabc\nok\nclosed bye good-bye\n");
+    assert!(!solo.open);
+}
+
+#[test]
+fn lists_beyond_the_limits_are_refused_in_every_form() {
+    let mut solo = Solo::new();
+    let deep = "(".repeat(1_000_000) + &")".repeat(1_000_000);
+    let flat = format!("({})", "a ".repeat(8_000_000));
+    for (list, code) in [(&deep, "depth"), (&flat, "atoms")] {
+        let heard = solo.say(format!("msg t d {}\n{list}\n", list.len()));
+        assert_eq!(error(&heard).0, code);
+        let heard = solo.say(format!("msg t d (\n{}\n", &list[1..]));
+        assert_eq!(error(&heard).0, code);
+    }
+    let unbalanced = ")".repeat(1_000_000);
+    assert_eq!(
+        solo.say(format!("msg t d {}\n{unbalanced}\n", unbalanced.len())),
+        "ok\n"
+    );
+    let long = format!("({})", "a ".repeat(10_000_000));
+    assert_eq!(
+        solo.say(format!("msg t d {}\n{long}\n", long.len())),
+        "ok\n",
+        "raw"
+    );
+}
+
+#[test]
+fn a_syntax_that_was_chosen_is_held() {
+    let mut solo = Solo::new();
+    solo.say("accept * d\nsyntax sexp\n");
+    assert_eq!(error(&solo.say("msg t d text\n")), ("list".into(), 9));
+    assert_eq!(
+        solo.say("msg t d raw 4\ntext\n"),
+        "msg t d raw 4\ntext\nok\n"
+    );
+    assert_eq!(error(&solo.say("msg t d cstream 3\n(a)\n")).0, "list");
+    solo.say("syntax raw\n");
+    assert_eq!(solo.say("msg t d (a)\n"), "msg t d 3\n(a)\nok\n");
+}
+
+#[test]
+fn many_accepts_are_refused_at_the_limit_and_cost_no_more() {
+    let mut solo = Solo::with(EngineConfig {
+        patterns_per_client_max: 100,
+        ..EngineConfig::default()
+    });
+    let mut refused = 0;
+    for round in 0..200 {
+        let lines = (0..100).map(|it| format!("accept x{round}.{it} d{}\n", it % 7));
+        let heard = solo.say(lines.collect::<String>());
+        refused += heard
+            .lines()
+            .filter(|line| line.starts_with("error too-many "))
+            .count();
+    }
+    assert_eq!(refused, 19_900);
+    assert_eq!(solo.say("ping x0.0 d0\n"), "ok c1@h1\n");
+}
+
+#[test]
+fn nothing_more_is_taken_while_replies_or_text_wait() {
+    let mut bus = Bus::new(None);
+    assert!(!bus.wants_text(), "before the welcome");
+    let mut solo = Solo::new();
+    solo.say("accept * d\n");
+    std::mem::swap(&mut bus, &mut solo.bus);
+    // Nobody answers.
+    bus.take_text("ping t d\n".repeat(PENDING_MAX + 50).as_bytes());
+    assert!(!bus.wants_text());
+    assert!(bus.frames().len() < FRAMES_MAX);
+}
+
+#[test]
+fn pipelined_messages_wait_for_credit_and_all_are_accepted() {
+    let mut solo = Solo::with(EngineConfig {
+        publish_window: 1_000,
+        ..EngineConfig::default()
+    });
+    solo.say("accept * d\nloop-back off\n");
+    let lines: String = (0..500)
+        .map(|it| format!("msg t d message number {it}\n"))
+        .collect();
+    assert_eq!(solo.say(lines), "ok\n".repeat(500));
+}

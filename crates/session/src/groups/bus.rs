@@ -1,0 +1,261 @@
+//! Clients of the bus: what they accept, what they are called, and who would get a message.
+//!
+//! A client that *accepts* a group with a pattern is a member of it, and gets those messages whose
+//! tag matches one of its patterns; with its last pattern for the group it leaves. A group whose
+//! name begins with `*.` stands, for who accepts it, for all groups below the rest of its name; who
+//! joins it without a pattern is in the group of that name and nothing else. A client's *id* is a
+//! name that reaches it as a destination, whatever the tag; it makes it a member of nothing.
+//!
+//! All of this is agreed, as joins are, and is part of the daemons' state; a question who would get
+//! a message is asked in the order and answered at its place. So it is exact there, and equal at all
+//! daemons. The asking daemon answers; the others pass over the question.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use groupcast_core::{MemberId, Service, Time};
+
+use super::access::Right;
+use super::client::Pending;
+use super::output::Payload;
+use super::patterns::ALL;
+use super::roster::{Change, OpError};
+use super::wire::{BusOp, GroupRef, Op};
+use super::{ClientId, Engine};
+use crate::frame::{BusClient, BusRequest, DaemonFrame, Reject};
+use crate::name::{check_destination, check_group};
+
+impl Engine {
+    pub(super) fn handle_bus(&mut self, now: Time, id: ClientId, token: u64, request: BusRequest) {
+        if let Err(refusal) = self.take_bus(id, &request) {
+            self.journal.counters.rejected += 1;
+            let result = Err(refusal);
+            return self.tell(now, id, &DaemonFrame::Done { token, result });
+        }
+        if request == BusRequest::Clients {
+            let clients = self.bus_clients();
+            return self.tell(now, id, &DaemonFrame::BusClientsReport { token, clients });
+        }
+        self.queue(id, Pending::Bus(token, request));
+        self.check_group_requests(now, id);
+    }
+
+    /// Notes what the client wants, if it may.
+    fn take_bus(&mut self, id: ClientId, request: &BusRequest) -> Result<(), (Reject, String)> {
+        let name = |error: crate::name::NameError| (Reject::Name, error.to_string());
+        match request {
+            BusRequest::Accept { group, pattern } => {
+                check_group(group).map_err(name)?;
+                self.check_accept(id, group, pattern)?;
+                let group: Arc<str> = group.as_str().into();
+                let wanted = self.clients.get(id).map(|client| &client.wanted);
+                if wanted.is_some_and(|wanted| !wanted.contains_key(&group)) {
+                    self.clients.want(id, group.clone(), false);
+                    self.routing.changed();
+                }
+                self.clients.want_pattern(id, &group, pattern);
+            }
+            BusRequest::Reject { group, pattern } => {
+                match self.clients.unwant_pattern(id, group, pattern) {
+                    Some(true) => {
+                        self.clients.unwant(id, group);
+                        self.routing.changed();
+                    }
+                    Some(false) => {}
+                    None => {
+                        let text = format!("{pattern:?} was not accepted for {group:?}");
+                        return Err((Reject::NotAccepted, text));
+                    }
+                }
+            }
+            BusRequest::Identify { id: called } if called.is_empty() => {}
+            BusRequest::Identify { id: called } => {
+                check_group(called).map_err(name)?;
+                self.check_right(id, called)?;
+            }
+            BusRequest::Who { group, .. } => check_destination(group).map_err(name)?,
+            BusRequest::Clients => {}
+        }
+        Ok(())
+    }
+
+    fn check_accept(
+        &mut self,
+        id: ClientId,
+        group: &str,
+        pattern: &str,
+    ) -> Result<(), (Reject, String)> {
+        if self.bimodal.find(group).is_some() || self.bimodal.is_elsewhere(group) {
+            let text = format!("the group {group:?} is bimodal: its messages have no tags");
+            return Err((Reject::Unsupported, text));
+        }
+        self.check_right(id, group)?;
+        let Some(client) = self.clients.get(id) else {
+            return Ok(());
+        };
+        let known = client.patterns.get(group);
+        if known.is_some_and(|known| known.contains(pattern)) {
+            return Ok(());
+        }
+        let own = [
+            (
+                client.pattern_count(),
+                self.config.patterns_per_client_max,
+                "patterns of a client",
+            ),
+            (
+                self.clients.patterns(),
+                self.config.memberships_max,
+                "patterns of all clients",
+            ),
+        ];
+        let groups = [
+            (
+                client.wanted.len(),
+                self.config.groups_per_client_max,
+                "groups of a client",
+            ),
+            (
+                self.clients.memberships(),
+                self.config.memberships_max,
+                "groups of all clients",
+            ),
+        ];
+        let is_member = client.wanted.contains_key(group);
+        let groups = groups.into_iter().filter(|_| !is_member);
+        if let Some((_, max, what)) = own.into_iter().chain(groups).find(|it| it.0 >= it.1) {
+            let text = format!("there may be {max} {what} at this daemon: take some back first");
+            return Err((Reject::TooManyGroups, text));
+        }
+        match self.filters.compiled.get(pattern) {
+            Ok(_) => Ok(()),
+            Err(error) => Err((Reject::Pattern, error)),
+        }
+    }
+
+    fn check_right(&self, id: ClientId, group: &str) -> Result<(), (Reject, String)> {
+        if self.may_use(id, Right::Join, group) {
+            return Ok(());
+        }
+        let text = format!("the daemon's access rules do not let this client join {group:?}");
+        Err((Reject::Forbidden, text))
+    }
+
+    /// Applies an operation to the groups, and arranges what it means for the clients here.
+    pub(super) fn apply_to_table(
+        &mut self,
+        sender: MemberId,
+        op: &Op<'_>,
+    ) -> Result<Change, OpError> {
+        let table = &mut self.order.table;
+        if sender != self.local {
+            return table.apply(sender, op);
+        }
+        let (Op::Bus { client, .. } | Op::Leave { client, .. } | Op::Disconnect { client }) = *op
+        else {
+            return table.apply(sender, op);
+        };
+        let old = table.id_of(sender, client).cloned();
+        let change = table.apply(sender, op)?;
+        match (op, &change) {
+            (Op::Bus { what, .. }, _) => {
+                let new = table.id_of(sender, client).cloned();
+                let (BusOp::Accept { group, .. }
+                | BusOp::Reject { group, .. }
+                | BusOp::Who { group, .. }) = *what
+                else {
+                    self.filters.identify(client, old.as_ref(), new.as_ref());
+                    return Ok(change);
+                };
+                let group = table.group(sender, group)?;
+                match what {
+                    BusOp::Accept { pattern, .. } => self.filters.accept(client, &group, pattern),
+                    BusOp::Reject { pattern, .. } => self.filters.reject(client, &group, pattern),
+                    BusOp::Who { .. } | BusOp::Identify { .. } => {}
+                }
+            }
+            (_, Change::Left { group, .. }) => self.filters.leave(client, group),
+            (_, Change::Disconnected { groups, .. }) => {
+                self.filters.identify(client, old.as_ref(), None);
+                for group in groups {
+                    self.filters.leave(client, group);
+                }
+            }
+            _ => {}
+        }
+        Ok(change)
+    }
+
+    /// A request of a client of this daemon has come to its place in the order.
+    pub(super) fn answer_bus(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        token: u64,
+        what: BusOp<'_>,
+        refused: Option<OpError>,
+    ) {
+        let frame = match (refused, what) {
+            (Some(error), _) => DaemonFrame::Done {
+                token,
+                result: Err((Reject::Other, error.to_string())),
+            },
+            (None, BusOp::Who { tag, group }) => DaemonFrame::WhoReport {
+                token,
+                ids: self.audience(tag, group),
+            },
+            (None, _) => DaemonFrame::Done {
+                token,
+                result: Ok(()),
+            },
+        };
+        self.tell(now, id, &frame);
+    }
+
+    /// The ids of those whom a message is for, in the order of their private names, which stand for
+    /// those without an id.
+    fn audience(&mut self, tag: &str, group: GroupRef<'_>) -> Vec<String> {
+        let Ok(group) = self.order.table.group(self.local, group) else {
+            return Vec::new();
+        };
+        let compiled = &mut self.filters.compiled;
+        let audience = self.order.table.audience(&group, |patterns| {
+            tag == ALL || compiled.any_matches(patterns, tag)
+        });
+        let names = audience
+            .into_iter()
+            .map(|(private, id)| id.unwrap_or(private));
+        names.map(|name| name.to_string()).collect()
+    }
+
+    fn bus_clients(&self) -> Vec<BusClient> {
+        let clients = self.order.table.bus_clients().into_iter();
+        let told = clients.map(|client| BusClient {
+            name: client.private.to_string(),
+            id: client.id().map(ToString::to_string).unwrap_or_default(),
+            groups: client
+                .bus
+                .iter()
+                .flat_map(|bus| bus.patterns.keys())
+                .map(ToString::to_string)
+                .collect(),
+        });
+        told.collect()
+    }
+
+    /// Sends a frame in its place among the client's messages.
+    fn tell(&mut self, now: Time, id: ClientId, frame: &DaemonFrame) {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        frame.encode(&mut bytes);
+        let nothing = Bytes::new();
+        self.hand_over(
+            now,
+            id,
+            &bytes,
+            Payload::new(&nothing, 0, 1),
+            Service::Agreed,
+        );
+        self.scratch = bytes;
+    }
+}
