@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use groupcast_core::Time;
 use groupcast_net::Readiness;
-use groupcast_session::groups::Transport;
+use groupcast_session::frame::AccessToken;
 use groupcast_session::{ClientId, Engine};
 use mio::{Interest, Registry, Token};
 
 use crate::error::DaemonError;
 use crate::linger::Lingering;
-use crate::listen::{TcpAcceptor, UnixAcceptor};
+use crate::listen::{BusAcceptor, TcpAcceptor, UnixAcceptor};
 use crate::stream::Stream;
 use crate::turns::Turns;
 
@@ -47,6 +47,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const UNIX_ACCEPTOR: Token = Token(1);
 const TCP_ACCEPTOR: Token = Token(2);
+/// The first of those for the bus.
+const BUS_ACCEPTORS: usize = 3;
+/// The most addresses for the bus.
+pub(crate) const BUS_MAX: usize = CLIENTS_FROM - BUS_ACCEPTORS;
 /// The first client's token; the token of the loop itself is below.
 const CLIENTS_FROM: usize = 16;
 
@@ -55,6 +59,9 @@ pub(crate) struct Clients {
     registry: Registry,
     unix: UnixAcceptor,
     tcp: Option<TcpAcceptor>,
+    bus: Vec<BusAcceptor>,
+    /// What TCP clients must have: those of the bus need not bring it.
+    token: Option<AccessToken>,
     streams: BTreeMap<ClientId, Stream>,
     /// May have more to read, in the order of their turns.
     readable: Turns,
@@ -90,6 +97,8 @@ impl Clients {
             registry,
             unix,
             tcp,
+            bus: Vec::new(),
+            token: None,
             streams: BTreeMap::new(),
             readable: Turns::default(),
             writable: Turns::default(),
@@ -99,9 +108,31 @@ impl Clients {
         })
     }
 
+    /// Lets clients of the bus connect, too: at these addresses, of which there are [`BUS_MAX`] at
+    /// most. `token` is what the daemon asks other TCP clients for.
+    pub(crate) fn listen_for_bus(
+        &mut self,
+        mut bus: Vec<BusAcceptor>,
+        token: Option<AccessToken>,
+    ) -> Result<(), DaemonError> {
+        for (index, acceptor) in bus.iter_mut().enumerate() {
+            acceptor
+                .register(&self.registry, Token(BUS_ACCEPTORS + index))
+                .map_err(DaemonError::system("wait for clients of the bus"))?;
+        }
+        self.bus = bus;
+        self.token = token;
+        Ok(())
+    }
+
+    /// Where clients of the bus connect by TCP.
+    pub(crate) fn bus_addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.bus.iter().filter_map(BusAcceptor::address)
+    }
+
     /// A socket is ready.
     pub(crate) fn handle_ready(&mut self, now: Time, token: Token, readiness: Readiness) {
-        if token == UNIX_ACCEPTOR || token == TCP_ACCEPTOR {
+        if (UNIX_ACCEPTOR.0..CLIENTS_FROM).contains(&token.0) {
             self.accept_at = Some(self.accept_at.unwrap_or(now));
             return;
         }
@@ -196,15 +227,8 @@ impl Clients {
     /// When to go on accepting: `None` if no connection waits.
     fn accept(&mut self, now: Time, engine: &mut Engine) -> Option<Time> {
         for _ in 0..ACCEPT_SHARE {
-            let (accepted, transport) = match self.unix.accept() {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => match &self.tcp {
-                    Some(tcp) => (tcp.accept(), Transport::Tcp),
-                    None => return None,
-                },
-                accepted => (accepted, Transport::Unix),
-            };
-            match accepted {
-                Ok(stream) => self.admit(now, stream, transport, engine),
+            match self.accept_one()? {
+                Ok(stream) => self.admit(now, stream, engine),
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => return None,
                     ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
@@ -218,12 +242,28 @@ impl Clients {
         Some(now)
     }
 
-    fn admit(&mut self, now: Time, mut stream: Stream, transport: Transport, engine: &mut Engine) {
-        let Some(id) = engine.connected_of(now, transport, stream.user()) else {
+    /// A connection from wherever one waits; `None` if none does.
+    fn accept_one(&self) -> Option<io::Result<Stream>> {
+        let tcp = self.tcp.iter().map(TcpAcceptor::accept);
+        let bus = self.bus.iter().map(|bus| bus.accept(self.token.clone()));
+        let mut all = std::iter::once_with(|| self.unix.accept())
+            .chain(tcp)
+            .chain(bus);
+        all.find(|accepted| {
+            let error = accepted.as_ref().err();
+            error.is_none_or(|error| error.kind() != ErrorKind::WouldBlock)
+        })
+    }
+
+    fn admit(&mut self, now: Time, mut stream: Stream, engine: &mut Engine) {
+        let Some(id) = engine.connected_of(now, stream.transport(), stream.user()) else {
             return;
         };
         match stream.register(&self.registry, token_of(id)) {
             Ok(()) => {
+                if stream.has_unread() {
+                    self.readable.push(id);
+                }
                 self.streams.insert(id, stream);
             }
             Err(error) => {
@@ -293,6 +333,9 @@ impl Clients {
                 return 0;
             }
         };
+        if stream.has_unread() {
+            self.readable.push(id);
+        }
         let blocked = drained == Drained::Blocked;
         if drained == Drained::Share {
             self.writable.push(id);

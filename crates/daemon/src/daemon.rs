@@ -91,7 +91,8 @@ impl Daemon {
         }
         let mut engine = Engine::new(config.engine.clone(), local, &config.name)
             .map_err(|error| ConfigError::unchecked("clients", &error))?;
-        if let Some(token) = load_token(&config)? {
+        let token = load_token(&config)?;
+        if let Some(token) = token.clone() {
             engine.require_token(token);
         }
         engine.set_access(Time::ZERO, config.access.clone());
@@ -99,8 +100,9 @@ impl Daemon {
 
         raise_file_limit(config.engine.clients_max)
             .map_err(DaemonError::system("raise the limit of open files"))?;
-        let tcp = open_tcp(&config)?;
-        let clients = Clients::open(endpoint.registry(), &config.socket, tcp)?;
+        let (tcp, bus) = open_tcp(&config)?;
+        let mut clients = Clients::open(endpoint.registry(), &config.socket, tcp)?;
+        clients.listen_for_bus(bus, token)?;
         let mut stop = StopRequests::new().map_err(DaemonError::system("make a pipe"))?;
         for stream in [&mut stop.stream, &mut stop.wake] {
             endpoint
@@ -113,7 +115,7 @@ impl Daemon {
         open_bimodal(&config, local, &rng, &mut endpoint)?;
         let rekeying = Rekeying::new(&config, local)?;
         let narrator = Narrator::new(local, &config.name);
-        narrator.started(&config, &endpoint, clients.tcp_address());
+        narrator.started(&config, &endpoint, &clients);
         Ok(Self {
             config,
             endpoint,

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod bimodal;
+mod bus;
 mod client_log;
 mod clients;
 pub mod config;

@@ -33,7 +33,8 @@ impl Lingering {
         if !stream.end_output() {
             return;
         }
-        self.streams.insert(id, (now + WITHIN, stream));
+        self.streams
+            .insert(id, (now + WITHIN, stream.into_socket()));
         self.read(id);
         if self.streams.len() > COUNT_MAX {
             self.streams.pop_first();

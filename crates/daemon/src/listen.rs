@@ -7,9 +7,13 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _}
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 
+use groupcast_session::frame::AccessToken;
 use groupcast_tls::Server;
 use mio::net::{TcpListener, UnixListener, UnixStream};
+use mio::{Interest, Registry, Token};
 
+use crate::bus::BusStream;
+use crate::config::BusAddress;
 use crate::error::DaemonError;
 use crate::stream::Stream;
 
@@ -126,6 +130,50 @@ impl TcpAcceptor {
                 Ok(Stream::Tls(Box::new(stream)))
             }
         }
+    }
+}
+
+/// Where clients of the bus connect.
+#[derive(Debug)]
+pub(crate) enum BusAcceptor {
+    Unix(UnixAcceptor),
+    Tcp(TcpAcceptor),
+}
+
+impl BusAcceptor {
+    /// Listens at `address`: with TLS, if there is any, at one that is not of this host alone.
+    pub(crate) fn open(address: &BusAddress, tls: Option<&Server>) -> Result<Self, DaemonError> {
+        match address {
+            BusAddress::Unix(path) => UnixAcceptor::open(path).map(Self::Unix),
+            BusAddress::Tcp(address) => {
+                let tls = tls.filter(|_| !address.ip().is_loopback()).cloned();
+                TcpAcceptor::open(*address, tls).map(Self::Tcp)
+            }
+        }
+    }
+
+    /// Wants an event when a connection waits.
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Self::Unix(unix) => registry.register(&mut unix.listener, token, Interest::READABLE),
+            Self::Tcp(tcp) => registry.register(&mut tcp.listener, token, Interest::READABLE),
+        }
+    }
+
+    /// The TCP address that it is bound to, with the port that the system chose if none was given.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Unix(_) => None,
+            Self::Tcp(tcp) => tcp.address(),
+        }
+    }
+
+    pub(crate) fn accept(&self, token: Option<AccessToken>) -> io::Result<Stream> {
+        let socket = match self {
+            Self::Unix(unix) => unix.accept(),
+            Self::Tcp(tcp) => tcp.accept(),
+        };
+        socket.map(|socket| Stream::Bus(Box::new(BusStream::new(socket, token))))
     }
 }
 

@@ -16,7 +16,8 @@ use groupcast_session::Engine;
 use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
 
-use crate::config::{Changes, Config, ConfigError, Security};
+use crate::clients::Clients;
+use crate::config::{BusAddress, Changes, Config, ConfigError, Security};
 use crate::instance::{self, Instance, Order};
 
 /// The log tells of daemons that speak another protocol this long after the first was heard.
@@ -66,7 +67,7 @@ impl Narrator {
         &self,
         config: &Config,
         endpoint: &Endpoint<Instance>,
-        tcp: Option<SocketAddr>,
+        clients: &Clients,
     ) {
         let reach = match &config.endpoint.group {
             Group::Multicast(group) => format!("multicast to {group}"),
@@ -84,8 +85,14 @@ impl Narrator {
         for table in &config.unused_tables {
             tracing::warn!("{}", config.unused(table));
         }
-        if let Some(address) = tcp {
+        if let Some(address) = clients.tcp_address() {
             clients_over_tcp(address, config);
+        }
+        for address in clients.bus_addresses() {
+            bus_over_tcp(address, config);
+        }
+        for path in config.bus.iter().filter_map(BusAddress::path) {
+            tracing::info!("clients of the bus at {}", path.display());
         }
         if !config.engine.bimodal_groups.is_empty() {
             let groups = config.engine.bimodal_groups.join(", ");
@@ -275,6 +282,22 @@ impl Narrator {
             None => member.to_string(),
         });
         names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Who can be a client of the bus at `address`.
+fn bus_over_tcp(address: SocketAddr, config: &Config) {
+    if address.ip().is_loopback() {
+        tracing::warn!(
+            "every user of this host can be a client of the bus, at {address}, and needs no token: \
+             `--bus unix:PATH` keeps others out"
+        );
+    } else if config.tls.is_some() {
+        tracing::info!("clients of the bus over TCP at {address}, by TLS");
+    } else {
+        tracing::warn!(
+            "everybody who reaches {address} can be a client of the bus, and read what is said in clear"
+        );
     }
 }
 

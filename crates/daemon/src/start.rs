@@ -10,10 +10,10 @@ use groupcast_session::frame::AccessToken;
 use groupcast_tls::Server;
 
 use crate::bimodal::Bimodal;
-use crate::config::{Config, ConfigError, Order, ProcessConfig, Security};
+use crate::config::{BusAddress, Config, ConfigError, Order, ProcessConfig, Security};
 use crate::error::DaemonError;
 use crate::instance::{self, BIMODAL, Instance};
-use crate::listen::TcpAcceptor;
+use crate::listen::{BusAcceptor, TcpAcceptor};
 use crate::others::Others;
 
 /// Puts the bimodal groups onto the endpoint's node. Also if there are none: then those of other
@@ -81,11 +81,15 @@ pub(crate) fn open_network(
     Ok(endpoint)
 }
 
-/// Where clients connect by TCP, if they may.
-pub(crate) fn open_tcp(config: &Config) -> Result<Option<TcpAcceptor>, DaemonError> {
+/// Where clients connect by TCP, if they may, and where clients of the bus do.
+pub(crate) fn open_tcp(
+    config: &Config,
+) -> Result<(Option<TcpAcceptor>, Vec<BusAcceptor>), DaemonError> {
     let tls = config.tls.as_ref().map(Server::load).transpose()?;
+    let open = |address: &BusAddress| BusAcceptor::open(address, tls.as_ref());
+    let bus = config.bus.iter().map(open).collect::<Result<_, _>>()?;
     let open = |address| TcpAcceptor::open(address, tls);
-    config.client_listen.map(open).transpose()
+    Ok((config.client_listen.map(open).transpose()?, bus))
 }
 
 /// What clients over TCP must have, if they must have something.

@@ -3,9 +3,12 @@
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 
+use groupcast_session::groups::Transport;
 use groupcast_tls::TlsStream;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
+
+use crate::bus::BusStream;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -13,6 +16,8 @@ pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
+    /// One of these, with the bus before it.
+    Bus(Box<BusStream>),
 }
 
 impl Stream {
@@ -24,12 +29,26 @@ impl Stream {
                 Some(process.uid.as_raw())
             }
             Self::Tcp(_) | Self::Tls(_) => None,
+            Self::Bus(stream) => stream.socket().user(),
+        }
+    }
+
+    /// How its client came.
+    pub(crate) fn transport(&self) -> Transport {
+        match self {
+            Self::Unix(_) => Transport::Unix,
+            Self::Tcp(_) | Self::Tls(_) => Transport::Tcp,
+            Self::Bus(stream) => stream.socket().transport(),
         }
     }
 
     /// Whether the two sides have not agreed on keys yet.
     pub(crate) fn is_handshaking(&self) -> bool {
-        matches!(self, Self::Tls(stream) if stream.is_handshaking())
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => false,
+            Self::Tls(stream) => stream.is_handshaking(),
+            Self::Bus(stream) => stream.socket().is_handshaking(),
+        }
     }
 
     /// The names of the certificate that a client showed.
@@ -37,6 +56,7 @@ impl Stream {
         match self {
             Self::Tls(stream) => stream.peer_names(),
             Self::Unix(_) | Self::Tcp(_) => Vec::new(),
+            Self::Bus(stream) => stream.socket().certificate(),
         }
     }
 
@@ -45,12 +65,30 @@ impl Stream {
         match self {
             Self::Unix(_) | Self::Tcp(_) => 0,
             Self::Tls(stream) => stream.take_work(),
+            Self::Bus(stream) => stream.take_work(),
         }
     }
 
     /// Whether something that was written waits for room.
     pub(crate) fn has_unsent(&self) -> bool {
-        matches!(self, Self::Tls(stream) if stream.has_unsent())
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => false,
+            Self::Tls(stream) => stream.has_unsent(),
+            Self::Bus(stream) => stream.has_unsent(),
+        }
+    }
+
+    /// Whether something can be read although the socket has told of nothing.
+    pub(crate) fn has_unread(&self) -> bool {
+        matches!(self, Self::Bus(stream) if stream.has_unread())
+    }
+
+    /// The socket alone, for what nobody listens to any more.
+    pub(crate) fn into_socket(self) -> Self {
+        match self {
+            Self::Bus(stream) => stream.into_socket(),
+            socket => socket,
+        }
     }
 
     /// Wants an event when there is something to read.
@@ -59,6 +97,7 @@ impl Stream {
             Self::Unix(stream) => registry.register(stream, token, Interest::READABLE),
             Self::Tcp(stream) => registry.register(stream, token, Interest::READABLE),
             Self::Tls(stream) => registry.register(stream.socket_mut(), token, Interest::READABLE),
+            Self::Bus(stream) => stream.socket_mut().register(registry, token),
         }
     }
 
@@ -72,6 +111,11 @@ impl Stream {
                 // Without room for it, the client learns of the end by that of the socket.
                 let _ = stream.flush();
                 stream.socket().shutdown(Shutdown::Write).is_ok()
+            }
+            Self::Bus(stream) => {
+                // Without room for it, the client misses the end of what it was sent.
+                let _ = stream.flush();
+                stream.socket_mut().end_output()
             }
         }
     }
@@ -93,6 +137,7 @@ impl Stream {
             Self::Unix(stream) => registry.reregister(stream, token, interest),
             Self::Tcp(stream) => registry.reregister(stream, token, interest),
             Self::Tls(stream) => registry.reregister(stream.socket_mut(), token, interest),
+            Self::Bus(stream) => stream.socket_mut().watch_room(registry, token, watch),
         }
     }
 }
@@ -103,6 +148,7 @@ impl Read for Stream {
             Self::Unix(stream) => stream.read(bytes),
             Self::Tcp(stream) => stream.read(bytes),
             Self::Tls(stream) => stream.read(bytes),
+            Self::Bus(stream) => stream.read(bytes),
         }
     }
 }
@@ -113,6 +159,7 @@ impl Write for Stream {
             Self::Unix(stream) => stream.write(bytes),
             Self::Tcp(stream) => stream.write(bytes),
             Self::Tls(stream) => stream.write(bytes),
+            Self::Bus(stream) => stream.write(bytes),
         }
     }
 
@@ -121,6 +168,7 @@ impl Write for Stream {
             Self::Unix(stream) => stream.write_vectored(parts),
             Self::Tcp(stream) => stream.write_vectored(parts),
             Self::Tls(stream) => stream.write_vectored(parts),
+            Self::Bus(stream) => stream.write_vectored(parts),
         }
     }
 
@@ -129,6 +177,7 @@ impl Write for Stream {
         match self {
             Self::Unix(_) | Self::Tcp(_) => Ok(()),
             Self::Tls(stream) => stream.flush(),
+            Self::Bus(stream) => stream.flush(),
         }
     }
 }

@@ -18,9 +18,10 @@ use groupcast_tls::ServerFiles;
 use super::keys::engine_key;
 use super::order::order_key;
 use super::{
-    ConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, Order, ProcessConfig,
-    Security,
+    BusAddress, ConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, Order,
+    ProcessConfig, Security,
 };
+use crate::clients::BUS_MAX;
 use crate::log::{FILTER_HELP, check_filter};
 
 /// Checks values, and knows where each was written.
@@ -322,6 +323,35 @@ impl Check<'_> {
         Ok(token)
     }
 
+    pub(super) fn bus(
+        &self,
+        options: &Options,
+        security: &Security,
+    ) -> Result<Vec<BusAddress>, ConfigError> {
+        let addresses = options.bus.clone().unwrap_or_default();
+        let is_open = |address: &&BusAddress| match address {
+            BusAddress::Unix(_) => false,
+            BusAddress::Tcp(address) => !address.ip().is_loopback(),
+        };
+        let protected = options.tls_certificate.is_some() && options.tls_client_ca.is_some();
+        if let Some(address) = addresses.iter().find(is_open)
+            && !protected
+            && *security != Security::Insecure
+        {
+            return Err(self.error(
+                "bus",
+                format!("everybody who reaches {address} could be a client, or read what clients say"),
+                "give the daemon a certificate and ask clients for theirs (`tls_certificate`, `tls_client_ca`), use a \
+                 loopback address, for example 127.0.0.1:4812, or say `insecure`",
+            ));
+        }
+        if addresses.len() > BUS_MAX {
+            let message = format!("there are {} addresses", addresses.len());
+            return Err(self.error("bus", message, format!("use at most {BUS_MAX}")));
+        }
+        Ok(addresses)
+    }
+
     pub(super) fn client_listen(
         &self,
         options: &Options,
@@ -356,8 +386,10 @@ impl Check<'_> {
             ("tls_client_ca", &options.tls_client_ca),
         ];
         let named = files.iter().find(|(_, file)| file.is_some());
+        let mut bus = options.bus.iter().flatten();
         if let Some((key, _)) = named
             && options.client_listen.is_none()
+            && bus.all(|address| address.path().is_some())
         {
             return Err(self.error(
                 key,

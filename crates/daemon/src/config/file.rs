@@ -12,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::access;
+use super::bus::BusAddress;
 use super::error::{ConfigError, Place, Source};
 use super::keys::{Key, keys};
 use super::options::Options;
@@ -49,6 +50,11 @@ impl File {
             ];
             for named in paths.into_iter().flatten() {
                 *named = directory.join(&*named);
+            }
+            for address in options.bus.iter_mut().flatten() {
+                if let BusAddress::Unix(path) = address {
+                    *path = directory.join(&*path);
+                }
             }
         }
         Ok(file)
@@ -240,6 +246,7 @@ impl Options {
             "peer" => self.peer = Some(list(value, "[\"10.0.0.6:4810\"]", address)?),
             "socket" => self.socket = Some(text(value)?.into()),
             "client_listen" => self.client_listen = Some(address(value)?),
+            "bus" => self.bus = Some(list(value, "[\"127.0.0.1:4812\"]", parsed)?),
             "client_token" => self.client_token = Some(text(value)?.into()),
             "tls_certificate" => self.tls_certificate = Some(text(value)?.into()),
             "tls_key" => self.tls_key = Some(text(value)?.into()),

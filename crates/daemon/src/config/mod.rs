@@ -6,6 +6,7 @@
 //! of the parts that they configure; `docs/configuration.md` is written from it.
 
 mod access;
+mod bus;
 mod check;
 mod difference;
 mod error;
@@ -27,6 +28,7 @@ use groupcast_session::groups::Access;
 use groupcast_session::socket::socket_candidates;
 use groupcast_tls::ServerFiles;
 
+pub use self::bus::BusAddress;
 use self::check::Check;
 pub use self::difference::Changes;
 pub use self::error::{ConfigError, Place, Source};
@@ -57,6 +59,8 @@ pub struct Config {
     pub socket: PathBuf,
     /// A TCP address for clients. Default: none.
     pub client_listen: Option<SocketAddr>,
+    /// Where clients of the bus connect. Default: nowhere.
+    pub bus: Vec<BusAddress>,
     /// The file with the token that clients over TCP must have. Default: they need none.
     pub client_token: Option<PathBuf>,
     /// What clients over TCP speak TLS with. Default: they speak in clear.
@@ -146,6 +150,7 @@ impl Config {
             endpoint: check.endpoint(&options, listen)?,
             bimodal: check.bimodal(&options)?,
             client_listen: check.client_listen(&options, &security)?,
+            bus: check.bus(&options, &security)?,
             client_token: check.client_token(&options)?,
             tls: check.tls(&options)?,
             security,

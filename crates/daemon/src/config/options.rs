@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use groupcast_core::settings::{Settings, Value};
 use groupcast_session::groups::Access;
 
+use super::BusAddress;
 use super::keys::in_daemon;
 
 /// All keys. Meaning, unit, default and range of each are in [`keys`](super::keys()).
@@ -33,6 +34,8 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// A TCP address for clients.
     pub client_listen: Option<SocketAddr>,
+    /// Where clients of the bus connect.
+    pub bus: Option<Vec<BusAddress>>,
     /// The file with the token of clients over TCP.
     pub client_token: Option<PathBuf>,
     /// The file with the certificate that clients over TCP are shown.
@@ -100,6 +103,7 @@ impl Options {
             "multicast_loop" => self.multicast_loop.is_some(),
             "socket" => self.socket.is_some(),
             "client_listen" => self.client_listen.is_some(),
+            "bus" => self.bus.is_some(),
             "client_token" => self.client_token.is_some(),
             "tls_certificate" => self.tls_certificate.is_some(),
             "tls_key" => self.tls_key.is_some(),
@@ -140,6 +144,7 @@ impl Options {
             multicast_loop: over.multicast_loop.or(self.multicast_loop),
             socket: over.socket.or(self.socket),
             client_listen: over.client_listen.or(self.client_listen),
+            bus: over.bus.or(self.bus),
             client_token: over.client_token.or(self.client_token),
             tls_certificate: over.tls_certificate.or(self.tls_certificate),
             tls_key: over.tls_key.or(self.tls_key),

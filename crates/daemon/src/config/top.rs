@@ -103,6 +103,16 @@ pub(super) const TOP: &[TopKey] = &[
                 network, or everybody could be one.",
     },
     TopKey {
+        name: "bus",
+        meaning: "Where clients of the message bus connect, which speak lines of text (docs/bus.md); `--bus` once for each.",
+        value: "list of `\"IP:PORT\"` and `\"unix:PATH\"`, 13 at most; paths relative to the file's directory; a \
+                loopback address, unless there are a `tls_certificate` and a `tls_client_ca`, with which TLS is \
+                spoken there, or the daemon is `insecure`",
+        default: "none",
+        wrong: "A loopback address on a host with several users: each of them can be a client, also where there is a \
+                `client_token`. Give them a `unix:PATH`.",
+    },
+    TopKey {
         name: "client_token",
         meaning: "The file with the token that clients over TCP must have; `groupcast keygen` makes one. Clients name \
                   a copy of it with `--token`.",

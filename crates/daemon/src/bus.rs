@@ -1,0 +1,151 @@
+//! A connection of the bus: a client's socket whose text is turned into the frames that the engine
+//! reads, and the engine's frames into text.
+//!
+//! It reads and writes as the socket of a client that speaks the client protocol does, so nothing
+//! else of the daemon knows that it is none.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+
+use groupcast_session::bus::Bus;
+use groupcast_session::frame::AccessToken;
+
+use crate::stream::Stream;
+
+/// Text that is read at once.
+const READ_BLOCK: usize = 16 << 10;
+
+/// A socket and the bus between it and the engine.
+#[derive(Debug)]
+pub(crate) struct BusStream {
+    socket: Stream,
+    bus: Bus,
+    /// The engine read when no text was wanted: the socket may have some.
+    starved: bool,
+    /// Text that was read since it was last asked.
+    work: usize,
+}
+
+impl BusStream {
+    /// Turns what comes from `socket` into requests of a client, which has `token` if the daemon
+    /// asks TCP clients for one.
+    pub(crate) fn new(socket: Stream, token: Option<AccessToken>) -> Self {
+        Self {
+            socket,
+            bus: Bus::new(token),
+            starved: false,
+            work: 0,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &Stream {
+        &self.socket
+    }
+
+    pub(crate) fn socket_mut(&mut self) -> &mut Stream {
+        &mut self.socket
+    }
+
+    /// The socket alone: the bus has nothing more to say.
+    pub(crate) fn into_socket(self) -> Stream {
+        self.socket
+    }
+
+    /// What reading has cost since the last call, beside what was given to the engine.
+    pub(crate) fn take_work(&mut self) -> usize {
+        std::mem::take(&mut self.work) + self.socket.take_work()
+    }
+
+    /// Whether text waits for room.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.bus.text().is_empty() || self.socket.has_unsent()
+    }
+
+    /// Whether the engine can read something although the socket has told of nothing.
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.socket.is_handshaking()
+            && (self.bus.has_frames() || self.starved && self.bus.wants_text())
+    }
+
+    /// Frames that are ready; `None` if there are none.
+    fn read_frames(&mut self, bytes: &mut [u8]) -> Option<usize> {
+        let frames = self.bus.frames();
+        let len = frames.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&frames[..len]);
+        (len > 0).then(|| {
+            self.bus.frames_taken(len);
+            len
+        })
+    }
+}
+
+impl Read for BusStream {
+    /// # Errors
+    /// [`ErrorKind::Interrupted`]: text came, and no frame of it can be read yet; call again.
+    /// [`ErrorKind::WouldBlock`]: the socket has nothing, or no text is wanted now. And those of
+    /// the socket.
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut text = [0; READ_BLOCK];
+        // Nobody is a client before both sides have agreed on keys.
+        if !self.socket.is_handshaking() {
+            if let Some(len) = self.read_frames(bytes) {
+                return Ok(len);
+            }
+            self.starved = !self.bus.wants_text();
+            if self.starved {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+        }
+        match self.socket.read(&mut text)? {
+            0 => self.bus.end_text(),
+            len => {
+                self.work += len;
+                self.bus.take_text(&text[..len]);
+            }
+        }
+        match self.flush() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            _ => {}
+        }
+        self.read_frames(bytes)
+            .ok_or_else(|| ErrorKind::Interrupted.into())
+    }
+}
+
+impl Write for BusStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut taken = 0;
+        for part in parts {
+            if !self.bus.wants_frames() {
+                break;
+            }
+            let bug = |error| io::Error::new(ErrorKind::InvalidData, error);
+            self.bus.take_frames(part).map_err(bug)?;
+            taken += part.len();
+        }
+        match self.flush() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ if taken > 0 => Ok(taken),
+            // Nothing was taken, because there was no room; perhaps there is now.
+            Err(error) => Err(error),
+            Ok(()) => Err(ErrorKind::Interrupted.into()),
+        }
+    }
+
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`]: some text waits for room.
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.bus.text().is_empty() {
+            match self.socket.write(self.bus.text()) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(len) => self.bus.text_taken(len),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.socket.flush()
+    }
+}
