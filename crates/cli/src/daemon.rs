@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use groupcast_core::family::OrderFamily;
-use groupcast_daemon::config::{Config, ConfigError, File, Listen, Options, Security, TopKey};
+use groupcast_daemon::config::{
+    BusAddress, Config, ConfigError, File, Listen, Options, Security, TopKey,
+};
 use groupcast_daemon::{Daemon, DaemonError, LogError, log_to};
 use groupcast_net::{Group, Key};
 use groupcast_session::rekey::Fingerprint;
@@ -48,6 +50,8 @@ pub(crate) struct Args {
     socket: Option<PathBuf>,
     #[arg(long, value_name = "IP:PORT", help = help("client_listen"))]
     client_listen: Option<SocketAddr>,
+    #[arg(long, value_name = "IP:PORT|unix:PATH", help = help("bus"))]
+    bus: Vec<BusAddress>,
     #[arg(long, value_name = "FILE", help = help("client_token"))]
     client_token: Option<PathBuf>,
     #[arg(long, value_name = "FILE", help = help("tls_certificate"))]
@@ -160,6 +164,7 @@ impl Args {
             peer: Some(self.peer).filter(|peers| !peers.is_empty()),
             socket: self.socket.or_else(target::socket_of_environment),
             client_listen: self.client_listen,
+            bus: Some(self.bus).filter(|bus| !bus.is_empty()),
             client_token: self.client_token,
             tls_certificate: self.tls_certificate,
             tls_key: self.tls_key,

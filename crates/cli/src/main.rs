@@ -5,6 +5,7 @@
 //! capability is not built does not exist.
 
 mod bench;
+mod bus;
 mod check;
 mod daemon;
 mod demo;
@@ -49,6 +50,7 @@ enum Command {
     Recv(Box<transfer::receive::Args>),
     Status(status::Args),
     Groups(groups::Args),
+    Bus(bus::Args),
     Rekey(rekey::Args),
     Check(check::Args),
     Sim(sim::Args),
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Recv(args) => transfer::receive::run(*args),
         Command::Status(args) => status::run(&args),
         Command::Groups(args) => groups::run(&args),
+        Command::Bus(args) => bus::run(args),
         Command::Rekey(args) => rekey::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Sim(args) => sim::run(&args),

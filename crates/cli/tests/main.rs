@@ -2,6 +2,7 @@
 
 mod access;
 mod book;
+mod bus;
 mod demo;
 mod group;
 mod host;

@@ -1,0 +1,423 @@
+"""A client of groupcast's message bus: lines of text over a plain socket (docs/bus.md).
+
+Every command waits for its reply. What comes in between, deliveries and views, is kept for ``receive``.
+Lists travel as S-expressions.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Bus", "BusError", "Character", "Closed", "Dotted", "Message", "Quoted", "Symbol", "View", "dumps", "loads"]
+
+DEPTH_MAX = 1000
+
+
+class BusError(Exception):
+    """The bus did not carry out a command."""
+
+    def __init__(self, code: str, column: int, text: str) -> None:
+        super().__init__(f"{code} (column {column}): {text}")
+        self.code, self.column, self.text = code, column, text
+
+
+class Closed(ConnectionError):
+    """The connection has ended; ``code`` is the bus's word for why."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code, self.text = code, text
+
+
+class Symbol(str):
+    """A symbol, as it is written; what is no string, number, character or bytes."""
+
+    __slots__ = ()
+
+
+class Character(str):
+    """A character: what follows ``#\\``, such as ``a`` or ``Space``."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """An item with a mark before it: ``'``, `` ` ``, ``,``, ``,@``, ``#'`` or ``#``."""
+
+    mark: str
+    item: Any
+
+
+@dataclass(frozen=True)
+class Dotted:
+    """A list whose last item stands behind a dot."""
+
+    items: tuple[Any, ...]
+    tail: Any
+
+
+@dataclass(frozen=True)
+class Message:
+    """A delivery. ``value`` is the list that it is, or None; ``sender`` is there after ``sender(True)``."""
+
+    tag: str
+    domains: tuple[str, ...]
+    data: bytes
+    value: list[Any] | Dotted | None
+    syntax: str
+    sender: str | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """A change of a domain, after ``views(True)``."""
+
+    domain: str
+    kind: str
+    cause: str
+    who: str
+    members: tuple[str, ...]
+
+
+class Bus:
+    """A connection to the bus of a daemon at ``IP:PORT`` or ``unix:PATH``."""
+
+    def __init__(self, address: str, timeout: float | None = 30.0) -> None:
+        if address.startswith("unix:"):
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.settimeout(timeout)
+            self._socket.connect(address[5:])
+        else:
+            host, _, port = address.rpartition(":")
+            self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = bytearray()
+        self._events: deque[Message | View] = deque()
+        word, _, name = self._line().partition(" ")
+        if word != "bus":
+            raise Closed("other", f"this is no bus: {word} {name}")
+        self.name = words(name)[1]
+
+    def __enter__(self) -> Bus:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def accept(self, tag: str, domain: str) -> None:
+        """Take the messages to ``domain`` (or ``*.domain``) whose tag matches the regular expression ``tag``."""
+        self._command(f"accept {quote(tag)} {quote(domain)}")
+
+    def reject(self, tag: str, domain: str) -> None:
+        """Take the identical ``accept`` back."""
+        self._command(f"reject {quote(tag)} {quote(domain)}")
+
+    def send(self, tag: str, domains: str | list[str], message: bytes | str | list[Any] | Dotted) -> None:
+        """Send bytes, a text, or a list; returns when the message is accepted."""
+        if isinstance(message, (list, Dotted)):
+            mark, data = "sexp", dumps(message)
+        else:
+            mark, data = "raw", message.encode() if isinstance(message, str) else message
+        names = [domains] if isinstance(domains, str) else domains
+        head = f"msg {quote(tag)} {','.join(quote(name) for name in names)} {mark} {len(data)}\n"
+        self._socket.sendall(head.encode() + data + b"\n")
+        self._reply()
+
+    def identify(self, name: str) -> None:
+        """Be called ``name``; an empty one takes it back."""
+        self._command(f"id {quote(name)}")
+
+    def ping(self, tag: str, domain: str) -> list[str]:
+        """Who would get such a message; ``*`` for whatever tag."""
+        return words(self._command(f"ping {quote(tag)} {quote(domain)}"))
+
+    def loop_back(self, on: bool) -> None:
+        """Whether own messages come back."""
+        self._command(f"loop-back {'on' if on else 'off'}")
+
+    def service(self, word: str) -> None:
+        """The service of the messages that follow."""
+        self._command(f"service {word}")
+
+    def views(self, on: bool) -> None:
+        """Whether changes of the domains come as ``View``."""
+        self._command(f"views {'on' if on else 'off'}")
+
+    def sender(self, on: bool) -> None:
+        """Whether messages name their sender."""
+        self._command(f"from {'on' if on else 'off'}")
+
+    def info(self) -> dict[str, str]:
+        """What this connection is and has chosen."""
+        return dict(word.partition("=")[::2] for word in self._command("info").split())
+
+    def clients(self) -> list[list[str]]:
+        """All clients of the bus: name, id and domains of each."""
+        count = int(self._command("clients"))
+        return [words(self._line()) for _ in range(count)]
+
+    def receive(self, timeout: float | None = None) -> Message | View:
+        """The next message or view; waits for it, for ``timeout`` seconds at most if that is given."""
+        before = self._socket.gettimeout()
+        self._socket.settimeout(timeout)
+        try:
+            while not self._events:
+                self._read()
+        finally:
+            self._socket.settimeout(before)
+        return self._events.popleft()
+
+    def close(self) -> None:
+        """Leave, once all that was sent is carried out."""
+        try:
+            self._socket.sendall(b"quit\n")
+            while True:
+                self._line()
+        except OSError:
+            pass
+        finally:
+            self._socket.close()
+
+    def _command(self, line: str) -> str:
+        self._socket.sendall(line.encode() + b"\n")
+        return self._reply()
+
+    def _reply(self) -> str:
+        word, _, rest = self._line().partition(" ")
+        if word == "ok":
+            return rest
+        code, column, text = rest.split(" ", 2)
+        raise BusError(code, int(column), text)
+
+    def _line(self) -> str:
+        """The next line that is no delivery and no view; those are kept."""
+        while True:
+            line = self._read()
+            if line is not None:
+                return line
+
+    def _read(self) -> str | None:
+        """Reads a line, with the bytes of a delivery; None if it is kept. Nothing is lost by a time-out."""
+        while (end := self._buffer.find(b"\n")) < 0:
+            self._fill()
+        line = self._buffer[:end].decode()
+        word, _, rest = line.partition(" ")
+        data = b""
+        if word == "msg":
+            length = int(rest.rpartition(" ")[2])
+            while len(self._buffer) < end + 1 + length + 1:
+                self._fill()
+            data = bytes(self._buffer[end + 1 : end + 1 + length])
+            end += length + 1
+        del self._buffer[: end + 1]
+        if word == "msg":
+            self._events.append(_message(rest, data))
+        elif word == "view":
+            domain, kind, cause, who, *members = words(rest)
+            self._events.append(View(domain, kind, cause, who, tuple(members)))
+        elif word == "closed":
+            code, _, text = rest.partition(" ")
+            raise Closed(code, text)
+        elif word != "left":
+            return line
+        return None
+
+    def _fill(self) -> None:
+        more = self._socket.recv(1 << 16)
+        if not more:
+            raise Closed("other", "the connection ended without a word")
+        self._buffer += more
+
+
+def _message(head: str, data: bytes) -> Message:
+    tag, domains, *options, _ = items(head)
+    sender, syntax = None, "sexp"
+    for option in options:
+        if option[0].startswith("from="):
+            sender = words(option[0][5:])[0]
+        else:
+            syntax = option[0]
+    value = loads(data) if syntax == "sexp" else None
+    names = tuple(unquote(name) for name in domains)
+    return Message(unquote(tag[0]), names, data, value, syntax, sender)
+
+
+_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^ ,"]+')
+_ITEM = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^ "])+')
+_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t"}
+
+
+def words(text: str) -> list[str]:
+    """The words of a line, quotes taken off."""
+    return [unquote(item) for item in re.findall(r'"(?:[^"\\]|\\.)*"|[^ "]+', text)]
+
+
+def items(text: str) -> list[list[str]]:
+    """The words of a delivery's line as they are written; its second, the domains, cut at its commas."""
+    found = _ITEM.findall(text)
+    return [_WORD.findall(item) if index == 1 else [item] for index, item in enumerate(found)]
+
+
+def quote(word: str) -> str:
+    """A word as the bus reads it."""
+    if word and re.fullmatch(r'[^\s",\x00-\x1f\x7f]+', word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda it: f"\\x{ord(it[0]):02x}", escaped) + '"'
+
+
+def unquote(word: str) -> str:
+    """A word without its quotes."""
+    if not word.startswith('"'):
+        return word
+
+    def meant(it: re.Match[bytes]) -> bytes:
+        escape = it[1].decode("latin-1")
+        return bytes([int(escape[1:], 16)]) if escape[0] == "x" else _ESCAPES.get(escape, it[1])
+
+    inner = word[1:-1].encode()
+    return re.sub(rb"\\(x[0-9a-fA-F]{2}|.)", meant, inner, flags=re.S).decode()
+
+
+def dumps(value: Any) -> bytes:
+    """An S-expression in its canonical form."""
+    out: list[bytes] = []
+    # What is still to be written, last first: a stack, so that depth costs no recursion.
+    todo: list[Any] = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, _Raw):
+            out.append(item.text)
+        elif isinstance(item, (list, tuple, Dotted)):
+            inner = list(item.items) + [_Raw(b"."), item.tail] if isinstance(item, Dotted) else list(item)
+            out.append(b"(")
+            todo.append(_Raw(b")"))
+            for index, each in reversed(list(enumerate(inner))):
+                todo.append(each)
+                if index:
+                    todo.append(_Raw(b" "))
+        elif isinstance(item, Quoted):
+            gap = b" " if item.mark == "," and isinstance(item.item, Symbol) and item.item.startswith("@") else b""
+            todo.append(item.item)
+            out.append(item.mark.encode() + gap)
+        else:
+            out.append(_atom(item))
+    return b"".join(out)
+
+
+@dataclass(frozen=True)
+class _Raw:
+    text: bytes
+
+
+def _atom(item: Any) -> bytes:
+    if isinstance(item, Symbol):
+        return item.encode()
+    if isinstance(item, Character):
+        return b"#\\" + item.encode()
+    if isinstance(item, str):
+        return b'"' + item.encode(errors="surrogateescape").replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+    if isinstance(item, (bytes, bytearray)):
+        return b"#u8(" + b" ".join(str(byte).encode() for byte in item) + b")"
+    if item is None or item is False:
+        return b"nil"
+    if item is True:
+        return b"t"
+    if isinstance(item, (int, float)):
+        return repr(item).encode()
+    raise TypeError(f"{type(item).__name__} is no item of a list")
+
+
+_SKIP = re.compile(rb"(?:[ \t\n\r\x0b\x0c]+|;[^\n]*)*")
+_MARK = re.compile(rb",@|#'|#(?=\()|['`,]")
+_STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.S)
+_BYTES = re.compile(rb"#u8\(([0-9 \t\n\r\x0c]*)\)")
+_CHARACTER = re.compile(rb"#\\([\s\S][^ \t\n\r\x0b\x0c()\"'`,;]*)")
+_ATOM = re.compile(rb"(?:[^ \t\n\r\x0b\x0c()\"'`,;|\\]|\\[\s\S]|\|(?:[^|\\]|\\[\s\S])*\|)+")
+_INTEGER = re.compile(rb"[+-]?[0-9]+\.?")
+_FLOAT = re.compile(rb"[+-]?(?:[0-9]+\.[0-9]+|\.[0-9]+|[0-9]+\.?(?=[eE]))(?:[eE][+-]?[0-9]+)?")
+
+
+def loads(data: bytes) -> list[Any] | Dotted:
+    """The list that an S-expression is."""
+    at = 0
+    stack: list[list[Any]] = [[]]
+    dotted = [False]
+    marks: list[list[str]] = [[]]
+    while True:
+        at = _skip(data, at)
+        if at == len(data):
+            break
+        if data[at : at + 1] == b"(":
+            if len(stack) > DEPTH_MAX:
+                raise ValueError("too many levels")
+            stack.append([])
+            dotted.append(False)
+            marks.append([])
+            at += 1
+            continue
+        if data[at : at + 1] == b")":
+            inner = stack.pop()
+            marks.pop()
+            item: Any = Dotted(tuple(inner[:-1]), inner[-1]) if dotted.pop() else inner
+            at += 1
+        elif mark := _MARK.match(data, at):
+            marks[-1].append(mark[0].decode())
+            at = mark.end()
+            continue
+        else:
+            item, at = _read_atom(data, at)
+            if item is _DOT:
+                dotted[-1] = True
+                continue
+        while marks[-1]:
+            item = Quoted(marks[-1].pop(), item)
+        stack[-1].append(item)
+    if len(stack) != 1 or len(stack[0]) != 1:
+        raise ValueError("this is not one list")
+    value: list[Any] | Dotted = stack[0][0]
+    return value
+
+
+_DOT = object()
+
+
+def _skip(data: bytes, at: int) -> int:
+    while True:
+        found = _SKIP.match(data, at)
+        at = found.end() if found else at
+        if data[at : at + 2] != b"#|":
+            return at
+        depth = 0
+        for it in re.finditer(rb"#\||\|#", data[at:]):
+            depth += 1 if it[0] == b"#|" else -1
+            if depth == 0:
+                at += it.end()
+                break
+        else:
+            raise ValueError("a comment has no end")
+
+
+def _read_atom(data: bytes, at: int) -> tuple[Any, int]:
+    if found := _STRING.match(data, at):
+        return re.sub(rb"\\([\s\S])", rb"\1", found[1]).decode(errors="surrogateescape"), found.end()
+    if found := _BYTES.match(data, at):
+        return bytes(int(number) for number in found[1].split()), found.end()
+    if found := _CHARACTER.match(data, at):
+        return Character(found[1].decode()), found.end()
+    found = _ATOM.match(data, at)
+    if not found:
+        raise ValueError(f"nothing can be read at byte {at}")
+    text = found[0]
+    if text == b".":
+        return _DOT, found.end()
+    if _INTEGER.fullmatch(text):
+        return int(text.rstrip(b".")), found.end()
+    if _FLOAT.fullmatch(text):
+        return float(text), found.end()
+    return Symbol(text.decode()), found.end()

@@ -1,0 +1,63 @@
+"""Two clients at the buses of two daemons, whose addresses are the arguments: each kind of item there and back."""
+
+import sys
+
+from groupcast_bus import Bus, BusError, Character, Dotted, Message, Quoted, Symbol, View, dumps, loads
+
+EVERYTHING = [
+    Symbol("plus"),
+    [Symbol("|odd ) one|"), Symbol(":key"), Symbol("pkg:sym"), []],
+    -12345678901234567890123,
+    2.5,
+    'a "quoted" \\ text\nin lines',
+    b"\x00\xff\n",
+    Character("Space"),
+    Character("("),
+    Quoted("'", Symbol("x")),
+    Quoted("#", [1, 2]),
+    Quoted(",", Symbol("@x")),
+    Dotted((1, 2), Symbol("end")),
+]
+
+
+def main() -> None:
+    for value in (EVERYTHING, [], Dotted((Symbol("a"),), [1])):
+        assert loads(dumps(value)) == value, value
+    with Bus(sys.argv[1]) as al, Bus(sys.argv[2]) as bo:
+        bo.sender(True)
+        bo.views(True)
+        bo.accept("draw|text", "*.d")
+        view = bo.receive(10)
+        assert isinstance(view, View) and view.members == (bo.name,), view
+        al.identify("al.uiuc")
+        assert al.ping("draw", "page.d") == [bo.name]
+        al.send("draw", ["page.d", "other"], EVERYTHING)
+        al.send("none", "page.d", "for nobody")
+        al.send("text", "page.d", b"\x00 raw (\n")
+        first, second = bo.receive(10), bo.receive(10)
+        assert isinstance(first, Message) and isinstance(second, Message)
+        assert first.value == EVERYTHING and first.domains == ("page.d", "other"), first
+        assert first.sender == "al.uiuc", first
+        assert (second.data, second.value, second.syntax) == (b"\x00 raw (\n", None, "raw"), second
+        # A list of another syntax comes as an S-expression.
+        al._command("syntax cstream")
+        al._command("msg draw page.d cstream 17\ncs[y1:as1:b.y1:c]")
+        third = bo.receive(10)
+        assert isinstance(third, Message) and third.value == Dotted((Symbol("a"), "b"), Symbol("c")), third
+        try:
+            bo.receive(0.05)
+        except TimeoutError:
+            pass
+        else:
+            raise AssertionError("nothing was sent")
+        try:
+            bo.accept("(", "d")
+        except BusError as error:
+            assert (error.code, error.column) == ("pattern", 8), error
+        else:
+            raise AssertionError("no regular expression")
+        assert [client[1] for client in bo.clients()] == ["al.uiuc", ""]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+//! `--file`: commands and messages of a file, one after the other.
+
+use std::io::{self, BufReader, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use groupcast_core::text::printable;
+use groupcast_session::bus::Script;
+
+use super::lines::{self, Line};
+use super::socket::Socket;
+use super::{broken, ended};
+use crate::failure::Failure;
+
+/// Sends the commands of the file at `path`, each after the reply to the one before it. Deliveries
+/// and replies go to standard output.
+pub(super) fn send(socket: Socket, path: &Path) -> Result<ExitCode, Failure> {
+    let text = std::fs::read(path)
+        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+    let place = |at: usize| {
+        let line = 1 + text[..at].iter().filter(|byte| **byte == b'\n').count();
+        format!("{}:{line}", path.display())
+    };
+    let mut writer = socket.again()?;
+    let mut reader = BufReader::new(socket);
+    let mut script = Script::new(&text);
+    loop {
+        let command = match script.next_command() {
+            Ok(Some(command)) => command,
+            Ok(None) => break,
+            Err(error) => {
+                return Err(Failure::failed(format!(
+                    "{}: {}",
+                    place(error.at),
+                    error.text
+                )));
+            }
+        };
+        let at = command.start;
+        let bytes = &text[command];
+        writer.write_all(bytes).map_err(broken)?;
+        if !bytes.ends_with(b"\n") {
+            writer.write_all(b"\n").map_err(broken)?;
+        }
+        match reply(&mut reader)? {
+            Some(line) if line.starts_with(b"error ") => {
+                let text = printable(line.trim_ascii_end());
+                return Err(Failure::failed(format!("{}: {text}", place(at))));
+            }
+            Some(_) => {}
+            None => {
+                return Err(Failure::failed(format!(
+                    "{}: the bus gave no reply",
+                    place(at)
+                )));
+            }
+        }
+    }
+    writer.end();
+    let mut last = Vec::new();
+    while let Some(line) = lines::read(&mut reader).map_err(broken)? {
+        show(&line);
+        if let Line::Plain(text) = line {
+            last = text;
+        }
+    }
+    ended(&last)
+}
+
+/// Reads up to the reply to a command; `None` if the bus ends the connection before.
+fn reply(reader: &mut BufReader<Socket>) -> Result<Option<Vec<u8>>, Failure> {
+    while let Some(line) = lines::read(reader).map_err(broken)? {
+        show(&line);
+        match line {
+            Line::Plain(text) if text.starts_with(b"closed ") => {
+                return ended(&text).map(|_| None);
+            }
+            line if line.is_reply() => return Ok(Some(line.bytes())),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// A reader that has gone is no failure: the commands are what matters.
+fn show(line: &Line) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(&line.bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,112 @@
+//! `groupcast bus`: a terminal, a file or a process at the message bus of a daemon.
+
+mod file;
+mod lines;
+mod socket;
+
+use std::io::{self, BufReader, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use groupcast_core::text::printable;
+use groupcast_daemon::config::BusAddress;
+
+use self::lines::Line;
+use self::socket::Socket;
+use crate::failure::Failure;
+
+/// Talk to the message bus of a daemon.
+///
+/// Lines of standard input go to the bus, and what the bus says goes to standard output, until the
+/// bus ends the connection: after `quit`, or at the end of the input when all that was sent is
+/// carried out. `help` is a command of the bus; docs/bus.md has all of it.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where the daemon listens for clients of the bus: what its --bus says
+    #[arg(long, value_name = "IP:PORT|unix:PATH")]
+    server: BusAddress,
+    /// Send the commands and messages of this file, each after the reply to the one before it, and
+    /// stop at the first error
+    #[arg(long, value_name = "FILE", conflicts_with = "exec")]
+    file: Option<PathBuf>,
+    /// Run this command with the bus as its standard input and output, and end with it
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]
+    exec: Option<Vec<String>>,
+}
+
+/// Talks until one side ends it.
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    let socket = Socket::connect(&args.server)?;
+    if let Some(path) = &args.file {
+        return file::send(socket, path);
+    }
+    match args.exec {
+        Some(words) => exec(socket, &words),
+        None => talk(socket),
+    }
+}
+
+/// Ties a process to the bus; its exit code is the command's.
+fn exec(socket: Socket, words: &[String]) -> Result<ExitCode, Failure> {
+    let [program, arguments @ ..] = words else {
+        return Err(Failure::usage("--exec needs a command"));
+    };
+    let (input, output) = socket.into_stdio()?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(input).stdout(output);
+    let status = command
+        .status()
+        .map_err(|error| Failure::failed(format!("cannot run `{program}`: {error}")))?;
+    // A code of the process that is none here was a signal.
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(code.unwrap_or(1)))
+}
+
+/// Joins standard input and output with the bus.
+fn talk(socket: Socket) -> Result<ExitCode, Failure> {
+    let mut writer = socket.again()?;
+    // What is typed waits in a read that nothing ends but the terminal: it must not keep the
+    // process.
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut writer);
+        writer.end();
+    });
+    let mut reader = BufReader::new(socket);
+    let mut out = io::stdout().lock();
+    let to_terminal = out.is_terminal();
+    let mut last = Vec::new();
+    while let Some(line) = lines::read(&mut reader).map_err(broken)? {
+        let shown = match to_terminal {
+            true => line.shown(printable),
+            false => line.bytes(),
+        };
+        let written = out.write_all(&shown).and_then(|()| out.flush());
+        if written.is_err() {
+            // The reader has gone: nobody listens any more.
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Line::Plain(text) = line {
+            last = text;
+        }
+    }
+    ended(&last)
+}
+
+/// What the last line says of how it went.
+fn ended(last: &[u8]) -> Result<ExitCode, Failure> {
+    if last.starts_with(b"closed bye ") {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = match last.strip_prefix(b"closed ") {
+        Some(reason) => format!(
+            "the bus ended the connection: {}",
+            printable(reason).trim_end()
+        ),
+        None => "the connection to the bus has ended without a word".into(),
+    };
+    Err(Failure::failed(text).help("connect again: what was answered with `ok` is done"))
+}
+
+fn broken(error: io::Error) -> Failure {
+    Failure::failed(format!("the connection to the bus is broken: {error}"))
+}

@@ -1,0 +1,83 @@
+//! A connection to the bus, whichever kind of socket it is.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+use groupcast_daemon::config::BusAddress;
+
+use crate::failure::Failure;
+
+#[derive(Debug)]
+pub(super) enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Socket {
+    pub(super) fn connect(address: &BusAddress) -> Result<Self, Failure> {
+        let connected = match address {
+            BusAddress::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            BusAddress::Tcp(address) => TcpStream::connect(address).and_then(|stream| {
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(stream))
+            }),
+        };
+        connected.map_err(|error| {
+            Failure::failed(format!("cannot connect to the bus at {address}: {error}"))
+                .help("start the daemon with `--bus` and this address")
+        })
+    }
+
+    /// The same connection once more.
+    pub(super) fn again(&self) -> Result<Self, Failure> {
+        let again = match self {
+            Self::Unix(stream) => stream.try_clone().map(Self::Unix),
+            Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
+        };
+        again.map_err(super::broken)
+    }
+
+    /// Sends nothing more.
+    pub(super) fn end(&mut self) {
+        // If it has ended already, the reader knows.
+        let _ = match self {
+            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+        };
+    }
+
+    /// Standard input and output of a process.
+    pub(super) fn into_stdio(self) -> Result<(Stdio, Stdio), Failure> {
+        let input = self.again()?;
+        let stdio = |socket| match socket {
+            Self::Unix(stream) => Stdio::from(OwnedFd::from(stream)),
+            Self::Tcp(stream) => Stdio::from(OwnedFd::from(stream)),
+        };
+        Ok((stdio(input), stdio(self)))
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(bytes),
+            Self::Tcp(stream) => stream.read(bytes),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

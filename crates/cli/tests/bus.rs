@@ -1,0 +1,306 @@
+//! The message bus as its users meet it: every session of docs/bus.md against real daemons, and
+//! `groupcast bus`.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot talk to its daemons has failed"
+)]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::host::{Host, Running};
+
+const BOOK: &str = include_str!("../../../docs/bus.md");
+/// How long a line of the bus may take.
+const LINE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Where the bus of the daemon `name` is.
+fn address(host: &Host, name: &str) -> String {
+    format!("unix:{}", host.path(&format!("{name}.bus")))
+}
+
+/// Daemons with a bus each, in one configuration.
+fn daemons(host: &Host, names: &[&str]) -> Vec<Running> {
+    let start = |name: &&str| host.daemon(name, &["--insecure", "--bus", &address(host, name)]);
+    let running = names.iter().map(start).collect();
+    for name in names {
+        host.await_members(name, names);
+    }
+    running
+}
+
+/// A program at the bus.
+struct Program {
+    socket: UnixStream,
+    reader: BufReader<UnixStream>,
+}
+
+impl Program {
+    fn connect(host: &Host, daemon: &str) -> Self {
+        let socket = UnixStream::connect(host.path(&format!("{daemon}.bus"))).unwrap();
+        socket.set_read_timeout(Some(LINE_WITHIN)).unwrap();
+        let reader = BufReader::new(socket.try_clone().unwrap());
+        Self { socket, reader }
+    }
+
+    fn say(&mut self, text: &str) {
+        self.socket.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        let read = self.reader.read_line(&mut line);
+        read.unwrap_or_else(|error| panic!("{error} after {line:?}"));
+        line.trim_end_matches('\n').to_owned()
+    }
+
+    /// Says a command and reads its reply, which nothing comes before.
+    fn ask(&mut self, command: &str) -> String {
+        self.say(&format!("{command}\n"));
+        self.line()
+    }
+}
+
+/// Plays a session: `N> ` says a line for client N, which is of the daemon `hN`, `N< ` is the line
+/// that it must get next. A client ends its stream where it has nothing more to say and the bus is
+/// to say its last line.
+fn play(session: &str) {
+    let host = Host::new();
+    let lines: Vec<(&str, &str, &str)> = session
+        .lines()
+        .map(|line| (&line[..1], &line[1..2], line.get(3..).unwrap_or_default()))
+        .collect();
+    let mut names: Vec<String> = lines.iter().map(|line| format!("h{}", line.0)).collect();
+    names.sort();
+    names.dedup();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let _daemons = daemons(&host, &names);
+    let (mut programs, mut aliases) = (BTreeMap::new(), Vec::new());
+    for (index, (client, direction, text)) in lines.iter().enumerate() {
+        let daemon = format!("h{client}");
+        let program = programs
+            .entry(*client)
+            .or_insert_with(|| Program::connect(&host, &daemon));
+        if *direction == ">" {
+            program.say(&format!("{text}\n"));
+            continue;
+        }
+        let mut later = lines[index..].iter();
+        let says_more = later.any(|line| line.0 == *client && line.1 == ">");
+        if !says_more && text.starts_with("closed ") {
+            program.socket.shutdown(Shutdown::Write).unwrap();
+        }
+        let mut line = program.line();
+        // Tools that asked the daemon before were its first clients.
+        if let Some(name) = line.strip_prefix("bus 1 ") {
+            aliases.push((name.to_owned(), format!("c1@{daemon}")));
+        }
+        for (name, alias) in &aliases {
+            line = line.replace(name, alias);
+        }
+        assert_eq!(line, *text, "line {} of\n{session}", index + 1);
+    }
+}
+
+#[test]
+fn every_session_of_the_book_is_as_it_says() {
+    let mut sessions = 0;
+    for block in BOOK.split("```session\n").skip(1) {
+        play(block.split("```").next().unwrap());
+        sessions += 1;
+    }
+    assert!(sessions >= 4, "{sessions}");
+}
+
+#[test]
+fn a_tcp_address_serves_whoever_is_on_the_host_and_the_log_says_so() {
+    let host = Host::new();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap().to_string();
+    drop(port);
+    let token = host.path("client.token");
+    assert_eq!(host.run(&["keygen", &token]).code, 0);
+    let options = [
+        "--insecure",
+        "--bus",
+        &address,
+        "--client-listen",
+        "127.0.0.1:0",
+    ];
+    let _daemon = host.daemon("h1", &[&options[..], &["--client-token", &token]].concat());
+    let mut socket = TcpStream::connect(&address).unwrap();
+    socket.set_read_timeout(Some(LINE_WITHIN)).unwrap();
+    socket
+        .write_all(b"accept * d\r\nmsg t d hello\r\nquit\r\n")
+        .unwrap();
+    let mut heard = String::new();
+    socket.read_to_string(&mut heard).unwrap();
+    let expected = "ok\nmsg t d raw 5\nhello\nok\nok\nclosed bye good-bye\n";
+    assert!(heard.ends_with(expected), "{heard}");
+    let log = host.read("h1.err");
+    assert!(
+        log.contains("every user of this host can be a client of the bus"),
+        "{log}"
+    );
+}
+
+#[test]
+fn an_open_address_needs_certificates() {
+    let host = Host::new();
+    let key = host.path("cluster.key");
+    assert_eq!(host.run(&["keygen", &key]).code, 0);
+    let ran = host.run(&["daemon", "--check", "--key", &key, "--bus", "10.0.0.1:4812"]);
+    ran.fails_with(
+        2,
+        &[
+            "everybody who reaches 10.0.0.1:4812",
+            "tls_client_ca",
+            "insecure",
+        ],
+    );
+    let ran = host.run(&["daemon", "--check", "--insecure", "--bus", "nowhere"]);
+    ran.fails_with(2, &["unix:PATH"]);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_let_go_and_the_others_go_on() {
+    let host = Host::new();
+    let file = host.write(
+        "h1.toml",
+        "clients.stop_publishers_at = \"64 KiB\"\nclients.stalled_within = \"1 s\"\n",
+    );
+    let bus = address(&host, "h1");
+    let _daemon = host.daemon("h1", &["--insecure", "--bus", &bus, "-c", &file]);
+    let mut deaf = Program::connect(&host, "h1");
+    deaf.line();
+    assert_eq!(deaf.ask("accept * d"), "ok");
+    // One that says nothing, and one that stops in a command.
+    let _silent = Program::connect(&host, "h1");
+    let mut stopped = Program::connect(&host, "h1");
+    stopped.say("msg t d 100\nnot a hund");
+    let mut sender = Program::connect(&host, "h1");
+    sender.line();
+    let message = "x".repeat(60_000);
+    let mut let_go = false;
+    for _ in 0..400 {
+        assert_eq!(sender.ask(&format!("msg t d {message}")), "ok");
+        if sender.ask("ping t d") == "ok" {
+            let_go = true;
+            break;
+        }
+    }
+    assert!(let_go, "24 MB for a client that takes nothing for a second");
+    assert_eq!(sender.ask("ping t d"), "ok");
+}
+
+#[test]
+fn pub_and_sub_meet_the_bus() {
+    let host = Host::new();
+    let _daemons = daemons(&host, &["h1"]);
+    let mut subscriber = host.subscribe("sub", "h1", &["--count", "2"]);
+    let mut program = Program::connect(&host, "h1");
+    program.line();
+    assert_eq!(program.ask("accept * room"), "ok");
+    let socket = host.socket("h1");
+    let plain = host.write("plain", "hello\n");
+    let ran = host.run(&["pub", "room", "--socket", &socket, "--file", &plain]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(program.line(), "msg \"\" room raw 5");
+    assert_eq!(program.line(), "hello");
+    program.say("msg draw room (a)\n");
+    assert_eq!(subscriber.wait(), 0);
+    let seen = host.read("sub.out");
+    assert!(
+        seen.contains("\"tag\":\"draw\",\"syntax\":\"sexp\","),
+        "{seen}"
+    );
+    assert_eq!(seen.matches("\"tag\"").count(), 1, "{seen}");
+}
+
+/// The command line of a program at the bus at `server`.
+fn bus_with<'a>(server: &'a str, options: &[&'a str]) -> Vec<&'a str> {
+    [&["bus", "--server", server][..], options].concat()
+}
+
+#[test]
+fn a_terminal_a_file_and_a_process_at_the_bus() {
+    let host = Host::new();
+    let _daemons = daemons(&host, &["h1"]);
+    let server = &address(&host, "h1");
+
+    let mut talk = host.command(&bus_with(server, &[]));
+    talk.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut talk = talk.spawn().unwrap();
+    let typed = b"accept * d\nmsg t d hello\n";
+    talk.stdin.take().unwrap().write_all(typed).unwrap();
+    let output = talk.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        printed.ends_with("ok\nmsg t d raw 5\nhello\nok\nclosed bye good-bye\n"),
+        "{printed}"
+    );
+
+    let good = host.write(
+        "good",
+        "accept * d\n# a comment\nmsg t d 5\na\nb c\nmsg t d (x\n y)\n",
+    );
+    let ran = host.run(&bus_with(server, &["--file", &good]));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(
+        ran.stdout
+            .contains("msg t d raw 5\na\nb c\nok\nmsg t d 6\n(x\n y)\nok\n"),
+        "{}",
+        ran.stdout
+    );
+    let bad = host.write(
+        "bad",
+        "accept * d\nmsg t d 1\nx\n\naccept ( d\nmsg t d never\n",
+    );
+    let ran = host.run(&bus_with(server, &["--file", &bad]));
+    ran.fails_with(1, &["bad:5: error pattern 8 "]);
+    assert!(!ran.stdout.contains("never"));
+    let torn = host.write("torn", "accept * d\nmsg t d 10\nabc\n");
+    host.run(&bus_with(server, &["--file", &torn]))
+        .fails_with(1, &["torn:2: ", "was not sent"]);
+
+    let script = "read greeting; echo 'accept * d'; read reply; echo 'msg t d from a process'; \
+                  read head; read text; read reply; echo \"$greeting|$head|$text|$reply\" >&2; exit 7";
+    let ran = host.run(&bus_with(server, &["--exec", "sh", "-c", script]));
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("|msg t d raw 14|from a process|ok"),
+        "{}",
+        ran.stderr
+    );
+}
+
+/// The module in a program of its own; without an interpreter there is nothing to run it.
+#[test]
+fn the_python_module_sends_and_gets_every_kind_of_item() {
+    let host = Host::new();
+    let _daemons = daemons(&host, &["h1", "h2"]);
+    let module = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../bindings/python/groupcast_bus"
+    );
+    let mut command = std::process::Command::new("python3");
+    command
+        .arg(format!("{module}/tests/two.py"))
+        .args([address(&host, "h1"), address(&host, "h2")])
+        .env("PYTHONPATH", format!("{module}/src"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let Ok(output) = command.output() else {
+        eprintln!("skipped: the_python_module_sends_and_gets_every_kind_of_item needs python3");
+        return;
+    };
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
