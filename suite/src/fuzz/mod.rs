@@ -7,16 +7,20 @@
 
 use groupcast_core::{Incarnation, MemberId, NodeId};
 
+mod bus;
 mod family;
 mod frames;
 mod groups;
 mod history;
+mod lists;
 mod node;
 
+pub use bus::bus;
 pub use family::family;
 pub use frames::frames;
 pub use groups::groups;
 pub use history::history;
+pub use lists::lists;
 pub use node::node;
 
 /// A target: its name, which is also that of its corpus, and its body.
@@ -25,9 +29,11 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All targets but [`family`], which is one target for each family of the registry, by the family's
 /// name.
 pub const TARGETS: &[Target] = &[
+    ("bus", bus),
     ("frames", frames),
     ("groups", groups),
     ("history", history),
+    ("lists", lists),
     ("node", node),
 ];
 

@@ -6,6 +6,7 @@
 
 mod bench;
 mod bimodal;
+mod bus;
 mod capture;
 mod chaos;
 mod cut;
