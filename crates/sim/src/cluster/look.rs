@@ -61,6 +61,18 @@ impl<P: Instrumented> Cluster<P> {
         self.has_delivered(host, id) || self.gaps(host).iter().any(is_lost)
     }
 
+    /// Whether the process of `host` has begun with the sender's messages behind this one: it met
+    /// the sender only after that had sent it.
+    pub fn begins_behind(&self, host: usize, id: MessageId) -> bool {
+        let delivered = self.deliveries(host).iter().map(|it| it.id);
+        let delivered = delivered.filter(|it| it.sender == id.sender);
+        let reported = self.gaps(host).iter().filter(|it| it.sender == id.sender);
+        let numbers = delivered
+            .map(|it| it.number)
+            .chain(reported.map(|it| it.first));
+        numbers.min().is_some_and(|first| first > id.number)
+    }
+
     /// The configurations that the process of `host` installed, transitional ones too.
     pub fn configurations(&self, host: usize) -> &[Configuration] {
         &self.world.hosts[host].seen.configurations
