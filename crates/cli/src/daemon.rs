@@ -112,8 +112,11 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
         Server::load(files).map_err(Failure::failed)?;
     }
     let reach = match &config.endpoint.group {
-        Group::Multicast(group) => format!("multicast to {group}"),
-        Group::Mesh(peers) => format!("unicast to {} peers", peers.len()),
+        Group::Multicast(group) => {
+            let most = config.endpoint.copies_max;
+            format!("multicast to {group} (with copies to at most {most} daemons without)")
+        }
+        Group::Mesh(peers) => format!("no multicast, unicast to {} peers", peers.len()),
     };
     let security = match &config.security {
         Security::Key(path) => {

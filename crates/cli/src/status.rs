@@ -192,7 +192,10 @@ fn narrowest(status: &Value) -> Option<String> {
 fn network(status: &Value) -> String {
     let reach = &status["reach"];
     let reach = match &reach["multicast"] {
-        Value::String(group) => format!("multicast {group}"),
+        Value::String(group) => match items(&reach["copies"]).len() {
+            0 => format!("multicast {group}"),
+            count => format!("multicast {group} with copies to {count} daemons without"),
+        },
         _ => format!("unicast to {} peers", items(&reach["peers"]).len()),
     };
     let secured = match status["secured"].as_bool() {
@@ -267,6 +270,20 @@ mod tests {
              \n\
              client     kind         by    groups  unaccepted  backlog  dropped\n\
              al@host-1  application  unix  1       2           30       0\n"
+        );
+    }
+
+    #[test]
+    fn daemons_that_get_copies_are_counted() {
+        let mut status = json!({"listen": "10.0.0.1:4810", "secured": true, "reach": {
+            "multicast": "239.192.79.1:4809", "copies": ["10.0.0.4:4810", "10.0.0.5:4810"]}});
+        let said = "10.0.0.1:4810, multicast 239.192.79.1:4809 with copies to 2 daemons without, \
+                    encrypted";
+        assert_eq!(network(&status), said);
+        status["reach"] = json!({"peers": ["10.0.0.4:4810"], "copies": ["10.0.0.4:4810"]});
+        assert_eq!(
+            network(&status),
+            "10.0.0.1:4810, unicast to 1 peers, encrypted"
         );
     }
 

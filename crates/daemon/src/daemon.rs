@@ -216,6 +216,7 @@ impl Daemon {
         self.engine.handle_timeout(now);
         self.tend(now);
         self.narrator.others(now, self.endpoint.node());
+        self.narrator.copies(&self.endpoint);
         self.submit(now);
         self.rekey(now);
         // Other hosts come before the clients of this one: waking a client takes as long as a

@@ -49,6 +49,8 @@ pub(crate) struct Narrator {
     narrowest: Option<(MemberId, usize)>,
     /// When the log next tells of daemons that speak another protocol, while there are some.
     others_at: Option<Time>,
+    /// The daemons without multicast that the log has told of, where this one has it.
+    copies: Vec<SocketAddr>,
 }
 
 impl Narrator {
@@ -59,6 +61,7 @@ impl Narrator {
             rounds_slow: 0,
             narrowest: None,
             others_at: None,
+            copies: Vec::new(),
         }
     }
 
@@ -71,7 +74,7 @@ impl Narrator {
     ) {
         let reach = match &config.endpoint.group {
             Group::Multicast(group) => format!("multicast to {group}"),
-            Group::Mesh(peers) => format!("unicast to {} peers", peers.len()),
+            Group::Mesh(peers) => format!("no multicast, unicast to {} peers", peers.len()),
         };
         tracing::info!(
             "groupcast {} is `{}` ({}), listening on {}, {reach}; {} orders messages; clients at {}",
@@ -207,6 +210,27 @@ impl Narrator {
             "another daemon, {whereabouts}, is called `{name}` too, and both have run for long: the groups of the two \
              stay apart until one of them is stopped"
         );
+    }
+
+    /// Tells which daemons without multicast get copies, when they are others than before. Nothing
+    /// where this daemon has no multicast itself: then all do.
+    pub(crate) fn copies(&mut self, endpoint: &Endpoint<Instance>) {
+        let copies = endpoint.node().copies().iter().map(|copy| copy.address);
+        let has_multicast = matches!(endpoint.config().group, Group::Multicast(_));
+        if !has_multicast || copies.clone().eq(self.copies.iter().copied()) {
+            return;
+        }
+        self.copies = copies.collect();
+        match &self.copies[..] {
+            [] => tracing::info!("no daemon without multicast is heard any more: no copies"),
+            some => {
+                let some: Vec<String> = some.iter().map(SocketAddr::to_string).collect();
+                tracing::info!(
+                    "without multicast: {}; each gets a unicast copy of every multicast",
+                    some.join(", ")
+                );
+            }
+        }
     }
 
     /// Tells once a minute of daemons that speak another protocol; a second after the first of them

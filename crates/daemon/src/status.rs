@@ -1,6 +1,8 @@
 //! What the daemon answers to `groupcast status` and `groupcast groups`: JSON, described in
 //! `docs/status.md`.
 
+use std::net::SocketAddr;
+
 use groupcast_core::node::NodeCounters;
 use groupcast_core::status::{Figure, GroupStatus};
 use groupcast_core::{MemberId, Node, Ordered as _};
@@ -48,10 +50,7 @@ pub(crate) fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine:
         "uptime": uptime,
         "secured": config.security != Security::Insecure,
         "listen": config.endpoint.listen,
-        "reach": match &config.endpoint.group {
-            Group::Multicast(group) => json!({"multicast": group}),
-            Group::Mesh(peers) => json!({"peers": peers}),
-        },
+        "reach": reach(config, node),
         "protocol": name,
         "order": name,
         "state": group.as_ref().map(|group| group.state),
@@ -72,6 +71,16 @@ pub(crate) fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine:
     said[name] = group.as_ref().map(|group| figures(group, &session)).into();
     said["counters"][name] = group.as_ref().map(counters).into();
     said
+}
+
+/// How the group is reached from here, and who gets unicast copies.
+fn reach(config: &Config, node: &Node<Instance>) -> Value {
+    let copies = node.copies().iter().map(|copy| copy.address);
+    let copies: Vec<SocketAddr> = copies.collect();
+    match &config.endpoint.group {
+        Group::Multicast(group) => json!({"multicast": group, "copies": copies}),
+        Group::Mesh(peers) => json!({"peers": peers, "copies": copies}),
+    }
 }
 
 /// The regular configuration.
@@ -223,6 +232,7 @@ fn node_counters(counters: NodeCounters) -> Value {
         unknown_channel,
         unroutable,
         admitted,
+        copies_refused,
     } = counters;
     json!({
         "accepted": accepted,
@@ -240,6 +250,7 @@ fn node_counters(counters: NodeCounters) -> Value {
         "unknown_channel": unknown_channel,
         "unroutable": unroutable,
         "admitted": admitted,
+        "copies_refused": copies_refused,
     })
 }
 
@@ -285,6 +296,7 @@ fn send_counters(counters: SendCounters) -> Value {
     let SendCounters {
         datagrams,
         bytes,
+        copies,
         calls,
         segmented,
         offload_refused,
@@ -300,6 +312,7 @@ fn send_counters(counters: SendCounters) -> Value {
     json!({
         "datagrams": datagrams,
         "bytes": bytes,
+        "copies": copies,
         "calls": calls,
         "segmented": segmented,
         "offload_refused": offload_refused,

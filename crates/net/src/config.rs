@@ -3,17 +3,19 @@
 use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-use groupcast_core::node::Reach;
+use groupcast_core::node::{AdmissionConfig, Reach};
 
 use crate::error::NetError;
 
-/// How the group is reached.
+/// How the group is reached from this host. Members of both kinds can be in one group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Group {
-    /// By IP multicast to this address and port, the same at every member.
+    /// By IP multicast to this address and port, the same at every member that has multicast; and
+    /// by a unicast copy to each that has none, as it says when it is admitted.
     Multicast(SocketAddrV4),
     /// By a unicast copy to each of these peers (their listen addresses), and to every peer that
-    /// makes itself known. The own address may be among them: one list can serve all.
+    /// makes itself known: this host has no multicast. The own address may be among them: one list
+    /// can serve all.
     Mesh(Vec<SocketAddrV4>),
 }
 
@@ -48,6 +50,9 @@ pub struct EndpointConfig {
     /// address is a loopback one. Set it where several members share a host's real address; each
     /// then also hears itself.
     pub multicast_loop: Option<bool>,
+    /// The most members without multicast that get copies from a member that has it; a further one
+    /// is not admitted. Default 16.
+    pub copies_max: usize,
     /// Bytes of receive buffer to ask the kernel for, for data. Default 8 MiB. Too small: datagrams
     /// are lost whenever the process is not scheduled for a while; see
     /// [`BufferReport`](crate::BufferReport).
@@ -76,7 +81,7 @@ impl EndpointConfig {
         Self::new(listen, Group::Multicast(group))
     }
 
-    /// The defaults, without multicast: a unicast copy to each of `peers`.
+    /// The defaults, on a host without multicast: a unicast copy to each of `peers`.
     pub fn mesh(listen: SocketAddrV4, peers: Vec<SocketAddrV4>) -> Self {
         Self::new(listen, Group::Mesh(peers))
     }
@@ -87,6 +92,7 @@ impl EndpointConfig {
             group,
             multicast_ttl: 1,
             multicast_loop: None,
+            copies_max: AdmissionConfig::default().copies_max,
             receive_buffer: 8 << 20,
             send_buffer: 512 << 10,
             offload: true,

@@ -22,13 +22,16 @@ pub struct ReceiveCounters {
     pub kernel_drops: u64,
 }
 
-/// What an endpoint has counted of its sends. A copy to each of several mesh peers counts for each.
+/// What an endpoint has counted of its sends. A datagram that goes to several addresses counts for
+/// each.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SendCounters {
     /// Datagrams given to the kernel.
     pub datagrams: u64,
     /// Bytes of them.
     pub bytes: u64,
+    /// Those that were unicast copies of what goes to the group.
+    pub copies: u64,
     /// System calls that sent something.
     pub calls: u64,
     /// Batches of several datagrams that went out in one segmented send.
@@ -60,7 +63,8 @@ pub struct SendCounters {
 /// What an [`Endpoint`](crate::Endpoint) has counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
-    /// Of the control socket: tokens, and all unicast where there is multicast.
+    /// Of the control socket: tokens, and all unicast where there is multicast, the copies of
+    /// members that have none among it.
     pub control: ReceiveCounters,
     /// Of the data socket.
     pub data: ReceiveCounters,

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use groupcast_core::node::{Outgoing, Rejected, Route};
+use groupcast_core::node::{Outgoing, Recipient, Rejected, Route};
 use groupcast_core::{MemberId, Node, Protocol, SocketClass, Time};
 use mio::Token;
 
@@ -397,7 +397,7 @@ impl<P: Protocol> Endpoint<P> {
         }
     }
 
-    /// Turns the node's route into the addresses that get a copy.
+    /// Turns the node's route into the addresses that the batch goes to.
     fn address(&mut self, outgoing: Outgoing) {
         let Self {
             config,
@@ -405,23 +405,35 @@ impl<P: Protocol> Endpoint<P> {
             sender,
             ..
         } = self;
+        let is_data = outgoing.class == SocketClass::Data;
         let targets = &mut sender.targets;
         targets.clear();
-        let mesh = matches!(config.group, Group::Mesh(_));
-        let to_data = mesh && outgoing.class == SocketClass::Data;
-        let mut add = |peer: SocketAddr| {
-            if let SocketAddr::V4(peer) = peer
-                && let Some(port) = peer.port().checked_add(to_data.into())
+        let mut add = |to: &Recipient| {
+            let next_port = u16::from(is_data && to.data_apart);
+            if let SocketAddr::V4(address) = to.address
+                && let Some(port) = address.port().checked_add(next_port)
             {
-                targets.push(SocketAddrV4::new(*peer.ip(), port));
+                targets.push(SocketAddrV4::new(*address.ip(), port));
             }
         };
+        let mut copies_from = usize::MAX;
         match (outgoing.route, &config.group) {
-            (Route::Unicast(peer), _) => add(peer),
-            (Route::Mesh, _) => node.mesh().for_each(add),
-            (Route::Multicast, Group::Multicast(group)) => targets.push(*group),
+            (Route::Unicast(to), _) => add(&to),
+            (Route::Multicast, Group::Multicast(group)) => {
+                add(&Recipient {
+                    address: (*group).into(),
+                    data_apart: false,
+                });
+                node.copies().iter().for_each(add);
+                copies_from = 1;
+            }
+            (Route::Mesh, _) => {
+                node.copies().iter().for_each(add);
+                copies_from = 0;
+            }
             (Route::Multicast, Group::Mesh(_)) => sender.counters.unroutable += 1,
         }
+        sender.copies_from = copies_from;
     }
 
     fn watch_room(&mut self) -> io::Result<()> {

@@ -87,8 +87,8 @@ impl<P: Protocol> EndpointBuilder<P> {
         self
     }
 
-    /// The bounds of admission. Default: those of [`AdmissionConfig::default`], enough for 256
-    /// peers.
+    /// The bounds of admission; how many get copies says [`EndpointConfig::copies_max`] instead.
+    /// Default: those of [`AdmissionConfig::default`], enough for 256 peers.
     pub fn admission(mut self, admission: AdmissionConfig) -> Self {
         self.admission = admission;
         self
@@ -149,7 +149,10 @@ impl<P: Protocol> EndpointBuilder<P> {
         let config = NodeConfig {
             local: self.local,
             reach: self.config.reach(),
-            admission: self.admission,
+            admission: AdmissionConfig {
+                copies_max: self.config.copies_max,
+                ..self.admission
+            },
         };
         Node::new(
             config,

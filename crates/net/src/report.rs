@@ -18,12 +18,13 @@ enum Kind {
     Twin,
     Forged,
     Channel,
+    Copies,
     /// Happens in any healthy group: own multicasts, replays, first contacts.
     Ordinary,
 }
 
 impl Kind {
-    const COUNT: usize = 8;
+    const COUNT: usize = 9;
 
     /// The kinds that show a sender outside the group, with the names of their counters.
     const OF_STRANGERS: [(Self, &'static str); 6] = [
@@ -44,6 +45,7 @@ impl Kind {
             Rejected::Twin => Self::Twin,
             Rejected::Forged => Self::Forged,
             Rejected::Channel => Self::Channel,
+            Rejected::TooManyCopies => Self::Copies,
             _ => Self::Ordinary,
         }
     }
@@ -72,6 +74,10 @@ impl Kind {
             }
             Self::Channel => {
                 "the other side carries a protocol that this one does not, or runs another release"
+            }
+            Self::Copies => {
+                "every member without multicast costs a copy of each multicast: raise `net.copies_max` at all daemons that \
+                 have multicast, or give that host multicast"
             }
             Self::Ordinary => "",
         }

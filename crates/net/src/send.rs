@@ -22,8 +22,10 @@ use crate::sys;
 pub(crate) struct Sender {
     /// The datagrams of the batch.
     pub(crate) buf: TransmitBuf,
-    /// Who gets a copy of it.
+    /// Where it goes.
     pub(crate) targets: Vec<SocketAddrV4>,
+    /// Which of the targets get it as a copy of what goes to the group: those from this one on.
+    pub(crate) copies_from: usize,
     /// How many targets have got their copy.
     served: usize,
     /// Segments that the target under way has got.
@@ -56,6 +58,7 @@ impl Sender {
         Self {
             buf,
             targets: Vec::new(),
+            copies_from: usize::MAX,
             served: 0,
             sent: 0,
             blocked: None,
@@ -157,6 +160,9 @@ impl Sender {
         self.counters.bytes += bytes as u64;
         self.counters.calls += 1;
         self.counters.segmented += u64::from(segmented);
+        if self.served >= self.copies_from {
+            self.counters.copies += datagrams as u64;
+        }
     }
 
     fn learn(&mut self, refusal: Option<Refusal>, size: usize, error: &io::Error) {

@@ -26,6 +26,14 @@ macro_rules! field {
 impl Settings for EndpointConfig {
     const FIELDS: &'static [&'static [Setting<Self>]] = &[&[
         field!(
+            copies_max,
+            Spec::count("daemons", 0, 256),
+            "The most daemons without multicast (those that have `peer`) that this one admits where it has multicast: \
+             each gets a unicast copy of every multicast.",
+            "Too small: such a daemon is not let in, as the log says, and those that admit it and those that do not \
+             waver; have the same at all. Too large: every datagram may leave so many times."
+        ),
+        field!(
             receive_buffer,
             Spec::size(0, u64::MAX).rule(
                 "the kernel gives no more than net.core.rmem_max unless the process may exceed it, and a warning says so"

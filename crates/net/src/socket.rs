@@ -3,8 +3,12 @@
 //! - *Control*: bound to the listen address. Tokens and all other unicast arrive here, and every
 //!   datagram, multicast too, is sent from here, so that its source is the address to answer to.
 //! - *Data*: with multicast, bound to the group's address and joined on the listen address's
-//!   interface; all multicasts arrive here, whatever their class. In a mesh, bound to the port
-//!   after the listen port: a datagram's class chooses between the two ports of a peer.
+//!   interface; all multicasts arrive here, whatever their class. Without multicast, bound to the
+//!   port after the listen port: a datagram's class chooses between the two ports of such a peer.
+//!
+//! What a member without multicast sends to one that has it, copies of data too, arrives at the
+//! latter's control socket. So it comes in the order in which it was sent: the data before the
+//! token.
 //!
 //! Datagrams may be fragmented by IP (tokens and joins of large groups), so "don't fragment" is off
 //! everywhere.

@@ -1,7 +1,7 @@
 //! A node under attack: datagrams of strangers and of peers that hold the key, true and false
 //! echoes, time that passes.
 //!
-//! Whatever comes: no panic, bounded tables, bounded answers; and an instance sees only what a peer
+//! Whatever comes: no panic, bounded tables, bounded answers, few that get copies; and an instance sees only what a peer
 //! sent that proved itself, under its own name, each datagram once, also after the peer was
 //! forgotten and admitted again.
 
@@ -33,6 +33,7 @@ const CHANNEL: Channel = Channel(1);
 const SENDERS: u64 = 4;
 const ADMISSION: AdmissionConfig = AdmissionConfig {
     peers_max: 3,
+    copies_max: 2,
     openings_max: 1_000,
     source_openings_max: 100,
     answers_max: 200,
@@ -150,7 +151,11 @@ impl Stage {
                 let challenge = Cookie::from_bits(u64::from(how));
                 let hello = Hello {
                     challenge: (how & 4 != 0).then_some(challenge),
-                    echo: cookie.map(|cookie| Echo { node, cookie }),
+                    echo: cookie.map(|cookie| Echo {
+                        node,
+                        cookie,
+                        multicast: how & 8 == 0,
+                    }),
                 };
                 if cookie.is_some() && cookie == asked {
                     self.proved.entry(sender).or_default().insert(node);
@@ -249,10 +254,17 @@ impl Stage {
             let segment = self.buf.as_bytes();
             let hello = Hello::decode(&segment[PREFIX_LEN + 1..]).expect("a node's own hello");
             if let Some(challenge) = hello.challenge {
-                self.challenges.insert(to, challenge);
+                self.challenges.insert(to.address, challenge);
             }
         }
         assert!(self.node.peers().count() <= ADMISSION.peers_max);
+        let copies = self.node.copies();
+        assert!(copies.len() <= ADMISSION.copies_max);
+        for copy in copies {
+            let mut peers = self.node.peers();
+            let is_peer = peers.any(|(_, address)| address == copy.address);
+            assert!(is_peer, "a copy would go to {copy:?}");
+        }
         let counted = self.node.counters().accepted;
         let got = std::mem::take(&mut self.node.instance_mut(CHANNEL).expect("it was opened").0);
         assert_eq!(self.accepted + got.len() as u64, counted);

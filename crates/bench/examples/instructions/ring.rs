@@ -131,7 +131,7 @@ impl Network {
         {
             for (receiver, host) in self.hosts.iter_mut().enumerate() {
                 let reached = match outgoing.route {
-                    Route::Unicast(to) => to == host.address,
+                    Route::Unicast(to) => to.address == host.address,
                     Route::Multicast | Route::Mesh => receiver != index,
                 };
                 if reached {

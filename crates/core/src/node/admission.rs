@@ -13,17 +13,22 @@
 //! that it challenges or answers, so that a recording of it says nothing to any other; a hello of an
 //! admitted sender is taken once, as every datagram. A recorded echo would let its sender in again
 //! after the sender was forgotten: so all cookies become void when a peer is forgotten.
+//!
+//! With its echo a member says whether multicasts reach it, which decides who gets
+//! [copies](super::copies).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use super::Reach;
 use super::cookie::Cookies;
+use super::copies::Copies;
 use super::hello::{Cookie, Echo, Hello};
 use super::limits::Limits;
-use crate::id::{Incarnation, MemberId, NodeId};
+use super::peer::{Peer, Recipient};
+use crate::id::{Incarnation, MemberId};
 use crate::rng::Rng;
-use crate::seal::ReplayWindow;
 use crate::time::Time;
 use crate::wire::Prefix;
 
@@ -33,6 +38,10 @@ pub struct AdmissionConfig {
     /// The most admitted peers; the one heard longest ago makes room. Default 256. Too small for the
     /// group: peers challenge each other for ever.
     pub peers_max: usize,
+    /// The most peers without multicast that a node with multicast admits, as each gets a copy of
+    /// what is sent to the group; those that are gone do not count. Default 16. Too small: it keeps hosts without
+    /// multicast out. Too large: whoever has the key can make each datagram leave so many times.
+    pub copies_max: usize,
     /// Datagrams of unknown senders that are opened a second, each at the price of a key (some
     /// 3 µs). Default 20,000. Too small: a flood keeps newcomers out for longer. Too large: it takes
     /// the processor from the group.
@@ -54,6 +63,7 @@ impl Default for AdmissionConfig {
     fn default() -> Self {
         Self {
             peers_max: 256,
+            copies_max: 16,
             openings_max: 20_000,
             source_openings_max: 2_000,
             answers_max: 4_000,
@@ -73,8 +83,13 @@ pub(super) enum Standing {
     Unadmitted,
 }
 
-/// A hello that was taken before.
-pub(super) struct Replayed;
+/// Why a hello was dropped.
+pub(super) enum Refusal {
+    /// It was taken before.
+    Replayed,
+    /// Its sender has no multicast, and as many as may get copies do already.
+    TooManyCopies,
+}
 
 /// A hello on its way out.
 pub(super) struct OutgoingHello {
@@ -93,24 +108,6 @@ pub(super) struct Admitted {
     pub(super) evicted: Option<Incarnation>,
 }
 
-struct Peer {
-    node: NodeId,
-    address: SocketAddr,
-    replay: ReplayWindow,
-    heard: Time,
-}
-
-impl Peer {
-    /// Takes the datagram with `counter`; false if it was taken before.
-    fn take(&mut self, now: Time, counter: u64) -> bool {
-        let new = self.replay.take(counter);
-        if new {
-            self.heard = now;
-        }
-        new
-    }
-}
-
 /// A datagram as far as admission looks at it.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
@@ -126,6 +123,7 @@ pub(super) struct Admission {
     local: MemberId,
     config: AdmissionConfig,
     peers: BTreeMap<Incarnation, Peer>,
+    copies: Copies,
     cookies: Cookies,
     limits: Limits,
     outgoing: VecDeque<OutgoingHello>,
@@ -135,11 +133,12 @@ impl Admission {
     /// Hellos that wait to be sent; more are dropped, and asked for again by the next datagram.
     const OUTGOING_MAX: usize = 256;
 
-    pub(super) fn new(local: MemberId, config: AdmissionConfig, rng: &Rng) -> Self {
+    pub(super) fn new(local: MemberId, reach: Reach, config: AdmissionConfig, rng: &Rng) -> Self {
         Self {
             local,
             config,
             peers: BTreeMap::new(),
+            copies: Copies::new(reach, config.copies_max),
             cookies: Cookies::new(rng.fork("cookies"), config.challenge_lifetime),
             limits: Limits::new(rng.fork("limits"), &config),
             outgoing: VecDeque::new(),
@@ -158,6 +157,10 @@ impl Admission {
             self.challenge(arrival);
             return Standing::Unadmitted;
         };
+        let was_gone = peer.is_gone();
+        if was_gone && !self.copies.take_back(peer) {
+            return Standing::Unadmitted;
+        }
         if !peer.take(arrival.now, prefix.counter) {
             return Standing::Replayed;
         }
@@ -170,33 +173,45 @@ impl Admission {
             // answer to a challenge decides.
             self.challenge(arrival);
         }
+        if was_gone {
+            self.copies.list(self.peers.values());
+        }
         Standing::Member(member)
     }
 
-    /// A hello that was sealed by its sender, fresh or not. `Err` if it was taken before.
+    /// A hello that was sealed by its sender, fresh or not. Whom it admits, if anybody.
     pub(super) fn handle_hello(
         &mut self,
         arrival: Arrival,
         hello: Hello,
-    ) -> Result<Option<Admitted>, Replayed> {
+    ) -> Result<Option<Admitted>, Refusal> {
         let Arrival {
             now, from, prefix, ..
         } = arrival;
         let sender = prefix.sender;
-        if let Some(peer) = self.peers.get_mut(&sender)
-            && !peer.take(now, prefix.counter)
-        {
-            return Err(Replayed);
+        if let Some(peer) = self.peers.get_mut(&sender) {
+            let was_gone = peer.is_gone();
+            if was_gone && !self.copies.take_back(peer) {
+                return Err(Refusal::TooManyCopies);
+            }
+            if !peer.take(now, prefix.counter) {
+                return Err(Refusal::Replayed);
+            }
+            if was_gone {
+                self.copies.list(self.peers.values());
+            }
         }
         let proof = hello
             .echo
             .filter(|echo| self.cookies.holds(now, sender, from, echo.cookie));
+        // A sender that is refused is not answered, so that it does not admit this node.
+        if proof.is_some_and(|echo| !echo.multicast && !self.has_room(sender, from)) {
+            return Err(Refusal::TooManyCopies);
+        }
         let admitted = proof.map(|echo| {
-            let member = MemberId {
-                node: echo.node,
-                incarnation: sender,
-            };
-            self.admit(now, from, member, prefix.counter.saturating_add(1))
+            let first = prefix.counter.saturating_add(1);
+            let peer = Peer::new(now, echo.node, from, echo.multicast, first);
+            self.admit(now, sender, peer)
         });
         if let Some(cookie) = hello.challenge {
             self.echo(arrival, cookie);
@@ -204,10 +219,14 @@ impl Admission {
         Ok(admitted)
     }
 
-    /// Admits `member` at `address`; its datagrams are taken from counter `first` on.
-    fn admit(&mut self, now: Time, address: SocketAddr, member: MemberId, first: u64) -> Admitted {
-        if let Some(peer) = self.peers.get_mut(&member.incarnation) {
-            peer.address = address;
+    /// Admits `sender` as `proved`, or notes what is new about it.
+    fn admit(&mut self, now: Time, sender: Incarnation, proved: Peer) -> Admitted {
+        if let Some(peer) = self.peers.get_mut(&sender) {
+            if (peer.address, peer.multicast) != (proved.address, proved.multicast) {
+                peer.address = proved.address;
+                peer.multicast = proved.multicast;
+                self.copies.list(self.peers.values());
+            }
             return Admitted { evicted: None };
         }
         let evicted = (self.peers.len() >= self.config.peers_max)
@@ -219,25 +238,73 @@ impl Admission {
             })
             .flatten();
         if let Some(evicted) = evicted {
-            self.peers.remove(&evicted);
-            // Its window is gone: what it echoed must not open a new one.
-            self.cookies.renew(now);
+            self.forget(now, evicted);
         }
-        self.peers.insert(
-            member.incarnation,
-            Peer {
-                node: member.node,
-                address,
-                replay: ReplayWindow::starting_at(first),
-                heard: now,
-            },
-        );
+        let copied = self.copies.depend_on_peers();
+        if copied {
+            let lives = self.peers.values_mut();
+            let former = lives.filter(|peer| peer.node == proved.node);
+            former.for_each(Peer::supersede);
+        }
+        let copied = copied || !proved.multicast;
+        self.peers.insert(sender, proved);
+        if copied {
+            self.copies.list(self.peers.values());
+        }
         Admitted { evicted }
     }
 
-    /// Admits a peer on the host's word: no proof, and whatever it sends first is the first that counts.
+    /// Whether `sender`, which has no multicast and is heard at `address`, may get copies.
+    fn has_room(&self, sender: Incarnation, address: SocketAddr) -> bool {
+        let peer = self.peers.get(&sender);
+        let has_place = peer.is_some_and(|peer| !peer.multicast && !peer.is_gone());
+        has_place || self.copies.have_room_for(address)
+    }
+
+    fn forget(&mut self, now: Time, peer: Incarnation) {
+        self.peers.remove(&peer);
+        // Its window is gone: what it echoed must not open a new one.
+        self.cookies.renew(now);
+    }
+
+    /// Admits a peer that has multicast on the host's word: no proof, and whatever it sends first is
+    /// the first that counts.
     pub(super) fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) -> Admitted {
-        self.admit(now, address, member, 0)
+        let peer = Peer::new(now, member.node, address, true, 0);
+        self.admit(now, member.incarnation, peer)
+    }
+
+    /// Copies are about to be sent: asks the peers that get them, and were not heard for a while,
+    /// whether they are alive. Those that do not answer get none, until they are heard again.
+    pub(super) fn ask_quiet(&mut self, now: Time) {
+        if !self.copies.are_to_ask(now) {
+            return;
+        }
+        let mut gone = false;
+        for (incarnation, peer) in &mut self.peers {
+            if peer.multicast || self.outgoing.len() >= Self::OUTGOING_MAX {
+                continue;
+            }
+            let was_gone = peer.is_gone();
+            let is_asked = peer.is_to_be_asked(now);
+            gone |= peer.is_gone() && !was_gone;
+            if !is_asked {
+                continue;
+            }
+            let challenge = self.cookies.give(now, *incarnation, peer.address);
+            self.outgoing.push_back(OutgoingHello {
+                to: peer.address,
+                addressee: *incarnation,
+                hello: Hello {
+                    challenge: Some(challenge),
+                    echo: None,
+                },
+                len: Hello::CHALLENGE_LEN,
+            });
+        }
+        if gone {
+            self.copies.list(self.peers.values());
+        }
     }
 
     /// Asks the sender of a datagram for a proof, if that is due.
@@ -280,6 +347,7 @@ impl Admission {
                 echo: Some(Echo {
                     node: self.local.node,
                     cookie,
+                    multicast: self.copies.has_multicast(),
                 }),
             };
             self.send(arrival, hello, Hello::LEN);
@@ -299,15 +367,17 @@ impl Admission {
         self.outgoing.pop_front()
     }
 
-    pub(super) fn address(&self, member: MemberId) -> Option<SocketAddr> {
+    /// Where to send what is for `member` alone, if it is admitted.
+    pub(super) fn recipient(&self, member: MemberId) -> Option<Recipient> {
         self.peers
             .get(&member.incarnation)
             .filter(|peer| peer.node == member.node)
-            .map(|peer| peer.address)
+            .map(Peer::recipient)
     }
 
-    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.peers.values().map(|peer| peer.address)
+    /// Who gets copies of what is sent to the group, each address once.
+    pub(super) fn copies(&self) -> &[Recipient] {
+        self.copies.recipients()
     }
 
     pub(super) fn peers(&self) -> impl Iterator<Item = (MemberId, SocketAddr)> {

@@ -2,7 +2,7 @@
 //!
 //! | bytes | field | |
 //! |---|---|---|
-//! | 0 | flags | 1: it challenges; 2: it echoes |
+//! | 0 | flags | 1: it challenges; 2: it echoes; 4, with 2: the echoing member has no multicast |
 //! | 1..7 | challenge | a nonce to be echoed |
 //! | 7..13 | echo | the nonce of the other side's challenge |
 //! | 13..21 | node | who echoes; its incarnation is in the prefix |
@@ -43,6 +43,9 @@ pub struct Echo {
     pub node: NodeId,
     /// The nonce of the challenge.
     pub cookie: Cookie,
+    /// Whether multicasts reach it. If not, what goes to the group is to come to it as a copy of
+    /// its own.
+    pub multicast: bool,
 }
 
 /// A challenge, an echo, or both.
@@ -62,6 +65,7 @@ impl Hello {
 
     const CHALLENGES: u8 = 1;
     const ECHOES: u8 = 2;
+    const WITHOUT_MULTICAST: u8 = 4;
 
     /// Encodes it as it is on the wire, in full.
     pub fn encode(&self) -> [u8; Self::LEN] {
@@ -70,8 +74,16 @@ impl Hello {
             bytes[0] |= Self::CHALLENGES;
             cookie.write(&mut bytes[1..7]);
         }
-        if let Some(Echo { node, cookie }) = self.echo {
-            bytes[0] |= Self::ECHOES;
+        if let Some(Echo {
+            node,
+            cookie,
+            multicast,
+        }) = self.echo
+        {
+            bytes[0] |= match multicast {
+                true => Self::ECHOES,
+                false => Self::ECHOES | Self::WITHOUT_MULTICAST,
+            };
             cookie.write(&mut bytes[7..13]);
             bytes[13..21].copy_from_slice(&node.0.to_be_bytes());
         }
@@ -88,6 +100,7 @@ impl Hello {
             _ => Some(Echo {
                 cookie: Cookie::read(&mut reader, "echo")?,
                 node: NodeId(reader.u64("node")?),
+                multicast: flags & Self::WITHOUT_MULTICAST == 0,
             }),
         };
         Ok(Self {
@@ -104,6 +117,7 @@ mod tests {
     const ECHO: Echo = Echo {
         node: NodeId(0x2122_2324_2526_2728),
         cookie: Cookie::from_bits(0x1112_1314_1516),
+        multicast: true,
     };
 
     #[test]
@@ -118,6 +132,28 @@ mod tests {
         ];
         assert_eq!(hello.encode(), bytes);
         assert_eq!(Hello::decode(&bytes), Ok(hello));
+    }
+
+    #[test]
+    fn a_member_without_multicast_says_so_in_its_echo_and_nowhere_else() {
+        let without = Hello {
+            challenge: Some(Cookie::from_bits(7)),
+            echo: Some(Echo {
+                multicast: false,
+                ..ECHO
+            }),
+        };
+        assert_eq!(without.encode()[0], 7);
+        assert_eq!(Hello::decode(&without.encode()), Ok(without));
+        let mut challenge = Hello {
+            echo: None,
+            ..without
+        };
+        assert_eq!(challenge.encode()[0], 1);
+        challenge.challenge = None;
+        let mut bytes = challenge.encode();
+        bytes[0] = 4;
+        assert_eq!(Hello::decode(&bytes), Ok(challenge));
     }
 
     #[test]

@@ -11,8 +11,10 @@
 
 mod admission;
 mod cookie;
+mod copies;
 mod hello;
 mod limits;
+mod peer;
 mod rejected;
 #[cfg(test)]
 mod tests;
@@ -24,8 +26,9 @@ use core::net::SocketAddr;
 use bytes::{Buf as _, BytesMut};
 
 pub use self::admission::AdmissionConfig;
-use self::admission::{Admission, Admitted, Arrival, OutgoingHello, Standing};
+use self::admission::{Admission, Admitted, Arrival, OutgoingHello, Refusal, Standing};
 pub use self::hello::{Cookie, Echo, Hello};
+pub use self::peer::Recipient;
 pub use self::rejected::{NodeCounters, Rejected};
 use crate::id::{Incarnation, MemberId};
 use crate::protocol::Protocol;
@@ -51,20 +54,22 @@ impl Channel {
 /// Where the driver sends a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// To the group's multicast address.
+    /// To the group's multicast address, and the same bytes to each of [`Node::copies`]: the peers
+    /// that have no multicast.
     Multicast,
-    /// A unicast copy to each address of [`Node::mesh`], because the network has no multicast.
+    /// The same bytes to each of [`Node::copies`], because this node has no multicast.
     Mesh,
-    /// To this address alone.
-    Unicast(SocketAddr),
+    /// To this one alone.
+    Unicast(Recipient),
 }
 
-/// How the group is reached.
+/// How this node reaches the group. Nodes of both kinds can be in one group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// By IP multicast.
+    /// By IP multicast, and by a unicast copy to each admitted peer that has none.
     Multicast,
-    /// By a unicast copy to each of these addresses, and to every peer that makes itself known.
+    /// By a unicast copy to each of these addresses, and to every peer that makes itself known;
+    /// multicasts do not reach this node, as the others learn when they admit it.
     Mesh(Vec<SocketAddr>),
 }
 
@@ -108,7 +113,12 @@ impl<P: Protocol> Node<P> {
     /// A node without instances. `rng` makes challenges unpredictable: seed it from the operating
     /// system.
     pub fn new(config: NodeConfig, sealer: Box<dyn Sealer>, rng: &Rng) -> Self {
-        let admission = Admission::new(config.local, config.admission, &rng.fork("admission"));
+        let admission = Admission::new(
+            config.local,
+            config.reach.clone(),
+            config.admission,
+            &rng.fork("admission"),
+        );
         Self {
             config,
             sealer,
@@ -210,7 +220,11 @@ impl<P: Protocol> Node<P> {
             }
             let hello = Hello::decode(&body).map_err(|_| Rejected::Channel)?;
             let admitted = self.admission.handle_hello(arrival, hello);
-            if let Some(admitted) = admitted.map_err(|_| Rejected::Replayed)? {
+            let admitted = admitted.map_err(|refusal| match refusal {
+                Refusal::Replayed => Rejected::Replayed,
+                Refusal::TooManyCopies => Rejected::TooManyCopies,
+            })?;
+            if let Some(admitted) = admitted {
                 self.admitted(prefix.sender, admitted);
             }
             return Ok(());
@@ -292,8 +306,8 @@ impl<P: Protocol> Node<P> {
     }
 
     /// Admits `member` at `address` without the handshake, because the host vouches for it: for
-    /// members that are known to be new, as a simulator's are. A replay of what it sent before is
-    /// not detected.
+    /// members that have multicast and are known to be new, as a simulator's are. A replay of what it
+    /// sent before is not detected.
     pub fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) {
         let admitted = self.admission.trust(now, member, address);
         self.admitted(member.incarnation, admitted);
@@ -330,7 +344,7 @@ impl<P: Protocol> Node<P> {
             buf.push(&[&hello.encode()[..len]]);
             self.seal(Channel::NODE, Some(addressee), buf);
             return Some(Outgoing {
-                route: Route::Unicast(to),
+                route: Route::Unicast(Recipient::plain(to)),
                 class: SocketClass::Control,
             });
         }
@@ -343,6 +357,9 @@ impl<P: Protocol> Node<P> {
                 };
                 match self.route(transmit) {
                     Some(route) => {
+                        if route == Route::Multicast {
+                            self.admission.ask_quiet(now);
+                        }
                         let addressee = match transmit.destination {
                             Destination::Group => None,
                             Destination::Member(member) => Some(member.incarnation),
@@ -367,7 +384,9 @@ impl<P: Protocol> Node<P> {
         match (transmit.destination, &self.config.reach) {
             (Destination::Group, Reach::Multicast) => Some(Route::Multicast),
             (Destination::Group, Reach::Mesh(_)) => Some(Route::Mesh),
-            (Destination::Member(member), _) => self.admission.address(member).map(Route::Unicast),
+            (Destination::Member(member), _) => {
+                self.admission.recipient(member).map(Route::Unicast)
+            }
         }
     }
 
@@ -461,18 +480,11 @@ impl<P: Protocol> Node<P> {
             .map(|(_, instance)| instance)
     }
 
-    /// Where the copies of a [`Route::Mesh`] go: the configured peers, and the peers that were
-    /// admitted since.
-    pub fn mesh(&self) -> impl Iterator<Item = SocketAddr> {
-        let seeds: &[SocketAddr] = match &self.config.reach {
-            Reach::Multicast => &[],
-            Reach::Mesh(seeds) => seeds,
-        };
-        let known = self
-            .admission
-            .addresses()
-            .filter(move |address| !seeds.contains(address));
-        seeds.iter().copied().chain(known)
+    /// Who gets a copy of each datagram for the group, each address once: where there is multicast,
+    /// the admitted peers that have none, but for those that are gone; where there is none, the
+    /// configured peers, and those that were admitted since.
+    pub fn copies(&self) -> &[Recipient] {
+        self.admission.copies()
     }
 
     /// Admitted peers and their addresses.

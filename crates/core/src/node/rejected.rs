@@ -43,6 +43,10 @@ pub enum Rejected {
     /// For a channel that is not open here, or without a body.
     #[error("for a channel that is not open here")]
     Channel,
+    /// Of a peer without multicast, which would have to get a copy of each multicast, and as many
+    /// as may get copies do already.
+    #[error("of a peer without multicast, beyond those that may get copies")]
+    TooManyCopies,
 }
 
 /// What a node has counted since its start.
@@ -78,6 +82,9 @@ pub struct NodeCounters {
     pub unroutable: u64,
     /// Peers admitted so far, those that have made room for others since included.
     pub admitted: u64,
+    /// Times that a peer without multicast was not admitted, because as many as may get copies
+    /// ([`copies_max`](super::AdmissionConfig::copies_max)) did already.
+    pub copies_refused: u64,
 }
 
 impl NodeCounters {
@@ -95,6 +102,7 @@ impl NodeCounters {
             Rejected::Unadmitted => &mut self.unadmitted,
             Rejected::Unexamined => &mut self.unexamined,
             Rejected::Channel => &mut self.unknown_channel,
+            Rejected::TooManyCopies => &mut self.copies_refused,
         };
         *counter += 1;
     }

@@ -1,6 +1,7 @@
 //! Nodes that carry datagrams between one another: who takes what, and what a redirected or altered
 //! one changes.
 
+mod copies;
 mod strangers;
 
 use alloc::collections::VecDeque;
@@ -109,6 +110,8 @@ impl Protocol for Courier {
 struct Sent {
     from: SocketAddr,
     route: Route,
+    /// Where copies of it go, if it is for the group.
+    copies: Vec<SocketAddr>,
     bytes: Vec<u8>,
 }
 
@@ -138,12 +141,21 @@ impl Nodes {
 
     /// The datagram that node `index` sends next.
     fn sent(&mut self, index: usize) -> Option<Sent> {
+        self.sent_at(Time::ZERO, index)
+    }
+
+    fn sent_at(&mut self, now: Time, index: usize) -> Option<Sent> {
         let node = &mut self.0[index];
         let mut buf = node.transmit_buf(1);
-        let outgoing = node.poll_transmit(Time::ZERO, &mut buf)?;
+        let outgoing = node.poll_transmit(now, &mut buf)?;
+        let copies = match outgoing.route {
+            Route::Multicast | Route::Mesh => node.copies().iter().map(|it| it.address).collect(),
+            Route::Unicast(_) => Vec::new(),
+        };
         Some(Sent {
             from: address(index),
             route: outgoing.route,
+            copies,
             bytes: buf.as_bytes().to_vec(),
         })
     }
@@ -155,20 +167,30 @@ impl Nodes {
     }
 
     fn deliver(&mut self, to: usize, sent: &Sent) -> Result<(), Rejected> {
-        self.0[to].handle_datagram(Time::ZERO, sent.from, BytesMut::from(&sent.bytes[..]))
+        self.deliver_at(Time::ZERO, to, sent)
+    }
+
+    fn deliver_at(&mut self, now: Time, to: usize, sent: &Sent) -> Result<(), Rejected> {
+        self.0[to].handle_datagram(now, sent.from, BytesMut::from(&sent.bytes[..]))
     }
 
     /// Carries every datagram to its addressees, until no node has anything to send.
     fn settle(&mut self) {
-        while let Some(sent) = (0..self.0.len()).find_map(|index| self.sent(index)) {
+        self.settle_at(Time::ZERO);
+    }
+
+    fn settle_at(&mut self, now: Time) {
+        while let Some(sent) = (0..self.0.len()).find_map(|index| self.sent_at(now, index)) {
             for to in 0..self.0.len() {
+                let has_multicast = self.0[to].config.reach == Reach::Multicast;
                 let meant = match sent.route {
-                    Route::Unicast(at) => at == address(to),
-                    Route::Multicast | Route::Mesh => sent.from != address(to),
+                    Route::Unicast(at) => at.address == address(to),
+                    Route::Multicast => sent.from != address(to) && has_multicast,
+                    Route::Mesh => false,
                 };
-                if meant {
+                if meant || sent.copies.contains(&address(to)) {
                     // First contact is refused until the hellos are through.
-                    let _ = self.deliver(to, &sent);
+                    let _ = self.deliver_at(now, to, &sent);
                 }
             }
         }
@@ -180,14 +202,18 @@ impl Nodes {
 }
 
 fn node(index: usize, life: u64) -> Node<Courier> {
+    node_with(index, life, Reach::Multicast, AdmissionConfig::default())
+}
+
+fn node_with(index: usize, life: u64, reach: Reach, admission: AdmissionConfig) -> Node<Courier> {
     let local = MemberId {
         node: NodeId(index as u64),
         incarnation: Incarnation(1000 * life + index as u64),
     };
     let config = NodeConfig {
         local,
-        reach: Reach::Multicast,
-        admission: AdmissionConfig::default(),
+        reach,
+        admission,
     };
     let rng = Rng::new(local.incarnation.0);
     let mut node = Node::new(config, Box::new(Checksum(local.incarnation)), &rng);
@@ -201,6 +227,11 @@ fn courier(node: &mut Node<Courier>) -> &mut Courier {
 
 fn address(index: usize) -> SocketAddr {
     SocketAddr::from(([10, 79, 0, index as u8], 7000))
+}
+
+/// To node `index` alone, which has multicast.
+fn unicast(index: usize) -> Route {
+    Route::Unicast(Recipient::plain(address(index)))
 }
 
 /// That `rejected` datagrams were forged, and nothing else happened at `node` since `before`.
@@ -279,7 +310,7 @@ fn a_hello_says_nothing_to_any_but_its_addressee() {
     let first = nodes.seal(2, Destination::Group, "here I am");
     assert_eq!(nodes.deliver(0, &first), Err(Rejected::Unadmitted));
     let challenge = nodes.sent(0).expect("a challenge");
-    assert_eq!(challenge.route, Route::Unicast(address(2)));
+    assert_eq!(challenge.route, unicast(2));
     let before = nodes.0[1].counters();
     assert_eq!(nodes.deliver(1, &challenge), Err(Rejected::Forged));
     assert_only_forged(&mut nodes.0[1], before, 1);
@@ -315,7 +346,7 @@ fn a_trusted_peer_is_heard_and_reached_without_a_handshake() {
         nodes.0[index].trust(Time::ZERO, member, address(other));
     }
     let first = nodes.seal(0, nodes.member(1), "at once");
-    assert_eq!(first.route, Route::Unicast(address(1)));
+    assert_eq!(first.route, unicast(1));
     assert_eq!(nodes.deliver(1, &first), Ok(()));
     assert_eq!(nodes.deliver(1, &first), Err(Rejected::Replayed));
     assert_eq!(courier(&mut nodes.0[1]).inbox.len(), 1);

@@ -71,7 +71,8 @@ impl Check<'_> {
             return Err(conflict(
                 "multicast",
                 "peer",
-                "peers are for networks without multicast: give one or the other",
+                "peers are for hosts without multicast: give one or the other; hosts with and without can be in one \
+                 cluster",
             ));
         }
         Ok(())
@@ -245,7 +246,8 @@ impl Check<'_> {
             return Err(self.error(
                 "peer",
                 "there is none",
-                "name at least one other daemon, or leave the key out for multicast",
+                "without multicast a daemon hears nobody whom it does not contact: name at least one other daemon, or \
+                 leave the key out for multicast",
             ));
         }
         // A daemon without multicast takes the port after its own too.

@@ -70,7 +70,7 @@ const HEAD: &str = "\
 
 `groupcast daemon -c FILE` reads a TOML file. Every option of the command line is a key too, called the same with `_`
 for `-`; the command line wins over the file. Unknown keys, values out of range and contradictions are errors that name
-the line. All daemons of a cluster need the same `multicast` (or connected `peer` lists) and the same `key`.
+the line. All daemons of a cluster need the same `key`, and the same `multicast`, or `peer` lists where a host has no multicast.
 
 ```toml
 name = \"host-1\"

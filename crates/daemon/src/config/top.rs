@@ -55,7 +55,8 @@ pub(super) const TOP: &[TopKey] = &[
     },
     TopKey {
         name: "multicast",
-        meaning: "The group's multicast address and port; the same at every daemon of the cluster.",
+        meaning: "The group's multicast address and port; the same at every daemon of the cluster that has multicast. \
+                  Daemons without have `peer` instead, and get copies.",
         value: "`\"IPv4:PORT\"` in 224.0.0.0/4; not together with `peer`",
         default: "`\"239.192.79.1:4809\"`",
         wrong: "Different from the others': the daemon stays alone.",
@@ -78,12 +79,13 @@ pub(super) const TOP: &[TopKey] = &[
     },
     TopKey {
         name: "peer",
-        meaning: "The other daemons, where the network has no multicast (clouds, containers): each gets a unicast \
-                  copy. Of every two daemons at least one must list the other; one list of all can serve all.",
+        meaning: "The other daemons, where this host has no multicast (clouds, containers): each gets a unicast copy of \
+                  everything, and sends this one copies. The others may have `multicast`: docs/network.md. Of every two \
+                  daemons that multicast does not join at least one must list the other; one list of all can serve all.",
         value: "list of `\"IPv4:PORT\"`; not together with `multicast`",
         default: "none: multicast is used",
-        wrong: "Two daemons of which neither lists the other: they cannot be in one ring, and others that reach both \
-                waver between them. Each peer costs a copy of every datagram.",
+        wrong: "Two daemons of which neither lists nor hears the other: they cannot be in one ring, and others that reach \
+                both waver between them. Each peer costs a copy of every datagram.",
     },
     TopKey {
         name: "socket",

@@ -162,6 +162,21 @@ impl Bed {
         Self::open(configs.collect(), tweak)
     }
 
+    /// `with` members that reach each other by multicast, and `without` more that have none and know
+    /// the addresses of all.
+    pub(crate) fn mixed(with: usize, without: usize) -> Self {
+        let group = random_group();
+        let listen: Vec<SocketAddrV4> = (0..with + without).map(|_| random_listen()).collect();
+        let configs = listen.iter().enumerate().map(|(index, own)| {
+            if index < with {
+                EndpointConfig::multicast(*own, group)
+            } else {
+                EndpointConfig::mesh(*own, listen.clone())
+            }
+        });
+        Self::open(configs.collect(), |_, _| {})
+    }
+
     fn open(configs: Vec<EndpointConfig>, tweak: impl Fn(usize, &mut EndpointConfig)) -> Self {
         let members: Vec<MemberId> = configs.iter().map(|_| random_member()).collect();
         let endpoints = configs

@@ -2,9 +2,9 @@
 //! offload.
 
 use groupcast_core::{Destination, SocketClass};
-use groupcast_net::EndpointConfig;
+use groupcast_net::{Endpoint, EndpointConfig};
 
-use crate::bed::{Bed, batch};
+use crate::bed::{Bed, Courier, batch};
 
 /// Every member sends `rounds` batches of `count` datagrams of `len` bytes to the group; all must
 /// arrive, in order.
@@ -101,11 +101,7 @@ fn everybody_to_everybody_once(bed: &mut Bed, len: usize) {
 #[test]
 fn a_mesh_sends_each_a_copy_and_keeps_the_classes_apart() {
     let mut bed = Bed::mesh(4, |_, _| {}).introduced();
-    let before: Vec<_> = bed
-        .endpoints
-        .iter_mut()
-        .map(groupcast_net::Endpoint::counters)
-        .collect();
+    let before: Vec<_> = bed.endpoints.iter_mut().map(Endpoint::counters).collect();
     everybody_to_everybody(&mut bed, 4, 20, 1350);
     for (endpoint, before) in bed.endpoints.iter_mut().zip(&before) {
         let counters = endpoint.counters();
@@ -119,6 +115,30 @@ fn a_mesh_sends_each_a_copy_and_keeps_the_classes_apart() {
     for (endpoint, before) in bed.endpoints[1..].iter_mut().zip(&before[1..]) {
         let counters = endpoint.counters();
         assert_eq!(counters.control.datagrams, before.control.datagrams + 1);
+    }
+}
+
+#[test]
+fn members_with_and_without_multicast_are_one_group() {
+    let mut bed = Bed::mixed(3, 2).introduced();
+    let replayed = |endpoint: &Endpoint<Courier>| endpoint.node().counters().replayed;
+    let counted = |endpoint: &mut Endpoint<Courier>| (endpoint.counters(), replayed(endpoint));
+    let before: Vec<_> = bed.endpoints.iter_mut().map(counted).collect();
+    everybody_to_everybody(&mut bed, 4, 20, 1350);
+    for (index, (before, replays)) in before.iter().enumerate() {
+        let endpoint = &mut bed.endpoints[index];
+        let counters = endpoint.counters();
+        let copies = counters.sent.copies - before.sent.copies;
+        let sent = counters.sent.datagrams - before.sent.datagrams;
+        let data = counters.data.datagrams - before.data.datagrams;
+        let control = counters.control.datagrams - before.control.datagrams;
+        match index < 3 {
+            // Its own multicasts come back; what members without multicast send comes by the other
+            // socket.
+            true => assert_eq!((sent, copies, data, control), (240, 160, 240, 160)),
+            false => assert_eq!((sent, copies, data, control), (320, 320, 320, 0)),
+        }
+        assert_eq!(replayed(endpoint), *replays, "each once");
     }
 }
 

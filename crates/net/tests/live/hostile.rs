@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
-use groupcast_core::node::Route;
+use groupcast_core::node::{Recipient, Route};
 use groupcast_core::wire::PREFIX_LEN;
 use groupcast_core::{Destination, Rng, SocketClass};
 use groupcast_net::{EndpointConfig, Key, Sealing};
@@ -122,7 +122,11 @@ fn what_is_for_one_member_is_refused_by_another() {
     let node = bed.endpoints[0].node_mut();
     let mut buf = node.transmit_buf(1);
     let outgoing = node.poll_transmit(now, &mut buf).unwrap();
-    assert_eq!(outgoing.route, Route::Unicast(listen(&bed, 1).into()));
+    let to_one = Recipient {
+        address: listen(&bed, 1).into(),
+        data_apart: false,
+    };
+    assert_eq!(outgoing.route, Route::Unicast(to_one));
 
     let before = bed.endpoints[2].node().counters();
     let stranger = stranger();

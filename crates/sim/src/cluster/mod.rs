@@ -15,6 +15,7 @@ mod look;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +46,9 @@ pub struct ClusterConfig {
     pub host: HostConfig,
     /// Whether the network has multicast; without, the group is a mesh of unicast. Default true.
     pub multicast: bool,
+    /// Hosts that multicast does not reach although the network has it: they send and get unicast
+    /// copies, and know the addresses of all others. Default none.
+    pub without_multicast: BTreeSet<usize>,
     /// Whether payloads of deliveries are kept for [`Cluster::deliveries`]. Default true.
     pub keep_payloads: bool,
     /// Events after which the world is taken for one that spins, and ends with a panic. Default:
@@ -66,6 +70,7 @@ impl ClusterConfig {
             network: NetworkConfig::default(),
             host: HostConfig::default(),
             multicast: true,
+            without_multicast: BTreeSet::new(),
             keep_payloads: true,
             events_max: u64::MAX,
             contract: Contract::Ordered,
@@ -108,6 +113,9 @@ impl<P: Instrumented> Cluster<P> {
             rng.fork("world"),
         );
         world.judge_by(config.contract);
+        for host in config.without_multicast {
+            world.without_multicast(host);
+        }
         Self {
             world,
             events_max: config.events_max,

@@ -3,10 +3,12 @@
 mod hosts;
 mod redirect;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use groupcast_core::SocketClass;
 use groupcast_core::node::NodeCounters;
+use groupcast_core::wire::Prefix;
 
 use super::*;
 use crate::sequencer::Sequencer;
@@ -118,6 +120,36 @@ fn a_mesh_works_as_multicast_does() {
     );
     let id = cluster.submit(2, Service::Agreed, "x").expect("room");
     cluster.must("delivery", everywhere(id), SECOND);
+}
+
+#[test]
+fn hosts_without_multicast_get_copies_and_no_others_do() {
+    let mut config = ClusterConfig::new(5, 6);
+    config.without_multicast = BTreeSet::from([1, 4]);
+    let mut cluster = cluster(config);
+    let sent = Rc::new(RefCell::new(BTreeSet::new()));
+    let seen = Rc::clone(&sent);
+    cluster.drop_all(move |info| {
+        let to_all = !Prefix::decode(info.bytes).expect("whole").addressed;
+        if to_all {
+            seen.borrow_mut()
+                .insert((info.from, info.to, info.multicast));
+        }
+        false
+    });
+    cluster.must(
+        "one configuration",
+        Cluster::all_in_one_configuration,
+        SECOND,
+    );
+    for host in [0, 4] {
+        let id = cluster.submit(host, Service::Agreed, "x").expect("room");
+        cluster.must("delivery", everywhere(id), SECOND);
+    }
+    for (from, to, multicast) in sent.take() {
+        let without = [1, 4].contains(&from) || [1, 4].contains(&to);
+        assert_eq!(multicast, !without, "{from} to {to}");
+    }
 }
 
 #[test]

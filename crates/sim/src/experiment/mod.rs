@@ -19,7 +19,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -48,6 +48,9 @@ pub struct ExperimentConfig {
     /// How a datagram to the group finds its way; `None`: there is no multicast, the group is a
     /// mesh of unicast.
     pub multicast: Option<Multicast>,
+    /// Hosts that multicast does not reach although the network has it: they send and get unicast
+    /// copies, and know the addresses of all others. Default none.
+    pub without_multicast: BTreeSet<usize>,
     /// The largest IP packet, in bytes. Default 1,500.
     pub mtu: u32,
     /// Whether a process waits while its host's own link is full (a socket's send buffer). Default
@@ -80,6 +83,7 @@ impl ExperimentConfig {
             seed,
             topology,
             multicast: Some(Multicast::SourceTrees),
+            without_multicast: BTreeSet::new(),
             mtu: 1500,
             senders_wait: true,
             hosts: HostConfig::free(),
@@ -150,6 +154,9 @@ impl<P: Instrumented> Experiment<P> {
             inspect: config.inspect,
             meter: Meter::new(hosts, config.measure),
         });
+        for host in config.without_multicast {
+            world.without_multicast(host);
+        }
         for (host, config) in config.overrides {
             world.set_host(host, config);
         }

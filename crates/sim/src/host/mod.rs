@@ -238,8 +238,8 @@ impl<P> Host<P> {
     }
 
     /// Puts a datagram into its buffer, if there is room.
-    pub(crate) fn enqueue(&mut self, received: Received) {
-        match received.datagram.class {
+    pub(crate) fn enqueue(&mut self, buffer: SocketClass, received: Received) {
+        match buffer {
             SocketClass::Data => self.data.push(&self.config.data_buffer, received),
             SocketClass::Control => self.token.push(&self.config.token_buffer, received),
         }

@@ -18,6 +18,7 @@ use groupcast_core::node::Channel;
 use groupcast_core::wire::PREFIX_LEN;
 use groupcast_core::{Rng, SocketClass, Time};
 
+use crate::host::Datagram;
 use crate::seal::TAG_LEN;
 
 /// The settings of the network. The default is a quiet gigabit LAN.
@@ -108,6 +109,8 @@ pub struct DatagramInfo<'a> {
     pub to: usize,
     /// Data or token.
     pub class: SocketClass,
+    /// Whether it was sent to the group's address; else to this host alone.
+    pub multicast: bool,
     /// How many copies of this class went this way before it.
     pub index: u64,
     /// All bytes of the datagram: prefix, channel, the protocol's body (in clear), tag.
@@ -243,14 +246,14 @@ impl Network {
     pub(crate) fn deliver(
         &mut self,
         now: Time,
-        from: usize,
+        datagram: &Datagram,
         to: usize,
-        class: SocketClass,
-        bytes: &[u8],
+        multicast: bool,
     ) -> [Option<Arrival>; 2] {
-        if !self.passes(from, to, class, bytes) {
+        if !self.passes(datagram, to, multicast) {
             return [None; 2];
         }
+        let bytes = &datagram.bytes;
         let first = self.descend(now, to, bytes.len());
         let second = (first.is_some() && self.rng.chance(self.config.duplication))
             .then(|| {
@@ -261,7 +264,8 @@ impl Network {
         [first, second]
     }
 
-    fn passes(&mut self, from: usize, to: usize, class: SocketClass, bytes: &[u8]) -> bool {
+    fn passes(&mut self, datagram: &Datagram, to: usize, multicast: bool) -> bool {
+        let (from, class) = (datagram.from, datagram.class);
         let way = self.way(from, to, class);
         let index = self.judged[way];
         self.judged[way] += 1;
@@ -270,8 +274,9 @@ impl Network {
                 from,
                 to,
                 class,
+                multicast,
                 index,
-                bytes,
+                bytes: &datagram.bytes,
             };
             if self.is_filtered(&info) {
                 self.counters.filtered += 1;

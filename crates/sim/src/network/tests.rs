@@ -1,8 +1,18 @@
 //! What the network promises: rates, times, queues, partitions.
 
 use super::*;
+use crate::host::address;
 
-const MESSAGE: [u8; 100] = [0; 100];
+/// What host `from` sends.
+fn message(from: usize, class: SocketClass, len: usize) -> Datagram {
+    Datagram::new(from, address(from), class, vec![0; len].into())
+}
+
+/// Whether a copy of it arrives at host `to` now.
+fn arrives(network: &mut Network, from: usize, to: usize, class: SocketClass) -> bool {
+    let message = message(from, class, 100);
+    network.deliver(Time::ZERO, &message, to, false)[0].is_some()
+}
 
 fn network(config: NetworkConfig) -> Network {
     Network::new(config, 3, Rng::new(1))
@@ -10,11 +20,9 @@ fn network(config: NetworkConfig) -> Network {
 
 /// How many of 20,000 copies, far enough apart not to queue, arrive.
 fn arrivals(network: &mut Network, to: usize) -> usize {
+    let message = message(0, SocketClass::Data, 100);
     (0..20_000)
-        .flat_map(|n| {
-            let now = Time::from_millis(n);
-            network.deliver(now, 0, to, SocketClass::Data, &MESSAGE)
-        })
+        .flat_map(|n| network.deliver(Time::from_millis(n), &message, to, true))
         .flatten()
         .count()
 }
@@ -87,9 +95,10 @@ fn the_tail_is_dropped_beyond_the_queue_and_room_comes_back_with_time() {
         ingress_queue: 4_000,
         ..NetworkConfig::default()
     });
+    let message = message(0, SocketClass::Data, 1_434);
     let burst = |network: &mut Network, now| {
         (0..10)
-            .flat_map(|_| network.deliver(now, 0, 1, SocketClass::Data, &[0; 1_434]))
+            .flat_map(|_| network.deliver(now, &message, 1, true))
             .flatten()
             .count()
     };
@@ -104,8 +113,7 @@ fn a_partition_cuts_both_ways_between_components_and_nothing_within() {
     let cut = Block::partition(5, &[&[0, 1], &[2]]);
     cut.iter().for_each(|block| network.block(*block));
     let reaches = |network: &mut Network, from, to| {
-        [SocketClass::Data, SocketClass::Control]
-            .map(|class| network.deliver(Time::ZERO, from, to, class, &MESSAGE)[0].is_some())
+        [SocketClass::Data, SocketClass::Control].map(|class| arrives(network, from, to, class))
     };
     for (from, to, expected) in [
         (0, 1, true),
@@ -140,14 +148,13 @@ fn a_block_stops_one_class_one_way_and_overlapping_blocks_are_counted() {
     network.block(block);
     network.block(block);
     network.unblock(block);
-    let mut passes =
-        |from, to, class| network.deliver(Time::ZERO, from, to, class, &MESSAGE)[0].is_some();
+    let mut passes = |from, to, class| arrives(&mut network, from, to, class);
     assert!(!passes(0, 1, SocketClass::Data));
     assert!(passes(0, 1, SocketClass::Control));
     assert!(passes(1, 0, SocketClass::Data));
     network.heal();
     network.unblock(block);
-    assert!(network.deliver(Time::ZERO, 0, 1, SocketClass::Data, &MESSAGE)[0].is_some());
+    assert!(arrives(&mut network, 0, 1, SocketClass::Data));
 }
 
 #[test]
@@ -157,11 +164,9 @@ fn jitter_reorders_and_corruption_flips_a_bit_within_the_datagram() {
         corruption: 1.0,
         ..NetworkConfig::default()
     });
+    let message = message(0, SocketClass::Data, 100);
     let arrivals: Vec<Arrival> = (0..1_000)
-        .flat_map(|n| {
-            let now = Time::from_nanos(n * 10_000);
-            network.deliver(now, 0, 1, SocketClass::Data, &MESSAGE)
-        })
+        .flat_map(|n| network.deliver(Time::from_nanos(n * 10_000), &message, 1, true))
         .flatten()
         .collect();
     assert_eq!(arrivals.len(), 1_000);
@@ -178,7 +183,7 @@ fn a_filter_drops_the_very_datagram_that_it_chooses() {
     let mut network = network(NetworkConfig::default());
     network.drop_once(|info| info.to == 1 && info.index == 2);
     let arrived: Vec<bool> = (0..5)
-        .map(|_| network.deliver(Time::ZERO, 0, 1, SocketClass::Data, &MESSAGE)[0].is_some())
+        .map(|_| arrives(&mut network, 0, 1, SocketClass::Data))
         .collect();
     assert_eq!(arrived, [true, true, false, true, true]);
     assert_eq!(network.counters().filtered, 1);

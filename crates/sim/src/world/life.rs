@@ -34,7 +34,7 @@ impl<P: Instrumented> World<P> {
             node: NodeId(index as u64 + 1),
             incarnation: Incarnation(self.incarnations.next_u64()),
         };
-        let reach = if self.multicast {
+        let reach = if self.multicast[index] {
             Reach::Multicast
         } else {
             let others = (0..self.hosts.len()).filter(|other| *other != index);
@@ -121,6 +121,7 @@ impl<P: Instrumented> World<P> {
         let rate = 100 * hosts as u32;
         AdmissionConfig {
             peers_max: least.peers_max.max(hosts),
+            copies_max: least.copies_max.max(hosts),
             openings_max: least.openings_max.max(rate),
             source_openings_max: least.source_openings_max.max(rate),
             answers_max: least.answers_max.max(rate),

@@ -19,13 +19,12 @@ mod user;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use groupcast_check::{Acquainted, Contract};
-use groupcast_core::node::Channel;
+use groupcast_core::node::{Channel, Recipient};
 use groupcast_core::trace::Transition;
 use groupcast_core::{
     Configuration, Delivery, Instrumented, MemberId, MessageId, Rng, Time, TransmitBuf,
@@ -150,8 +149,8 @@ pub(crate) struct World<P> {
     /// What happened to messages, for a measurement that takes it out after every step; `None`
     /// without one, and then [`Seen`](crate::host::Seen) keeps the deliveries.
     pub(crate) told: Option<VecDeque<WorldNotice>>,
-    /// Whether the network has multicast.
-    multicast: bool,
+    /// Which hosts multicasts reach, and which so send some.
+    multicast: Vec<bool>,
     /// Whether the payloads of deliveries are kept for inspection.
     keep_payloads: bool,
     /// Whether the record keeps what processes do, and the checker judges it.
@@ -169,7 +168,8 @@ pub(crate) struct World<P> {
     buf: Option<TransmitBuf>,
     /// How many segments it takes.
     buf_segments: usize,
-    mesh: Vec<SocketAddr>,
+    /// Who gets copies of a datagram, while it is sent.
+    copies: Vec<Recipient>,
     /// What the fabric's last call led to, empty between calls.
     effects: Effects,
     pub(crate) measuring: Option<Measuring>,
@@ -197,7 +197,7 @@ impl<P: Instrumented> World<P> {
             agenda: Agenda::new(),
             machines: BTreeMap::new(),
             told: None,
-            multicast,
+            multicast: vec![multicast; hosts],
             keep_payloads,
             judged: true,
             contract: Contract::default(),
@@ -210,7 +210,7 @@ impl<P: Instrumented> World<P> {
             hash: TraceHash::new(),
             buf: None,
             buf_segments: 0,
-            mesh: Vec::new(),
+            copies: Vec::new(),
             effects: Effects::default(),
             measuring: None,
         };
@@ -222,6 +222,14 @@ impl<P: Instrumented> World<P> {
     pub(crate) fn judge_by(&mut self, contract: Contract) {
         self.contract = contract;
         self.record = Record::new(contract);
+    }
+
+    /// No multicast reaches a host, and its processes send none. Before any begins there.
+    pub(crate) fn without_multicast(&mut self, index: usize) {
+        self.multicast[index] = false;
+        if let Medium::Fabric(fabric) = &mut self.medium {
+            fabric.set_joined(index, false);
+        }
     }
 
     /// A host is like this from now on. Its process, if one runs, goes on.

@@ -33,16 +33,17 @@ impl<P: Instrumented> World<P> {
     /// A copy of a datagram is at a host.
     pub(crate) fn arrive(&mut self, index: usize, received: Received) {
         let now = self.agenda.now();
+        let buffer = self.buffer(index, &received.datagram);
         let host = &mut self.hosts[index];
         match host.status {
             Status::Down | Status::Left => {}
-            Status::Paused => host.enqueue(received),
+            Status::Paused => host.enqueue(buffer, received),
             Status::Up => {
                 let idle = host.busy_until <= now && !host.has_work();
                 if idle && host.config.effect == Effect::Begin {
                     self.receive(index, received);
                 } else {
-                    host.enqueue(received);
+                    host.enqueue(buffer, received);
                     self.wake(index);
                     self.schedule_work(index);
                 }
@@ -334,19 +335,20 @@ impl<P: Instrumented> World<P> {
             let Some(outgoing) = node.poll_transmit(local, &mut buf) else {
                 break;
             };
+            let mut copies = std::mem::take(&mut self.copies);
+            copies.clear();
             match outgoing.route {
-                Route::Multicast => self.send(index, Target::All, outgoing.class, &buf),
-                Route::Unicast(address) => self.send_to(index, address, outgoing.class, &buf),
-                Route::Mesh => {
-                    let mut mesh = std::mem::take(&mut self.mesh);
-                    mesh.clear();
-                    mesh.extend(node.mesh());
-                    for address in &mesh {
-                        self.send_to(index, *address, outgoing.class, &buf);
-                    }
-                    self.mesh = mesh;
+                Route::Multicast => {
+                    copies.extend_from_slice(node.copies());
+                    self.send(index, Target::All, outgoing.class, &buf);
                 }
+                Route::Mesh => copies.extend_from_slice(node.copies()),
+                Route::Unicast(to) => copies.push(to),
             }
+            for to in &copies {
+                self.send_to(index, to.address, outgoing.class, &buf);
+            }
+            self.copies = copies;
         }
         self.buf = Some(buf);
     }

@@ -20,9 +20,10 @@ impl<P: Instrumented> World<P> {
         class: SocketClass,
         buf: &TransmitBuf,
     ) {
-        if let Some(to) = host::host_at(to, self.hosts.len()) {
-            self.send(from, Target::Host(to), class, buf);
-        }
+        let Some(to) = host::host_at(to, self.hosts.len()) else {
+            return;
+        };
+        self.send(from, Target::Host(to), class, buf);
     }
 
     pub(super) fn send(
@@ -34,7 +35,10 @@ impl<P: Instrumented> World<P> {
     ) {
         let now = self.agenda.now();
         let copies = match target {
-            Target::All => self.hosts.len() - 1,
+            Target::All => {
+                let reached = self.multicast.iter().filter(|reached| **reached);
+                reached.count() - 1
+            }
             Target::Host(_) => 1,
         };
         let batch = self.hosts[from].config.send_batch.max(1) as usize;
@@ -105,21 +109,33 @@ impl<P: Instrumented> World<P> {
         Some(departure.room)
     }
 
+    /// Which buffer of host `to` takes a datagram. A host that has multicast takes its data where the
+    /// group's address is: what a host without sends cannot go there, and goes where all unicast
+    /// goes.
+    pub(super) fn buffer(&self, to: usize, datagram: &Datagram) -> SocketClass {
+        match self.multicast[to] && !self.multicast[datagram.from] {
+            true => SocketClass::Control,
+            false => datagram.class,
+        }
+    }
+
     pub(super) fn switch(&mut self, datagram: &Rc<Datagram>, target: Target) {
         match target {
-            Target::Host(to) => self.descend(datagram, to),
+            Target::Host(to) => self.descend(datagram, to, false),
             Target::All => {
-                for to in (0..self.hosts.len()).filter(|to| *to != datagram.from) {
-                    self.descend(datagram, to);
+                for to in 0..self.hosts.len() {
+                    if to != datagram.from && self.multicast[to] {
+                        self.descend(datagram, to, true);
+                    }
                 }
             }
         }
     }
 
-    fn descend(&mut self, datagram: &Rc<Datagram>, to: usize) {
+    fn descend(&mut self, datagram: &Rc<Datagram>, to: usize, multicast: bool) {
         let now = self.agenda.now();
         let network = self.medium.switch();
-        let arrivals = network.deliver(now, datagram.from, to, datagram.class, &datagram.bytes);
+        let arrivals = network.deliver(now, datagram, to, multicast);
         for arrival in arrivals.into_iter().flatten() {
             let received = Received {
                 datagram: Rc::clone(datagram),

@@ -13,7 +13,7 @@ struct Target {
 impl Target {
     fn new(admission: AdmissionConfig) -> Self {
         let mut node = node(0, 1);
-        node.admission = Admission::new(node.local(), admission, &Rng::new(5));
+        node.admission = Admission::new(node.local(), Reach::Multicast, admission, &Rng::new(5));
         Self {
             node,
             sent: Vec::new(),
@@ -28,7 +28,7 @@ impl Target {
             let Route::Unicast(to) = outgoing.route else {
                 panic!("a hello goes to one address");
             };
-            self.sent.push((to, buf.as_bytes().to_vec()));
+            self.sent.push((to.address, buf.as_bytes().to_vec()));
         }
         result
     }

@@ -1,0 +1,251 @@
+//! Nodes without multicast among nodes that have it: who gets copies, on whose word, and for how
+//! long.
+
+use core::time::Duration;
+
+use super::*;
+
+/// A node without multicast that knows the addresses of `seeds`.
+fn without(index: usize, life: u64, seeds: &[usize]) -> Node<Courier> {
+    let seeds = seeds.iter().map(|seed| address(*seed)).collect();
+    node_with(index, life, Reach::Mesh(seeds), AdmissionConfig::default())
+}
+
+/// Nodes 0 to 2 with multicast and nodes 3 and 4 without, which know the addresses of all; they have
+/// admitted one another.
+fn mixed() -> Nodes {
+    let mut nodes: Vec<Node<Courier>> = (0..3).map(|index| node(index, 1)).collect();
+    nodes.extend((3..5).map(|index| without(index, 1, &[0, 1, 2, 3, 4])));
+    let mut nodes = Nodes(nodes);
+    introduce(&mut nodes);
+    nodes
+}
+
+/// All nodes say something to the group, until all of them have heard each other.
+fn introduce(nodes: &mut Nodes) {
+    // Who is not admitted yet gets no copy, and challenges keep a distance: the next time all do.
+    for round in 0..3 {
+        for index in 0..nodes.0.len() {
+            nodes.submit(index, Destination::Group, "hello");
+        }
+        nodes.settle_at(Time::from_millis(100 * round));
+    }
+    for node in &mut nodes.0 {
+        courier(node).inbox.clear();
+    }
+}
+
+fn copied(node: &Node<Courier>) -> Vec<SocketAddr> {
+    node.copies().iter().map(|copy| copy.address).collect()
+}
+
+fn addresses(indices: &[usize]) -> Vec<SocketAddr> {
+    indices.iter().map(|index| address(*index)).collect()
+}
+
+/// What `node` sends to the group at `now`, hellos left out; whether it was sent.
+fn send_to_group(node: &mut Node<Courier>, now: Time) -> Vec<Route> {
+    courier(node).outbox.push_back((Destination::Group, "x"));
+    let mut buf = node.transmit_buf(1);
+    let mut routes = Vec::new();
+    while let Some(outgoing) = node.poll_transmit(now, &mut buf) {
+        routes.push(outgoing.route);
+    }
+    routes
+}
+
+#[test]
+fn those_without_multicast_get_copies_of_the_same_bytes_and_no_others_do() {
+    let mut nodes = mixed();
+    for index in 0..3 {
+        assert_eq!(copied(&nodes.0[index]), addresses(&[3, 4]));
+        assert!(nodes.0[index].copies().iter().all(|copy| copy.data_apart));
+    }
+    assert_eq!(copied(&nodes.0[3])[..3], addresses(&[0, 1, 2]));
+    for index in 0..5 {
+        let sealed = nodes.0[index].counters().sealed;
+        let sent = nodes.seal(index, Destination::Group, "one for all");
+        assert_eq!(nodes.0[index].counters().sealed, sealed + 1, "sealed once");
+        for to in (0..5).filter(|to| *to != index) {
+            assert_eq!(nodes.deliver(to, &sent), Ok(()), "{index} to {to}");
+        }
+    }
+}
+
+#[test]
+fn what_is_for_one_member_goes_to_it_alone_and_says_where_it_takes_data() {
+    let mut nodes = mixed();
+    for (from, to, data_apart) in [(0, 3, true), (3, 0, false), (3, 4, true), (0, 1, false)] {
+        let member = nodes.member(to);
+        let sent = nodes.seal(from, member, "for one");
+        let address = address(to);
+        let recipient = Recipient {
+            address,
+            data_apart,
+        };
+        assert_eq!(sent.route, Route::Unicast(recipient), "{from} to {to}");
+    }
+}
+
+#[test]
+fn a_peer_that_was_not_configured_gets_copies_once_it_is_admitted() {
+    let mut nodes = Nodes(Vec::from([node(0, 1), without(1, 1, &[0]), node(2, 1)]));
+    introduce(&mut nodes);
+    assert_eq!(copied(&nodes.0[1]), addresses(&[0]), "nobody told it of 2");
+    // Node 2 is told the address by its configuration, as a node without multicast is.
+    nodes.0[2] = without(2, 2, &[1]);
+    introduce(&mut nodes);
+    assert_eq!(copied(&nodes.0[1]), addresses(&[0, 2]));
+    assert_eq!(copied(&nodes.0[2]), addresses(&[1]));
+}
+
+#[test]
+fn an_address_in_the_configuration_that_is_not_admitted_takes_everything_at_its_port() {
+    let node = without(0, 1, &[1, 2, 1]);
+    assert_eq!(copied(&node), addresses(&[1, 2]), "each once");
+    assert!(node.copies().iter().all(|copy| !copy.data_apart));
+}
+
+/// A hello of node `from` to node `to`, sealed as any.
+fn hello(nodes: &mut Nodes, from: usize, to: usize, hello: Hello) -> Sent {
+    let addressee = nodes.0[to].local().incarnation;
+    let node = &mut nodes.0[from];
+    let mut buf = node.transmit_buf(1);
+    buf.push(&[&hello.encode()]);
+    node.seal(Channel::NODE, Some(addressee), &mut buf);
+    Sent {
+        from: address(from),
+        route: unicast(to),
+        copies: Vec::new(),
+        bytes: buf.as_bytes().to_vec(),
+    }
+}
+
+#[test]
+fn nobody_gets_copies_on_the_word_of_a_datagram_that_proves_nothing() {
+    let mut nodes = Nodes::introduced(2);
+    let node = nodes.0[1].local().node;
+    let claim = Hello {
+        challenge: None,
+        echo: Some(Echo {
+            node,
+            cookie: Cookie::from_bits(7),
+            multicast: false,
+        }),
+    };
+    let claim = hello(&mut nodes, 1, 0, claim);
+    assert_eq!(nodes.deliver(0, &claim), Ok(()));
+    assert!(nodes.0[0].copies().is_empty(), "the cookie is not node 0's");
+    // From another address, where nobody was challenged.
+    let moved = Sent {
+        from: address(9),
+        ..nodes.seal(1, Destination::Group, "as if from elsewhere")
+    };
+    assert_eq!(nodes.deliver(0, &moved), Ok(()));
+    assert!(nodes.0[0].copies().is_empty());
+}
+
+#[test]
+fn who_does_not_answer_gets_no_copies_until_it_is_heard_again() {
+    let mut nodes = mixed();
+    let mut stopped = None;
+    let mut asked = 0;
+    for second in 1..60 {
+        let now = Time::from_millis(1_000 * second);
+        let routes = send_to_group(&mut nodes.0[0], now);
+        let hellos = routes.iter().filter(|it| matches!(it, Route::Unicast(_)));
+        asked += hellos.count();
+        if nodes.0[0].copies().is_empty() {
+            stopped.get_or_insert(second);
+        }
+    }
+    assert!((10..20).contains(&stopped.unwrap()), "{stopped:?}");
+    assert!((20..=22).contains(&asked), "{asked} questions to two");
+    let here = nodes.seal(4, Destination::Group, "here I am");
+    assert_eq!(nodes.deliver(0, &here), Ok(()));
+    assert_eq!(copied(&nodes.0[0]), addresses(&[4]));
+}
+
+#[test]
+fn who_answers_gets_copies_for_as_long_as_it_does() {
+    let mut nodes = mixed();
+    for second in 1..60 {
+        let now = Time::from_millis(1_000 * second);
+        for index in [0, 3, 0] {
+            if index == 0 && second % 2 == 0 {
+                courier(&mut nodes.0[0])
+                    .outbox
+                    .push_back((Destination::Group, "x"));
+            }
+            // Hellos go to and fro; nothing else reaches node 0, and node 4 is away.
+            let mut buf = nodes.0[index].transmit_buf(1);
+            while let Some(outgoing) = nodes.0[index].poll_transmit(now, &mut buf) {
+                let bytes = BytesMut::from(buf.as_bytes());
+                match outgoing.route {
+                    Route::Unicast(to) if to.address == address(3 - index) => {
+                        let to = &mut nodes.0[3 - index];
+                        to.handle_datagram(now, address(index), bytes).unwrap();
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert_eq!(copied(&nodes.0[0]), addresses(&[3]));
+}
+
+#[test]
+fn a_node_that_begins_anew_gets_one_copy_wherever_it_is() {
+    let mut nodes = mixed();
+    nodes.0[3] = without(3, 2, &[0, 1, 2, 4]);
+    introduce(&mut nodes);
+    assert_eq!(nodes.0[0].peers().count(), 5, "the former life too");
+    let mut all = copied(&nodes.0[0]);
+    all.sort_unstable();
+    assert_eq!(all, addresses(&[3, 4]));
+    // Its next life has multicast.
+    nodes.0[3] = node(3, 3);
+    introduce(&mut nodes);
+    assert_eq!(copied(&nodes.0[0]), addresses(&[4]));
+}
+
+#[test]
+fn no_more_get_copies_than_may_and_only_those_that_are_gone_make_room() {
+    let admission = AdmissionConfig {
+        copies_max: 2,
+        ..AdmissionConfig::default()
+    };
+    let mut nodes = Nodes(Vec::from([node_with(0, 1, Reach::Multicast, admission)]));
+    nodes.0.extend((1..4).map(|index| without(index, 1, &[0])));
+    introduce(&mut nodes);
+    assert_eq!(copied(&nodes.0[0]), addresses(&[1, 2]));
+    assert!(nodes.0[0].counters().copies_refused > 0);
+    assert_eq!(nodes.0[3].peers().count(), 0, "it was not answered");
+    // A new life of one that has a place keeps it.
+    nodes.0[2] = without(2, 2, &[0]);
+    introduce(&mut nodes);
+    let mut all = copied(&nodes.0[0]);
+    all.sort_unstable();
+    assert_eq!(all, addresses(&[1, 2]));
+
+    let mut now = Time::ZERO;
+    while !nodes.0[0].copies().is_empty() {
+        now += Duration::from_secs(1);
+        send_to_group(&mut nodes.0[0], now);
+    }
+    let here = nodes.seal(3, Destination::Group, "here I am");
+    assert_eq!(nodes.deliver_at(now, 0, &here), Err(Rejected::Unadmitted));
+    for (from, to) in [(0, 3), (3, 0), (0, 3)] {
+        let sent = nodes.sent(from).unwrap();
+        assert_eq!(nodes.deliver_at(now, to, &sent), Ok(()));
+    }
+    assert_eq!(copied(&nodes.0[0]), addresses(&[3]));
+    // Of the two that were gone, one finds a place.
+    let here = [1, 2].map(|index| nodes.seal(index, Destination::Group, "back again"));
+    assert_eq!(nodes.deliver_at(now, 0, &here[0]), Ok(()));
+    assert_eq!(
+        nodes.deliver_at(now, 0, &here[1]),
+        Err(Rejected::Unadmitted)
+    );
+    assert_eq!(nodes.0[0].copies().len(), 2);
+}
