@@ -84,6 +84,8 @@ pub struct Trial {
     /// In which share of the scenarios one fault lasts for more than a minute, which the family
     /// lives with: those whom it does not touch go on delivering to each other.
     pub lasting: f64,
+    /// In which share of the scenarios some hosts have no multicast, though the others have it.
+    pub without_multicast: f64,
     /// In which share of the scenarios nothing goes wrong but what the network does: for settings
     /// that do not keep the contract through more.
     pub calm: f64,
@@ -102,7 +104,7 @@ pub struct Trial {
 impl Trial {
     /// Settings from `vary`; 500 messages of up to 100,000 bytes and every service; up to 6 faults
     /// and 1 ms of jitter; no long scenarios; progress within 30 s, 1 s of rest; no lasting fault, no
-    /// calm scenarios, no moments, no bugs to plant.
+    /// hosts without multicast among others, no calm scenarios, no moments, no bugs to plant.
     pub const fn new(vary: fn(Rng, &Situation) -> Factory) -> Self {
         Self {
             messages: 500,
@@ -115,6 +117,7 @@ impl Trial {
             settings_progress_within: None,
             rest: Duration::from_secs(1),
             lasting: 0.0,
+            without_multicast: 0.0,
             calm: 0.0,
             moments: &[],
             vary,

@@ -30,6 +30,7 @@ pub const FAMILY: Family = Family {
         rare_plants: &plants::RARE,
         settings_progress_within: Some(progress_within),
         lasting: 0.25,
+        without_multicast: 0.1,
         moments: &inspect::MOMENTS,
         ..Trial::new(vary)
     },

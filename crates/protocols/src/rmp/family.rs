@@ -27,6 +27,7 @@ pub const FAMILY: Family = Family {
         plants: &plants::FREQUENT,
         #[cfg(feature = "planted-bugs")]
         rare_plants: &plants::RARE,
+        without_multicast: 0.1,
         calm: 0.1,
         ..Trial::new(vary)
     },

@@ -91,6 +91,9 @@ pub struct SwarmConfig {
     /// Default
     /// 0.
     pub lasting: f64,
+    /// In which share of the scenarios some hosts have no multicast, though the others have it.
+    /// Default 0.
+    pub without_multicast: f64,
     /// In which share of the scenarios there are no faults. Default 0.
     pub calm: f64,
     /// Moments of the protocol that faults may wait for. Default none.
@@ -121,6 +124,7 @@ impl Default for SwarmConfig {
             acquainted: false,
             services: None,
             lasting: 0.0,
+            without_multicast: 0.0,
             calm: 0.0,
             moments: &[],
             events_max: 50_000_000,
@@ -143,6 +147,7 @@ impl SwarmConfig {
             contract: family.contract,
             services: family.trial.services.map(<[Service]>::to_vec),
             lasting: family.trial.lasting,
+            without_multicast: family.trial.without_multicast,
             calm: family.trial.calm,
             moments: family.trial.moments,
             ..Self::default()

@@ -105,6 +105,7 @@ impl<'a, P: Instrumented> Run<'a, P> {
             network: scenario.network.clone(),
             host: scenario.host.clone(),
             multicast: scenario.multicast,
+            without_multicast: scenario.without_multicast.clone(),
             keep_payloads: false,
             events_max: config.events_max,
             contract: config.contract,

@@ -1,5 +1,6 @@
 //! A scenario: everything that follows from a seed before the world begins.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub struct Scenario {
     pub host: HostConfig,
     /// Whether there is multicast.
     pub multicast: bool,
+    /// The hosts that have none, where there is.
+    pub without_multicast: BTreeSet<usize>,
     /// How wrong each host's clock is from the start, in parts per million.
     pub clocks: Vec<i64>,
     /// When each host starts.
@@ -80,6 +83,11 @@ impl Scenario {
         let mut shape = rng.fork("shape");
         let hosts = shape.range(config.hosts_min as u64..config.hosts_max as u64 + 1) as usize;
         let multicast = shape.chance(0.85);
+        let without_multicast = match multicast {
+            true => random_without(config, hosts, &mut rng.fork("without multicast")),
+            false => BTreeSet::new(),
+        };
+        let copies = !multicast || !without_multicast.is_empty();
         let clocks = random_clocks(hosts, &mut rng.fork("clocks"));
         let starts = random_starts(hosts, &mut rng.fork("starts"));
         let long = rng.fork("is long").chance(config.long);
@@ -108,9 +116,10 @@ impl Scenario {
             seed,
             hosts,
             duration: config.duration,
-            network: random_network(config, multicast, &mut rng.fork("network")),
+            network: random_network(config, copies, &mut rng.fork("network")),
             host: random_host(hosts, &mut rng.fork("host")),
             multicast,
+            without_multicast,
             clocks,
             starts,
             calm,
@@ -142,11 +151,22 @@ fn random_starts(hosts: usize, rng: &mut Rng) -> Vec<Time> {
         .collect()
 }
 
+/// Hosts without multicast: at least one, and not all.
+fn random_without(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> BTreeSet<usize> {
+    if !rng.chance(config.without_multicast) {
+        return BTreeSet::new();
+    }
+    let count = 1 + rng.below(hosts as u64 - 1) as usize;
+    let mut all: Vec<usize> = (0..hosts).collect();
+    all.sort_by_cached_key(|_| rng.next_u64());
+    all.into_iter().take(count).collect()
+}
+
 /// In a third of the networks hosts are milliseconds apart, so that faults hit the short moments in
 /// which a configuration forms; in half of them what is reordered may come after the next
-/// configuration has formed. A mesh, which sends a copy to each, is no slower than 100 Mbit/s:
-/// below, a round of nine hosts takes longer than any LAN's time-out for a token.
-fn random_network(config: &SwarmConfig, multicast: bool, rng: &mut Rng) -> NetworkConfig {
+/// configuration has formed. Where a datagram leaves in copies, to each, the network is no slower than
+/// 100 Mbit/s: below, a round of nine hosts takes longer than any LAN's time-out for a token.
+fn random_network(config: &SwarmConfig, copies: bool, rng: &mut Rng) -> NetworkConfig {
     let far = if rng.fork("far").chance(0.3) {
         4_000
     } else {
@@ -163,7 +183,7 @@ fn random_network(config: &SwarmConfig, multicast: bool, rng: &mut Rng) -> Netwo
     let corruption = sometimes(0.2, 0.01);
     let jitter_max = config.jitter_max.as_nanos() as f64;
     let jitter = Duration::from_nanos(sometimes(0.5, jitter_max) as u64);
-    let slowest = if multicast { 20 } else { 100 };
+    let slowest = if copies { 100 } else { 20 };
     let bandwidths = [slowest, 100, 1_000, 1_000, 10_000];
     NetworkConfig {
         bandwidth: 1_000_000 * rng.pick(&bandwidths).copied().unwrap_or(1_000),
@@ -347,10 +367,10 @@ fn random_len(rng: &mut Rng) -> usize {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reach = if self.multicast {
-            "multicast"
-        } else {
-            "a mesh"
+        let reach = match (self.multicast, self.without_multicast.is_empty()) {
+            (true, true) => "multicast".to_owned(),
+            (true, false) => format!("multicast, which {:?} do not have", self.without_multicast),
+            (false, _) => "a mesh".to_owned(),
         };
         writeln!(
             f,
@@ -377,8 +397,6 @@ impl fmt::Display for Scenario {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::super::fault::FLAPS;
     use super::*;
 
@@ -398,6 +416,21 @@ mod tests {
             counts(|rng| random_singles(&config, 5, 57_000, rng)),
             allowed
         );
+    }
+
+    #[test]
+    fn some_hosts_have_no_multicast_and_never_all() {
+        let config = SwarmConfig {
+            without_multicast: 0.5,
+            ..SwarmConfig::default()
+        };
+        let draw = |hosts, seed| random_without(&config, hosts, &mut Rng::new(seed)).len();
+        for hosts in [2, 5] {
+            let counts: BTreeSet<usize> = (0..200).map(|seed| draw(hosts, seed)).collect();
+            assert!(counts.into_iter().eq(0..hosts));
+        }
+        let usual = SwarmConfig::default();
+        assert!(random_without(&usual, 5, &mut Rng::new(1)).is_empty());
     }
 
     #[test]
