@@ -9,6 +9,7 @@ mod bimodal;
 mod bus;
 mod capture;
 mod chaos;
+mod copies;
 mod cut;
 mod failover;
 mod farewell;

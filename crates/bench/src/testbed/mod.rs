@@ -236,6 +236,23 @@ impl Testbed {
         self.nft(host, &script)
     }
 
+    /// From now on, no multicast reaches `host`, and none of its own leaves: sending one fails.
+    pub fn without_multicast(&self, host: usize) -> Result<(), TestbedError> {
+        let script = "table netdev gcmc {\n\
+                      chain rx {\n\
+                      type filter hook ingress device eth0 priority 2\n\
+                      ip daddr 224.0.0.0/4 drop\n\
+                      }\n\
+                      }\n\
+                      table ip gcmc {\n\
+                      chain tx {\n\
+                      type filter hook output priority 0\n\
+                      ip daddr 224.0.0.0/4 drop\n\
+                      }\n\
+                      }\n";
+        self.nft(host, script)
+    }
+
     /// From now on, the interface of `host` takes packets of `bytes`: longer ones do not reach it,
     /// and its own leave in fragments. Only on links with a rate: without one, segments cross as
     /// one packet, which passes whole.
