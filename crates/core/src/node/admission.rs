@@ -39,8 +39,9 @@ pub struct AdmissionConfig {
     /// group: peers challenge each other for ever.
     pub peers_max: usize,
     /// The most peers without multicast that a node with multicast admits, as each gets a copy of
-    /// what is sent to the group; those that are gone do not count. Default 16. Too small: it keeps hosts without
-    /// multicast out. Too large: whoever has the key can make each datagram leave so many times.
+    /// what is sent to the group; those that are gone do not count. Default 16. Too small: it keeps
+    /// hosts without multicast out. Too large: whoever has the key can make each datagram leave so
+    /// many times.
     pub copies_max: usize,
     /// Datagrams of unknown senders that are opened a second, each at the price of a key (some
     /// 3 µs). Default 20,000. Too small: a flood keeps newcomers out for longer. Too large: it takes
