@@ -107,6 +107,8 @@ pub(super) struct ClientLink {
     pub(super) closing: bool,
     /// When the frame that has not come whole began.
     pub(super) frame_since: Option<Time>,
+    /// More of it has come than can be read yet.
+    pub(super) in_record: bool,
     /// What its output was last counted for among that of all clients.
     pub(super) counted: usize,
     /// Bytes that its socket has taken since it got more time to take what holds publishers back.
@@ -234,6 +236,7 @@ impl Client {
                 output: Output::new(),
                 closing: false,
                 frame_since: None,
+                in_record: false,
                 counted: 0,
                 taken: 0,
                 publish_window: 0,

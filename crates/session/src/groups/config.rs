@@ -54,9 +54,9 @@ groupcast_core::settings! {
         /// exceeds it is disconnected.
         pub group_requests_max: usize = 10_000 => Spec::count("requests", 1, 1 << 20),
             "Too small: clients that join many groups at once are disconnected. Too large: memory.";
-        /// Bytes that wait for one client before this daemon's publishers are held back, until half
-        /// of them are taken. At full speed it is this full, and every message waits behind it.
-        /// With `disconnect_at` or more, publishers are never held back.
+        /// Bytes that wait for one client before those publishers of this daemon are held back whose
+        /// messages it gets, until half of them are taken. At full speed it is this full, and every
+        /// message waits behind it. With `disconnect_at` or more, publishers are never held back.
         pub stop_publishers_at: usize = MIB => Spec::size(0, u64::MAX),
             "Too small: one slow subscriber slows publishers down at once. Too large: memory for each slow subscriber.";
         /// Bytes that wait for one client before it misses unreliable messages.
@@ -74,7 +74,7 @@ groupcast_core::settings! {
         /// while publishers are held back for it, before it is disconnected.
         pub stalled_within: Duration = Duration::from_secs(30) => Spec::time(),
             "Too small: short pauses of a subscriber cost its connection. Too large: one subscriber that hangs stops \
-             the publishers of its daemon for that long.";
+             those publishers of its daemon that publish to it for that long.";
         /// Bytes of messages held while daemons exchange their state; beyond it this daemon's
         /// clients are disconnected rather than lose some. What may come is bounded by the send
         /// queues of the other daemons.

@@ -117,13 +117,25 @@ impl Engine {
         frames
     }
 
+    /// Whether bytes of `client` have come that cannot be read before more come: a TLS record in part.
+    /// It counts as a frame that has not come whole.
+    pub fn set_in_record(&mut self, now: Time, client: ClientId, in_record: bool) {
+        let Some(link) = self.clients.link_mut(client) else {
+            return;
+        };
+        if link.in_record != in_record {
+            link.in_record = in_record;
+            self.watch_frame(now, client, false);
+        }
+    }
+
     /// Notes when the frame that has not come whole began; `anew` if frames before it were read.
     fn watch_frame(&mut self, now: Time, id: ClientId, anew: bool) {
         let deadlines = &mut self.schedule.deadlines;
         let Some(link) = self.clients.link_mut(id) else {
             return;
         };
-        if link.decoder.buffered() == 0 {
+        if link.decoder.buffered() == 0 && !link.in_record {
             link.frame_since = None;
         } else if anew || link.frame_since.is_none() {
             link.frame_since = Some(now);
@@ -304,7 +316,7 @@ impl Engine {
         let memory = link.count_memory();
         self.clients.output_changed(memory);
         self.report_missed(id);
-        if self.schedule.congested.contains(&id) {
+        if self.schedule.congestion.is_slow(id) {
             if backlog <= stop_at / 2 {
                 self.relieve(id);
             } else if self.is_progress(id, taken) {
@@ -330,18 +342,11 @@ impl Engine {
 
     /// Publishers are held back no longer for `id`.
     fn relieve(&mut self, id: ClientId) {
-        if self.schedule.congested.remove(&id) {
+        if let Some(publishers) = self.schedule.congestion.end(id) {
             if self.clients.link_mut(id).is_some_and(|link| !link.closing) {
                 self.set_deadline(id, None);
             }
-            if self.schedule.congested.is_empty() {
-                let clients = self.clients.iter();
-                let waiting = clients.filter(|(_, client)| {
-                    let link = client.link.as_ref();
-                    link.is_some_and(|link| link.publish_returned > 0)
-                });
-                self.schedule.ready.extend(waiting.map(|(id, _)| id));
-            }
+            self.schedule.ready.extend(publishers);
         }
     }
 

@@ -110,6 +110,10 @@ impl Engine {
                 head[SERVICE_AT] = service.code();
             }
             self.hand_over(now, id, head, payload, delivery.service);
+            if delivery.id.sender == self.local {
+                let publisher = ClientId(route.client);
+                self.schedule.congestion.fed(id, publisher);
+            }
         }
         self.came_back(delivery, route.client);
         self.routing.keep(route);
@@ -265,7 +269,7 @@ impl Engine {
         self.schedule.ready.insert(id);
         // As with the other limits, it counts what waited before: one message alone is never too
         // much.
-        if backlog >= self.config.stop_publishers_at && self.schedule.congested.insert(id) {
+        if backlog >= self.config.stop_publishers_at && self.schedule.congestion.begin(id) {
             let client = client.private.clone();
             self.journal.fact(Fact::HeldBack { client, backlog });
             if let Some(link) = self.clients.link_mut(id) {

@@ -37,8 +37,8 @@
 //!
 //! # Bounds
 //! What a client may have published and not handed to the ring is bounded by its credit; what waits
-//! for a client by three steps: publishers of this daemon are held back, it misses unreliable
-//! messages, it is disconnected. Clients are bounded together, too: over
+//! for a client by three steps: publishers of this daemon whose messages it gets are held back, it
+//! misses unreliable messages, it is disconnected. Clients are bounded together, too: over
 //! [`input_max`](EngineConfig::input_max) that with the longest unfinished frame is disconnected,
 //! over [`output_max`](EngineConfig::output_max) that for which most waits. A hello and a frame
 //! have a time to come whole. The work for one call is bounded by what was read: how much that is
@@ -51,6 +51,7 @@ mod bus;
 mod client;
 mod clients;
 mod config;
+mod congestion;
 mod connections;
 mod deliver;
 mod fact;

@@ -305,7 +305,7 @@ impl Engine {
 
     /// Puts what the client should know by now — acceptance, credit — into its output, each once.
     pub(super) fn report(&mut self, id: ClientId) {
-        let held_back = !self.schedule.congested.is_empty();
+        let held_back = self.schedule.congestion.is_held_back(id);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };

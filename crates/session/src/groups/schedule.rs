@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use groupcast_core::Time;
 
 use super::ClientId;
+use super::congestion::Congestion;
 
 /// Clients that wait for something to be done, by what it is.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     /// They have output, or will once it is asked for.
     pub(super) ready: BTreeSet<ClientId>,
-    /// Publishers are held back for them.
-    pub(super) congested: BTreeSet<ClientId>,
+    /// Those that are too slow, and the publishers that are held back for them.
+    pub(super) congestion: Congestion,
     /// Their connection has to be closed.
     pub(super) closable: BTreeSet<ClientId>,
     pub(super) deadlines: Deadlines,
@@ -33,6 +34,7 @@ impl Schedule {
     /// Forgets the connection of `client`. Whether publishers are held back for it is for the
     /// caller to settle.
     pub(super) fn forget(&mut self, client: ClientId) {
+        self.congestion.forget(client);
         self.deadlines.set(client, Timer::Connection, None);
         self.deadlines.set(client, Timer::Frame, None);
         self.ready.remove(&client);

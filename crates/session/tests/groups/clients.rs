@@ -116,6 +116,18 @@ fn a_client_that_does_not_read_holds_publishers_back_then_is_disconnected() {
     };
     let sent = publish(&mut world, &mut rng, near, Service::Agreed);
     assert!((19..40).contains(&sent), "held back after {sent} kB");
+    // Who publishes to others is not held back for it.
+    let apart = (one, world.connect(one, "apart"));
+    for _ in 0..100 {
+        assert!(
+            world.client(apart.0, apart.1).may_publish(),
+            "it has credit"
+        );
+        world.act(apart.0, apart.1, |client| {
+            client.publish(&["other"], Service::Agreed, &[6; 1_000]);
+        });
+        world.run(&mut rng);
+    }
     // Another daemon's publisher is not held back, but unreliable messages are dropped ...
     go_on(&mut world, &mut rng);
     for _ in 0..50 {

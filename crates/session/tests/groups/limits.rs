@@ -132,6 +132,26 @@ fn a_message_that_does_not_come_whole_in_time_ends_its_connection() {
     assert_eq!(world.daemon(one).engine.status().clients.len(), 1);
 }
 
+/// A frame is late too where bytes of it have come that cannot be read before more come.
+#[test]
+fn a_record_that_does_not_come_whole_in_time_ends_its_connection() {
+    let (mut world, _, one) = alone(EngineConfig::default());
+    let slow = (one, world.connect(one, "slow"));
+    let whole = (one, world.connect(one, "whole"));
+    for (who, at) in [(slow, 0), (whole, 0), (whole, 50)] {
+        let now = world.now + std::time::Duration::from_secs(at);
+        let engine = &mut world.daemon(who.0).engine;
+        engine.set_in_record(now, who.1, at == 0);
+    }
+    pass(&mut world, 59);
+    assert_eq!(end(&mut world, slow), None);
+    pass(&mut world, 2);
+    let (code, text) = end(&mut world, slow).expect("its record never came whole");
+    assert_eq!(code, Disconnect::Overload);
+    assert!(text.contains("not come whole within 60 s"), "{text}");
+    assert_eq!(end(&mut world, whole), None);
+}
+
 /// Clients that never read do not take more memory than there is for all, and those that do read
 /// are not the ones that go.
 #[test]

@@ -1,0 +1,100 @@
+//! Clients that take their messages too slowly, and which publishers are held back for each.
+//!
+//! A publisher is held back once a message of its own has come to a client that is too slow, until
+//! that one has caught up: who publishes to others is not. Only publishers of this daemon are known
+//! here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ClientId;
+
+/// Who is too slow, and who is held back.
+#[derive(Debug, Default)]
+pub(super) struct Congestion {
+    /// The slow clients, each with the publishers that are held back for it.
+    slow: BTreeMap<ClientId, BTreeSet<ClientId>>,
+    /// For how many slow clients each publisher is held back.
+    held: BTreeMap<ClientId, usize>,
+}
+
+impl Congestion {
+    /// `client` is too slow from now on; false if it was before.
+    pub(super) fn begin(&mut self, client: ClientId) -> bool {
+        let new = !self.slow.contains_key(&client);
+        if new {
+            self.slow.insert(client, BTreeSet::new());
+        }
+        new
+    }
+
+    /// A message of `publisher` came to `client`, which may be too slow.
+    pub(super) fn fed(&mut self, client: ClientId, publisher: ClientId) {
+        let publishers = self.slow.get_mut(&client);
+        if publishers.is_some_and(|publishers| publishers.insert(publisher)) {
+            *self.held.entry(publisher).or_default() += 1;
+        }
+    }
+
+    /// `client` is not too slow, or gone. The publishers that are not held back any more; `None` if it
+    /// was not slow.
+    pub(super) fn end(&mut self, client: ClientId) -> Option<Vec<ClientId>> {
+        let publishers = self.slow.remove(&client)?.into_iter();
+        Some(publishers.filter(|id| self.release(*id)).collect())
+    }
+
+    /// `client` is gone: it publishes nothing more.
+    pub(super) fn forget(&mut self, client: ClientId) {
+        if self.held.remove(&client).is_some() {
+            for publishers in self.slow.values_mut() {
+                publishers.remove(&client);
+            }
+        }
+    }
+
+    /// Whether `client` is too slow.
+    pub(super) fn is_slow(&self, client: ClientId) -> bool {
+        self.slow.contains_key(&client)
+    }
+
+    /// Whether `publisher` gets no credit back for now.
+    pub(super) fn is_held_back(&self, publisher: ClientId) -> bool {
+        self.held.contains_key(&publisher)
+    }
+
+    /// One slow client less for `publisher`; whether that was the last.
+    fn release(&mut self, publisher: ClientId) -> bool {
+        let Some(count) = self.held.get_mut(&publisher) else {
+            return false;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.held.remove(&publisher);
+        }
+        !self.held.contains_key(&publisher)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_publisher_is_held_back_for_as_long_as_one_that_it_fed_is_slow() {
+        let mut congestion = Congestion::default();
+        let [slow, slower, al, bo] = [1, 2, 3, 4].map(ClientId);
+        congestion.fed(slow, al);
+        assert!(!congestion.is_held_back(al), "nobody is slow");
+        assert!(congestion.begin(slow) && congestion.begin(slower) && !congestion.begin(slow));
+        for (client, publisher) in [(slow, al), (slow, al), (slower, al), (slower, bo)] {
+            congestion.fed(client, publisher);
+        }
+        assert!(congestion.is_held_back(al) && congestion.is_held_back(bo));
+        assert!(!congestion.is_held_back(slow));
+        assert_eq!(congestion.end(slow), Some(vec![]));
+        assert!(congestion.is_held_back(al), "the other is slow still");
+        congestion.forget(bo);
+        assert_eq!(congestion.end(slower), Some(vec![al]));
+        assert_eq!(congestion.end(slower), None);
+        assert!(!congestion.is_held_back(al) && !congestion.is_slow(slower));
+    }
+}
