@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use groupcast_core::family::OrderFamily;
 use groupcast_daemon::config::{
@@ -108,9 +109,8 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
     if let Some(path) = &config.client_token {
         Key::load(path).map_err(Failure::failed)?;
     }
-    if let Some(files) = &config.tls {
-        Server::load(files).map_err(Failure::failed)?;
-    }
+    let tls = config.tls.as_ref().map(Server::load);
+    let tls = tls.transpose().map_err(Failure::failed)?;
     let reach = match &config.endpoint.group {
         Group::Multicast(group) => {
             let most = config.endpoint.copies_max;
@@ -126,16 +126,26 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
         }
         Security::Insecure => "no key".into(),
     };
+    let over_tcp = match (config.client_listen, &tls) {
+        (None, _) => String::new(),
+        (Some(address), None) => format!(", and over TCP at {address}, in clear"),
+        (Some(address), Some(_)) => format!(", and over TCP at {address}, by TLS"),
+    };
     // A reader that has gone is no failure.
     let _ = writeln!(
         anstream::stdout().lock(),
         "the configuration is valid: `{}`, listening on {}, {reach}, {security}; {} orders messages; \
-         clients at {}",
+         clients at {}{over_tcp}",
         config.name,
         config.endpoint.listen,
         config.order.family.name(),
         config.socket.display(),
     );
+    let address = config.client_listen.map(|address| address.ip());
+    let doubts = tls.map(|tls| tls.doubts(SystemTime::now(), address));
+    for doubt in doubts.into_iter().flatten() {
+        tell(format_args!("warning: {doubt}"));
+    }
     for table in &config.unused_tables {
         tell(format_args!("{}", config.unused(table)));
     }

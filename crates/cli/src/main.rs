@@ -19,6 +19,7 @@ mod lines;
 mod order;
 mod publish;
 mod rekey;
+mod server;
 mod sim;
 mod status;
 mod sub;

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// this host's]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Print the daemon's answer as one JSON object (docs/rekey.md)
+    /// Print the daemon's answer, a refusal too, as one JSON object (docs/rekey.md)
     #[arg(long)]
     json: bool,
 }
@@ -39,6 +39,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let target = Target::local(args.socket.clone());
     let answer = target.ask(|client, within| client.rekey(&path, within))?;
     if let Some(error) = answer["error"].as_str() {
+        if args.json {
+            print(&answer, true, write)?;
+        }
         return Err(Failure::failed(format!("the key is not changed: {error}")));
     }
     print(&answer, args.json, write)

@@ -21,7 +21,7 @@ use groupcast_core::text::printable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 use crate::line::{self, JsonLines, Plain, describe_gap, describe_view};
 use crate::target::Target;
 
@@ -136,6 +136,8 @@ fn reconnect(
     stopped: &AtomicBool,
 ) -> Result<bool, Failure> {
     let mut pause = RETRY_MIN;
+    // Each reason is told once, not with every attempt.
+    let mut told = String::new();
     loop {
         let end = Instant::now() + pause;
         while Instant::now() < end {
@@ -157,7 +159,14 @@ fn reconnect(
                     ..
                 },
             ) => return Err(Failure::failed(error)),
-            Err(_) => pause = (pause * 2).min(RETRY_MAX),
+            Err(error) => {
+                let why = error.to_string();
+                if why != told {
+                    tell(format_args!("cannot connect yet, and try again: {why}"));
+                    told = why;
+                }
+                pause = (pause * 2).min(RETRY_MAX);
+            }
         }
     }
 }

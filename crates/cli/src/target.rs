@@ -1,7 +1,6 @@
 //! Which daemon a command talks to, and the conversation's common parts.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use groupcast_net::Key;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::server::Server;
 
 /// How long the daemon may take to answer a question.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -23,9 +23,9 @@ pub(crate) struct Target {
     /// this host's]
     #[arg(long, value_name = "PATH", conflicts_with = "server")]
     socket: Option<PathBuf>,
-    /// The daemon's TCP address for clients
+    /// The daemon's TCP address for clients, or a name of its host and the port
     #[arg(long, value_name = "IP:PORT")]
-    server: Option<SocketAddr>,
+    server: Option<Server>,
     /// The token that the daemon asks TCP clients for: a copy of the file that its `client_token`
     /// names
     #[arg(
@@ -44,8 +44,8 @@ pub(crate) struct Target {
         conflicts_with = "socket"
     )]
     tls_ca: Option<PathBuf>,
-    /// The name that the daemon's certificate is for [default: the address of --server]
-    #[arg(long, value_name = "NAME", requires = "tls_ca")]
+    /// The DNS name or the address that the daemon's certificate is for [default: that of --server]
+    #[arg(long, value_name = "NAME", requires = "tls_ca", value_parser = tls_name)]
     tls_name: Option<String>,
     /// The certificate (PEM) to show to a daemon that asks for one
     #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
@@ -101,26 +101,48 @@ impl Target {
             let token = Key::load(path).map_err(Failure::failed)?;
             options.token = Some(AccessToken::from_bytes(*token.as_bytes()));
         }
-        let address = match (&self.socket, self.server) {
-            (Some(path), _) => Address::Unix(path.clone()),
+        let addresses = match (&self.socket, &self.server) {
+            (Some(path), _) => vec![Address::Unix(path.clone())],
             (None, Some(server)) => self.remote(server)?,
-            (None, None) => socket_of_environment().map_or(Address::Default, Address::Unix),
+            (None, None) => {
+                vec![socket_of_environment().map_or(Address::Default, Address::Unix)]
+            }
         };
-        Client::connect(&address, options).map_err(Failure::failed)
+        let mut failed = None;
+        for address in addresses {
+            match Client::connect(&address, options.clone()) {
+                Ok(client) => return Ok(client),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(Failure::failed(
+            failed.expect("there is at least one address"),
+        ))
     }
 
-    /// The daemon at the TCP address `server`.
-    fn remote(&self, server: SocketAddr) -> Result<Address, Failure> {
+    /// The daemon at `server`, by each of its addresses.
+    fn remote(&self, server: &Server) -> Result<Vec<Address>, Failure> {
+        let addresses = server.addresses()?.into_iter();
         let Some(ca) = self.tls_ca.clone() else {
-            return Ok(Address::Tcp(server));
+            return Ok(addresses.map(Address::Tcp).collect());
         };
         let identity = self.tls_certificate.clone().zip(self.tls_key.clone());
         let tls = tls::Client::load(&ClientFiles { ca, identity }).map_err(Failure::failed)?;
-        Ok(Address::Tls {
-            address: server,
-            name: self.tls_name.clone(),
-            tls,
-        })
+        let name = self.tls_name.as_deref().or(server.name());
+        let by_tls = |address| Address::Tls {
+            address,
+            name: name.map(str::to_owned),
+            tls: tls.clone(),
+        };
+        Ok(addresses.map(by_tls).collect())
+    }
+}
+
+/// A name that a certificate can be for.
+fn tls_name(word: &str) -> Result<String, String> {
+    match tls::is_name(word) {
+        true => Ok(word.to_owned()),
+        false => Err("write a DNS name or an address, without a port".into()),
     }
 }
 

@@ -99,13 +99,20 @@ fn clients_speak_tls_and_rules_name_their_certificates() {
 
     run(&["sub", "room", "--once"], "ca.pem", "job").fails_with(1, &["access rules do not let"]);
     let status = ["status"];
-    run(&status, "ca.pem", "stranger").fails_with(1, &["no TLS with the daemon", "tls_client_ca"]);
-    run(&status, "other.pem", "web").fails_with(1, &["no TLS with the daemon", "--tls-ca"]);
+    run(&status, "ca.pem", "stranger")
+        .fails_with(1, &["by none of the authorities", "tls_client_ca"]);
+    run(&status, "other.pem", "web").fails_with(1, &["by none of the authorities", "--tls-ca"]);
     let named = ["status", "--tls-name", "another"];
     run(&named, "ca.pem", "web").fails_with(1, &["no TLS with the daemon", "--tls-name"]);
     let bare = ["status", "--server", &address];
     host.run(&[&bare[..], &["--tls-ca", &host.path("ca.pem")]].concat())
-        .fails_with(1, &["no TLS with the daemon", "CertificateRequired"]);
+        .fails_with(
+            1,
+            &[
+                "no TLS with the daemon",
+                "asks for a certificate, and none was shown",
+            ],
+        );
     host.run(&bare).fails_with(1, &["--tls-ca"]);
     assert!(
         host.status("a").is_some(),
@@ -130,6 +137,68 @@ fn clients_speak_tls_and_rules_name_their_certificates() {
     assert_eq!(sub.wait(), 1);
     let told = host.read("late.err");
     assert!(told.contains("access rules do not let"), "{told}");
+}
+
+#[test]
+fn a_daemon_is_found_by_its_name_and_its_certificate_is_renewed_while_it_runs() {
+    let host = Host::new();
+    authority(&host, "ca", &[("daemon", "localhost"), ("client", "web")]);
+    let (daemon, address) = daemon(&host, "tls_client_ca = \"ca.pem\"\n");
+    let check = host.run(&["daemon", "--check", "-c", &host.path("daemon.toml")]);
+    assert!(
+        check
+            .stdout
+            .contains(&format!("over TCP at {address}, by TLS")),
+        "{}",
+        check.stdout
+    );
+    let doubt = "is for localhost, not for 127.0.0.1";
+    assert!(check.stderr.contains(doubt), "{}", check.stderr);
+    assert!(host.read("a.err").contains(doubt), "{}", host.read("a.err"));
+
+    let port = address.rsplit_once(':').unwrap().1;
+    let named = format!("localhost:{port}");
+    let status = |server: &str| {
+        let [ca, pem, key] = ["ca.pem", "client.pem", "client.key"].map(|file| host.path(file));
+        let tls = [
+            "--tls-ca",
+            &ca,
+            "--tls-certificate",
+            &pem,
+            "--tls-key",
+            &key,
+        ];
+        host.run(&[&["status", "--server", server], &tls[..]].concat())
+    };
+    status(&address).fails_with(1, &["not for 127.0.0.1", "--tls-name"]);
+    assert_eq!(status(&named).code, 0, "{}", status(&named).stderr);
+    host.run(&["status", "--server", "localhost"])
+        .fails_with(2, &["host-1.example:4811"]);
+    let port_in_name = [
+        "status",
+        "--server",
+        &address,
+        "--tls-ca",
+        "ca.pem",
+        "--tls-name",
+        &named,
+    ];
+    host.run(&port_in_name).fails_with(2, &["without a port"]);
+
+    // Another authority, and another certificate in the place of the first.
+    authority(&host, "ca", &[("daemon", "127.0.0.1"), ("client", "web")]);
+    status(&address).fails_with(1, &["by none of the authorities"]);
+    daemon.signal("HUP");
+    until("the certificate was read again", || {
+        host.read("a.err").contains("were read again")
+    });
+    assert_eq!(status(&address).code, 0, "{}", status(&address).stderr);
+    host.write("daemon.pem", "nothing");
+    daemon.signal("HUP");
+    until("it cannot be read", || {
+        host.read("a.err").contains("certificate from before")
+    });
+    assert_eq!(status(&address).code, 0, "{}", status(&address).stderr);
 }
 
 #[test]

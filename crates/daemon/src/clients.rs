@@ -18,6 +18,7 @@ use groupcast_core::Time;
 use groupcast_net::Readiness;
 use groupcast_session::frame::AccessToken;
 use groupcast_session::{ClientId, Engine};
+use groupcast_tls::{Doubt, Server};
 use mio::{Interest, Registry, Token};
 
 use crate::error::DaemonError;
@@ -219,6 +220,18 @@ impl Clients {
         self.tcp.as_ref().and_then(TcpAcceptor::address)
     }
 
+    /// From now on clients that connect by TCP are shown what `tls` has.
+    pub(crate) fn set_tls(&mut self, tls: Server) {
+        if let Some(tcp) = &mut self.tcp {
+            tcp.set_tls(tls);
+        }
+    }
+
+    /// What clients over TCP will refuse the daemon's certificate for, as it is now.
+    pub(crate) fn doubts(&self) -> Vec<Doubt> {
+        self.tcp.as_ref().map_or(Vec::new(), TcpAcceptor::doubts)
+    }
+
     /// How many connections there are.
     pub(crate) fn count(&self) -> usize {
         self.streams.len() + self.lingering.count()
@@ -303,7 +316,10 @@ impl Clients {
                 }
                 Ok(len) => taken += len + engine.received(now, id, len) * FRAME_COST,
                 Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => return (taken, false),
+                    ErrorKind::WouldBlock => {
+                        engine.set_in_record(now, id, stream.is_in_record());
+                        return (taken, false);
+                    }
                     ErrorKind::Interrupted => {}
                     ErrorKind::InvalidData => {
                         self.forget(id);

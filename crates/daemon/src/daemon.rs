@@ -8,6 +8,7 @@
 
 mod leaving;
 mod observe;
+mod rereading;
 
 use std::time::Duration;
 
@@ -116,6 +117,7 @@ impl Daemon {
         let rekeying = Rekeying::new(&config, local)?;
         let narrator = Narrator::new(local, &config.name);
         narrator.started(&config, &endpoint, &clients);
+        narrator.doubts(&clients.doubts());
         Ok(Self {
             config,
             endpoint,
@@ -364,38 +366,6 @@ impl Daemon {
             let status = self.status();
             tracing::info!("status: {status}");
         }
-    }
-
-    /// SIGHUP: opens the log again, reads the configuration again, and takes over what can be.
-    fn read_again(&mut self) {
-        if let Some(Err(error)) = self.log.as_ref().map(Log::reopen) {
-            tracing::error!("SIGHUP: {error}; the log goes on where it was");
-        }
-        let read = match self.reread.as_mut().map(|read| read()) {
-            None => return self.narrator.nothing_to_read(),
-            Some(Err(error)) => return self.narrator.reread_failed(&error),
-            Some(Ok(read)) => read,
-        };
-        let clients_max = self.config.engine.clients_max;
-        let changes = self.config.take_over(&read);
-        let now = self.endpoint.now();
-        self.engine.set_access(now, self.config.access.clone());
-        let limits = self.config.engine.clone();
-        if let Err(error) = self.engine.set_limits(limits) {
-            // The configuration was checked as it was read.
-            tracing::error!("SIGHUP: {error}; the limits of clients stay");
-        }
-        if self.config.engine.clients_max > clients_max
-            && let Err(error) = raise_file_limit(self.config.engine.clients_max)
-        {
-            tracing::warn!("cannot raise the limit of open files: {error}");
-        }
-        if let Some(log) = &self.log
-            && let Err(error) = log.set_filter(self.config.log.as_deref())
-        {
-            tracing::error!("SIGHUP: {error}");
-        }
-        self.narrator.reread(&changes);
     }
 
     fn answer_questions(&mut self, now: Time) {

@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use groupcast_session::frame::AccessToken;
-use groupcast_tls::Server;
+use groupcast_tls::{Doubt, Server};
 use mio::net::{TcpListener, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
 
@@ -111,6 +112,18 @@ impl TcpAcceptor {
         TcpListener::bind(address)
             .map(|listener| Self { listener, tls })
             .map_err(|source| DaemonError::ClientListen { address, source })
+    }
+
+    /// From now on connections are accepted with `tls`. Those that there are stay as they are.
+    pub(crate) fn set_tls(&mut self, tls: Server) {
+        self.tls = Some(tls);
+    }
+
+    /// What clients will refuse the certificate for, as it is now.
+    pub(crate) fn doubts(&self) -> Vec<Doubt> {
+        let address = self.address().map(|address| address.ip());
+        let tls = self.tls.as_ref();
+        tls.map_or(Vec::new(), |tls| tls.doubts(SystemTime::now(), address))
     }
 
     /// The address that it is bound to, with the port that the system chose if none was given.

@@ -15,6 +15,7 @@ use groupcast_net::{Endpoint, Group};
 use groupcast_session::Engine;
 use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
+use groupcast_tls::{Doubt, DoubtKind, TlsError};
 
 use crate::clients::Clients;
 use crate::config::{BusAddress, Changes, Config, ConfigError, Security};
@@ -114,6 +115,31 @@ impl Narrator {
         }
         if let Some(warning) = endpoint.receive_buffer().warning() {
             tracing::warn!("{warning}");
+        }
+    }
+
+    /// What clients will refuse the daemon's certificate for.
+    pub(crate) fn doubts(&self, doubts: &[Doubt]) {
+        for doubt in doubts {
+            match &doubt.kind {
+                // It may be meant so: clients name the daemon.
+                DoubtKind::NotForAddress { names, .. } if !names.is_empty() => {
+                    tracing::info!("{doubt}");
+                }
+                _ => tracing::warn!("{doubt}"),
+            }
+        }
+    }
+
+    /// SIGHUP came, and the certificate was read again; or it cannot be.
+    pub(crate) fn certificate_read(&self, read: Result<(), &TlsError>) {
+        match read {
+            Ok(()) => tracing::info!(
+                "SIGHUP: the certificate and its key were read again: clients that connect from now on are shown them"
+            ),
+            Err(error) => {
+                tracing::error!("SIGHUP: {error}; clients are shown the certificate from before");
+            }
         }
     }
 

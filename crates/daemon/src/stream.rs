@@ -69,6 +69,11 @@ impl Stream {
         }
     }
 
+    /// Whether a TLS record has come in part: nothing of it can be read yet.
+    pub(crate) fn is_in_record(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.is_in_record())
+    }
+
     /// Whether something that was written waits for room.
     pub(crate) fn has_unsent(&self) -> bool {
         match self {

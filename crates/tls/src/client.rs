@@ -75,3 +75,8 @@ impl Client {
         Ok(TlsStream::new(socket, session.into()))
     }
 }
+
+/// Whether a certificate can be for `name`: a DNS name, or an address without a port.
+pub fn is_name(name: &str) -> bool {
+    ServerName::try_from(name).is_ok()
+}

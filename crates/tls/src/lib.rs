@@ -9,11 +9,15 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod doubt;
 mod pem;
+mod records;
+mod refusal;
 mod server;
 mod stream;
 
-pub use client::{Client, ClientFiles};
+pub use client::{Client, ClientFiles, is_name};
+pub use doubt::{Doubt, DoubtKind};
 pub use pem::TlsError;
 pub use server::{Server, ServerFiles};
 pub use stream::TlsStream;

@@ -1,11 +1,15 @@
 //! The daemon's side.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
+use rustls::pki_types::CertificateDer;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ServerConfig, ServerConnection};
 
+use crate::doubt::{Doubt, doubts};
 use crate::pem::{TlsError, authorities, certificates, private_key};
 use crate::stream::TlsStream;
 use crate::{ALPN, VERSIONS, provider};
@@ -24,7 +28,12 @@ pub struct ServerFiles {
 
 /// What a daemon shows its clients, and asks them for.
 #[derive(Clone, Debug)]
-pub struct Server(Arc<ServerConfig>);
+pub struct Server {
+    config: Arc<ServerConfig>,
+    /// What it shows, and where that was read.
+    certificate: CertificateDer<'static>,
+    path: PathBuf,
+}
 
 impl Server {
     /// Reads the files.
@@ -54,13 +63,31 @@ impl Server {
             }
         };
         let chain = certificates(&files.certificate)?;
+        let certificate = chain[0].clone();
         let mut config = builder
             .with_single_cert(chain, private_key(&files.key)?)
             .map_err(identity)?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(Self(Arc::new(config)))
+        Ok(Self {
+            config: Arc::new(config),
+            certificate,
+            path: files.certificate.clone(),
+        })
+    }
+
+    /// What clients that connect to `address` will refuse the certificate for, as it is `now`: that it
+    /// has expired, or is for another address. Nothing is said of an address that is none
+    /// (`0.0.0.0`).
+    pub fn doubts(&self, now: SystemTime, address: Option<IpAddr>) -> Vec<Doubt> {
+        let kinds = doubts(&self.certificate, now, address).into_iter();
+        kinds
+            .map(|kind| Doubt {
+                path: self.path.clone(),
+                kind,
+            })
+            .collect()
     }
 
     /// The daemon's end of a connection by `socket`, which must not block.
@@ -68,7 +95,7 @@ impl Server {
     /// # Errors
     /// None that the files could cause: the library refuses its own configuration.
     pub fn accept<S>(&self, socket: S) -> Result<TlsStream<S>, rustls::Error> {
-        let session = ServerConnection::new(self.0.clone())?;
+        let session = ServerConnection::new(self.config.clone())?;
         Ok(TlsStream::new(socket, session.into()))
     }
 }

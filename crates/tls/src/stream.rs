@@ -5,6 +5,9 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use rustls::Connection;
 use webpki::EndEntityCert;
 
+use crate::records::Records;
+use crate::refusal::{Side, explained};
+
 /// Bytes that wait for the socket; more are not taken.
 const UNSENT_MAX: usize = 64 << 10;
 /// The most bytes of a record: so many may have come without any of them being readable.
@@ -23,6 +26,7 @@ pub struct TlsStream<S> {
     socket: S,
     session: Connection,
     work: Work,
+    records: Records,
 }
 
 /// Bytes in all.
@@ -39,11 +43,11 @@ struct Work {
 impl<S> TlsStream<S> {
     pub(crate) fn new(socket: S, mut session: Connection) -> Self {
         session.set_buffer_limit(Some(UNSENT_MAX));
-        let work = Work::default();
         Self {
             socket,
             session,
-            work,
+            work: Work::default(),
+            records: Records::default(),
         }
     }
 
@@ -74,6 +78,11 @@ impl<S> TlsStream<S> {
         state.map_or(true, |state| {
             state.plaintext_bytes_to_read() > 0 || state.peer_has_closed()
         })
+    }
+
+    /// Whether a record has begun to come and is not whole: nothing of it can be read before it is.
+    pub fn is_in_record(&self) -> bool {
+        self.records.is_open()
     }
 
     /// What reading has cost since the last call, beside what was given to the reader: as many bytes as
@@ -112,11 +121,19 @@ impl<S: Read + Write> Read for TlsStream<S> {
         if let Some(len) = self.read_opened(bytes)? {
             return Ok(len);
         }
-        self.work.taken += self.session.read_tls(&mut self.socket)? as u64;
+        let mut watched = self.records.watch(&mut self.socket);
+        self.work.taken += self.session.read_tls(&mut watched)? as u64;
         let processed = self.session.process_new_packets();
         // The other side is to hear of a failure as well.
         let flushed = self.flush();
-        processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        if let Err(error) = processed {
+            let side = match self.session {
+                Connection::Client(_) => Side::Client,
+                Connection::Server(_) => Side::Daemon,
+            };
+            let text = explained(side, &error);
+            return Err(io::Error::new(ErrorKind::InvalidData, text));
+        }
         match flushed {
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
             _ => {}

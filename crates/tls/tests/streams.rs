@@ -4,12 +4,17 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use groupcast_tls::{Client, ClientFiles, Server, ServerFiles, TlsError, TlsStream};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use groupcast_tls::{Client, ClientFiles, DoubtKind, Server, ServerFiles, TlsError, TlsStream};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    date_time_ymd,
+};
 
 type End = TlsStream<UnixStream>;
 
@@ -36,9 +41,20 @@ impl Authority {
 
     /// A certificate for `names`, and its key: `NAME.pem`, `NAME.key`.
     fn sign(&self, name: &str, names: &[&str]) -> (PathBuf, PathBuf) {
+        self.sign_as(name, names, |_| {})
+    }
+
+    /// The same of a certificate that `alter` has changed.
+    fn sign_as(
+        &self,
+        name: &str,
+        names: &[&str],
+        alter: impl FnOnce(&mut CertificateParams),
+    ) -> (PathBuf, PathBuf) {
         let names: Vec<String> = names.iter().map(|name| (*name).into()).collect();
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(names).unwrap();
+        let mut params = CertificateParams::new(names).unwrap();
+        alter(&mut params);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let files = [("pem", certificate.pem()), ("key", key.serialize_pem())];
         let [certificate, key] = files.map(|(extension, text)| {
@@ -51,7 +67,17 @@ impl Authority {
     }
 
     fn server(&self, client_ca: Option<PathBuf>) -> Server {
-        let (certificate, key) = self.sign("daemon", &["127.0.0.1", "daemon.example"]);
+        self.server_as(client_ca, |_| {})
+    }
+
+    /// A server whose certificate `alter` has changed.
+    fn server_as(
+        &self,
+        client_ca: Option<PathBuf>,
+        alter: impl FnOnce(&mut CertificateParams),
+    ) -> Server {
+        let names = ["127.0.0.1", "daemon.example"];
+        let (certificate, key) = self.sign_as("daemon", &names, alter);
         let files = ServerFiles {
             certificate,
             key,
@@ -205,12 +231,12 @@ fn a_client_shows_the_names_of_its_certificate_where_it_is_asked() {
 
     let (mut daemon, mut client) = ends(&server, &authority.client(None), None);
     let refused = pass(&mut client, &mut daemon, b"hello").unwrap_err();
-    assert!(refused.contains("no certificates"), "{refused}");
+    assert!(refused.contains("no certificate"), "{refused}");
     let stranger = Authority::new("stranger");
     let identity = stranger.sign("web", &["web.example"]);
     let (mut daemon, mut client) = ends(&server, &authority.client(Some(identity)), None);
     let refused = pass(&mut client, &mut daemon, b"hello").unwrap_err();
-    assert!(refused.contains("invalid peer certificate"), "{refused}");
+    assert!(refused.contains("tls_client_ca"), "{refused}");
 }
 
 #[test]
@@ -281,4 +307,156 @@ fn each_wrong_file_is_named() {
     mode(&files.key, 0o666);
     let exposed = fails(files.clone(), "chmod 600");
     assert!(matches!(exposed, TlsError::Exposed { mode: 0o666, .. }));
+}
+
+fn expired(params: &mut CertificateParams) {
+    params.not_before = date_time_ymd(2000, 1, 1);
+    params.not_after = date_time_ymd(2001, 1, 1);
+}
+
+fn not_yet_valid(params: &mut CertificateParams) {
+    params.not_before = date_time_ymd(3000, 1, 1);
+    params.not_after = date_time_ymd(3001, 1, 1);
+}
+
+fn for_clients_only(params: &mut CertificateParams) {
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+}
+
+/// What each side says of a connection that fails: the client, then the daemon.
+fn said(server: &Server, client: &Client, name: Option<&str>) -> [String; 2] {
+    let (mut daemon, mut client) = ends(server, client, name);
+    let mut said = [String::new(), String::new()];
+    let mut buffer = [0; 64];
+    for _ in 0..100 {
+        for (end, said) in [&mut client, &mut daemon].into_iter().zip(&mut said) {
+            let _ = end.write(b"hello");
+            match end.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::InvalidData && said.is_empty() => {
+                    *said = error.to_string();
+                }
+                _ => {}
+            }
+        }
+    }
+    said
+}
+
+#[test]
+fn why_a_certificate_is_refused_is_said_on_both_sides_in_words() {
+    let (here, stranger) = (Authority::new("here"), Authority::new("elsewhere"));
+    let held = |said: [String; 2], words: [&str; 2]| {
+        for (said, words) in said.iter().zip(words) {
+            assert!(said.contains(words), "{said:?} does not say {words:?}");
+        }
+    };
+    let client = here.client(None);
+    let alters: [(fn(&mut CertificateParams), [&str; 2]); 3] = [
+        (expired, ["the daemon's certificate expired", "has expired"]),
+        (not_yet_valid, ["is not valid for another", "not valid yet"]),
+        (
+            for_clients_only,
+            [
+                "not for this purpose",
+                "does not take the daemon's certificate",
+            ],
+        ),
+    ];
+    for (alter, words) in alters {
+        held(said(&here.server_as(None, alter), &client, None), words);
+    }
+    let server = here.server(None);
+    let words = [
+        "by none of the authorities in the file",
+        "by none of the authorities that it knows",
+    ];
+    held(said(&server, &stranger.client(None), None), words);
+    let words = ["daemon.example, not for other.example", "does not take"];
+    held(said(&server, &client, Some("other.example")), words);
+
+    let asks = here.server(Some(here.ca()));
+    let words = [
+        "asks for a certificate, and none was shown",
+        "the client showed no certificate",
+    ];
+    held(said(&asks, &client, None), words);
+    let old = here.client(Some(here.sign_as("old", &["web"], expired)));
+    let words = [
+        "this client's certificate has expired",
+        "the client's certificate expired",
+    ];
+    held(said(&asks, &old, None), words);
+    let foreign = here.client(Some(stranger.sign("web", &["web"])));
+    let words = [
+        "by none of the authorities that it knows",
+        "authorities in tls_client_ca",
+    ];
+    held(said(&asks, &foreign, None), words);
+}
+
+#[test]
+fn what_clients_will_refuse_is_known_before_they_do() {
+    let authority = Authority::new("doubts");
+    let now = SystemTime::now();
+    let here = Some([127, 0, 0, 1].into());
+    let kinds = |server: &Server, now: SystemTime, address: Option<IpAddr>| -> Vec<DoubtKind> {
+        let doubts = server.doubts(now, address).into_iter();
+        doubts.map(|doubt| doubt.kind).collect()
+    };
+    let server = authority.server_as(None, |params| {
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2020, 12, 31);
+    });
+    let day = |days: u64| SystemTime::UNIX_EPOCH + Duration::from_secs((18_262 + days) * 86_400);
+    assert_eq!(kinds(&server, day(100), here), []);
+    let soon = &kinds(&server, day(360), here)[..];
+    assert!(
+        matches!(soon, [DoubtKind::ExpiresSoon(left)] if left.as_secs() == 5 * 86_400),
+        "{soon:?}"
+    );
+    assert!(matches!(
+        kinds(&server, now, here)[..],
+        [DoubtKind::Expired(_)]
+    ));
+    let early = SystemTime::UNIX_EPOCH;
+    assert!(matches!(
+        kinds(&server, early, here)[..],
+        [DoubtKind::NotYetValid(_)]
+    ));
+    let text = server.doubts(now, here)[0].to_string();
+    assert!(
+        text.contains("daemon.pem expired") && text.contains("SIGHUP"),
+        "{text}"
+    );
+
+    let server = authority.server(None);
+    assert_eq!(kinds(&server, now, here), []);
+    assert_eq!(kinds(&server, now, Some([0, 0, 0, 0].into())), []);
+    let elsewhere = server.doubts(now, Some([10, 0, 0, 5].into()));
+    let text = elsewhere[0].to_string();
+    assert!(
+        text.contains("daemon.example") && text.contains("not for 10.0.0.5"),
+        "{text}"
+    );
+    let server = authority.server_as(None, for_clients_only);
+    assert!(matches!(
+        kinds(&server, now, here)[..],
+        [DoubtKind::Unusable(_)]
+    ));
+}
+
+#[test]
+fn a_record_that_has_come_in_part_is_known() {
+    let authority = Authority::new("parts");
+    let (mut server, mut client) = ends(&authority.server(None), &authority.client(None), None);
+    pass(&mut client, &mut server, b"hello").unwrap();
+    assert!(!server.is_in_record());
+    // The header of a record of 100 bytes, past the client's library.
+    client
+        .socket_mut()
+        .write_all(&[23, 3, 3, 0, 100, 1, 2, 3])
+        .unwrap();
+    let later = server.read(&mut [0; 64]).unwrap_err();
+    assert!(is_later(&later), "{later}");
+    assert!(server.is_in_record());
 }
