@@ -78,10 +78,11 @@ impl ReceivedFiles {
             return Err("the content has more chunks than can be kept account of".into());
         }
         let Some(manifest) = self.folder.manifest(&self.id, self.layout.manifest) else {
-            self.reserve(0)?;
+            self.reserve(self.layout.content)?;
             return Ok(Vec::new());
         };
         let manifest = self.read_manifest(&manifest)?;
+        let needed = self.room_for(&manifest)?;
         let said = self.folder.journal(&self.layout).map_err(kept)?;
         let tree = self.folder.tree().map_err(kept)?;
         let mut stage =
@@ -101,7 +102,7 @@ impl ReceivedFiles {
             }
         }
         stage.close();
-        self.reserve(bytes)?;
+        self.reserve(needed.saturating_sub(bytes))?;
         let journal = self.folder.open_journal(&there).map_err(kept)?;
         self.writing = Some(Writing { stage, journal });
         Ok(held)
@@ -113,6 +114,7 @@ impl ReceivedFiles {
             return Err("the list of files is not the one that was announced".into());
         }
         let manifest = self.read_manifest(bytes)?;
+        self.reserve(self.room_for(&manifest)?)?;
         self.folder.begin(bytes).map_err(kept)?;
         let tree = self.folder.tree().map_err(kept)?;
         let stage =
@@ -142,6 +144,7 @@ impl ReceivedFiles {
                 "chunk {index} does not have the hash that came with it"
             ));
         }
+        self.claim.make_way(bytes.len() as u64).map_err(kept)?;
         writing
             .stage
             .write_chunk(index, bytes)
@@ -183,11 +186,22 @@ impl ReceivedFiles {
         }
     }
 
-    /// Has room kept for what is not `there` yet.
-    fn reserve(&self, there: u64) -> Result<(), String> {
-        let need = self.layout.content - there;
-        let reserved = self.claim.reserve(need);
+    /// Has room kept for `bytes` more.
+    fn reserve(&self, bytes: u64) -> Result<(), String> {
+        let reserved = self.claim.reserve(bytes);
         reserved.map_err(|error| error.to_string())
+    }
+
+    /// The room that the files of `manifest` take: each a number of whole blocks, and a block for each
+    /// directory and each link.
+    fn room_for(&self, manifest: &Manifest) -> Result<u64, String> {
+        let block = self.claim.block().map_err(kept)?;
+        let entries = manifest.entries().iter();
+        let blocks = entries.map(|entry| match entry.kind {
+            Kind::File { size, .. } => size.div_ceil(block),
+            Kind::Directory | Kind::Link { .. } => 1,
+        });
+        Ok(blocks.fold(0, u64::saturating_add).saturating_mul(block))
     }
 }
 

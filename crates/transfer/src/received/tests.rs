@@ -106,10 +106,8 @@ fn what_is_not_what_was_announced_is_never_written() {
 fn what_does_not_fit_is_refused_before_it_is_sent() {
     let scratch = Scratch::new();
     let files = sent(&scratch);
-    let mut received = receiver(&scratch, &files);
-    received.layout.content = 1 << 60;
-    received.layout.chunk = Layout::CHUNK;
-    let error = received.reserve(0).unwrap_err();
+    let received = receiver(&scratch, &files);
+    let error = received.reserve(1 << 60).unwrap_err();
     assert!(error.contains("disk full"), "{error}");
 }
 
@@ -168,8 +166,36 @@ fn what_broke_off_makes_room_if_that_is_enough() {
     assert!(too_large.resume(&stop).unwrap_err().contains("disk full"));
     assert!(kept(), "removing it would not have helped");
     drop(too_large);
-    claimed(&spool, &second).resume(&stop).unwrap();
+    let mut second_files = second;
+    let mut taken = claimed(&spool, &second_files);
+    taken.resume(&stop).unwrap();
+    taken.begin(second_files.manifest()).unwrap();
+    // What was announced may never come: only what does makes what is kept go.
+    assert!(kept(), "nothing has come yet");
+    for index in 0..8 {
+        // Three quarters of its size are free.
+        assert_eq!(kept(), index < 6, "before chunk {index}");
+        give(&mut taken, &mut second_files, index);
+    }
     assert!(!kept());
+    taken.publish().unwrap();
+}
+
+#[test]
+fn small_files_take_whole_blocks_of_the_disk() {
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.path("many")).unwrap();
+    for number in 0..100 {
+        fs::write(scratch.path(&format!("many/{number}")), "x").unwrap();
+    }
+    let files = Files::new(Scan::of(&[scratch.path("many")]).unwrap());
+    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    // Room for their bytes, and not for the blocks that they take.
+    spool.pretend_disk(10_000);
+    let mut received = claimed(&spool, &files);
+    received.resume(&AtomicBool::new(false)).unwrap();
+    let error = received.begin(files.manifest()).unwrap_err();
+    assert!(error.contains("disk full"), "{error}");
 }
 
 #[test]
@@ -200,7 +226,7 @@ fn a_stream_takes_room_that_nobody_was_promised() {
     let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
     spool.pretend_disk(SIZE * 2);
     let received = claimed(&spool, &files);
-    received.reserve(0).unwrap();
+    received.reserve(SIZE).unwrap();
     let file = spool.create_stream("stream").unwrap();
     let mut stream = Reserved::new(file, Claim::new(&spool, b"stream".to_vec()));
     let bytes = vec![7; SIZE as usize / 4];

@@ -2,8 +2,9 @@
 //!
 //! A transfer [claims](Claim) its name in the folder, and reserves what it is going to write before
 //! its sender is told that it is taken. What it writes is taken off what it was promised, so that
-//! no two transfers count on the same bytes. Where room is missing, what broke off longest ago is
-//! removed, if that makes enough.
+//! no two transfers count on the same bytes. What broke off before counts as room; it is removed, the
+//! oldest first, when bytes arrive that have no other place: an announcement alone costs nobody what is
+//! kept for him.
 //!
 //! Other programs know of no promises: a disk that they fill ends a transfer, and what has arrived
 //! of it is kept.
@@ -80,15 +81,14 @@ impl Claim {
         &self.spool
     }
 
-    /// Has `bytes` more to write, and no more than that. What broke off longest ago makes room if
-    /// that helps.
+    /// Has `bytes` more to write, and no more than that. What broke off counts as free.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<(), NoRoom> {
         // All transfers wait meanwhile: what is free is asked for and promised in one step.
         let mut room = self.spool.room();
         let promised = room.promised_to_others(&self.name);
         let free = self.spool.free(&room)?;
         let missing = bytes.saturating_add(promised).saturating_sub(free);
-        if missing > 0 && !self.spool.make_room(&room, missing)? {
+        if missing > 0 && self.spool.removable(&room)? < missing {
             return Err(NoRoom::Full {
                 need: bytes,
                 free,
@@ -98,6 +98,23 @@ impl Claim {
         }
         room.promised.insert(self.name.clone(), bytes);
         Ok(())
+    }
+
+    /// `bytes` of what was reserved are about to be written: where they have no place, what broke off
+    /// longest ago is removed.
+    pub(crate) fn make_way(&self, bytes: u64) -> io::Result<()> {
+        let room = self.spool.room();
+        let missing = bytes.saturating_sub(self.spool.free(&room)?);
+        match missing {
+            0 => Ok(()),
+            missing => self.spool.make_room(&room, missing),
+        }
+    }
+
+    /// Bytes by which the file system gives room to files: each takes whole ones.
+    pub(crate) fn block(&self) -> io::Result<u64> {
+        let stat = rustix::fs::fstatvfs(self.spool.folder.descriptor())?;
+        Ok(stat.f_frsize.max(1))
     }
 
     /// `bytes` of what was reserved are written.
@@ -144,6 +161,7 @@ impl<W: Write> Write for Reserved<W> {
             let reserved = reserved.or_else(|_| self.claim.reserve(need).map(|()| need));
             self.left = reserved.map_err(io::Error::other)?;
         }
+        self.claim.make_way(need)?;
         let written = self.out.write(bytes)?;
         self.left -= written as u64;
         self.claim.written(written as u64);
@@ -174,27 +192,26 @@ impl Spool {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Removes what broke off, the oldest first, until `missing` bytes are gained; nothing, and
-    /// false, if all of it is less.
-    fn make_room(&self, room: &Room, missing: u64) -> io::Result<bool> {
-        let (mut gained, mut chosen) = (0, Vec::new());
+    /// Bytes of what broke off.
+    fn removable(&self, room: &Room) -> io::Result<u64> {
+        let names = self.broken_off(room)?.into_iter();
+        names.map(|name| self.folder.size(&name)).sum()
+    }
+
+    /// Removes what broke off, the oldest first, until `missing` bytes are gained or there is none.
+    fn make_room(&self, room: &Room, missing: u64) -> io::Result<()> {
+        let mut gained = 0;
         for name in self.broken_off(room)? {
             if gained >= missing {
                 break;
             }
             gained += self.folder.size(&name)?;
-            chosen.push(name);
-        }
-        if gained < missing {
-            return Ok(false);
-        }
-        for name in chosen {
             tracing::info!(
                 "what has arrived of the transfer {} is removed: another one needs the room",
                 String::from_utf8_lossy(&name)
             );
             self.folder.remove(&name)?;
         }
-        Ok(true)
+        Ok(())
     }
 }
