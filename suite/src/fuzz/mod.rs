@@ -7,6 +7,7 @@
 
 use groupcast_core::{Incarnation, MemberId, NodeId};
 
+mod access;
 mod bus;
 mod family;
 mod frames;
@@ -14,7 +15,9 @@ mod groups;
 mod history;
 mod lists;
 mod node;
+mod rekey;
 
+pub use access::access;
 pub use bus::bus;
 pub use family::family;
 pub use frames::frames;
@@ -22,6 +25,7 @@ pub use groups::groups;
 pub use history::history;
 pub use lists::lists;
 pub use node::node;
+pub use rekey::rekey;
 
 /// A target: its name, which is also that of its corpus, and its body.
 pub type Target = (&'static str, fn(&[u8]));
@@ -29,12 +33,14 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All targets but [`family`], which is one target for each family of the registry, by the family's
 /// name.
 pub const TARGETS: &[Target] = &[
+    ("access", access),
     ("bus", bus),
     ("frames", frames),
     ("groups", groups),
     ("history", history),
     ("lists", lists),
     ("node", node),
+    ("rekey", rekey),
 ];
 
 /// The member number `index` of a script's world.
