@@ -21,6 +21,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 pub struct Usage {
     /// Processor time, user and system.
     pub cpu: Duration,
+    /// The same of its children that have ended, and of theirs.
+    pub children: Duration,
     /// Memory resident now, in bytes.
     pub resident: u64,
 }
@@ -153,12 +155,16 @@ impl Drop for Process {
 /// What process `pid` has used so far.
 pub fn usage(pid: u32) -> io::Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // proc(5): utime, stime and rss are fields 14, 15 and 24.
-    let (user, system, pages) = (field(&stat, 14)?, field(&stat, 15)?, field(&stat, 24)?);
+    // proc(5): utime and stime are fields 14 and 15, those of children 16 and 17, rss is 24.
     let ticks = clock_ticks_per_second();
+    let time = |user: usize, system: usize| -> io::Result<Duration> {
+        let sum = field(&stat, user)? + field(&stat, system)?;
+        Ok(Duration::from_micros(sum * 1_000_000 / ticks))
+    };
     Ok(Usage {
-        cpu: Duration::from_micros((user + system) * 1_000_000 / ticks),
-        resident: pages * rustix::param::page_size() as u64,
+        cpu: time(14, 15)?,
+        children: time(16, 17)?,
+        resident: field(&stat, 24)? * rustix::param::page_size() as u64,
     })
 }
 

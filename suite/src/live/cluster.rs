@@ -58,11 +58,16 @@ struct Host {
 impl Cluster {
     /// A bed of `hosts` hosts with a key, and no daemon yet.
     pub fn new(hosts: usize, link: Link) -> Outcome<Self> {
+        Self::with_binary(hosts, link, None)
+    }
+
+    /// The same with another binary than the one under test, if one is named.
+    pub fn with_binary(hosts: usize, link: Link, binary: Option<&Path>) -> Outcome<Self> {
         let mut bed = Testbed::new(hosts, link)?;
         bed.keep_outputs(true);
         let cluster = Self {
             bed,
-            binary: binary()?,
+            binary: binary.map_or_else(binary_under_test, |path| Ok(path.into()))?,
             hosts: (0..hosts).map(|_| Host::default()).collect(),
             histories: Vec::new(),
             commands: 0,
@@ -526,7 +531,7 @@ pub fn judge_rejoined(
 
 /// The binary under test: `GROUPCAST_BIN`, or the release build beside this executable, built if it
 /// is missing.
-fn binary() -> Outcome<PathBuf> {
+fn binary_under_test() -> Outcome<PathBuf> {
     if let Some(path) = std::env::var_os("GROUPCAST_BIN") {
         return Ok(path.into());
     }

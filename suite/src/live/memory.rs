@@ -1,40 +1,47 @@
-//! Whether the memory of a daemon is flat: sampled at the end of every round, when nothing is under
-//! way.
+//! Whether the memory of a daemon is flat: sampled at times when the same is under way.
 
 use crate::live::Outcome;
 
 /// So many samples at least are needed for a judgement.
 const JUDGED_FROM: usize = 6;
-/// How much more than in the first third of the samples there may be in the last one.
-const GROWTH_MAX: u64 = 8 << 20;
-
-/// Resident memory after each round, in bytes.
+/// Resident memory, sample after sample, in bytes.
 #[derive(Default)]
-pub(super) struct Memory {
+pub struct Memory {
     samples: Vec<u64>,
 }
 
 impl Memory {
-    pub(super) fn sample(&mut self, resident: u64) {
+    /// How much more than in the first third of the samples there may be in the last one, in bytes.
+    pub const GROWTH_MAX: u64 = 8 << 20;
+
+    /// Adds one.
+    pub fn sample(&mut self, resident: u64) {
         self.samples.push(resident);
     }
 
-    pub(super) fn last(&self) -> u64 {
+    /// The newest; 0 without any.
+    pub fn last(&self) -> u64 {
         self.samples.last().copied().unwrap_or_default()
     }
 
-    /// The most in the first and in the last third; an error if it grew. A run of a few rounds is
-    /// not judged.
-    pub(super) fn judge(&self) -> Outcome<(u64, u64)> {
-        let third = self.samples.len().div_ceil(3);
-        let most = |samples: &[u64]| samples.iter().max().copied().unwrap_or_default();
-        let first = most(&self.samples[..third]);
-        let last = most(&self.samples[self.samples.len() - third..]);
-        if self.samples.len() >= JUDGED_FROM && last > first + GROWTH_MAX {
+    /// The most in the first and in the last third; an error if it grew. A run of a few samples
+    /// is not judged.
+    pub fn judge(&self) -> Outcome<(u64, u64)> {
+        let (first, last) = self.extremes();
+        if self.samples.len() >= JUDGED_FROM && last > first + Self::GROWTH_MAX {
             let samples = &self.samples;
             return Err(format!("memory grew from {first} to {last} bytes: {samples:?}").into());
         }
         Ok((first, last))
+    }
+
+    /// The most in the first and in the last third.
+    pub fn extremes(&self) -> (u64, u64) {
+        let third = self.samples.len().div_ceil(3);
+        let most = |samples: &[u64]| samples.iter().max().copied().unwrap_or_default();
+        let first = most(&self.samples[..third]);
+        let last = most(&self.samples[self.samples.len() - third..]);
+        (first, last)
     }
 }
 

@@ -10,10 +10,15 @@
 //! - [`chaos`]: everything that happens to hosts, at random; [`compilers`]: what else runs on them.
 //! - [`farewell`]: the last words of a daemon to its clients; [`large`]: the longest messages.
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
+//! - [`hostile`]: a thousand clients, some of them hostile; [`flood`]: datagrams that no daemon should
+//!   believe; [`insider`]: a holder of the key; [`races`]: a local user against a receiver.
+//! - [`rekeys`]: the key is changed again and again. [`bars`]: what long runs are held to; [`memory`]:
+//!   whether it is flat.
 //!
 //! The tests are in `tests/live/`, one behaviour a file. They are ignored unless asked for (`cargo
 //! xtask test` asks for them, one at a time: they measure times).
 
+pub mod bars;
 pub mod chaos;
 pub mod cluster;
 pub mod compilers;
@@ -22,10 +27,16 @@ pub mod exclusion;
 pub mod failover;
 pub mod farewell;
 pub mod files;
+pub mod flood;
 pub mod forged;
+pub mod hostile;
+pub mod insider;
 pub mod judge;
 pub mod large;
+pub mod memory;
 pub mod pcap;
+pub mod races;
+pub mod rekeys;
 pub mod stream;
 pub mod text;
 pub mod transfer;

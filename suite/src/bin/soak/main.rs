@@ -3,6 +3,9 @@
 //! `cargo xtask soak [WHAT] [options]`, as root; `--help` names both. Prints a table, and last one
 //! line of JSON; exit 1 if anything is not as promised.
 
+mod hostile;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -40,13 +43,14 @@ struct Options {
     /// What to run
     #[arg(value_enum, default_value = "all")]
     what: What,
-    /// Fail-overs of each kind
+    /// Fail-overs of each kind; changes of the key
     #[arg(long, default_value_t = 20)]
     times: usize,
     /// What orders the messages, in failover: ring or rmp
     #[arg(long, value_parser = [RING, RMP], default_value = RING)]
     protocol: String,
-    /// How long all members flood, or chaos lasts, in minutes
+    /// How long all members flood, chaos lasts, or a holder of the key does his worst with each
+    /// protocol, in minutes
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
     /// How many hosts there are in chaos
@@ -58,7 +62,8 @@ struct Options {
     /// The daemons have real-time priority, in exclusion and large
     #[arg(long)]
     real_time: bool,
-    /// Clients that say good-bye, and as many that are thrown out
+    /// Clients that say good-bye, and as many that are thrown out; clients of which a tenth is
+    /// hostile
     #[arg(long, default_value_t = 1_000)]
     clients: usize,
     /// Altered datagrams to send
@@ -67,7 +72,7 @@ struct Options {
     /// Altered datagrams a second
     #[arg(long, default_value_t = 15_000)]
     rate: u64,
-    /// Transfers of files to interrupt
+    /// Transfers of files to interrupt; races with a local user
     #[arg(long, default_value_t = 200)]
     rounds: u64,
     /// What is sent, and what happens to it or to the hosts: the first round's seed; each further
@@ -77,9 +82,19 @@ struct Options {
     /// Small files to send
     #[arg(long, default_value_t = 100_000)]
     files: usize,
-    /// How long the shares of a link are counted, in seconds
+    /// How long the shares of a link are counted, hostile clients do their worst, or a flood lasts, in
+    /// seconds
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
+    /// What a flood is made of: all, forged, former, hellos, unknown or own
+    #[arg(long, default_value = "all")]
+    kind: String,
+    /// Datagrams a second of a flood
+    #[arg(long, default_value_t = 100_000.0)]
+    flood_rate: f64,
+    /// Races are run against this binary instead, which is to lose some
+    #[arg(long)]
+    against: Option<PathBuf>,
     /// With which `--rate` the transfers are sent that share a link: fair, auto, or megabits a
     /// second
     #[arg(long, default_value = "fair")]
@@ -108,6 +123,16 @@ enum What {
     Farewell,
     /// Messages of 64 MiB: no daemon is busy with one for long
     Large,
+    /// A thousand clients, a tenth of them hostile in ten ways at once
+    Hostile,
+    /// Datagrams that no daemon should believe, 100,000 a second
+    Flood,
+    /// A holder of the key who mutates everything, with each protocol
+    Insider,
+    /// A local user against a receiver of files that runs as root
+    Races,
+    /// The key is changed again and again under full load
+    Rekey,
     /// All of it
     All,
 }
@@ -117,10 +142,9 @@ type Run = fn(&Options) -> Outcome<Value>;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let [shares::TCP, direction, address] =
-        &words.iter().map(String::as_str).collect::<Vec<_>>()[..]
-    {
-        return match shares::tcp_end(direction, address) {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let Some(played) = play(&words) {
+        return match played {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("{error}");
@@ -133,7 +157,7 @@ fn main() -> ExitCode {
         eprintln!("cannot soak: {reason}");
         return ExitCode::FAILURE;
     }
-    let runs: [(What, &str, Run); 10] = [
+    let runs: [(What, &str, Run); 15] = [
         (What::Transfer, "transfer", run_transfer),
         (What::Files, "files", run_files),
         (What::SmallFiles, "small_files", run_small_files),
@@ -143,6 +167,11 @@ fn main() -> ExitCode {
         (What::Exclusion, "exclusion", run_exclusion),
         (What::Farewell, "farewell", run_farewell),
         (What::Large, "large", run_large),
+        (What::Hostile, "hostile", hostile::run_hostile),
+        (What::Flood, "flood", hostile::run_flood),
+        (What::Insider, "insider", hostile::run_insider),
+        (What::Races, "races", hostile::run_races),
+        (What::Rekey, "rekey", hostile::run_rekey),
         (What::Chaos, "chaos", run_chaos),
     ];
     let mut results = serde_json::Map::new();
@@ -166,6 +195,15 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// What the program does if it was started by itself, to play a part in a run.
+fn play(words: &[&str]) -> Option<Outcome> {
+    let (role, words) = words.split_first()?;
+    if let ([direction, address], shares::TCP) = (words, *role) {
+        return Some(shares::tcp_end(direction, address));
+    }
+    hostile::role(role).map(|main| main(words))
 }
 
 fn run_transfer(_: &Options) -> Outcome<Value> {

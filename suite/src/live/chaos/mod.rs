@@ -8,7 +8,6 @@
 //! that lived through all of it must have been flat.
 
 mod load;
-mod memory;
 mod plan;
 mod preload;
 
@@ -20,10 +19,10 @@ use std::time::{Duration, Instant};
 use groupcast_bench::Link;
 
 use self::load::Load;
-use self::memory::Memory;
 use self::plan::{Fault, Planned, draw};
 use self::preload::Preload;
 use super::cluster::{Cluster, MULTICAST};
+use super::memory::Memory;
 use super::{BrokenPromise, Outcome};
 
 /// After a round all daemons are one group again within this.

@@ -37,8 +37,17 @@ impl Site {
 
     /// `hosts` hosts and a key.
     pub fn new(hosts: usize, link: Link) -> Outcome<Self> {
+        Self::with_binary(hosts, link, None)
+    }
+
+    /// The same with another binary than the one under test, if one is named.
+    pub fn with_binary(
+        hosts: usize,
+        link: Link,
+        binary: Option<&std::path::Path>,
+    ) -> Outcome<Self> {
         Ok(Self {
-            cluster: Cluster::new(hosts, link)?,
+            cluster: Cluster::with_binary(hosts, link, binary)?,
             started: 0,
         })
     }
