@@ -309,6 +309,9 @@ fn each_wrong_file_is_named() {
     assert!(matches!(exposed, TlsError::Exposed { mode: 0o666, .. }));
 }
 
+/// Changes what is signed.
+type Alter = fn(&mut CertificateParams);
+
 fn expired(params: &mut CertificateParams) {
     params.not_before = date_time_ymd(2000, 1, 1);
     params.not_after = date_time_ymd(2001, 1, 1);
@@ -351,7 +354,7 @@ fn why_a_certificate_is_refused_is_said_on_both_sides_in_words() {
         }
     };
     let client = here.client(None);
-    let alters: [(fn(&mut CertificateParams), [&str; 2]); 3] = [
+    let alters: [(Alter, [&str; 2]); 3] = [
         (expired, ["the daemon's certificate expired", "has expired"]),
         (not_yet_valid, ["is not valid for another", "not valid yet"]),
         (

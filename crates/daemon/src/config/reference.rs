@@ -89,7 +89,7 @@ that talk to it.
 | signal | what the daemon does |
 |---|---|
 | SIGTERM, SIGINT | leaves its group and ends; a second one ends it at once |
-| SIGHUP | opens `log_file` again and reads this file again. New values of `log`, `access` and `[clients]` hold from then on; the log names the other keys that have changed, which take effect when the daemon starts again. A file that cannot be used is an error in the log; the daemon goes on as it is |
+| SIGHUP | opens `log_file` again and reads this file again. New values of `log`, `access` and `[clients]`, and what is in the files of `tls_certificate`, `tls_key` and `tls_client_ca`, hold from then on; the log names the other keys that have changed, which take effect when the daemon starts again. A file that cannot be used is an error in the log; the daemon goes on as it is |
 | SIGUSR1 | writes what `groupcast status --json` prints into the log |
 
 ## Values
