@@ -52,6 +52,10 @@ use groupcast_bench::Testbed;
 /// How a live test ends: any error is a failure that says what was expected.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
+/// A part that a program plays in a process of its own: the hidden word that asks for it, and what it
+/// does with the words that follow.
+pub type Role = (&'static str, fn(&[&str]) -> Outcome);
+
 /// Whether live tests cannot run here; says why where the reader of the test's output sees it.
 pub fn skipped() -> bool {
     match Testbed::available() {

@@ -8,27 +8,25 @@ use groupcast_suite::live::cluster::{RING, RMP};
 use groupcast_suite::live::failover::median_and_max;
 use groupcast_suite::live::flood::storm::{self, Kind};
 use groupcast_suite::live::rekeys::Load;
-use groupcast_suite::live::{Outcome, flood, hostile, insider, races, rekeys};
+use groupcast_suite::live::{Outcome, Role, flood, hostile, insider, races, rekeys};
 use serde_json::{Value, json};
 
 use super::Options;
 
-/// What a role does, with the words that follow its own.
-type Role = fn(&[&str]) -> Outcome;
-
-/// The role in a process of its own that the hidden word `word` asks for.
-pub(super) fn role(word: &str) -> Option<Role> {
-    let others = [
-        insider::ROLE,
-        races::ROLE,
-        (storm::STORM, storm::main as Role),
-    ];
+/// What the hidden word `word` asks the program to do.
+pub(super) fn role(word: &str) -> Option<fn(&[&str]) -> Outcome> {
+    let others: [Role; 3] = [insider::ROLE, races::ROLE, (storm::STORM, storm::main)];
     let mut roles = hostile::ROLES.into_iter().chain(others);
     roles.find(|(name, _)| *name == word).map(|(_, main)| main)
 }
 
 pub(super) fn run_hostile(options: &Options) -> Outcome<Value> {
-    hostile::run(options.clients, Duration::from_secs_f64(options.seconds))
+    let only = match options.kind.as_str() {
+        "all" => "",
+        word => word,
+    };
+    let length = Duration::from_secs_f64(options.seconds);
+    hostile::run(options.clients, length, only)
 }
 
 pub(super) fn run_flood(options: &Options) -> Outcome<Value> {

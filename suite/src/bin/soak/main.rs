@@ -86,7 +86,8 @@ struct Options {
     /// seconds
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
-    /// What a flood is made of: all, forged, former, hellos, unknown or own
+    /// What a flood is made of: all, forged, former, hellos, unknown or own; which way clients are hostile:
+    /// all, or how the names of some begin
     #[arg(long, default_value = "all")]
     kind: String,
     /// Datagrams a second of a flood

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use self::herd::{Plan, Tally};
 use super::bars::{Bar, Bars, load_average};
 use super::cluster::{Cluster, MULTICAST, RING};
-use super::{Outcome, until};
+use super::{Outcome, Role, until};
 
 /// Daemons, each with its share of the clients.
 const HOSTS: [usize; 3] = [1, 2, 3];
@@ -43,7 +43,7 @@ const OTHER_MEMORY: u64 = 64;
 const RATIO_MAX: f64 = 2.0;
 
 /// Roles that the soak program plays in processes of their own, by their hidden words.
-pub const ROLES: [(&str, fn(&[&str]) -> Outcome); 3] = [
+pub const ROLES: [Role; 3] = [
     (herd::HERD, herd::main),
     (mob::MOB, mob::main),
     (burn::BURN, burn::main),
@@ -103,9 +103,13 @@ impl Phase {
     }
 }
 
-/// Runs `clients` clients, a tenth of them hostile, for `length` in each phase. Prints what it finds;
-/// an error if a bar is not held.
-pub fn run(clients: usize, length: Duration) -> Outcome<Value> {
+/// Runs `clients` clients, a tenth of them hostile, for `length` in each phase: in all ways, or those
+/// of `only` whose names begin so. Prints what it finds; an error if a bar is not held.
+pub fn run(clients: usize, length: Duration, only: &str) -> Outcome<Value> {
+    let ways: Vec<&str> = mob::ways().filter(|way| way.starts_with(only)).collect();
+    if ways.is_empty() {
+        return Err(format!("no way of being hostile begins with `{only}`").into());
+    }
     let hostile = clients / HOSTILE;
     let plan = Plan {
         clients: (clients - hostile) / GROUP * GROUP,
@@ -114,13 +118,13 @@ pub fn run(clients: usize, length: Duration) -> Outcome<Value> {
         size: PACE.1,
         length,
     };
-    let each = (hostile / mob::ways().count()).max(1);
-    let alone = phase(&plan, each, Beside::Nothing)?;
+    let each = (hostile / ways.len()).max(1);
+    let alone = phase(&plan, &ways, each, Beside::Nothing)?;
     println!("alone:   {alone}");
-    let mobbed = phase(&plan, each, Beside::Mob)?;
+    let mobbed = phase(&plan, &ways, each, Beside::Mob)?;
     println!("mob:     {mobbed}");
-    let share = mobbed.burned / mob::ways().count() as f64;
-    let burning = phase(&plan, each, Beside::Burning(share))?;
+    let share = mobbed.burned / ways.len() as f64;
+    let burning = phase(&plan, &ways, each, Beside::Burning(share))?;
     println!("burning: {burning}");
 
     let mut bars = Bars::default();
@@ -163,7 +167,7 @@ pub fn run(clients: usize, length: Duration) -> Outcome<Value> {
     bars.verdict()?;
     Ok(json!({
         "clients": plan.clients,
-        "hostile": each * mob::ways().count(),
+        "hostile": each * ways.len(),
         "alone": alone.json(),
         "mob": mobbed.json(),
         "burning": burning.json(),
@@ -171,7 +175,7 @@ pub fn run(clients: usize, length: Duration) -> Outcome<Value> {
     }))
 }
 
-fn phase(plan: &Plan, each: usize, beside: Beside) -> Outcome<Phase> {
+fn phase(plan: &Plan, ways: &[&str], each: usize, beside: Beside) -> Outcome<Phase> {
     let mut cluster = Cluster::new(HOSTS.len(), Link::Unlimited)?;
     let [input, output] = BUDGETS;
     let limits = format!("[clients]\ninput_max = \"{input} MiB\"\noutput_max = \"{output} MiB\"\n");
@@ -191,7 +195,7 @@ fn phase(plan: &Plan, each: usize, beside: Beside) -> Outcome<Phase> {
     })?;
     let memory = most_of(&mut cluster, |daemon| Ok(daemon.usage()?.resident))?;
     let before = losses(&cluster)?;
-    let beside = begin(&cluster, plan, each, beside)?;
+    let beside = begin(&cluster, plan, ways, each, beside)?;
     sleep(SETTLE);
     let (begun, used) = (Instant::now(), processor_time(&beside)?);
     sleep(plan.length);
@@ -214,7 +218,13 @@ fn phase(plan: &Plan, each: usize, beside: Beside) -> Outcome<Phase> {
 }
 
 /// Starts what runs beside the herd.
-fn begin(cluster: &Cluster, plan: &Plan, each: usize, beside: Beside) -> Outcome<Vec<Process>> {
+fn begin(
+    cluster: &Cluster,
+    plan: &Plan,
+    ways: &[&str],
+    each: usize,
+    beside: Beside,
+) -> Outcome<Vec<Process>> {
     // Until it is stopped.
     let length = plan.length * 2 + SETTLE * 10;
     let start = |way: &str| match beside {
@@ -225,7 +235,7 @@ fn begin(cluster: &Cluster, plan: &Plan, each: usize, beside: Beside) -> Outcome
             burn::start(&cluster.bed, &label, each, share, length).map(Some)
         }
     };
-    let started: Outcome<Vec<Option<Process>>> = mob::ways().map(start).collect();
+    let started: Outcome<Vec<Option<Process>>> = ways.iter().copied().map(start).collect();
     Ok(started?.into_iter().flatten().collect())
 }
 

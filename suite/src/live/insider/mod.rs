@@ -13,10 +13,10 @@ use groupcast_bench::Link;
 use serde_json::{Value, json};
 
 use self::member::INSIDER;
-use super::Outcome;
 use super::bars::{Bar, Bars, load_average};
 use super::cluster::{Cluster, GROUP, MULTICAST};
 use super::memory::Memory;
+use super::{Outcome, Role};
 
 /// Daemons.
 const HOSTS: [usize; 5] = [1, 2, 3, 4, 5];
@@ -32,7 +32,7 @@ const AGAIN_LIMIT: Duration = Duration::from_secs(60);
 const MESSAGES: usize = 100;
 
 /// The role that the soak program plays in a process of its own, by its hidden word.
-pub const ROLE: (&str, fn(&[&str]) -> Outcome) = (INSIDER, member::main);
+pub const ROLE: Role = (INSIDER, member::main);
 
 /// Runs `protocol` in five daemons with an insider for `length`. Prints what it finds; an error if a
 /// bar is not held.

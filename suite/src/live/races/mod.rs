@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use self::racer::{RACER, Way};
 use super::bars::{Bar, Bars, load_average};
 use super::files::Site;
-use super::{Outcome, until};
+use super::{Outcome, Role, until};
 
 /// Directories of the tree that is sent, and files of each.
 const DIRECTORIES: usize = 8;
@@ -33,7 +33,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 const PRECIOUS: &str = "precious";
 
 /// The role that the soak program plays in a process of its own, by its hidden word.
-pub const ROLE: (&str, fn(&[&str]) -> Outcome) = (RACER, racer::main);
+pub const ROLE: Role = (RACER, racer::main);
 
 /// Runs `rounds` races, each way in turn, against the binary under test, or against `binary`. Prints
 /// what it finds; an error if the racer won against the binary under test, or never against another.
