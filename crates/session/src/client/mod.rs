@@ -30,11 +30,9 @@ mod event;
 mod inbox;
 mod outgoing;
 mod publications;
+mod requests;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
-
-use groupcast_core::Service;
 
 pub use self::error::RequestError;
 pub use self::event::{Answer, ClientEvent};
@@ -42,11 +40,9 @@ use self::inbox::Inbox;
 use self::outgoing::Outgoing;
 use self::publications::Publications;
 use crate::frame::{
-    AccessToken, BUS, BusRequest, ClientFrame, ClientKind, DESTINATIONS_MAX, DaemonFrame,
-    Disconnect, FEATURES, FRAME_MAX, FrameDecoder, FrameError, Hello, Label, REKEY, RESILIENT,
-    RawFrame, Refusal, Request, VERSION, Welcome, credit_cost, encode_labelled_head,
+    AccessToken, ClientFrame, ClientKind, DaemonFrame, Disconnect, FEATURES, FRAME_MAX,
+    FrameDecoder, FrameError, Hello, RawFrame, Refusal, Request, VERSION, Welcome, credit_cost,
 };
-use crate::name::{check_destination, check_group};
 
 /// A connection to a daemon, from its hello to its end.
 #[derive(Debug)]
@@ -167,168 +163,6 @@ impl Connection {
     /// The stream has ended, for the reason `text`; what the daemon said before counts more.
     pub fn handle_closed(&mut self, text: &str) {
         self.ended(Disconnect::Other, text);
-    }
-
-    /// Asks to become a member of `group`. With `discard_own` the group does not deliver this
-    /// client's own messages to it.
-    pub fn join(&mut self, group: &str, discard_own: bool) -> Result<(), RequestError> {
-        check_group(group)?;
-        self.request(&ClientFrame::Join {
-            group: group.into(),
-            discard_own,
-        })?;
-        self.groups.insert(group.into(), discard_own);
-        Ok(())
-    }
-
-    /// Asks to leave `group`.
-    pub fn leave(&mut self, group: &str) -> Result<(), RequestError> {
-        check_group(group)?;
-        self.request(&ClientFrame::Leave {
-            group: group.into(),
-        })?;
-        self.groups.remove(group);
-        Ok(())
-    }
-
-    /// Publishes a message to groups (or private names), in the order in which receivers look for
-    /// one that they are in. Returns its number: 1, 2, … Nothing is sent if it fails.
-    pub fn publish(
-        &mut self,
-        groups: &[&str],
-        service: Service,
-        payload: &[u8],
-    ) -> Result<u64, RequestError> {
-        let number = self.publish_head(groups, service, payload.len())?;
-        self.outgoing.gather().extend_from_slice(payload);
-        Ok(number)
-    }
-
-    /// The same for a payload that the caller sends itself, so that a long one is not copied: first
-    /// everything that [`poll_transmit`](Self::poll_transmit) gives, then `payload_len` bytes, and
-    /// nothing else in between.
-    pub fn publish_head(
-        &mut self,
-        groups: &[&str],
-        service: Service,
-        payload_len: usize,
-    ) -> Result<u64, RequestError> {
-        self.publish_any(groups, service, None, payload_len)
-    }
-
-    /// The same as [`publish`](Self::publish) with a tag, by which subscribers choose, and what the
-    /// payload is written in.
-    ///
-    /// # Errors
-    /// [`RequestError::NoBus`] if the daemon is older than labels.
-    ///
-    /// # Panics
-    /// If the tag has more than 255 bytes.
-    pub fn publish_labelled(
-        &mut self,
-        groups: &[&str],
-        service: Service,
-        label: Label<'_>,
-        payload: &[u8],
-    ) -> Result<u64, RequestError> {
-        self.check_bus()?;
-        let number = self.publish_any(groups, service, Some(label), payload.len())?;
-        self.outgoing.gather().extend_from_slice(payload);
-        Ok(number)
-    }
-
-    fn publish_any(
-        &mut self,
-        groups: &[&str],
-        service: Service,
-        label: Option<Label<'_>>,
-        payload_len: usize,
-    ) -> Result<u64, RequestError> {
-        if groups.is_empty() || groups.len() > DESTINATIONS_MAX {
-            return Err(RequestError::Destinations {
-                count: groups.len(),
-                max: DESTINATIONS_MAX,
-            });
-        }
-        for group in groups {
-            check_destination(group)?;
-        }
-        let welcome = self.welcome.as_ref().ok_or(RequestError::NotWelcome)?;
-        if payload_len as u64 > welcome.message_max {
-            return Err(RequestError::TooLarge {
-                len: payload_len,
-                max: welcome.message_max,
-            });
-        }
-        let later = matches!(service, Service::KResilient(_) | Service::Majority);
-        if later && welcome.features & RESILIENT == 0 {
-            return Err(RequestError::Service { service });
-        }
-        self.check_end()?;
-        if !self.has_credit() {
-            return Err(RequestError::NoCredit);
-        }
-        let number = self.publications.last() + 1;
-        let bytes = self.outgoing.gather();
-        let len = encode_labelled_head(bytes, number, service, label, groups, payload_len);
-        self.publications.published(credit_cost(len) as u64);
-        Ok(number)
-    }
-
-    /// Asks for the daemon's status: [`Answer::Status`] follows.
-    pub fn ask_status(&mut self) -> Result<(), RequestError> {
-        self.request(&ClientFrame::Status)
-    }
-
-    /// Asks for all groups: [`Answer::Groups`] follows.
-    pub fn ask_groups(&mut self) -> Result<(), RequestError> {
-        self.request(&ClientFrame::Groups)
-    }
-
-    /// Gives the daemon the cluster's new key, by the path of its file on the daemon's host:
-    /// [`Answer::Rekey`] follows.
-    ///
-    /// # Errors
-    /// [`RequestError::NoRekey`] if the daemon is of a release that cannot change its key.
-    pub fn ask_rekey(&mut self, path: &Path) -> Result<(), RequestError> {
-        let welcome = self.welcome.as_ref();
-        if welcome.is_some_and(|welcome| welcome.features & REKEY == 0) {
-            return Err(RequestError::NoRekey);
-        }
-        let path = path.as_os_str().as_encoded_bytes().to_vec();
-        self.request(&ClientFrame::Rekey { path })
-    }
-
-    /// Asks for a sign of life: [`Answer::Pong`] with `token` follows.
-    pub fn ping(&mut self, token: u64) -> Result<(), RequestError> {
-        self.request(&ClientFrame::Ping { token })
-    }
-
-    /// Asks for something of the bus: [`ClientEvent::Done`], [`ClientEvent::Who`] or
-    /// [`ClientEvent::BusClients`] follows, with `token`.
-    ///
-    /// # Errors
-    /// [`RequestError::NoBus`] if the daemon is older than the bus.
-    ///
-    /// # Panics
-    /// If a text of the request has more than 255 bytes.
-    pub fn ask_bus(&mut self, token: u64, request: BusRequest) -> Result<(), RequestError> {
-        self.check_bus()?;
-        self.request(&ClientFrame::Bus { token, request })
-    }
-
-    fn check_bus(&self) -> Result<(), RequestError> {
-        let welcome = self.welcome.as_ref();
-        match welcome.is_some_and(|welcome| welcome.features & BUS == 0) {
-            true => Err(RequestError::NoBus),
-            false => Ok(()),
-        }
-    }
-
-    /// Says good-bye: when the daemon has accepted everything it ends the connection with
-    /// [`Disconnect::Bye`].
-    pub fn bye(&mut self) -> Result<(), RequestError> {
-        self.request(&ClientFrame::Bye)
     }
 
     /// Gives back all credit for the events that were taken, however little it is.

@@ -1,0 +1,164 @@
+use groupcast_core::{Incarnation, MemberId, NodeId};
+use proptest::prelude::*;
+
+use super::*;
+
+fn state() -> State {
+    let mut roster = Roster::new("h");
+    for op in [
+        Op::BindGroup {
+            number: 1,
+            name: "g",
+        },
+        Op::BindClient {
+            client: 4,
+            name: "al",
+        },
+        Op::Join {
+            client: 4,
+            group: GroupRef::Bound(1),
+        },
+        Op::Join {
+            client: 4,
+            group: GroupRef::Named("unbound"),
+        },
+        Op::BindClient {
+            client: 5,
+            name: "bo",
+        },
+        Op::Disconnect { client: 5 },
+    ] {
+        roster.apply_remembering(&op).unwrap();
+    }
+    State {
+        config: ConfigId {
+            counter: 1,
+            representative: MemberId {
+                node: NodeId(2),
+                incarnation: Incarnation(3),
+            },
+        },
+        roster,
+    }
+}
+
+#[test]
+fn golden_bytes() {
+    let mut bytes = Vec::new();
+    let refs = [GroupRef::Bound(300), GroupRef::Named("a@h")];
+    encode_data_head(&mut bytes, 9, None, None, refs.into_iter());
+    assert_eq!(bytes, [3, 18, 2, 0xac, 2, 0, 3, b'a', b'@', b'h']);
+    bytes.clear();
+    Op::Join {
+        client: 200,
+        group: GroupRef::Bound(1),
+    }
+    .encode(&mut bytes);
+    assert_eq!(bytes, [4, 0xc8, 1, 1]);
+    bytes.clear();
+    state().encode(&mut bytes);
+    #[rustfmt::skip]
+    let golden = [
+        7,  0, 0, 0, 0, 0, 0, 0, 1,  0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0, 0, 0, 0, 3,  1, b'h',
+        1,  1, b'g',
+        1,  4, 2, b'a', b'l',  2,  1,  0, 7, b'u', b'n', b'b', b'o', b'u', b'n', b'd',
+        1,  5, 2, b'b', b'o',
+    ];
+    assert_eq!(bytes, golden);
+}
+
+#[test]
+fn a_state_comes_back() {
+    let mut bytes = Vec::new();
+    state().encode(&mut bytes);
+    let Some(Envelope::State(decoded)) = Envelope::decode(&bytes).unwrap() else {
+        panic!("not a state");
+    };
+    assert_eq!(*decoded, state());
+}
+
+#[test]
+fn a_state_with_clients_of_the_bus_comes_back() {
+    let mut with = state();
+    for what in [
+        BusOp::Accept {
+            group: GroupRef::Bound(1),
+            pattern: "a|b",
+        },
+        BusOp::Accept {
+            group: GroupRef::Named("*.b"),
+            pattern: "*",
+        },
+        BusOp::Identify { id: "al.b" },
+    ] {
+        let op = Op::Bus {
+            client: 4,
+            token: 300,
+            what,
+        };
+        let mut bytes = Vec::new();
+        op.encode(&mut bytes);
+        let Ok(Some(Envelope::Op(decoded))) = Envelope::decode(&bytes) else {
+            panic!("not an operation");
+        };
+        assert_eq!(decoded, op);
+        with.roster.apply(&op).unwrap();
+    }
+    let mut bytes = Vec::new();
+    with.encode(&mut bytes);
+    #[rustfmt::skip]
+    let golden = [
+        1,  4, 4, b'a', b'l', b'.', b'b',  2,
+        0, 3, b'*', b'.', b'b', 1, 1, b'*',  1, 1, 3, b'a', b'|', b'b',
+    ];
+    assert!(bytes.ends_with(&golden), "{bytes:?}");
+    let Some(Envelope::State(decoded)) = Envelope::decode(&bytes).unwrap() else {
+        panic!("not a state");
+    };
+    assert_eq!(*decoded, with);
+}
+
+#[test]
+fn unknown_kinds_are_not_errors() {
+    assert!(Envelope::decode(&[99, 1, 2]).unwrap().is_none());
+    assert!(Envelope::decode(&[]).is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_never_panic(kind in 0u8..14, mut bytes: Vec<u8>) {
+        bytes.insert(0, kind);
+        if let Ok(Some(Envelope::Data(mut data))) = Envelope::decode(&bytes) {
+            while let Ok(Some(_)) = data.next_destination() {}
+            prop_assert!(data.payload_at() <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn a_changed_state_never_panics(at in 0usize..100, value: u8) {
+        let mut bytes = Vec::new();
+        state().encode(&mut bytes);
+        let at = at % bytes.len();
+        bytes[at] = value;
+        let _ = Envelope::decode(&bytes);
+    }
+
+    #[test]
+    fn data_comes_back(client in 0u64..1 << 60, named: bool, numbers in prop::collection::vec(1u64.., 1..100)) {
+        let mut bytes = Vec::new();
+        let refs = numbers.iter().map(|number| GroupRef::Bound(*number));
+        encode_data_head(&mut bytes, client, named.then_some("al@h"), None, refs);
+        let head = bytes.len();
+        bytes.extend(b"payload");
+        let Ok(Some(Envelope::Data(mut data))) = Envelope::decode(&bytes) else {
+            return Err(TestCaseError::fail("not data"));
+        };
+        prop_assert_eq!(data.client, client);
+        prop_assert_eq!(data.sender, named.then_some("al@h"));
+        for number in numbers {
+            prop_assert_eq!(data.next_destination(), Ok(Some(GroupRef::Bound(number))));
+        }
+        prop_assert_eq!(data.next_destination(), Ok(None));
+        prop_assert_eq!(data.payload_at(), head);
+    }
+}
