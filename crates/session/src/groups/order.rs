@@ -257,6 +257,9 @@ impl Engine {
         if delivery.service == Service::Unreliable {
             return self.apply(now, &delivery);
         }
+        if delivery.id.sender == self.local && delivery.place.is_some() {
+            self.submissions.came_back(delivery.id.number);
+        }
         match &mut self.order.phase {
             Phase::Steady => self.apply(now, &delivery),
             Phase::Exchanging(exchange) => {

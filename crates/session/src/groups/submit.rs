@@ -16,6 +16,14 @@ use crate::name::is_private;
 /// How many bytes a client may hand over before it is another's turn.
 const TURN: usize = 64 * 1024;
 
+/// The most changes of groups, and questions of the bus, that this daemon has on their way in the
+/// order. Each costs every member of its group a view: the clients that make more wait, not those
+/// that publish.
+const CHANGES_MAX: usize = 16;
+
+/// What one of them counts for in a client's turn.
+const CHANGE_TURN: usize = TURN / 4;
+
 /// One client may bind this part of the numbers for group names, and a few at least.
 const BINDINGS_SHARE: usize = 16;
 const BINDINGS_MIN: usize = 16;
@@ -31,6 +39,10 @@ pub(super) struct Submissions {
     turns: VecDeque<ClientId>,
     /// How much the first of them has handed over in this turn.
     spent: usize,
+    /// Clients whose next request waits until fewer changes are on their way.
+    held_back: VecDeque<ClientId>,
+    /// The ring's numbers of the changes that are on their way, in ascending order.
+    changes: VecDeque<u64>,
     /// Numbers of the groups that this daemon has bound, agreed or on the way.
     numbers: BTreeMap<Arc<str>, u64>,
     /// The ring takes nothing until it is writable.
@@ -42,6 +54,8 @@ struct Submission {
     service: Service,
     payload: Bytes,
     message: Option<Published>,
+    /// It is one of the changes that are counted.
+    is_change: bool,
 }
 
 /// A client's message on its way to its carrier.
@@ -71,6 +85,14 @@ impl Submissions {
         self.full = false;
     }
 
+    /// An own message came back, ordered: changes up to it are on their way no more.
+    pub(super) fn came_back(&mut self, number: u64) {
+        while self.changes.front().is_some_and(|it| *it <= number) {
+            self.changes.pop_front();
+            self.turns.extend(self.held_back.pop_front());
+        }
+    }
+
     fn stage(&mut self, op: &Op<'_>) {
         let mut bytes = Vec::new();
         op.encode(&mut bytes);
@@ -78,6 +100,7 @@ impl Submissions {
             service: Service::Agreed,
             payload: bytes.into(),
             message: None,
+            is_change: matches!(op, Op::Join { .. } | Op::Leave { .. } | Op::Bus { .. }),
         });
     }
 
@@ -147,12 +170,14 @@ impl Engine {
             }
             return;
         }
-        if let Some(Submission {
-            service,
-            message: Some(message),
-            ..
-        }) = self.submissions.staged.pop_front()
-        {
+        let Some(submission) = self.submissions.staged.pop_front() else {
+            return;
+        };
+        if let (true, Ok(id)) = (submission.is_change, &result) {
+            self.submissions.changes.push_back(id.number);
+        }
+        if let Some(message) = submission.message {
+            let service = submission.service;
             let placed = |id: MessageId| (service != Service::Unreliable).then_some(id.number);
             self.handed_over(now, message, result.map(placed));
         }
@@ -188,12 +213,23 @@ impl Engine {
     /// Turns the next request into submissions; `None` if there is none.
     fn stage_next(&mut self) -> Option<()> {
         let id = *self.submissions.turns.front()?;
+        if self.submissions.changes.len() >= CHANGES_MAX && self.clients.asks_for_change(id) {
+            self.submissions.turns.pop_front();
+            self.submissions.spent = 0;
+            self.submissions.held_back.push_back(id);
+            return Some(());
+        }
         let request = self.clients.get_mut(id).and_then(Client::next_request);
         let Some(request) = request else {
             self.end_turn(id, false);
             return Some(());
         };
         let cost = request.cost();
+        let turn = if request.is_of_groups() {
+            CHANGE_TURN
+        } else {
+            cost
+        };
         self.clients.unqueued(id, cost);
         self.bind_client(id);
         match request {
@@ -203,7 +239,7 @@ impl Engine {
             Pending::Bus(token, request) => self.stage_bus(id, token, &request),
             Pending::Disconnect => self.submissions.stage(&Op::Disconnect { client: id.0 }),
         }
-        self.submissions.spent += cost;
+        self.submissions.spent += turn;
         let more = self
             .clients
             .get(id)
@@ -290,6 +326,7 @@ impl Engine {
             service,
             payload: publish.into_payload_after(&head),
             message: Some(published),
+            is_change: false,
         });
         self.scratch = head;
     }

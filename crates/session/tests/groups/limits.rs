@@ -331,3 +331,36 @@ fn a_slow_client_misses_unreliable_messages_and_no_others() {
     world.run(&mut rng);
     assert_eq!(world.client(slow.0, slow.1).messages().count(), 7);
 }
+
+/// Changes of groups are dear: who makes many waits for them, and who publishes does not.
+#[test]
+fn few_changes_of_groups_are_on_their_way_at_a_time() {
+    let (mut world, mut rng, one) = alone(EngineConfig::default());
+    world.queue_max = usize::MAX;
+    let al = (one, world.connect(one, "al"));
+    let bo = (one, world.connect(one, "bo"));
+    world.act(bo.0, bo.1, |client| client.join("x"));
+    world.run(&mut rng);
+    let before = world.client(bo.0, bo.1).seen.len();
+    world.act(al.0, al.1, |client| {
+        for _ in 0..500 {
+            client.join("g");
+            client.leave("g");
+        }
+        client.join("g");
+    });
+    world.act(bo.0, bo.1, |client| {
+        client.publish(&["x"], Service::Agreed, b"hello");
+    });
+    let waiting = world.daemon(one).queue.len();
+    assert!((17..=20).contains(&waiting), "{waiting} wait");
+    for _ in 0..waiting {
+        world.order(one, &mut rng);
+        world.deliver(one);
+    }
+    assert_eq!(world.client(bo.0, bo.1).seen.len(), before + 1);
+    world.run(&mut rng);
+    let joins = 501;
+    let leaves = 500;
+    assert_eq!(world.client(al.0, al.1).seen.len(), joins + leaves);
+}

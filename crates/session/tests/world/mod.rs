@@ -57,7 +57,7 @@ pub struct Daemon {
     pub member: MemberId,
     pub engine: Engine,
     /// Submitted, not ordered yet.
-    queue: VecDeque<(MessageId, Service, Bytes)>,
+    pub queue: VecDeque<(MessageId, Service, Bytes)>,
     submitted: u64,
     was_full: bool,
     /// Ordered (or installed), not delivered yet.
@@ -83,6 +83,8 @@ pub struct World {
     counter: u64,
     lives: u64,
     config: EngineConfig,
+    /// The most messages that a daemon's ring takes before it orders one.
+    pub queue_max: usize,
     /// `reliable` and `fifo` messages are delivered without a place; a `reliable` one overtakes what
     /// it likes.
     pub early: bool,
@@ -107,6 +109,7 @@ impl World {
             counter: 0,
             lives: 0,
             config,
+            queue_max: QUEUE_MAX,
             early: false,
             past: Vec::new(),
             checker: Checker::new(),
@@ -439,6 +442,7 @@ impl World {
         let Some(daemon) = self.daemons.get_mut(&member) else {
             return;
         };
+        let queue_max = self.queue_max;
         let checker = &mut self.checker;
         let (queue, submitted, was_full) = (
             &mut daemon.queue,
@@ -447,7 +451,7 @@ impl World {
         );
         daemon.engine.pump(now, |carrier, service, payload| {
             assert_eq!(carrier, Carrier::Order, "no group is bimodal");
-            if queue.len() >= QUEUE_MAX {
+            if queue.len() >= queue_max {
                 *was_full = true;
                 return Err(SubmitError::Full { queued: 1 });
             }
