@@ -15,6 +15,8 @@ use std::time::Duration;
 use crate::host::{Host, Running};
 
 const BOOK: &str = include_str!("../../../docs/bus.md");
+/// Which client of its daemon a program of a session is; on the page it is the first.
+const NUMBER: u32 = 300;
 /// How long a line of the bus may take.
 const LINE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -45,6 +47,21 @@ impl Program {
         socket.set_read_timeout(Some(LINE_WITHIN)).unwrap();
         let reader = BufReader::new(socket.try_clone().unwrap());
         Self { socket, reader }
+    }
+
+    /// The client of this number of the daemon, and its greeting: the bus lists clients by their
+    /// private names, and so in the order of their daemons where the numbers are equal. Tools that
+    /// asked the daemon before were its first clients.
+    fn of_number(number: u32, host: &Host, daemon: &str) -> (Self, String) {
+        let greeting = format!("bus 1 c{number}@{daemon}");
+        for _ in 0..number {
+            let mut program = Self::connect(host, daemon);
+            let line = program.line();
+            if line == greeting {
+                return (program, line);
+            }
+        }
+        panic!("{daemon} has had more than {number} clients");
     }
 
     fn say(&mut self, text: &str) {
@@ -79,12 +96,13 @@ fn play(session: &str) {
     names.dedup();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let _daemons = daemons(&host, &names);
-    let (mut programs, mut aliases) = (BTreeMap::new(), Vec::new());
+    let mut programs = BTreeMap::new();
     for (index, (client, direction, text)) in lines.iter().enumerate() {
         let daemon = format!("h{client}");
-        let program = programs
-            .entry(*client)
-            .or_insert_with(|| Program::connect(&host, &daemon));
+        let (program, greeting) = programs.entry(*client).or_insert_with(|| {
+            let (program, greeting) = Program::of_number(NUMBER, &host, &daemon);
+            (program, Some(greeting))
+        });
         if *direction == ">" {
             program.say(&format!("{text}\n"));
             continue;
@@ -94,14 +112,8 @@ fn play(session: &str) {
         if !says_more && text.starts_with("closed ") {
             program.socket.shutdown(Shutdown::Write).unwrap();
         }
-        let mut line = program.line();
-        // Tools that asked the daemon before were its first clients.
-        if let Some(name) = line.strip_prefix("bus 1 ") {
-            aliases.push((name.to_owned(), format!("c1@{daemon}")));
-        }
-        for (name, alias) in &aliases {
-            line = line.replace(name, alias);
-        }
+        let line = greeting.take().unwrap_or_else(|| program.line());
+        let line = line.replace(&format!("c{NUMBER}@"), "c1@");
         assert_eq!(line, *text, "line {} of\n{session}", index + 1);
     }
 }

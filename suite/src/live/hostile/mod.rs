@@ -5,7 +5,7 @@
 //! what the mob is compared to: on a machine with few processors, whoever is busy slows the others
 //! down, and that is not the daemons' doing.
 //!
-//! - [`herd`]: clients that behave. [`mob`]: those that do not, over [`wire`]. [`burn`]: those that
+//! - `herd`: clients that behave. `mob`: those that do not, over `wire`. `burn`: those that
 //!   only use processors.
 
 mod burn;

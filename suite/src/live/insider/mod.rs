@@ -2,7 +2,7 @@
 //! he is gone the group works again.
 //!
 //! That the group works while he is there is not asked: whoever holds the key can stop it
-//! (SECURITY.md). [`member`] is what he runs.
+//! (SECURITY.md). `member` is what he runs.
 
 mod member;
 

@@ -1,7 +1,7 @@
 //! A local user against `recv` as root, in a directory that both can write to: nothing outside of it
 //! may change.
 //!
-//! Each race is one transfer, with a [`racer`] beside it who does what once worked. He is worth
+//! Each race is one transfer, with a `racer` beside it who does what once worked. He is worth
 //! something only if he wins against a receiver that follows links: another binary can be named to
 //! see that.
 
