@@ -1,5 +1,6 @@
 //! From the ring to the subscribers: messages and views, each to whom it concerns.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -204,7 +205,11 @@ impl Engine {
     fn find_recipients(&mut self, tag: &str) {
         let (mut destinations, mut recipients) = self.routing.take_lists();
         recipients.clear();
+        let mut below = BTreeMap::new();
         for (index, name) in destinations.iter().enumerate() {
+            if destinations[..index].contains(name) {
+                continue;
+            }
             if let Some(subscribers) = self.order.table.subscribers(name) {
                 let mine = |id: &&u64| self.filters.passes(**id, name, tag);
                 let subscribers = subscribers.iter().filter(mine);
@@ -216,7 +221,7 @@ impl Engine {
                 recipients.extend(self.clients.holder(client).map(|id| (id, index)));
             }
             // Those who are no members of the group have not been asked for the right to read it.
-            self.filters.beside(name, tag, |id| {
+            self.filters.beside(name, tag, &mut below, |id| {
                 let id = ClientId(id);
                 if self.may_use(id, Right::Join, name) {
                     recipients.push((id, index));

@@ -8,7 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use regex::{Regex, RegexBuilder};
+use regex_automata::dfa::dense::{self, DFA};
+use regex_automata::dfa::{Automaton, StartKind};
+use regex_automata::nfa::thompson;
+use regex_automata::util::start;
+use regex_automata::{Anchored, MatchKind};
 
 use super::roster::Roster;
 
@@ -16,8 +20,11 @@ use super::roster::Roster;
 pub(super) const ALL: &str = "*";
 /// What a domain begins with that stands for all below the rest.
 pub(super) const BELOW: &str = "*.";
-/// The memory that a compiled pattern may take.
+/// The memory that a compiled pattern may take. It is a table with a row a state, so that a tag costs
+/// a step a byte, whatever the pattern is.
 const COMPILED_MAX: usize = 32 << 10;
+/// The memory that compiling one may take.
+const COMPILING_MAX: usize = 256 << 10;
 /// Compiled patterns that are kept though nobody has them now.
 const KEPT_MAX: usize = 1_024;
 
@@ -27,7 +34,7 @@ pub(super) enum Pattern {
     All,
     /// This tag and no other.
     Exactly(Box<str>),
-    Regex(Box<Regex>),
+    Regex(Box<DFA<Vec<u32>>>),
 }
 
 impl Pattern {
@@ -37,31 +44,60 @@ impl Pattern {
         if text == ALL {
             return Ok(Self::All);
         }
-        if regex::escape(text) == text {
+        if !text.contains(is_special) {
             return Ok(Self::Exactly(text.into()));
         }
-        let build = |text: &str| {
-            let mut builder = RegexBuilder::new(text);
-            builder.size_limit(COMPILED_MAX).build()
-        };
-        // Alone first: `a)|(b` must not close what is put around it.
-        build(text)
-            .and_then(|_| build(&format!("^(?:{text})$")))
-            .map(|regex| Self::Regex(Box::new(regex)))
-            .map_err(|error| {
-                let text = error.to_string();
-                let line = text.lines().last().unwrap_or_default();
-                line.trim_start_matches("error: ").to_owned()
-            })
+        let table = dense::Config::new()
+            .match_kind(MatchKind::All)
+            .start_kind(StartKind::Anchored)
+            .dfa_size_limit(Some(COMPILED_MAX))
+            .determinize_size_limit(Some(COMPILING_MAX));
+        let parts = thompson::Config::new().nfa_size_limit(Some(COMPILING_MAX));
+        let mut builder = dense::Builder::new();
+        match builder.configure(table).thompson(parts).build(text) {
+            Ok(table) => Ok(Self::Regex(Box::new(table))),
+            Err(error) => Err(reason(&error)),
+        }
     }
 
     pub(super) fn matches(&self, tag: &str) -> bool {
         match self {
             Self::All => true,
             Self::Exactly(text) => **text == *tag,
-            Self::Regex(regex) => regex.is_match(tag),
+            Self::Regex(table) => matches_whole(table, tag),
         }
     }
+}
+
+/// Whether a character means something else than itself in a regular expression.
+fn is_special(character: char) -> bool {
+    "\\.+*?()|[]{}^$".contains(character)
+}
+
+/// Whether all of `tag` matches, a step a byte.
+fn matches_whole(table: &DFA<Vec<u32>>, tag: &str) -> bool {
+    let begin = start::Config::new().anchored(Anchored::Yes);
+    let Ok(mut state) = table.start_state(&begin) else {
+        return false;
+    };
+    for byte in tag.bytes() {
+        state = table.next_state(state, byte);
+        if table.is_dead_state(state) {
+            return false;
+        }
+    }
+    table.is_match_state(table.next_eoi_state(state))
+}
+
+/// The innermost reason, in one line.
+fn reason(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    let text = innermost.to_string();
+    let line = text.lines().last().unwrap_or_default();
+    line.trim_start_matches("error: ").to_owned()
 }
 
 /// Compiled patterns, by their text.
@@ -192,12 +228,25 @@ impl Filters {
 
     /// The clients that get a message to `group` though they are no members of it, each perhaps
     /// more than once.
-    pub(super) fn beside(&self, group: &str, tag: &str, mut each: impl FnMut(u64)) {
+    ///
+    /// `below` remembers, for the groups of one message, who gets it by a name that stands for all
+    /// below it: many of them are below the same.
+    pub(super) fn beside(
+        &self,
+        group: &str,
+        tag: &str,
+        below: &mut BTreeMap<String, Vec<u64>>,
+        mut each: impl FnMut(u64),
+    ) {
         if self.below > 0 {
             for name in wildcards(group) {
-                let by_client = self.by_group.get(&*name).into_iter().flatten();
-                let passing = by_client.filter(|(_, filter)| matches(filter, tag));
-                passing.for_each(|(client, _)| each(*client));
+                let by_client = self.by_group.get(&*name);
+                let passing = below.entry(name).or_insert_with(|| {
+                    let by_client = by_client.into_iter().flatten();
+                    let passing = by_client.filter(|(_, filter)| matches(filter, tag));
+                    passing.map(|(client, _)| *client).collect()
+                });
+                passing.iter().copied().for_each(&mut each);
             }
         }
         if let Some(holders) = self.ids.get(group) {
@@ -240,6 +289,11 @@ mod tests {
             ("", "x", false),
             (r"\d+", "12", true),
             (r"\d+", "12a", false),
+            ("a|ab", "ab", true),
+            ("a*?", "aa", true),
+            ("^a$", "a", true),
+            ("dr[aä]w", "dräw", true),
+            ("a b", "a b", true),
         ] {
             let compiled = Pattern::new(pattern).unwrap();
             assert_eq!(compiled.matches(tag), matches, "{pattern} {tag}");
@@ -248,7 +302,14 @@ mod tests {
 
     #[test]
     fn what_is_no_pattern_or_too_large_is_refused() {
-        for wrong in ["(", "a)|(b", "[z-a]", r"\w{1000}", "(?:a{100}){100}{100}"] {
+        for wrong in [
+            "(",
+            "a)|(b",
+            "[z-a]",
+            r"\w{1000}",
+            "(?:a{100}){100}{100}",
+            "[ab]*a[ab]{120}q",
+        ] {
             let error = Pattern::new(wrong).unwrap_err();
             assert!(
                 !error.is_empty() && !error.contains('\n'),
@@ -274,7 +335,9 @@ mod tests {
         filters.identify(3, None, Some(&group));
         let beside = |filters: &Filters, tag: &str| {
             let mut clients = Vec::new();
-            filters.beside("a.b", tag, |client| clients.push(client));
+            filters.beside("a.b", tag, &mut BTreeMap::new(), |client| {
+                clients.push(client);
+            });
             clients
         };
         assert!(filters.passes(1, "a.b", "x") && !filters.passes(1, "a.b", "y"));
