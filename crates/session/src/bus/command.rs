@@ -56,6 +56,18 @@ pub(super) struct MessageHead {
     pub(super) syntax: Option<Syntax>,
 }
 
+/// What follows the line of a message that is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Announcement {
+    Nothing,
+    /// So many bytes, and an end of line.
+    Bytes(usize),
+    /// The rest of a list that begins at this offset of the line.
+    List(usize),
+    /// Bytes, and it cannot be told how many.
+    Unknown,
+}
+
 /// How the message of a `msg` is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Form {
@@ -73,6 +85,8 @@ pub(super) enum Form {
 pub(super) enum Parsed {
     Command(Command),
     Message(MessageHead, Form),
+    /// A message that is refused, though what follows its line belongs to it.
+    Refused(Refusal, Announcement),
 }
 
 /// The names of all commands.
@@ -235,22 +249,11 @@ fn check_domain(word: &Word, below: bool, code: &'static str) -> Result<(), Refu
 }
 
 fn message(line: &[u8], words: &mut Words<'_>) -> Result<Parsed, Refusal> {
-    let tag = tag(words)?;
-    let domains = words.list("the domain")?;
-    if domains.len() > DESTINATIONS_MAX {
-        let column = domains[DESTINATIONS_MAX].column;
-        let text = format!("a message goes to at most {DESTINATIONS_MAX} domains");
-        return Err(Refusal::new("too-many", column, text));
-    }
-    for domain in &domains {
-        if is_private(&domain.text) {
-            crate::name::check_destination(&domain.text)
-        } else {
-            check_domain(domain, false, "domain")?;
-            check_group(&domain.text)
-        }
-        .map_err(|error| Refusal::new("domain", domain.column, error.to_string()))?;
-    }
+    let from_tag = words.clone();
+    let (tag, domains) = match tag_and_domains(words) {
+        Ok(found) => found,
+        Err(refusal) => return Ok(Parsed::Refused(refusal, announced(line, from_tag))),
+    };
     let mut head = MessageHead {
         tag: tag.text,
         domains: domains.into_iter().map(|domain| domain.text).collect(),
@@ -270,6 +273,51 @@ fn message(line: &[u8], words: &mut Words<'_>) -> Result<Parsed, Refusal> {
         Form::Rest(at)
     };
     Ok(Parsed::Message(head, form))
+}
+
+/// The tag of a message, and where it goes to.
+fn tag_and_domains(words: &mut Words<'_>) -> Result<(Word, Vec<Word>), Refusal> {
+    let tag = tag(words)?;
+    let domains = words.list("the domain")?;
+    if domains.len() > DESTINATIONS_MAX {
+        let column = domains[DESTINATIONS_MAX].column;
+        let text = format!("a message goes to at most {DESTINATIONS_MAX} domains");
+        return Err(Refusal::new("too-many", column, text));
+    }
+    for domain in &domains {
+        if is_private(&domain.text) {
+            crate::name::check_destination(&domain.text)
+        } else {
+            check_domain(domain, false, "domain")?;
+            check_group(&domain.text)
+        }
+        .map_err(|error| Refusal::new("domain", domain.column, error.to_string()))?;
+    }
+    Ok((tag, domains))
+}
+
+/// What follows the line of a message whose tag or domains are refused: its bytes must not be taken
+/// for commands.
+fn announced(line: &[u8], mut words: Words<'_>) -> Announcement {
+    let is_read = words.next().is_ok_and(|tag| tag.is_some()) && words.list("the domain").is_ok();
+    if is_read {
+        return match length(&words) {
+            Ok(Some((_, Some(length)))) => Announcement::Bytes(length),
+            Ok(Some((_, None))) => Announcement::Unknown,
+            Ok(None) if line.get(words.rest_at()) == Some(&b'(') => {
+                Announcement::List(words.rest_at())
+            }
+            Ok(None) | Err(_) => Announcement::Nothing,
+        };
+    }
+    // Where its words end cannot be told; a length would be the last.
+    let last = line
+        .rsplit(|byte| matches!(byte, b' ' | b'\t'))
+        .find(|it| !it.is_empty());
+    match last.is_some_and(|word| word.iter().all(u8::is_ascii_digit)) {
+        true => Announcement::Unknown,
+        false => Announcement::Nothing,
+    }
 }
 
 /// The syntax, if one is named, and the length, unless it is too large to be counted.

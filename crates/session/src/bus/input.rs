@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use groupcast_lmbl::{Balance, Limits};
 
-use super::command::{Command, Form, MessageHead, Parsed, parse};
+use super::command::{Announcement, Command, Form, MessageHead, Parsed, parse};
 use super::words::Refusal;
 use super::{LINE_MAX, TEXT_MAX};
 
@@ -15,6 +15,15 @@ pub(super) enum Item {
     Message(MessageHead, Body),
     /// A command that is not carried out.
     Refused(Refusal),
+}
+
+impl Item {
+    fn of(head: Head, body: Body) -> Self {
+        match head {
+            Ok(head) => Self::Message(head, body),
+            Err(refusal) => Self::Refused(refusal),
+        }
+    }
 }
 
 /// A message's bytes.
@@ -40,6 +49,7 @@ pub(super) enum Fault {
     LengthTooLong(u64),
     NoLineEnd,
     ListTooLong,
+    LengthUnknown,
     EndInMessage,
 }
 
@@ -50,6 +60,7 @@ impl Fault {
             Self::LengthTooLong(_) => "length-too-long",
             Self::NoLineEnd => "no-line-end",
             Self::ListTooLong => "list-too-long",
+            Self::LengthUnknown => "length-unknown",
             Self::EndInMessage => "end-in-message",
         }
     }
@@ -62,6 +73,10 @@ impl Fault {
             Self::ListTooLong => {
                 let max = Limits::default().bytes;
                 format!("a list is not closed within {max} bytes")
+            }
+            Self::LengthUnknown => {
+                "the line of a message cannot be read, so it is unknown how many bytes follow it"
+                    .into()
             }
             Self::EndInMessage => "the stream ended inside a message, which was not sent".into(),
         }
@@ -84,16 +99,19 @@ pub(super) struct Input {
     ended: bool,
 }
 
+/// The head of a message, or why the message is refused when it has come whole.
+type Head = Result<MessageHead, Refusal>;
+
 /// What of the next item has come.
 #[derive(Debug)]
 enum State {
     /// Its line, of which so much was searched for its end.
     Line(usize),
     /// The line of a message whose bytes begin here and are so many.
-    Bytes(MessageHead, usize, usize),
+    Bytes(Head, usize, usize),
     /// A list that begins at the first offset, is known up to the second, and ends at the third, if
     /// that has come.
-    List(MessageHead, Balance, usize, usize, Option<usize>),
+    List(Head, Balance, usize, usize, Option<usize>),
 }
 
 impl Default for State {
@@ -244,17 +262,20 @@ impl Input {
             let (head, form) = match parse(line) {
                 Ok(Parsed::Message(head, form)) => (head, form),
                 Ok(Parsed::Command(command)) => return Ok(self.give(len, Item::Command(command))),
+                Ok(Parsed::Refused(refusal, announcement)) => {
+                    return self.refuse(len, refusal, announcement);
+                }
                 Err(refusal) => return Ok(self.give(len, Item::Refused(refusal))),
             };
             let body = match form {
                 Form::Quoted(bytes) => Body::Meant(bytes),
                 Form::Rest(at) => Body::There(at..line_len, false),
                 Form::List(at) => {
-                    self.state = State::List(head, Balance::new(), at, at, None);
+                    self.state = State::List(Ok(head), Balance::new(), at, at, None);
                     return Ok(None);
                 }
                 Form::Length(Some(length)) if length as u64 <= self.message_max => {
-                    self.state = State::Bytes(head, len + 1, length);
+                    self.state = State::Bytes(Ok(head), len + 1, length);
                     return Ok(None);
                 }
                 Form::Length(_) => return Err(Fault::LengthTooLong(self.message_max)),
@@ -263,13 +284,32 @@ impl Input {
         }
     }
 
+    /// The message whose line ends at `len` is refused, once all that belongs to it has come.
+    fn refuse(
+        &mut self,
+        len: usize,
+        refusal: Refusal,
+        announcement: Announcement,
+    ) -> Result<Option<Item>, Fault> {
+        self.state = match announcement {
+            Announcement::Nothing => return Ok(self.give(len, Item::Refused(refusal))),
+            Announcement::Bytes(length) if length as u64 <= self.message_max => {
+                State::Bytes(Err(refusal), len + 1, length)
+            }
+            Announcement::Bytes(_) => return Err(Fault::LengthTooLong(self.message_max)),
+            Announcement::List(at) => State::List(Err(refusal), Balance::new(), at, at, None),
+            Announcement::Unknown => return Err(Fault::LengthUnknown),
+        };
+        Ok(None)
+    }
+
     /// Gives out an item that ends with the line at `end`.
     fn give(&mut self, end: usize, item: Item) -> Option<Item> {
         self.item = end + 1;
         Some(item)
     }
 
-    fn bytes(&mut self, head: MessageHead, at: usize, len: usize) -> Result<Option<Item>, Fault> {
+    fn bytes(&mut self, head: Head, at: usize, len: usize) -> Result<Option<Item>, Fault> {
         let end = match self.rest().get(at + len..).unwrap_or_default() {
             [b'\n', ..] => at + len,
             [b'\r', b'\n', ..] => at + len + 1,
@@ -280,12 +320,12 @@ impl Input {
             _ => return Err(Fault::NoLineEnd),
         };
         let body = Body::There(at..at + len, false);
-        Ok(self.give(end, Item::Message(head, body)))
+        Ok(self.give(end, Item::of(head, body)))
     }
 
     fn list(
         &mut self,
-        head: MessageHead,
+        head: Head,
         mut balance: Balance,
         at: usize,
         known: usize,
@@ -314,7 +354,7 @@ impl Input {
             .count();
         let body = Body::There(at..end, true);
         let item = match after.get(blanks) {
-            None | Some(b';') => Item::Message(head, body),
+            None | Some(b';') => Item::of(head, body),
             Some(_) => {
                 let column = self.column(&body, end + blanks - at);
                 let text = "nothing but blanks and a comment follows the end of the list";

@@ -337,6 +337,41 @@ fn a_thousand_domains_are_refused_and_a_hundred_are_not() {
     assert_eq!(error(&heard).0, "too-many");
 }
 
+/// What belongs to a message that is refused may be somebody else's words: it is no command.
+#[test]
+fn what_follows_a_refused_message_is_not_carried_out() {
+    let many = vec!["d"; 101].join(",");
+    let long = "x".repeat(256);
+    for (head, code) in [
+        ("msg t a..b".to_owned(), "domain"),
+        ("msg t *.d raw".into(), "domain"),
+        (format!("msg t {many} from=x"), "too-many"),
+        (format!("msg {long} d"), "tag"),
+    ] {
+        let mut solo = Solo::new();
+        for message in ["9\nid evil\nx\n", "(\nid evil\n)\n"] {
+            if message.starts_with('(') && (head.ends_with("raw") || head.ends_with("from=x")) {
+                continue;
+            }
+            let heard = solo.say(format!("{head} {message}"));
+            assert_eq!(error(&heard).0, code, "{head} {message}: {heard}");
+            let info = solo.say("info\n");
+            assert!(info.contains(" id=\"\" "), "{head} {message}: {info}");
+        }
+    }
+    for head in [&b"msg \"t d 10\n"[..], b"msg t\xff d 10\n"] {
+        let mut solo = Solo::new();
+        let heard = solo.say([head, b"id evil\nab\n"].concat());
+        assert!(heard.starts_with("closed length-unknown "), "{heard}");
+    }
+    let mut solo = Solo::new();
+    let heard = solo.say("msg t a..b hello\ninfo\n");
+    assert!(
+        heard.starts_with("error domain") && heard.contains("\nok name="),
+        "{heard}"
+    );
+}
+
 #[test]
 fn where_the_frame_is_lost_the_last_line_says_why() {
     for (text, code) in [

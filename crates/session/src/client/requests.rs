@@ -118,18 +118,18 @@ impl Connection {
         Ok(number)
     }
 
-    /// Asks for the daemon's status: [`Answer::Status`] follows.
+    /// Asks for the daemon's status: [`Answer::Status`](super::Answer::Status) follows.
     pub fn ask_status(&mut self) -> Result<(), RequestError> {
         self.request(&ClientFrame::Status)
     }
 
-    /// Asks for all groups: [`Answer::Groups`] follows.
+    /// Asks for all groups: [`Answer::Groups`](super::Answer::Groups) follows.
     pub fn ask_groups(&mut self) -> Result<(), RequestError> {
         self.request(&ClientFrame::Groups)
     }
 
     /// Gives the daemon the cluster's new key, by the path of its file on the daemon's host:
-    /// [`Answer::Rekey`] follows.
+    /// [`Answer::Rekey`](super::Answer::Rekey) follows.
     ///
     /// # Errors
     /// [`RequestError::NoRekey`] if the daemon is of a release that cannot change its key.
@@ -142,13 +142,13 @@ impl Connection {
         self.request(&ClientFrame::Rekey { path })
     }
 
-    /// Asks for a sign of life: [`Answer::Pong`] with `token` follows.
+    /// Asks for a sign of life: [`Answer::Pong`](super::Answer::Pong) with `token` follows.
     pub fn ping(&mut self, token: u64) -> Result<(), RequestError> {
         self.request(&ClientFrame::Ping { token })
     }
 
-    /// Asks for something of the bus: [`ClientEvent::Done`], [`ClientEvent::Who`] or
-    /// [`ClientEvent::BusClients`] follows, with `token`.
+    /// Asks for something of the bus: [`ClientEvent::Done`](super::ClientEvent::Done), [`ClientEvent::Who`](super::ClientEvent::Who) or
+    /// [`ClientEvent::BusClients`](super::ClientEvent::BusClients) follows, with `token`.
     ///
     /// # Errors
     /// [`RequestError::NoBus`] if the daemon is older than the bus.
@@ -169,7 +169,7 @@ impl Connection {
     }
 
     /// Says good-bye: when the daemon has accepted everything it ends the connection with
-    /// [`Disconnect::Bye`].
+    /// [`Disconnect::Bye`](crate::frame::Disconnect::Bye).
     pub fn bye(&mut self) -> Result<(), RequestError> {
         self.request(&ClientFrame::Bye)
     }
