@@ -6,6 +6,7 @@ Lists travel as S-expressions.
 
 from __future__ import annotations
 
+import math
 import re
 import socket
 from collections import deque
@@ -317,9 +318,9 @@ class _Raw:
 
 def _atom(item: Any) -> bytes:
     if isinstance(item, Symbol):
-        return item.encode()
+        return _readable(item.encode(), item)
     if isinstance(item, Character):
-        return b"#\\" + item.encode()
+        return _readable(b"#\\" + item.encode(), item)
     if isinstance(item, str):
         return b'"' + item.encode(errors="surrogateescape").replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
     if isinstance(item, (bytes, bytearray)):
@@ -328,11 +329,26 @@ def _atom(item: Any) -> bytes:
         return b"nil"
     if item is True:
         return b"t"
+    if isinstance(item, float) and not math.isfinite(item):
+        raise ValueError(f"{item} has no form in a list")
     if isinstance(item, (int, float)):
         return repr(item).encode()
     raise TypeError(f"{type(item).__name__} is no item of a list")
 
 
+def _readable(text: bytes, item: str) -> bytes:
+    """The text of an item, if what reads it finds this one item, and not another or several."""
+    if not _PLAIN.fullmatch(text):
+        try:
+            read = loads(b"(" + text + b")")
+        except ValueError:
+            read = None
+        if not isinstance(read, list) or [(type(it), it) for it in read] != [(type(item), item)]:
+            raise ValueError(f"{item!r} would be read as something else: write it between bars, as |a b|")
+    return text
+
+
+_PLAIN = re.compile(rb"[A-Za-z*/<>=!?:_%&][A-Za-z0-9*/<>=!?:_%&.+-]*")
 _SKIP = re.compile(rb"(?:[ \t\n\r\x0b\x0c]+|;[^\n]*)*")
 _MARK = re.compile(rb",@|#'|#(?=\()|['`,]")
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.S)
@@ -362,9 +378,14 @@ def loads(data: bytes) -> list[Any] | Dotted:
             at += 1
             continue
         if data[at : at + 1] == b")":
+            if len(stack) == 1:
+                raise ValueError(f"nothing is closed at byte {at}")
             inner = stack.pop()
             marks.pop()
-            item: Any = Dotted(tuple(inner[:-1]), inner[-1]) if dotted.pop() else inner
+            has_dot = dotted.pop()
+            if has_dot and len(inner) < 2:
+                raise ValueError(f"a dot stands between two items: byte {at}")
+            item: Any = Dotted(tuple(inner[:-1]), inner[-1]) if has_dot else inner
             at += 1
         elif mark := _MARK.match(data, at):
             marks[-1].append(mark[0].decode())

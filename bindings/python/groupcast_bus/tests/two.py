@@ -23,6 +23,12 @@ EVERYTHING = [
 def main() -> None:
     for value in (EVERYTHING, [], Dotted((Symbol("a"),), [1])):
         assert loads(dumps(value)) == value, value
+    for wrong in (Symbol("a b"), Symbol(""), Symbol("12"), Symbol("a)"), Symbol(";x"), Character("a b"), float("nan")):
+        try:
+            dumps([wrong])
+        except ValueError:
+            continue
+        raise AssertionError(f"{wrong!r} was written")
     with Bus(sys.argv[1]) as al, Bus(sys.argv[2]) as bo:
         bo.sender(True)
         bo.views(True)
