@@ -4,11 +4,13 @@
 //! Events come at edges: a socket that was not read until it would block is remembered and read on
 //! in the next turn. No client gets more than [`READ_SHARE`] a turn, so one that floods does not
 //! keep the others waiting, and all together get no more than [`READ_TOTAL`], so that they do not
-//! keep the protocols waiting. Clients that were not read go first in the next turn. Writing is
-//! bounded in the same way: a client that reads as fast as it is written to takes a long message in
-//! several turns.
+//! keep the protocols waiting. Clients that were not read go first in the next turn. Messages are
+//! bounded by the credit of their publishers; one that sends many other frames rests after each
+//! share, so that the daemon is idle most of the time, whatever its clients ask for. Writing is
+//! bounded in the same way as reading: a client that reads as fast as it is written to takes a long
+//! message in several turns.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -32,7 +34,12 @@ const READ_SHARE: usize = 256 << 10;
 /// Bytes that all clients are read in one turn.
 const READ_TOTAL: usize = 1 << 20;
 /// What a frame counts beside its bytes: handling the shortest takes as long as reading so many.
-const FRAME_COST: usize = 64;
+const FRAME_COST: usize = 512;
+/// A client may send so many frames a turn that publish nothing, and have its next turn at once.
+const REQUESTS_FREE: usize = 32;
+/// After more, all such clients rest in turn, so long for each frame: five times what handling one
+/// takes.
+const REQUEST_REST: Duration = Duration::from_micros(2);
 /// What a step of a TLS handshake counts: a signature takes as long as reading so many bytes.
 const HANDSHAKE_COST: usize = 64 << 10;
 /// Bytes that one client is written in one turn; the last call may exceed it.
@@ -66,6 +73,12 @@ pub(crate) struct Clients {
     streams: BTreeMap<ClientId, Stream>,
     /// May have more to read, in the order of their turns.
     readable: Turns,
+    /// Sent many frames that publish nothing, and are not read before these times, which ascend.
+    resting: VecDeque<(Time, ClientId)>,
+    /// The same, to find them.
+    rests: BTreeSet<ClientId>,
+    /// When the last of them has rested.
+    rested_at: Time,
     /// Have output that may be written, in the order of their turns.
     writable: Turns,
     /// Did not take all; written to again when there is room.
@@ -102,6 +115,9 @@ impl Clients {
             token: None,
             streams: BTreeMap::new(),
             readable: Turns::default(),
+            resting: VecDeque::new(),
+            rests: BTreeSet::new(),
+            rested_at: Time::ZERO,
             writable: Turns::default(),
             blocked: BTreeSet::new(),
             lingering: Lingering::default(),
@@ -144,7 +160,7 @@ impl Clients {
         if self.lingering.handle_ready(id) {
             return;
         }
-        if readiness.readable || readiness.closed {
+        if (readiness.readable || readiness.closed) && !self.rests.contains(&id) {
             self.readable.push(id);
         }
         if (readiness.writable || readiness.closed) && self.blocked.contains(&id) {
@@ -157,6 +173,10 @@ impl Clients {
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept_at = self.accept(now, engine);
         }
+        while let Some((_, id)) = self.resting.pop_front_if(|(at, _)| *at <= now) {
+            self.rests.remove(&id);
+            self.readable.push(id);
+        }
         let mut left = READ_TOTAL;
         // Each has one turn at most: those that have more come again behind the others.
         for _ in 0..self.readable.len() {
@@ -166,12 +186,22 @@ impl Clients {
             let Some(id) = self.readable.pop() else {
                 break;
             };
-            let (taken, more) = self.read(now, id, engine);
-            left = left.saturating_sub(taken);
-            if more {
+            let share = self.read(now, id, engine);
+            left = left.saturating_sub(share.taken);
+            if share.requests > REQUESTS_FREE {
+                self.rest(now, id, share.requests);
+            } else if share.more {
                 self.readable.push(id);
             }
         }
+    }
+
+    /// The client is not read until it has rested for so many requests, behind those that rest
+    /// already.
+    fn rest(&mut self, now: Time, id: ClientId, requests: usize) {
+        self.rested_at = self.rested_at.max(now) + REQUEST_REST * requests as u32;
+        self.resting.push_back((self.rested_at, id));
+        self.rests.insert(id);
     }
 
     /// Writes what the engine has for its clients, each its share, and closes what it wants closed.
@@ -207,12 +237,16 @@ impl Clients {
     /// How long the loop may sleep as far as the clients are concerned.
     pub(crate) fn patience(&self, now: Time, engine: &mut Engine) -> Option<Duration> {
         let readable = self.readable.iter().any(|id| engine.space(id).is_some());
-        let more = readable || self.has_output();
-        match self.accept_at {
-            _ if more => Some(Duration::ZERO),
-            Some(at) => Some(at - now),
-            None => self.lingering.poll_timeout().map(|at| at - now),
+        if readable || self.has_output() {
+            return Some(Duration::ZERO);
         }
+        let rested = self.resting.front().map(|(at, _)| *at);
+        let next = match self.accept_at {
+            Some(at) => Some(at),
+            None => self.lingering.poll_timeout(),
+        };
+        let first = [rested, next].into_iter().flatten().min();
+        first.map(|at| at - now)
     }
 
     /// Where clients connect by TCP, if they may.
@@ -286,22 +320,21 @@ impl Clients {
         }
     }
 
-    /// Reads the share of one client: how much it was, frames included, and whether there may be
-    /// more.
-    fn read(&mut self, now: Time, id: ClientId, engine: &mut Engine) -> (usize, bool) {
-        let mut taken = 0;
+    /// Reads the share of one client.
+    fn read(&mut self, now: Time, id: ClientId, engine: &mut Engine) -> ReadShare {
+        let mut share = ReadShare::default();
         let Some(stream) = self.streams.get_mut(&id) else {
-            return (taken, false);
+            return share;
         };
-        while taken < READ_SHARE {
+        while share.taken < READ_SHARE {
             let Some(space) = engine.space(id) else {
-                return (taken, true);
+                break;
             };
             let handshaking = stream.is_handshaking();
             let read = stream.read(space);
-            taken += stream.take_work();
+            share.taken += stream.take_work();
             if handshaking {
-                taken += HANDSHAKE_COST;
+                share.taken += HANDSHAKE_COST;
                 if !stream.is_handshaking() {
                     engine.certified(id, stream.certificate());
                 }
@@ -312,28 +345,33 @@ impl Clients {
             match read {
                 Ok(0) => {
                     self.end(now, id, engine);
-                    return (taken, false);
+                    return share;
                 }
-                Ok(len) => taken += len + engine.received(now, id, len) * FRAME_COST,
+                Ok(len) => {
+                    let handled = engine.received(now, id, len);
+                    share.taken += len + handled.moved + handled.frames * FRAME_COST;
+                    share.requests += handled.frames - handled.messages;
+                }
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => {
                         engine.set_in_record(now, id, stream.is_in_record());
-                        return (taken, false);
+                        return share;
                     }
                     ErrorKind::Interrupted => {}
                     ErrorKind::InvalidData => {
                         self.forget(id);
                         engine.failed(now, id, &format!("TLS failed: {error}"));
-                        return (taken, false);
+                        return share;
                     }
                     _ => {
                         self.end(now, id, engine);
-                        return (taken, false);
+                        return share;
                     }
                 },
             }
         }
-        (taken, true)
+        share.more = true;
+        share
     }
 
     /// Writes the share of one client; how much it was.
@@ -386,6 +424,17 @@ impl Clients {
         self.blocked.remove(&id);
         self.streams.remove(&id)
     }
+}
+
+/// What was read of a client in a turn.
+#[derive(Default)]
+struct ReadShare {
+    /// Bytes, and what handling them counts for.
+    taken: usize,
+    /// Frames that published nothing.
+    requests: usize,
+    /// There may be more to read.
+    more: bool,
 }
 
 /// Why no more is written to a client.

@@ -119,6 +119,43 @@ fn a_turn_is_short_however_many_clients_flood_and_each_gets_its_share() {
     drop(floods);
 }
 
+#[test]
+fn who_sends_many_requests_rests_and_the_others_do_not() {
+    let path = std::env::temp_dir().join(format!("gc-rest-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let mut engine = engine();
+    let mut now = Time::ZERO;
+    let _flood = flood(&path);
+    clients.accept_at = Some(now);
+    clients.take_input(now, &mut engine);
+    let flooding = *clients.streams.keys().next().unwrap();
+    let wake = |clients: &mut Clients, engine: &mut Engine, now| {
+        clients.handle_ready(now, token_of(flooding), READABLE);
+        clients.take_input(now, engine);
+        engine.counters().frames_unknown
+    };
+    let first = wake(&mut clients, &mut engine, now);
+    assert!(first > REQUESTS_FREE as u64);
+    assert_eq!(wake(&mut clients, &mut engine, now), first, "it rests");
+
+    let mut calm = StdUnixStream::connect(&path).unwrap();
+    calm.write_all(&hello()).unwrap();
+    clients.accept_at = Some(now);
+    clients.take_input(now, &mut engine);
+    let other = *clients.streams.keys().next_back().unwrap();
+    clients.handle_ready(now, token_of(other), READABLE);
+    clients.take_input(now, &mut engine);
+    assert_eq!(engine.counters().clients_accepted, 2, "it is read at once");
+
+    let rest = clients.patience(now, &mut engine).unwrap();
+    // Its hello is a request as well.
+    assert_eq!(rest, REQUEST_REST * (first as u32 + 1));
+    now += rest;
+    clients.take_input(now, &mut engine);
+    assert!(engine.counters().frames_unknown > first, "it has rested");
+}
+
 /// A client that has a lot to read and goes on sending still gets the last frame.
 #[test]
 fn the_reason_of_an_expulsion_arrives_over_tcp() {

@@ -85,6 +85,8 @@ pub struct FrameDecoder {
     filled: usize,
     greeted: bool,
     frame_max: usize,
+    /// Bytes that were moved because a frame did not fit where it began.
+    moved: usize,
 }
 
 impl FrameDecoder {
@@ -96,6 +98,7 @@ impl FrameDecoder {
             filled: 0,
             greeted: false,
             frame_max,
+            moved: 0,
         }
     }
 
@@ -113,6 +116,7 @@ impl FrameDecoder {
             if free < READ_MIN && free < self.missing() {
                 free = self.missing().min(self.filled).max(READ_BLOCK);
                 self.buffer.reserve(free);
+                self.moved += self.filled;
             }
             self.buffer.resize(self.filled + free.min(ROOM_MAX), 0);
         }
@@ -161,6 +165,12 @@ impl FrameDecoder {
     /// Bytes that have arrived and are not a whole frame yet.
     pub fn buffered(&self) -> usize {
         self.filled
+    }
+
+    /// How many bytes were moved, since this was last asked, to make room for a frame that turned out
+    /// longer than what was free: work that nobody sees who counts the bytes that are read.
+    pub fn take_moved(&mut self) -> usize {
+        std::mem::take(&mut self.moved)
     }
 
     /// Takes the magic off the front; whether it has been seen.
@@ -243,6 +253,12 @@ mod tests {
         }
         let frame = decoder.next_frame().unwrap().unwrap();
         assert_eq!((frame.kind, frame.body.len()), (7, LEN - 1));
+        let moved = decoder.take_moved();
+        assert!(
+            (LEN / 2..2 * LEN).contains(&moved),
+            "{moved} bytes were moved"
+        );
+        assert_eq!(decoder.take_moved(), 0);
     }
 
     proptest! {

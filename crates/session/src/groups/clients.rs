@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::client::{Client, ClientLink, MemoryChange, Pending};
+use super::client::{Client, ClientLink, MemoryChange};
 use super::{ClientId, Transport};
 
 /// The clients, connected or still leaving.
@@ -205,12 +205,6 @@ impl Clients {
         client.queued += cost;
         self.input += cost;
         Some(client)
-    }
-
-    /// Whether what a client asks for next is a change of groups, or a question of the bus.
-    pub(super) fn asks_for_change(&self, id: ClientId) -> bool {
-        let next = self.get(id).and_then(|client| client.requests.front());
-        next.is_some_and(Pending::is_of_groups)
     }
 
     /// It does not wait any more.

@@ -16,6 +16,17 @@ const UNWELCOMED_MAX: usize = 64;
 /// more time.
 const PROGRESS_SHARE: usize = 64;
 
+/// What a client sent, whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handled {
+    /// Frames of all kinds.
+    pub frames: usize,
+    /// Those of them that published a message.
+    pub messages: usize,
+    /// Bytes of an unfinished frame that were moved to make room for the rest of it.
+    pub moved: usize,
+}
+
 impl Engine {
     /// A connection was accepted. `None` if there are so many that this one should be closed
     /// without a word.
@@ -81,16 +92,28 @@ impl Engine {
         client.link.as_mut().map(|link| link.decoder.space())
     }
 
-    /// The socket of `client` gave `len` bytes into [`space`](Self::space). Returns how many frames
-    /// were whole and handled, so that the caller can bound the work of a turn.
+    /// The socket of `client` gave `len` bytes into [`space`](Self::space). Returns what was whole
+    /// and handled, so that the caller can bound the work of a turn.
     ///
     /// # Panics
     /// If that is more than there was room for.
-    pub fn received(&mut self, now: Time, client: ClientId, len: usize) -> usize {
-        let mut frames = 0;
-        if let Some(link) = self.clients.link_mut(client) {
+    pub fn received(&mut self, now: Time, client: ClientId, len: usize) -> Handled {
+        let published = self.journal.counters.published;
+        let moved = self.clients.link_mut(client).map_or(0, |link| {
             link.decoder.filled(len);
+            link.decoder.take_moved()
+        });
+        let frames = self.handle_frames(now, client);
+        let messages = (self.journal.counters.published - published) as usize;
+        Handled {
+            frames,
+            messages,
+            moved,
         }
+    }
+
+    fn handle_frames(&mut self, now: Time, client: ClientId) -> usize {
+        let mut frames = 0;
         while let Some(client_ref) = self.clients.get_mut(client) {
             if !client_ref.is_reading() {
                 return frames;

@@ -48,6 +48,7 @@
 mod access;
 mod bimodal;
 mod bus;
+mod changes;
 mod client;
 mod clients;
 mod config;
@@ -82,6 +83,7 @@ pub use self::bimodal::{BIMODAL_GROUPS_MAX, BIMODAL_MESSAGE_MAX};
 pub use self::client::{ClientId, Transport};
 use self::clients::Clients;
 pub use self::config::{ConfigError, EngineConfig};
+pub use self::connections::Handled;
 pub use self::fact::{BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, Status};
 use self::journal::Journal;
 use self::order::Order;

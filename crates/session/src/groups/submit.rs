@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use groupcast_core::{MessageId, Service, SubmitError, Time};
 
+use super::changes::Changes;
 use super::client::{Addressed, Client, Pending};
 use super::wire::{BusOp, GroupRef, Op, State, encode_data_head};
 use super::{Carrier, ClientId, Engine, Fact};
@@ -16,12 +17,7 @@ use crate::name::is_private;
 /// How many bytes a client may hand over before it is another's turn.
 const TURN: usize = 64 * 1024;
 
-/// The most changes of groups, and questions of the bus, that this daemon has on their way in the
-/// order. Each costs every member of its group a view: the clients that make more wait, not those
-/// that publish.
-const CHANGES_MAX: usize = 16;
-
-/// What one of them counts for in a client's turn.
+/// What a change of groups, or a question of the bus, counts for in a client's turn.
 const CHANGE_TURN: usize = TURN / 4;
 
 /// One client may bind this part of the numbers for group names, and a few at least.
@@ -39,10 +35,8 @@ pub(super) struct Submissions {
     turns: VecDeque<ClientId>,
     /// How much the first of them has handed over in this turn.
     spent: usize,
-    /// Clients whose next request waits until fewer changes are on their way.
-    held_back: VecDeque<ClientId>,
-    /// The ring's numbers of the changes that are on their way, in ascending order.
-    changes: VecDeque<u64>,
+    /// Changes of groups that are on their way, and who waits for them.
+    changes: Changes,
     /// Numbers of the groups that this daemon has bound, agreed or on the way.
     numbers: BTreeMap<Arc<str>, u64>,
     /// The ring takes nothing until it is writable.
@@ -54,8 +48,8 @@ struct Submission {
     service: Service,
     payload: Bytes,
     message: Option<Published>,
-    /// It is one of the changes that are counted.
-    is_change: bool,
+    /// The views that it causes, if it is a change of groups.
+    views: Option<usize>,
 }
 
 /// A client's message on its way to its carrier.
@@ -87,20 +81,17 @@ impl Submissions {
 
     /// An own message came back, ordered: changes up to it are on their way no more.
     pub(super) fn came_back(&mut self, number: u64) {
-        while self.changes.front().is_some_and(|it| *it <= number) {
-            self.changes.pop_front();
-            self.turns.extend(self.held_back.pop_front());
-        }
+        self.changes.came_back(number);
     }
 
-    fn stage(&mut self, op: &Op<'_>) {
+    fn stage(&mut self, op: &Op<'_>, views: Option<usize>) {
         let mut bytes = Vec::new();
         op.encode(&mut bytes);
         self.staged.push_back(Submission {
             service: Service::Agreed,
             payload: bytes.into(),
             message: None,
-            is_change: matches!(op, Op::Join { .. } | Op::Leave { .. } | Op::Bus { .. }),
+            views,
         });
     }
 
@@ -108,10 +99,8 @@ impl Submissions {
     fn bind(&mut self, group: &str) -> u64 {
         let number = self.numbers.len() as u64 + 1;
         self.numbers.insert(group.into(), number);
-        self.stage(&Op::BindGroup {
-            number,
-            name: group,
-        });
+        let name = group;
+        self.stage(&Op::BindGroup { number, name }, None);
         number
     }
 }
@@ -173,8 +162,8 @@ impl Engine {
         let Some(submission) = self.submissions.staged.pop_front() else {
             return;
         };
-        if let (true, Ok(id)) = (submission.is_change, &result) {
-            self.submissions.changes.push_back(id.number);
+        if let (Some(views), Ok(id)) = (submission.views, &result) {
+            self.submissions.changes.handed_over(id.number, views);
         }
         if let Some(message) = submission.message {
             let service = submission.service;
@@ -212,52 +201,90 @@ impl Engine {
 
     /// Turns the next request into submissions; `None` if there is none.
     fn stage_next(&mut self) -> Option<()> {
+        if let Some(id) = self.submissions.changes.next_held_back() {
+            self.stage_request(id);
+            match self.has_requests(id) {
+                true => self.submissions.take_turn(id),
+                false => self.out_of_turn(id),
+            }
+            return Some(());
+        }
         let id = *self.submissions.turns.front()?;
-        if self.submissions.changes.len() >= CHANGES_MAX && self.clients.asks_for_change(id) {
+        if self.views_of_next(id).is_some() && !self.submissions.changes.have_room() {
             self.submissions.turns.pop_front();
             self.submissions.spent = 0;
-            self.submissions.held_back.push_back(id);
+            self.submissions.changes.hold_back(id);
             return Some(());
         }
-        let request = self.clients.get_mut(id).and_then(Client::next_request);
-        let Some(request) = request else {
-            self.end_turn(id, false);
-            return Some(());
-        };
-        let cost = request.cost();
-        let turn = if request.is_of_groups() {
-            CHANGE_TURN
-        } else {
-            cost
-        };
-        self.clients.unqueued(id, cost);
-        self.bind_client(id);
-        match request {
-            Pending::Join(group) => self.stage_membership(id, &group, true),
-            Pending::Leave(group) => self.stage_membership(id, &group, false),
-            Pending::Publish(publish) => self.stage_message(id, publish),
-            Pending::Bus(token, request) => self.stage_bus(id, token, &request),
-            Pending::Disconnect => self.submissions.stage(&Op::Disconnect { client: id.0 }),
-        }
-        self.submissions.spent += turn;
-        let more = self
-            .clients
-            .get(id)
-            .is_some_and(|client| !client.requests.is_empty());
+        self.submissions.spent += self.stage_request(id);
+        let more = self.has_requests(id);
         if !more || self.submissions.spent >= TURN {
-            self.end_turn(id, more);
+            self.submissions.turns.pop_front();
+            self.submissions.spent = 0;
+            match more {
+                true => self.submissions.take_turn(id),
+                false => self.out_of_turn(id),
+            }
         }
         Some(())
     }
 
-    fn end_turn(&mut self, id: ClientId, again: bool) {
-        self.submissions.turns.pop_front();
-        self.submissions.spent = 0;
-        if again {
-            self.submissions.turns.push_back(id);
-        } else if let Some(client) = self.clients.get_mut(id) {
+    /// Turns the next request of a client into submissions, if it has one; what that counts for in
+    /// its turn.
+    fn stage_request(&mut self, id: ClientId) -> usize {
+        let views = self.views_of_next(id);
+        let request = self.clients.get_mut(id).and_then(Client::next_request);
+        let Some(request) = request else {
+            return 0;
+        };
+        let cost = request.cost();
+        self.clients.unqueued(id, cost);
+        self.bind_client(id);
+        match request {
+            Pending::Join(group) => self.stage_membership(id, &group, true, views),
+            Pending::Leave(group) => self.stage_membership(id, &group, false, views),
+            Pending::Publish(publish) => self.stage_message(id, publish),
+            Pending::Bus(token, request) => self.stage_bus(id, token, &request, views),
+            Pending::Disconnect => {
+                let client = id.0;
+                self.submissions.stage(&Op::Disconnect { client }, views);
+            }
+        }
+        views.map_or(cost, |_| CHANGE_TURN)
+    }
+
+    fn has_requests(&self, id: ClientId) -> bool {
+        let client = self.clients.get(id);
+        client.is_some_and(|client| !client.requests.is_empty())
+    }
+
+    fn out_of_turn(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.get_mut(id) {
             client.in_turn = false;
         }
+    }
+
+    /// How many views the client's next request causes at all daemons, itself included; `None` if it
+    /// is no change of groups.
+    fn views_of_next(&self, id: ClientId) -> Option<usize> {
+        let client = self.clients.get(id)?;
+        let size = |group: &str| self.order.table.size(group);
+        let views = match client.requests.front()? {
+            Pending::Publish(_) => return None,
+            Pending::Join(group) | Pending::Leave(group) => size(group),
+            Pending::Bus(_, request) => match request {
+                BusRequest::Accept { group, .. }
+                | BusRequest::Reject { group, .. }
+                | BusRequest::Who { group, .. } => size(group),
+                BusRequest::Identify { .. } | BusRequest::Clients => 0,
+            },
+            Pending::Disconnect => {
+                let roster = self.order.table.roster(self.local);
+                let client = roster.and_then(|roster| roster.clients.get(&id.0));
+                client.map_or(0, |it| it.groups.iter().map(|group| size(group)).sum())
+            }
+        };
+        Some(views + 1)
     }
 
     fn bind_client(&mut self, id: ClientId) {
@@ -265,25 +292,24 @@ impl Engine {
             && !client.bound
         {
             client.bound = true;
-            self.submissions.stage(&Op::BindClient {
-                client: id.0,
-                name: &client.name,
-            });
+            let name = &client.name;
+            let bind = Op::BindClient { client: id.0, name };
+            self.submissions.stage(&bind, None);
         }
     }
 
-    fn stage_membership(&mut self, id: ClientId, group: &str, joins: bool) {
+    fn stage_membership(&mut self, id: ClientId, group: &str, joins: bool, views: Option<usize>) {
         let number = self.number(id, group);
         let group = number.map_or(GroupRef::Named(group), GroupRef::Bound);
         let client = id.0;
-        self.submissions.stage(&if joins {
-            Op::Join { client, group }
-        } else {
-            Op::Leave { client, group }
-        });
+        let op = match joins {
+            true => Op::Join { client, group },
+            false => Op::Leave { client, group },
+        };
+        self.submissions.stage(&op, views);
     }
 
-    fn stage_bus(&mut self, id: ClientId, token: u64, request: &BusRequest) {
+    fn stage_bus(&mut self, id: ClientId, token: u64, request: &BusRequest, views: Option<usize>) {
         let what = match request {
             BusRequest::Accept { group, pattern } => BusOp::Accept {
                 group: self.reference(id, group),
@@ -301,11 +327,13 @@ impl Engine {
             // Answered when it came.
             BusRequest::Clients => return,
         };
-        self.submissions.stage(&Op::Bus {
-            client: id.0,
+        let client = id.0;
+        let op = Op::Bus {
+            client,
             token,
             what,
-        });
+        };
+        self.submissions.stage(&op, views);
     }
 
     fn stage_message(&mut self, id: ClientId, publish: Publish) {
@@ -326,7 +354,7 @@ impl Engine {
             service,
             payload: publish.into_payload_after(&head),
             message: Some(published),
-            is_change: false,
+            views: None,
         });
         self.scratch = head;
     }

@@ -64,6 +64,11 @@ impl Table {
         self.groups.get(group).map(|group| &group.subscribers)
     }
 
+    /// How many members `group` has at all daemons.
+    pub(super) fn size(&self, group: &str) -> usize {
+        self.groups.get(group).map_or(0, |it| it.members.len())
+    }
+
     /// Groups in which this daemon has clients.
     pub(super) fn subscribed(&self) -> Vec<Arc<str>> {
         let groups = self.groups.iter();
