@@ -33,8 +33,10 @@ use crate::turns::Turns;
 const READ_SHARE: usize = 256 << 10;
 /// Bytes that all clients are read in one turn.
 const READ_TOTAL: usize = 1 << 20;
-/// What a frame counts beside its bytes: handling the shortest takes as long as reading so many.
-const FRAME_COST: usize = 512;
+/// What a message counts beside its bytes: taking it over takes as long as reading so many.
+const MESSAGE_COST: usize = 64;
+/// What another frame counts beside its bytes: handling the shortest takes as long as that.
+const REQUEST_COST: usize = 512;
 /// A client may send so many frames a turn that publish nothing, and have its next turn at once.
 const REQUESTS_FREE: usize = 32;
 /// After more, all such clients rest in turn, so long for each frame: five times what handling one
@@ -349,8 +351,10 @@ impl Clients {
                 }
                 Ok(len) => {
                     let handled = engine.received(now, id, len);
-                    share.taken += len + handled.moved + handled.frames * FRAME_COST;
-                    share.requests += handled.frames - handled.messages;
+                    let requests = handled.frames - handled.messages;
+                    share.taken += len + handled.moved;
+                    share.taken += handled.messages * MESSAGE_COST + requests * REQUEST_COST;
+                    share.requests += requests;
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => {

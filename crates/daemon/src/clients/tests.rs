@@ -100,7 +100,7 @@ fn a_turn_is_short_however_many_clients_flood_and_each_gets_its_share() {
         clients.readable.push(id);
     }
     // One read may bring more frames than the turn has left.
-    let most = (READ_TOTAL / FRAME_COST + READ_TOTAL / UNKNOWN.len() / 10) as u64;
+    let most = (READ_TOTAL / REQUEST_COST + READ_TOTAL / UNKNOWN.len() / 10) as u64;
     let mut before = 0;
     let mut turns = 0;
     while engine.counters().clients_accepted < FLOODS as u64 {
