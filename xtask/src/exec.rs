@@ -25,6 +25,8 @@ pub(crate) struct Finished {
     pub(crate) error: Option<String>,
     /// What its test runners counted.
     pub(crate) tally: Tally,
+    /// What its tests said of what they skipped.
+    pub(crate) skipped: Vec<String>,
 }
 
 /// A command of `program`, run in the root of the workspace.
@@ -79,18 +81,23 @@ pub(crate) fn run(mut command: Command, time_max: Duration) -> Finished {
             return Finished {
                 error: Some(format!("cannot run `{line}`: {error}")),
                 tally: Tally::NONE,
+                skipped: Vec::new(),
             };
         }
     };
     let lines = stream(&mut child);
     let ended = wait(&mut child, time_max);
-    let tally = collect(&lines);
+    let (tally, skipped) = collect(&lines);
     let error = match ended {
         Ok(status) if status.success() => None,
         Ok(status) => Some(format!("`{line}`: {status}")),
         Err(error) => Some(format!("`{line}`: {error}")),
     };
-    Finished { error, tally }
+    Finished {
+        error,
+        tally,
+        skipped,
+    }
 }
 
 /// Runs `command` with this task's own input and output, and passes its failure on.
@@ -119,8 +126,11 @@ pub(crate) fn output(mut command: Command) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// What a line of output counts, and what it says was skipped.
+type Counted = (Tally, Option<String>);
+
 /// Prints what `child` prints, and passes on what it counts.
-fn stream(child: &mut Child) -> mpsc::Receiver<Tally> {
+fn stream(child: &mut Child) -> mpsc::Receiver<Counted> {
     let stdout = child.stdout.take().expect("its output is piped");
     let (counted, counts) = mpsc::channel();
     thread::spawn(move || {
@@ -132,7 +142,9 @@ fn stream(child: &mut Child) -> mpsc::Receiver<Tally> {
         {
             let line = String::from_utf8_lossy(&bytes);
             print!("{line}");
-            if counted.send(Tally::of_line(line.trim_end())).is_err() {
+            let line = line.trim_end();
+            let skipped = line.strip_prefix("skipped: ").map(str::to_owned);
+            if counted.send((Tally::of_line(line), skipped)).is_err() {
                 return;
             }
             bytes.clear();
@@ -142,13 +154,16 @@ fn stream(child: &mut Child) -> mpsc::Receiver<Tally> {
 }
 
 /// Adds up what was counted until the output ends.
-fn collect(counts: &mpsc::Receiver<Tally>) -> Tally {
+fn collect(counts: &mpsc::Receiver<Counted>) -> (Tally, Vec<String>) {
     let deadline = Instant::now() + DRAIN_MAX;
     let mut sum = Tally::NONE;
-    while let Ok(tally) = counts.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+    let mut skipped = Vec::new();
+    let left = || deadline.saturating_duration_since(Instant::now());
+    while let Ok((tally, what)) = counts.recv_timeout(left()) {
         sum += tally;
+        skipped.extend(what);
     }
-    sum
+    (sum, skipped)
 }
 
 fn wait(child: &mut Child, time_max: Duration) -> Result<ExitStatus, String> {
@@ -216,10 +231,11 @@ mod tests {
     #[test]
     fn counts_pass_through_and_a_failing_command_says_so() {
         let script = "echo 'test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out'; \
-             echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'; exit 3";
+             echo 'skipped: for a reason'; echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'; exit 3";
         let finished = run(command("sh", ["-c", script]), LONG);
-        assert_eq!(finished.tally.passed, 3);
-        assert_eq!(finished.tally.skipped, 1);
+        assert_eq!(finished.tally.passed, 2);
+        assert_eq!(finished.tally.skipped, 2);
+        assert_eq!(finished.skipped, ["for a reason"]);
         assert!(finished.error.expect("it exits with 3").contains("3"));
     }
 

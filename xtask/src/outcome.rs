@@ -61,6 +61,11 @@ impl Outcome {
 /// compile, it crashed, it hung) counts as one.
 pub(crate) fn of_runner(finished: Finished, note: String) -> Outcome {
     let mut tally = finished.tally;
+    let note = match finished.skipped.as_slice() {
+        [] => note,
+        skipped if note.is_empty() => format!("skipped: {}", skipped.join("; ")),
+        skipped => format!("{note}; skipped: {}", skipped.join("; ")),
+    };
     match finished.error {
         None if tally.failed == 0 => Outcome {
             state: State::Ok,
@@ -150,6 +155,7 @@ mod tests {
         let crashed = Finished {
             error: Some("signal 6".into()),
             tally: Tally::ONE_PASSED,
+            skipped: Vec::new(),
         };
         let outcome = of_runner(crashed, String::new());
         assert!(outcome.state == State::Failed);

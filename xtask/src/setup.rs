@@ -33,6 +33,42 @@ const BUILD: &[Tool] = &[Tool {
     package: "gcc",
 }];
 
+/// What tests of the bus in other languages call. Without one of them, its test is skipped.
+const LANGUAGES: &[Tool] = &[
+    Tool {
+        program: "make",
+        package: "make",
+    },
+    Tool {
+        program: "pkg-config",
+        package: "pkg-config",
+    },
+    Tool {
+        program: "c++",
+        package: "g++",
+    },
+    Tool {
+        program: "valgrind",
+        package: "valgrind",
+    },
+    Tool {
+        program: "python3",
+        package: "python3",
+    },
+    Tool {
+        program: "sbcl",
+        package: "sbcl",
+    },
+    Tool {
+        program: "node",
+        package: "nodejs",
+    },
+    Tool {
+        program: "bash",
+        package: "bash",
+    },
+];
+
 /// What counting instructions calls.
 const COUNTER: &[Tool] = &[Tool {
     program: "valgrind",
@@ -61,7 +97,14 @@ const CPG_HEADER: (&str, &str) = ("/usr/include/corosync/cpg.h", "libcpg-dev");
 /// Installs what tests need.
 pub(crate) fn install() -> Result<String, String> {
     let tools: Vec<&Tool> = BUILD.iter().chain(LIVE).collect();
-    install_all(&tools)
+    let note = install_all(&tools)?;
+    let languages: Vec<&Tool> = LANGUAGES.iter().collect();
+    Ok(
+        match (install_all(&languages), missing(LANGUAGES).as_slice()) {
+            (Ok(_), _) => note,
+            (Err(_), still) => format!("{note}; without {}", programs(still)),
+        },
+    )
 }
 
 /// Installs what counts instructions.

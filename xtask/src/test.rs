@@ -246,6 +246,7 @@ fn tests() -> Outcome {
     let mut sum = exec::run(cargo(TESTS), COMMAND_TIME_MAX);
     let docs = exec::run(cargo(DOC_TESTS), COMMAND_TIME_MAX);
     sum.tally += docs.tally;
+    sum.skipped.extend(docs.skipped);
     sum.error = sum.error.or(docs.error);
     of_runner(sum, String::new())
 }
