@@ -149,10 +149,10 @@ impl Sender {
 
     /// All that are waited for have room below this packet.
     pub(super) fn limit(&self) -> PacketNumber {
-        self.gating()
-            .map(|peer| peer.limit)
-            .min()
-            .unwrap_or(PacketNumber::MAX)
+        let sending = self.sending();
+        sending.map_or(PacketNumber::MAX, |sending| {
+            sending.gate.room(self.gating())
+        })
     }
 
     /// How long to wait before asking again.

@@ -11,6 +11,7 @@ use super::super::numbers::{PacketNumber, PassNumber};
 use super::super::ranges::RangeSet;
 use super::super::transfer::Notice;
 use super::super::wire::{Message, Start};
+use super::gate::Gate;
 use super::repair::Parities;
 use super::state::{Concluding, Pass, Sending, Starting, State};
 use super::{Peer, Sender};
@@ -20,8 +21,10 @@ impl Sender {
     /// whether it ended.
     pub(super) fn release_or_end_pass(&mut self, context: &mut Context<'_>) -> bool {
         let end = self.stream.pass_end();
-        let lowest = self.gating().map(|peer| peer.next).min();
-        if let Some(base) = lowest.filter(|base| *base < end) {
+        let released = self
+            .sending()
+            .and_then(|sending| sending.gate.released(self.gating()));
+        if let Some(base) = released.filter(|base| *base < end) {
             self.release(base);
             return false;
         }
@@ -174,6 +177,7 @@ impl Sender {
         self.transition(context, "all are ready", |before| {
             State::Sending(Sending {
                 pass: before.into_pass(),
+                gate: Gate::Known,
                 base,
                 parities: Parities::default(),
                 backoff: 0,

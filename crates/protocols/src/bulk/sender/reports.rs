@@ -40,9 +40,10 @@ impl Sender {
         if moved {
             self.progressed(context);
         }
-        if matches!(self.state, State::Sending(_)) {
-            let gates = self.peers.get(&from).is_some_and(|peer| peer.gates);
-            if gates {
+        if let State::Sending(sending) = &self.state {
+            let gate = &sending.gate;
+            let peer = self.peers.get(&from);
+            if peer.is_some_and(|peer| gate.repairs_for(peer)) {
                 self.repair(context, from, report);
             }
             self.end_epoch(context);

@@ -8,6 +8,7 @@ use groupcast_core::{MemberId, Time};
 use super::super::context::Context;
 use super::super::numbers::{PacketNumber, PassNumber};
 use super::super::transfer::PhaseKind;
+use super::gate::Gate;
 use super::repair::Parities;
 use super::{Sender, Timer};
 
@@ -56,6 +57,7 @@ pub(super) struct Starting {
 #[derive(Debug)]
 pub(super) struct Sending {
     pub(super) pass: Pass,
+    pub(super) gate: Gate,
     /// Every receiver that is waited for has all packets below.
     pub(super) base: PacketNumber,
     pub(super) parities: Parities,

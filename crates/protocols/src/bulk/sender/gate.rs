@@ -1,0 +1,42 @@
+//! What stands between a sender's flow and its receivers: what all of them have, how far they have
+//! room, what is to be sent again. The flow asks here, and nowhere else, so that it need not know
+//! whether its receivers are known.
+
+use super::super::numbers::PacketNumber;
+use super::peer::Peer;
+
+/// By whose word the window of a pass moves.
+#[derive(Debug)]
+pub(super) enum Gate {
+    /// The receivers of the pass, each by its own reports.
+    Known,
+}
+
+impl Gate {
+    /// All receivers have the packets below; `None` if there is nobody to say so.
+    pub(super) fn released<'a>(
+        &self,
+        gating: impl Iterator<Item = &'a Peer>,
+    ) -> Option<PacketNumber> {
+        match self {
+            Self::Known => gating.map(|peer| peer.next).min(),
+        }
+    }
+
+    /// All receivers have room below this packet.
+    pub(super) fn room<'a>(&self, gating: impl Iterator<Item = &'a Peer>) -> PacketNumber {
+        match self {
+            Self::Known => {
+                let room = gating.map(|peer| peer.limit).min();
+                room.unwrap_or(PacketNumber::MAX)
+            }
+        }
+    }
+
+    /// Whether what a receiver reports as missing is sent again at its own word.
+    pub(super) fn repairs_for(&self, peer: &Peer) -> bool {
+        match self {
+            Self::Known => peer.gates,
+        }
+    }
+}
