@@ -81,9 +81,9 @@ fn swarm(args: &[&str]) -> Command {
 }
 
 /// Builds the swarm and runs [`SEEDS`] seeds in all, from 0, over everything that it lists: the
-/// first gets [`FIRST_SHARE`] of them, the others share the rest. The same seeds every time, so what
-/// they find is found again. Where they do not fit into `budget`, as the first few of each tell, as
-/// many run as fit. Returns how many ran.
+/// first gets [`FIRST_SHARE`] of them, the others share the rest. The same seeds every time, so
+/// what they find is found again. Where they do not fit into `budget`, as the first few of each
+/// tell, as many run as fit. Returns how many ran.
 pub(crate) fn within(budget: Duration) -> (Finished, u64) {
     let mut sum = exec::run(build(), BUILD_TIME_MAX);
     if sum.error.is_some() {

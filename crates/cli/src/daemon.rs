@@ -27,10 +27,10 @@ use crate::{order, target};
 /// names. GROUPCAST_LOG sets what is logged: off, error, warn, info (the default), debug or trace,
 /// or a list such as warn,groupcast_net=debug. GROUPCAST_SOCKET stands for --socket.
 ///
-/// SIGTERM and SIGINT leave the group first; a second one ends at once. SIGHUP opens
-/// the log file again and reads the configuration again: limits and rights of clients and what is
-/// logged hold at once, and the log names what takes effect at the next start. SIGUSR1 writes the status into
-/// the log.
+/// SIGTERM and SIGINT leave the group first; a second one ends at once. SIGHUP opens the log file
+/// again and reads the configuration again: limits and rights of clients and what is logged hold at
+/// once, and the log names what takes effect at the next start. SIGUSR1 writes the status into the
+/// log.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Read this configuration file (TOML)

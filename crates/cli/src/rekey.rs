@@ -11,11 +11,11 @@ use crate::target::{Target, print};
 
 /// Change the cluster's key while its daemons run: once on each host.
 ///
-/// Make the new key with `groupcast keygen`, copy it to every host over a channel that you trust, and
-/// run this on each of them. The key itself never travels between daemons. Once all members of the
-/// group know it they use it, and then the old one is dead; no message is lost, and nothing waits.
-/// `groupcast status` says how far the change is and which hosts it waits for. Then let `key` of each
-/// daemon's configuration name the new file.
+/// Make the new key with `groupcast keygen`, copy it to every host over a channel that you trust,
+/// and run this on each of them. The key itself never travels between daemons. Once all members of
+/// the group know it they use it, and then the old one is dead; no message is lost, and nothing
+/// waits. `groupcast status` says how far the change is and which hosts it waits for. Then let
+/// `key` of each daemon's configuration name the new file.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The file of the new key: root's or the daemon's user's, readable by its owner only

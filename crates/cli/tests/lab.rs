@@ -86,8 +86,8 @@ fn without_the_program_that_draws_there_are_drawings_and_a_word_about_it() {
     std::fs::copy(env!("CARGO_BIN_EXE_groupcast"), &alone).unwrap();
     let (out, kept) = (host.path("out"), host.path("kept"));
     let arguments = ["lab", "run", "rmp-table4", "--out", &out, "--kept", &kept];
-    // Another test of this process may have begun a program while the copy was open for writing: its
-    // child holds it until it has become that program.
+    // Another test of this process may have begun a program while the copy was open for writing:
+    // its child holds it until it has become that program.
     let ran = loop {
         match Command::new(&alone).args(arguments).output() {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {}

@@ -1,5 +1,5 @@
-//! What a daemon asks of its host: real-time priority and locked memory, where the host grants them,
-//! and a clear refusal where it does not.
+//! What a daemon asks of its host: real-time priority and locked memory, where the host grants
+//! them, and a clear refusal where it does not.
 
 use std::process::Command;
 

@@ -10,8 +10,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 
 use crate::host::{Host, Running, free_port, until};
 
-/// Writes the authority `NAME.pem`, and certificates that it signed: `OF.pem` and `OF.key`, each for
-/// one name.
+/// Writes the authority `NAME.pem`, and certificates that it signed: `OF.pem` and `OF.key`, each
+/// for one name.
 fn authority(host: &Host, name: &str, signed: &[(&str, &str)]) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -31,8 +31,8 @@ pub struct Options {
     pub delivery_window: u64,
     /// How long the daemon may take to answer. Default 10 s.
     pub connect_within: Duration,
-    /// What the daemon asks its TCP clients for. Without TLS it goes to the daemon in clear. Default:
-    /// none.
+    /// What the daemon asks its TCP clients for. Without TLS it goes to the daemon in clear.
+    /// Default: none.
     pub token: Option<AccessToken>,
 }
 
@@ -218,8 +218,8 @@ impl Client {
         })
     }
 
-    /// Gives the daemon the cluster's new key, by the absolute path of its file on the daemon's host;
-    /// how far the change is, in JSON (docs/rekey.md).
+    /// Gives the daemon the cluster's new key, by the absolute path of its file on the daemon's
+    /// host; how far the change is, in JSON (docs/rekey.md).
     pub fn rekey(&mut self, path: &Path, timeout: Duration) -> Result<bytes::Bytes, ClientError> {
         self.drop_answers();
         self.connection.ask_rekey(path)?;

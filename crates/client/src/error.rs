@@ -119,8 +119,8 @@ pub enum ClientError {
     /// The system could not read or write. The connection is of no use any more.
     #[error("the connection to the daemon failed: {0}; connect again")]
     Io(#[from] io::Error),
-    /// The request cannot be sent: a name, the destinations or the length is not allowed. Nothing was
-    /// sent.
+    /// The request cannot be sent: a name, the destinations or the length is not allowed. Nothing
+    /// was sent.
     #[error(transparent)]
     Request(RequestError),
     /// The daemon gives no credit to publish while this client's own events wait unread. The

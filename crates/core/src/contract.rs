@@ -9,8 +9,8 @@ pub enum Contract {
     /// One total order in configurations, after Extended Virtual Synchrony: the ring.
     #[default]
     Ordered,
-    /// The same, but `reliable` and `fifo` messages are delivered as soon as their own promise allows,
-    /// without a place: RMP.
+    /// The same, but `reliable` and `fifo` messages are delivered as soon as their own promise
+    /// allows, without a place: RMP.
     OrderedEarly,
     /// No configurations. A sender learns which receivers have each of its messages: bulk.
     Accounted,

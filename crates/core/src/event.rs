@@ -37,8 +37,8 @@ pub enum Event {
     },
     /// There is room again after a `submit` was refused for want of it.
     Writable,
-    /// Another process with this member's name is alive, has run for longer, and has proved it. This
-    /// one has just begun: it has stopped taking part, and should end.
+    /// Another process with this member's name is alive, has run for longer, and has proved it.
+    /// This one has just begun: it has stopped taking part, and should end.
     NameInUse {
         /// The other one, who stays.
         holder: MemberId,
@@ -94,8 +94,8 @@ pub struct OrderPlace {
 }
 
 impl OrderPlace {
-    /// The place of the message numbered `index`, from 0 on, of those that end at `seq` in the order
-    /// of `config`.
+    /// The place of the message numbered `index`, from 0 on, of those that end at `seq` in the
+    /// order of `config`.
     pub const fn new(config: ConfigId, seq: u64, index: u64) -> Self {
         let index = if index < 0xffff { index } else { 0xffff };
         Self {

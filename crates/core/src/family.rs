@@ -103,8 +103,8 @@ pub struct Trial {
 
 impl Trial {
     /// Settings from `vary`; 500 messages of up to 100,000 bytes and every service; up to 6 faults
-    /// and 1 ms of jitter; no long scenarios; progress within 30 s, 1 s of rest; no lasting fault, no
-    /// hosts without multicast among others, no calm scenarios, no moments, no bugs to plant.
+    /// and 1 ms of jitter; no long scenarios; progress within 30 s, 1 s of rest; no lasting fault,
+    /// no hosts without multicast among others, no calm scenarios, no moments, no bugs to plant.
     pub const fn new(vary: fn(Rng, &Situation) -> Factory) -> Self {
         Self {
             messages: 500,

@@ -44,8 +44,8 @@ pub trait Sealer {
     /// The sender is gone: its key can be dropped.
     fn forget(&mut self, sender: Incarnation);
 
-    /// Whether datagrams with the tag `cluster` can be opened: those under the key in use, and while
-    /// it is changed those under the other.
+    /// Whether datagrams with the tag `cluster` can be opened: those under the key in use, and
+    /// while it is changed those under the other.
     fn takes(&self, cluster: ClusterTag) -> bool {
         cluster == self.cluster()
     }

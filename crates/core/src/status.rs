@@ -22,8 +22,8 @@ pub struct GroupStatus {
     pub narrowest: Option<MemberId>,
     /// The mean time in which all members are heard of; zero if that is not measured.
     pub round: Duration,
-    /// How often that took so long that a member may be taken for lost: the time-outs do not fit the
-    /// network, or the hosts.
+    /// How often that took so long that a member may be taken for lost: the time-outs do not fit
+    /// the network, or the hosts.
     pub rounds_slow: u64,
     /// What the protocol holds and how it is set now, by its own names.
     pub figures: Vec<(&'static str, Figure)>,

@@ -23,8 +23,8 @@ use crate::instance::CarrierEvent;
 
 /// Bytes of a label.
 const LABEL: usize = 8;
-/// A bimodal group of other daemons is taken to be there for so long after it was heard: its members
-/// announce themselves about every two seconds.
+/// A bimodal group of other daemons is taken to be there for so long after it was heard: its
+/// members announce themselves about every two seconds.
 const ELSEWHERE: Duration = Duration::from_secs(60);
 
 /// All bimodal groups of a daemon.
@@ -34,7 +34,8 @@ pub(crate) struct Bimodal {
     turn: usize,
     /// Datagrams for groups that are not here, or too short for a label.
     foreign: u64,
-    /// Labels of groups that other daemons have and this one has not, and when they were last heard.
+    /// Labels of groups that other daemons have and this one has not, and when they were last
+    /// heard.
     elsewhere: BTreeMap<[u8; LABEL], Time>,
 }
 

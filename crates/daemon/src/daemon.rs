@@ -224,8 +224,8 @@ impl Daemon {
         // Other hosts come before the clients of this one: waking a client takes as long as a
         // message to all of them.
         self.endpoint.flush(now);
-        // The order may have something to say about a message at once, for instance that it has room
-        // again.
+        // The order may have something to say about a message at once, for instance that it has
+        // room again.
         self.take_events()?;
         self.answer_questions(now);
         self.clients.give_output(now, &mut self.engine);

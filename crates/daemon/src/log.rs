@@ -92,7 +92,8 @@ pub fn log_to(filter: Option<&str>, file: Option<&Path>) -> Result<Log, LogError
 }
 
 impl Log {
-    /// From now on logs as much as `GROUPCAST_LOG` says, or else `filter`, or else `info` and above.
+    /// From now on logs as much as `GROUPCAST_LOG` says, or else `filter`, or else `info` and
+    /// above.
     ///
     /// # Errors
     /// Nothing has changed.

@@ -100,8 +100,8 @@ impl Rekeying {
     }
 
     /// A client names the file of a new key; the answer is JSON. Only root is told what is wrong
-    /// with a file: others could ask about files that they may not see. A failure is a line of the log
-    /// if `admit` lets it be.
+    /// with a file: others could ask about files that they may not see. A failure is a line of the
+    /// log if `admit` lets it be.
     pub(crate) fn begin<P: Protocol>(
         &mut self,
         node: &mut Node<P>,

@@ -1,5 +1,5 @@
-//! What a daemon asks of its host and opens before it runs: network, order, groups, and what clients
-//! over TCP need.
+//! What a daemon asks of its host and opens before it runs: network, order, groups, and what
+//! clients over TCP need.
 
 use groupcast_core::family::OrderLimits;
 use groupcast_core::node::AdmissionConfig;

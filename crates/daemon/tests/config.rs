@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use groupcast_core::settings::Value;
-use groupcast_daemon::config::{Config, ConfigError, File, MULTICAST, Options, Place, Security};
+use groupcast_daemon::config::{
+    Config, ConfigError, File, FilePlace, MULTICAST, Options, Security,
+};
 use groupcast_net::{Group, Spin};
 
 fn file(text: &str) -> File {
@@ -22,7 +24,7 @@ fn refused(text: &str) -> (String, Option<usize>, String) {
     let error = File::parse(Path::new("daemon.toml"), text)
         .and_then(|file| Config::build(Some(&file), Options::default()))
         .expect_err(text);
-    let line = error.place().map(Place::line);
+    let line = error.place().map(FilePlace::line);
     (error.to_string(), line, error.help())
 }
 

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use groupcast_daemon::config::{Config, File, Options, Place};
+use groupcast_daemon::config::{Config, File, FilePlace, Options};
 
 #[path = "../../core/tests/record/mod.rs"]
 mod record;
@@ -24,7 +24,7 @@ fn outcome(text: &str, usual: &mut Vec<String>) -> String {
             told
         }
         Err(error) => {
-            let line = error.place().map_or(0, Place::line);
+            let line = error.place().map_or(0, FilePlace::line);
             format!("refused, line {line}\n{error}\n{}\n", error.help())
         }
     }

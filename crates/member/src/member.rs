@@ -22,9 +22,9 @@ const WAKE: Token = Token(0);
 /// A member of a group. See the [crate's example](crate).
 ///
 /// Nothing happens between the calls of [`next_event`](Self::next_event): a member that does not
-/// call it for longer than the others wait for a sign of it (a tenth of a second on a LAN) holds the
-/// others up, and is then taken for crashed. A member that is dropped falls silent in the same way;
-/// [`leave`](Self::leave) first.
+/// call it for longer than the others wait for a sign of it (a tenth of a second on a LAN) holds
+/// the others up, and is then taken for crashed. A member that is dropped falls silent in the same
+/// way; [`leave`](Self::leave) first.
 pub struct Member {
     endpoint: Endpoint<Box<dyn Instrumented>>,
     order: &'static OrderFamily,
@@ -91,8 +91,9 @@ impl Member {
         self.group().leave(now);
     }
 
-    /// The next event: waits for it for at most `patience`, during which the protocol goes on. `None`
-    /// after `patience`, when the [`waker`](Self::waker) was used, and once the member has left.
+    /// The next event: waits for it for at most `patience`, during which the protocol goes on.
+    /// `None` after `patience`, when the [`waker`](Self::waker) was used, and once the member has
+    /// left.
     ///
     /// # Errors
     /// Only what the network cannot cause: the system takes a socket for unusable.

@@ -238,8 +238,8 @@ impl<P: Protocol> Endpoint<P> {
         self.datagram_max().map(|max| max.saturating_sub(framing))
     }
 
-    /// Who has sent datagrams here in the last ten minutes that do not belong to the group, the last
-    /// of each kind; the node counts them.
+    /// Who has sent datagrams here in the last ten minutes that do not belong to the group, the
+    /// last of each kind; the node counts them.
     pub fn strangers(&self) -> impl Iterator<Item = Stranger> {
         self.log.strangers(self.now())
     }

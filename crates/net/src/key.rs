@@ -196,8 +196,8 @@ impl Key {
     }
 }
 
-/// Opens the file at `path` to read, if it is a regular file. Never waits: opening a pipe would, for
-/// somebody who writes to it.
+/// Opens the file at `path` to read, if it is a regular file. Never waits: opening a pipe would,
+/// for somebody who writes to it.
 ///
 /// # Errors
 /// If it cannot be opened.

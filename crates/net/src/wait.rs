@@ -1,10 +1,10 @@
 //! Waiting: readiness of the endpoint's sockets and of the caller's sources, and when to sleep.
 //!
-//! Whole milliseconds are waited in `epoll_wait` itself, which brings at once what it waited for; the
-//! rest, which it would round up, in a `ppoll` on its descriptor (nanoseconds: the token's timers are
-//! as short), followed by a collection that does not wait. A long wait mostly ends with its time: all
-//! of it is waited in the `ppoll`, so that the thread wakes once for it. Before it, the thread polls
-//! for a while where [`Spin`] says so.
+//! Whole milliseconds are waited in `epoll_wait` itself, which brings at once what it waited for;
+//! the rest, which it would round up, in a `ppoll` on its descriptor (nanoseconds: the token's
+//! timers are as short), followed by a collection that does not wait. A long wait mostly ends with
+//! its time: all of it is waited in the `ppoll`, so that the thread wakes once for it. Before it,
+//! the thread polls for a while where [`Spin`] says so.
 
 use std::io;
 use std::os::fd::AsRawFd as _;

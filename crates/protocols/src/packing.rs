@@ -99,8 +99,8 @@ impl Packer {
         self.queue.push_back(record);
     }
 
-    /// Whether a message waits, or the rest of one, that is delivered only once several members hold
-    /// it.
+    /// Whether a message waits, or the rest of one, that is delivered only once several members
+    /// hold it.
     pub fn holds_resilient(&self) -> bool {
         self.resilient > 0
     }

@@ -90,8 +90,8 @@ impl fmt::Display for Span {
     }
 }
 
-/// What is wrong with `certificate` at `now` for clients that connect to `address`; any address does
-/// without one.
+/// What is wrong with `certificate` at `now` for clients that connect to `address`; any address
+/// does without one.
 pub(crate) fn doubts(
     certificate: &CertificateDer<'_>,
     now: SystemTime,
@@ -117,8 +117,8 @@ pub(crate) fn doubts(
 
 /// What is wrong with the certificate itself at `now`, since 1970.
 fn time_or_use(certificate: &EndEntityCert<'_>, now: Duration) -> Option<DoubtKind> {
-    // Without authorities nothing is believed. But what does not depend on who has signed it is looked
-    // at first.
+    // Without authorities nothing is believed. But what does not depend on who has signed it is
+    // looked at first.
     let at = |time: Duration| {
         let time = UnixTime::since_unix_epoch(time);
         let algorithms = ALL_VERIFICATION_ALGS;

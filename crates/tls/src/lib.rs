@@ -1,11 +1,11 @@
 //! TLS 1.3 between a daemon and its clients over TCP: certificates and keys from PEM files, and a
 //! stream over any socket that does not block.
 //!
-//! A daemon has a [`Server`], a client a [`Client`]; each makes a [`TlsStream`] of a connected socket.
-//! The handshake happens while the stream is read and written, so nothing here waits.
+//! A daemon has a [`Server`], a client a [`Client`]; each makes a [`TlsStream`] of a connected
+//! socket. The handshake happens while the stream is read and written, so nothing here waits.
 //!
-//! The protocol is `rustls`. There is no resumption: a certificate that is taken away counts from the
-//! next connection on. Both sides name the protocol `groupcast` in the handshake (ALPN).
+//! The protocol is `rustls`. There is no resumption: a certificate that is taken away counts from
+//! the next connection on. Both sides name the protocol `groupcast` in the handshake (ALPN).
 #![forbid(unsafe_code)]
 
 mod client;

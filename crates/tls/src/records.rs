@@ -1,5 +1,5 @@
-//! Where records begin and end, in the bytes that a socket gives: the library does not say whether one
-//! has come in part.
+//! Where records begin and end, in the bytes that a socket gives: the library does not say whether
+//! one has come in part.
 
 use std::io::{self, Read};
 

@@ -1,4 +1,5 @@
-//! Why a connection failed, in words that say what to do: the library's own are for those who know TLS.
+//! Why a connection failed, in words that say what to do: the library's own are for those who know
+//! TLS.
 
 use std::time::Duration;
 

@@ -77,8 +77,8 @@ impl Server {
         })
     }
 
-    /// What clients that connect to `address` will refuse the certificate for, as it is `now`: that it
-    /// has expired, or is for another address. Nothing is said of an address that is none
+    /// What clients that connect to `address` will refuse the certificate for, as it is `now`: that
+    /// it has expired, or is for another address. Nothing is said of an address that is none
     /// (`0.0.0.0`).
     pub fn doubts(&self, now: SystemTime, address: Option<IpAddr>) -> Vec<Doubt> {
         let kinds = doubts(&self.certificate, now, address).into_iter();

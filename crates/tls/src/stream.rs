@@ -85,8 +85,8 @@ impl<S> TlsStream<S> {
         self.records.is_open()
     }
 
-    /// What reading has cost since the last call, beside what was given to the reader: as many bytes as
-    /// can be read in that time. Records without payload would be read for nothing else.
+    /// What reading has cost since the last call, beside what was given to the reader: as many
+    /// bytes as can be read in that time. Records without payload would be read for nothing else.
     pub fn take_work(&mut self) -> usize {
         let Work { taken, given, told } = self.work;
         let overhead = taken.saturating_sub(given + RECORD_MAX);
@@ -115,8 +115,8 @@ impl<S: Read + Write> Read for TlsStream<S> {
     ///
     /// # Errors
     /// [`ErrorKind::Interrupted`]: the socket had something, and nothing of it can be read yet; call
-    /// again. [`ErrorKind::InvalidData`]: what came is not TLS, or the other side is not believed, or
-    /// does not believe this one. [`ErrorKind::UnexpectedEof`]: it ended without a word.
+    /// again. [`ErrorKind::InvalidData`]: what came is not TLS, or the other side is not believed,
+    /// or does not believe this one. [`ErrorKind::UnexpectedEof`]: it ended without a word.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         if let Some(len) = self.read_opened(bytes)? {
             return Ok(len);

@@ -192,8 +192,8 @@ impl ReceivedFiles {
         reserved.map_err(|error| error.to_string())
     }
 
-    /// The room that the files of `manifest` take: each a number of whole blocks, and a block for each
-    /// directory and each link.
+    /// The room that the files of `manifest` take: each a number of whole blocks, and a block for
+    /// each directory and each link.
     fn room_for(&self, manifest: &Manifest) -> Result<u64, String> {
         let block = self.claim.block().map_err(kept)?;
         let entries = manifest.entries().iter();

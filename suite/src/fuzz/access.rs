@@ -1,9 +1,9 @@
-//! Access rules of a daemon that change while its clients join, leave and publish, as the script has
-//! it.
+//! Access rules of a daemon that change while its clients join, leave and publish, as the script
+//! has it.
 //!
-//! Held to the plainest reading of the rules: no client is ever shown a message of a group that it may
-//! not join as the rules are then, or one that its sender might not send. And rules do not last: once
-//! there are none, every client can do everything again.
+//! Held to the plainest reading of the rules: no client is ever shown a message of a group that it
+//! may not join as the rules are then, or one that its sender might not send. And rules do not
+//! last: once there are none, every client can do everything again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;

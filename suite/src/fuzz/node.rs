@@ -1,9 +1,9 @@
 //! A node under attack: datagrams of strangers and of peers that hold the key, true and false
 //! echoes, time that passes.
 //!
-//! Whatever comes: no panic, bounded tables, bounded answers, few that get copies; and an instance sees only what a peer
-//! sent that proved itself, under its own name, each datagram once, also after the peer was
-//! forgotten and admitted again.
+//! Whatever comes: no panic, bounded tables, bounded answers, few that get copies; and an instance
+//! sees only what a peer sent that proved itself, under its own name, each datagram once, also
+//! after the peer was forgotten and admitted again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

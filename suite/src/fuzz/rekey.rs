@@ -1,9 +1,10 @@
 //! Changes of the cluster's key among four daemons, as the script has it: keys given, statements
 //! ordered and delivered, configurations that come and go, and statements that a member invents.
 //!
-//! Whatever happens: no panic, and what a daemon keeps stays bounded. As long as nothing was invented,
-//! all whom a daemon talks to open what it seals after every step. And once nobody invents any more, a
-//! change that every daemon is given comes to its end: nothing that was said before stays in the way.
+//! Whatever happens: no panic, and what a daemon keeps stays bounded. As long as nothing was
+//! invented, all whom a daemon talks to open what it seals after every step. And once nobody
+//! invents any more, a change that every daemon is given comes to its end: nothing that was said
+//! before stays in the way.
 
 use std::collections::VecDeque;
 
@@ -105,8 +106,8 @@ impl Stage {
         }
     }
 
-    /// New configurations: those of one number in `parts` are together, as far as they open what the
-    /// others seal. Who does not is not heard, and is alone.
+    /// New configurations: those of one number in `parts` are together, as far as they open what
+    /// the others seal. Who does not is not heard, and is alone.
     fn configure(&mut self, parts: [usize; DAEMONS]) {
         let mut together: Vec<Vec<usize>> = vec![Vec::new(); DAEMONS];
         for (index, part) in parts.into_iter().enumerate() {
@@ -134,8 +135,8 @@ impl Stage {
         one.opens.contains(&other.seals) && other.opens.contains(&one.seals)
     }
 
-    /// A daemon is delivered the next statement, or else has its own next one ordered; whether there
-    /// was one.
+    /// A daemon is delivered the next statement, or else has its own next one ordered; whether
+    /// there was one.
     fn go_on(&mut self, index: usize) -> bool {
         let daemon = &mut self.daemons[index];
         if let Some((from, statement)) = daemon.ahead.pop_front() {
@@ -197,7 +198,8 @@ impl Stage {
         }
     }
 
-    /// All in one configuration, and all given the key of the change that goes on: it ends everywhere.
+    /// All in one configuration, and all given the key of the change that goes on: it ends
+    /// everywhere.
     fn recover(&mut self) {
         self.configure([0; DAEMONS]);
         let one = self.daemons.iter().all(|daemon| daemon.part == 0);

@@ -9,7 +9,8 @@ use groupcast_client::{Address, Client, ClientError, Disconnect, Options, Servic
 use super::Outcome;
 use super::cluster::{Cluster, GROUP, MULTICAST};
 
-/// At the second daemon, clients that do not read are thrown out early, and hold nobody back before.
+/// At the second daemon, clients that do not read are thrown out early, and hold nobody back
+/// before.
 const CONFIG: &str =
     "[clients]\ndisconnect_at = \"256 KiB\"\nstop_publishers_at = \"1024 MiB\"\nmax = 64\n";
 /// What floods: as fast as it is taken.

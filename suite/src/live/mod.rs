@@ -10,10 +10,10 @@
 //! - [`chaos`]: everything that happens to hosts, at random; [`compilers`]: what else runs on them.
 //! - [`farewell`]: the last words of a daemon to its clients; [`large`]: the longest messages.
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
-//! - [`hostile`]: a thousand clients, some of them hostile; [`flood`]: datagrams that no daemon should
-//!   believe; [`insider`]: a holder of the key; [`races`]: a local user against a receiver.
-//! - [`rekeys`]: the key is changed again and again. [`bars`]: what long runs are held to; [`memory`]:
-//!   whether it is flat.
+//! - [`hostile`]: a thousand clients, some of them hostile; [`flood`]: datagrams that no daemon
+//!   should believe; [`insider`]: a holder of the key; [`races`]: a local user against a receiver.
+//! - [`rekeys`]: the key is changed again and again. [`bars`]: what long runs are held to;
+//!   [`memory`]: whether it is flat.
 //!
 //! The tests are in `tests/live/`, one behaviour a file. They are ignored unless asked for (`cargo
 //! xtask test` asks for them, one at a time: they measure times).
@@ -52,8 +52,8 @@ use groupcast_bench::Testbed;
 /// How a live test ends: any error is a failure that says what was expected.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// A part that a program plays in a process of its own: the hidden word that asks for it, and what it
-/// does with the words that follow.
+/// A part that a program plays in a process of its own: the hidden word that asks for it, and what
+/// it does with the words that follow.
 pub type Role = (&'static str, fn(&[&str]) -> Outcome);
 
 /// Whether live tests cannot run here; says why where the reader of the test's output sees it.

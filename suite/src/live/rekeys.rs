@@ -12,8 +12,8 @@ use super::text::{messages, text};
 use super::{Outcome, until};
 
 const HOSTS: usize = 5;
-/// Bytes of the text that goes through meanwhile, for each change, and lines a second: a change takes
-/// less than half of the time that its part of the text does.
+/// Bytes of the text that goes through meanwhile, for each change, and lines a second: a change
+/// takes less than half of the time that its part of the text does.
 const TEXT: usize = 5 << 20;
 const RATE: &str = "4000";
 /// The same where the rest of the ring is taken by others.
@@ -28,8 +28,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub enum Load {
     /// A text alone, at a steady pace. There are histories, and they are judged.
     Text,
-    /// As much from every host as the ring takes, beside a text. Histories would fill the disk: what
-    /// subscribers got is judged.
+    /// As much from every host as the ring takes, beside a text. Histories would fill the disk:
+    /// what subscribers got is judged.
     Full,
 }
 
@@ -38,8 +38,8 @@ pub enum Load {
 pub struct Report {
     /// How long each change took, from the first command on.
     pub took: Vec<Duration>,
-    /// What all daemons together counted from before the first change to after the last: lost tokens,
-    /// configurations that ended, datagrams of other clusters, forged ones.
+    /// What all daemons together counted from before the first change to after the last: lost
+    /// tokens, configurations that ended, datagrams of other clusters, forged ones.
     pub broken: [u64; 4],
     /// Messages that every subscriber got.
     pub messages: usize,

@@ -1,7 +1,7 @@
 //! Daemons with clients under random faults. Goal: what clients see from end to end keeps every
-//! promise, through joins and leaves, good-byes, expulsions, crashes, partitions and merges. Method:
-//! some seeds of the swarm at every change; `cargo xtask swarm --protocol groups` runs as many as
-//! one likes.
+//! promise, through joins and leaves, good-byes, expulsions, crashes, partitions and merges.
+//! Method: some seeds of the swarm at every change; `cargo xtask swarm --protocol groups` runs as
+//! many as one likes.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Tests every family of the registry against what its entry promises.
 //!
 //! `conformance`: the contract between a protocol and its host. `copies`: hosts without multicast
-//! among others that have it. `swarm`: random faults, some seeds of every family. `bulk`: more seeds
-//! of the family that once failed most. `corpus`: the committed inputs of the fuzz targets.
+//! among others that have it. `swarm`: random faults, some seeds of every family. `bulk`: more
+//! seeds of the family that once failed most. `corpus`: the committed inputs of the fuzz targets.
 //! `explore`: every schedule of a small group. `groups`: daemons with clients. `presets`: what the
 //! presets of the ring promise, in calm. `reach`: no family of the registry is left out.
 

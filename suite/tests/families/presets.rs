@@ -1,6 +1,6 @@
-//! Goal: in the networks that a preset of the ring is documented for, no ring breaks without a fault,
-//! nor with hosts as slow as it promises. Method: the ends of the table of presets, each for a short
-//! time; `cargo xtask swarm --presets` runs all of it.
+//! Goal: in the networks that a preset of the ring is documented for, no ring breaks without a
+//! fault, nor with hosts as slow as it promises. Method: the ends of the table of presets, each for
+//! a short time; `cargo xtask swarm --presets` runs all of it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Clients that close and clients that are thrown out learn why, while messages flood. A thousand of
-//! each: `cargo xtask soak farewell`.
+//! Clients that close and clients that are thrown out learn why, while messages flood. A thousand
+//! of each: `cargo xtask soak farewell`.
 
 use groupcast_suite::live::{Outcome, farewell, live};
 

@@ -1,5 +1,5 @@
-//! The key of five daemons is changed twice under load. Twenty times is the soak's (`cargo xtask soak
-//! rekey`).
+//! The key of five daemons is changed twice under load. Twenty times is the soak's
+//! (`cargo xtask soak rekey`).
 
 use groupcast_suite::live::rekeys::{self, Load};
 use groupcast_suite::live::{Outcome, live};

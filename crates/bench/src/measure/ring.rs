@@ -2,9 +2,10 @@
 //! daemons with clients or as a library, beside the raw limit.
 //!
 //! In daemon mode every host has a daemon, a sending and a receiving client; in library mode one
-//! process with the ring in it. All hosts send, or one in each run. The figure is what the slowest receiver gets: a
-//! total order is as fast as its slowest member. The raw limit, and at a stated rate a bare round
-//! trip, are measured on the same bed just before each run, so that the ratios hold on any machine.
+//! process with the ring in it. All hosts send, or one in each run. The figure is what the slowest
+//! receiver gets: a total order is as fast as its slowest member. The raw limit, and at a stated
+//! rate a bare round trip, are measured on the same bed just before each run, so that the ratios
+//! hold on any machine.
 
 mod options;
 

@@ -1,9 +1,9 @@
 //! `groupcast demo`: the whole life of a group on this machine, without any set-up.
 //!
 //! The members are threads of this process: real sockets on loopback, real encryption under a key
-//! made for the run, the ring (or RMP) with the settings of a LAN. The story starts them, loads them, kills
-//! one and lets it come back, cuts the network in two and heals it, lets all leave; then the
-//! checker gives its verdict on the histories of all members.
+//! made for the run, the ring (or RMP) with the settings of a LAN. The story starts them, loads
+//! them, kills one and lets it come back, cuts the network in two and heals it, lets all leave;
+//! then the checker gives its verdict on the histories of all members.
 //!
 //! - [`story`]: the steps; [`stage`]: the members as the story sees them, and waiting.
 //! - [`member`]: one member's thread; [`load`]: what it says; [`diary`]: what it saw; [`network`]:

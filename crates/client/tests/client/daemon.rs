@@ -1,5 +1,5 @@
-//! A daemon of one member for the tests: a real engine behind real sockets; the ring is a queue that
-//! gives back what it takes.
+//! A daemon of one member for the tests: a real engine behind real sockets; the ring is a queue
+//! that gives back what it takes.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};

@@ -120,8 +120,8 @@ pub struct OrderLimits {
     pub leave_timeout: Duration,
 }
 
-/// Implements [`OrderConfig`] for a configuration that has the fields of [`OrderLimits`] under their
-/// names.
+/// Implements [`OrderConfig`] for a configuration that has the fields of [`OrderLimits`] under
+/// their names.
 #[macro_export]
 macro_rules! order_config {
     ($config:ty) => {

@@ -109,8 +109,8 @@ impl Horizons<'_> {
         }
     }
 
-    /// The same where messages that a minority may not deliver are reported as lost, in their order:
-    /// they hold nothing back.
+    /// The same where messages that a minority may not deliver are reported as lost, in their
+    /// order: they hold nothing back.
     pub fn of_delivery(self, service: Service) -> Seq {
         let minority = self.marks.as_slice().len() < majority(self.max_n);
         match service {

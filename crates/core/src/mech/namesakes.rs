@@ -8,8 +8,8 @@
 //! - The other one *proves* that it holds the name: it answers a question with a fresh nonce, which
 //!   goes to its own address alone. So no single message ends anything, and no recording.
 //!
-//! What the other one says of its time is as old as the message: of two that began within one delay of
-//! the network, each takes itself for the older one. If both still claim the name after
+//! What the other one says of its time is as old as the message: of two that began within one delay
+//! of the network, each takes itself for the older one. If both still claim the name after
 //! [`CLAIM_FOR`], their incarnations decide instead.
 //!
 //! Otherwise neither gives way: the name is *contested*, which the user is told. Members of one

@@ -6,8 +6,8 @@
 //!   one way would break and form the configuration again and again.
 //! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon. Of
 //!   one that was excluded because it had given us up, it ends when that one hears us again.
-//! - **New lives**: that of a member waits until the old one is missed; what two living processes of
-//!   one name do is in [`namesakes`](super::namesakes).
+//! - **New lives**: that of a member waits until the old one is missed; what two living processes
+//!   of one name do is in [`namesakes`](super::namesakes).
 //!
 //! Every table is bounded by [`Peers::MAX`].
 
@@ -195,8 +195,8 @@ impl Peers {
         self.quarantine.lasts(now, member)
     }
 
-    /// Whether `from`, which says that it hears `heard`, has given evidence to `local`, a member of a
-    /// configuration of `members`: it hears it, or has heard others of them for a while.
+    /// Whether `from`, which says that it hears `heard`, has given evidence to `local`, a member of
+    /// a configuration of `members`: it hears it, or has heard others of them for a while.
     pub fn evidence(
         &mut self,
         now: Time,
@@ -209,9 +209,9 @@ impl Peers {
         heard.contains(&local) || hears_another() && self.hears_others(now, from)
     }
 
-    /// `from` says that it hears another member of our configuration, and not us: whether that counts,
-    /// since it has said so for a second. Before, it may only be about to end our quarantine, and a
-    /// configuration with it would not come about.
+    /// `from` says that it hears another member of our configuration, and not us: whether that
+    /// counts, since it has said so for a second. Before, it may only be about to end our
+    /// quarantine, and a configuration with it would not come about.
     fn hears_others(&mut self, now: Time, from: MemberId) -> bool {
         if self.hints.len() >= Self::MAX {
             self.hints
@@ -228,8 +228,8 @@ impl Peers {
         now.since(*since) >= HINTED_FOR
     }
 
-    /// What a member of a configuration of `members` does about `from`, which has given evidence, or
-    /// not, that it hears us. That it names us as members may be history.
+    /// What a member of a configuration of `members` does about `from`, which has given evidence,
+    /// or not, that it hears us. That it names us as members may be history.
     pub fn stranger(
         &self,
         now: Time,

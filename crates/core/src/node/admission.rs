@@ -10,9 +10,9 @@
 //! Nothing is kept for senders that are not admitted: the nonce is a [cookie](super::cookie), and
 //! what they cost is [limited](super::limits). A challenge is no longer than the body that caused
 //! it, or than the shortest challenge, which is seven bytes. A hello is addressed to the instance
-//! that it challenges or answers, so that a recording of it says nothing to any other; a hello of an
-//! admitted sender is taken once, as every datagram. A recorded echo would let its sender in again
-//! after the sender was forgotten: so all cookies become void when a peer is forgotten.
+//! that it challenges or answers, so that a recording of it says nothing to any other; a hello of
+//! an admitted sender is taken once, as every datagram. A recorded echo would let its sender in
+//! again after the sender was forgotten: so all cookies become void when a peer is forgotten.
 //!
 //! With its echo a member says whether multicasts reach it, which decides who gets
 //! [copies](super::copies).
@@ -35,16 +35,16 @@ use crate::wire::Prefix;
 /// Bounds of admission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdmissionConfig {
-    /// The most admitted peers; the one heard longest ago makes room. Default 256. Too small for the
-    /// group: peers challenge each other for ever.
+    /// The most admitted peers; the one heard longest ago makes room. Default 256. Too small for
+    /// the group: peers challenge each other for ever.
     pub peers_max: usize,
     /// The most peers without multicast that a node with multicast admits, as each gets a copy of
     /// what is sent to the group; those that are gone do not count. Default 16. Too small: it keeps
     /// hosts without multicast out. Too large: whoever has the key can make each datagram leave so
     /// many times.
     pub copies_max: usize,
-    /// Datagrams of unknown senders that are opened a second, each at the price of a key (some
-    /// 3 µs). Default 20,000. Too small: a flood keeps newcomers out for longer. Too large: it takes
+    /// Datagrams of unknown senders that are opened a second, each at the price of a key (some 3
+    /// µs). Default 20,000. Too small: a flood keeps newcomers out for longer. Too large: it takes
     /// the processor from the group.
     pub openings_max: u32,
     /// The same for each source address (a few share an allowance). Default 2,000.
@@ -268,8 +268,8 @@ impl Admission {
         self.cookies.renew(now);
     }
 
-    /// Admits a peer that has multicast on the host's word: no proof, and whatever it sends first is
-    /// the first that counts.
+    /// Admits a peer that has multicast on the host's word: no proof, and whatever it sends first
+    /// is the first that counts.
     pub(super) fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) -> Admitted {
         let peer = Peer::new(now, member.node, address, true, 0);
         self.admit(now, member.incarnation, peer)

@@ -1,10 +1,10 @@
-//! Who gets a unicast copy of what is sent to the group: the extended multicast address of 000 ch. 8,
-//! an address of IP multicast and the members that it does not reach.
+//! Who gets a unicast copy of what is sent to the group: the extended multicast address of 000 ch.
+//! 8, an address of IP multicast and the members that it does not reach.
 //!
-//! A member that has multicast sends each datagram of the group once to the multicast address, and a
-//! copy to each admitted peer that has said in its echo that it has none. A member without sends a
-//! copy to each address of its configuration and to all that it has admitted. Nobody is in the list
-//! on the word of a datagram alone: admission proves who says so, and that it is alive now.
+//! A member that has multicast sends each datagram of the group once to the multicast address, and
+//! a copy to each admitted peer that has said in its echo that it has none. A member without sends
+//! a copy to each address of its configuration and to all that it has admitted. Nobody is in the
+//! list on the word of a datagram alone: admission proves who says so, and that it is alive now.
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;

@@ -274,8 +274,8 @@ impl<P: Protocol> Node<P> {
         self.sealer.drop_other(was_used);
     }
 
-    /// What a datagram of this process's incarnation is. Of two that have the same, the one that has
-    /// sent less notices. Recordings of this process have numbers that it has used.
+    /// What a datagram of this process's incarnation is. Of two that have the same, the one that
+    /// has sent less notices. Recordings of this process have numbers that it has used.
     fn own_or_twin(
         &mut self,
         now: Time,
@@ -306,8 +306,8 @@ impl<P: Protocol> Node<P> {
     }
 
     /// Admits `member` at `address` without the handshake, because the host vouches for it: for
-    /// members that have multicast and are known to be new, as a simulator's are. A replay of what it
-    /// sent before is not detected.
+    /// members that have multicast and are known to be new, as a simulator's are. A replay of what
+    /// it sent before is not detected.
     pub fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) {
         let admitted = self.admission.trust(now, member, address);
         self.admitted(member.incarnation, admitted);

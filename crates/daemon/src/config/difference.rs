@@ -18,7 +18,8 @@ pub struct Changes {
 }
 
 /// Whether a running daemon can take over another value of `key`: limits and rights of clients, and
-/// how much is logged. All else is agreed with other daemons, held by the kernel, or was told to somebody.
+/// how much is logged. All else is agreed with other daemons, held by the kernel, or was told to
+/// somebody.
 fn is_live(key: &str) -> bool {
     key == "log" || key == "access" || key.starts_with("clients.")
 }

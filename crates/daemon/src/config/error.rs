@@ -20,14 +20,14 @@ pub struct Source {
 
 /// A place in a configuration file.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct FilePlace {
     /// The file.
     pub source: Arc<Source>,
     /// The bytes of it that are wrong; empty if only the file is known.
     pub span: Range<usize>,
 }
 
-impl Place {
+impl FilePlace {
     /// The line of the place, from 1.
     pub fn line(&self) -> usize {
         let start = self.span.start.min(self.source.text.len());
@@ -38,7 +38,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.source.path.display(), self.line())
     }
@@ -62,7 +62,7 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
         /// The place of the mistake in the file.
-        place: Place,
+        place: FilePlace,
     },
     /// A value is outside what it may be, or contradicts another.
     #[error("{key}: {message}")]
@@ -74,7 +74,7 @@ pub enum ConfigError {
         /// What to do.
         help: String,
         /// Where, if it came from a file.
-        place: Option<Place>,
+        place: Option<FilePlace>,
     },
     /// The configuration has neither `key` nor `insecure`.
     #[error("a daemon without a key refuses to start")]
@@ -105,7 +105,7 @@ impl ConfigError {
     }
 
     /// Where in which file, if it came from one.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&FilePlace> {
         match self {
             Self::Unreadable { .. } | Self::NoKey => None,
             Self::Syntax { place, .. } => Some(place),

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::access;
 use super::bus::BusAddress;
-use super::error::{ConfigError, Place, Source};
+use super::error::{ConfigError, FilePlace, Source};
 use super::keys::{Key, keys};
 use super::options::Options;
 
@@ -68,7 +68,7 @@ impl File {
         });
         let document = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
             message: error.message().to_owned(),
-            place: Place {
+            place: FilePlace {
                 source: source.clone(),
                 span: error.span().unwrap_or(0..0),
             },
@@ -86,7 +86,7 @@ impl File {
     }
 
     /// Where the file sets the dotted `key`, if it does.
-    pub fn place(&self, key: &str) -> Option<Place> {
+    pub fn place(&self, key: &str) -> Option<FilePlace> {
         let document = DeTable::parse(&self.source.text).ok()?;
         let mut table = document.get_ref();
         let (parents, last) = match key.rsplit_once('.') {
@@ -97,7 +97,7 @@ impl File {
             table = table.get(parent).map(Spanned::get_ref)?.as_table()?;
         }
         let value: &Spanned<DeValue<'_>> = table.get(last)?;
-        Some(Place {
+        Some(FilePlace {
             source: self.source.clone(),
             span: value.span(),
         })
@@ -211,7 +211,7 @@ impl Reader {
             key,
             message: wrong.message,
             help: wrong.help,
-            place: Some(Place {
+            place: Some(FilePlace {
                 source: self.source.clone(),
                 span,
             }),

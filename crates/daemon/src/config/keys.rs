@@ -2,9 +2,9 @@
 //! each.
 //!
 //! The keys of the tables come from the lists of the parts that they configure: `[clients]` and a
-//! part of `[bimodal]` from the group engine's, `[net]` from the driver's, `[ring]`, `[rmp]` and the
-//! rest of `[bimodal]` from the protocols', `[process]` from the daemon's own. Only the keys at the
-//! top, the presets and `bimodal.groups` are written down here.
+//! part of `[bimodal]` from the group engine's, `[net]` from the driver's, `[ring]`, `[rmp]` and
+//! the rest of `[bimodal]` from the protocols', `[process]` from the daemon's own. Only the keys at
+//! the top, the presets and `bimodal.groups` are written down here.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::LazyLock;

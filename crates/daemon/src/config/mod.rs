@@ -31,7 +31,7 @@ use groupcast_tls::ServerFiles;
 pub use self::bus::BusAddress;
 use self::check::Check;
 pub use self::difference::Changes;
-pub use self::error::{ConfigError, Place, Source};
+pub use self::error::{ConfigError, FilePlace, Source};
 pub use self::file::File;
 pub use self::keys::{Key, keys};
 pub use self::options::{Listen, Options};

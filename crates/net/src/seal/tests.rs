@@ -1,4 +1,5 @@
-//! What is sealed opens for whom it was sealed, with the key it was sealed under, and for nobody else.
+//! What is sealed opens for whom it was sealed, with the key it was sealed under, and for nobody
+//! else.
 
 use groupcast_core::wire::{PREFIX_LEN, Prefix, VERSION};
 

@@ -162,8 +162,8 @@ impl Bed {
         Self::open(configs.collect(), tweak)
     }
 
-    /// `with` members that reach each other by multicast, and `without` more that have none and know
-    /// the addresses of all.
+    /// `with` members that reach each other by multicast, and `without` more that have none and
+    /// know the addresses of all.
     pub(crate) fn mixed(with: usize, without: usize) -> Self {
         let group = random_group();
         let listen: Vec<SocketAddrV4> = (0..with + without).map(|_| random_listen()).collect();

@@ -42,8 +42,8 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Members that were forgotten and of which something is known, for each that there is room for:
-    /// as many as the bookmarks of streams.
+    /// Members that were forgotten and of which something is known, for each that there is room
+    /// for: as many as the bookmarks of streams.
     const FORGOTTEN: usize = 16;
 
     pub(super) fn new(local: MemberId, max: usize, rng: Rng) -> Self {
@@ -217,8 +217,8 @@ impl View {
         (peer.member.node == node).then_some(peer.member)
     }
 
-    /// How many messages `member` had sent when it was first heard of, if it said so and that is not
-    /// too long ago.
+    /// How many messages `member` had sent when it was first heard of, if it said so and that is
+    /// not too long ago.
     pub(super) fn sent_before(&self, member: MemberId) -> Option<u64> {
         let peer = self.find(member).ok().map(|index| &self.peers[index]);
         let described = peer.and_then(|peer| peer.about).map(|about| about.sent);

@@ -35,8 +35,8 @@
 //! # What a member holds and sends, at most
 //! Memory: `buffer_max` for messages; `senders_max` streams, each with at most `window_max` missing
 //! numbers, and 16 bookmarks of 100 bytes for each of them; a view of `view_max`, and 16 bookmarks
-//! for each of it, of members that were forgotten; `queue_max` of new messages that wait to be sent,
-//! and as much of all else. Without hash buffering a member keeps what all senders sent in
+//! for each of it, of members that were forgotten; `queue_max` of new messages that wait to be
+//! sent, and as much of all else. Without hash buffering a member keeps what all senders sent in
 //! `stable_threshold` + 1 rounds, with it about C / n of that besides the short-term buffer.
 //! Requests, forged or not, make a member send at most `limit_retrans` repairs and
 //! `limit_retrans_bytes` in a round, and at most `limit_requests` requests of its own; a digest,

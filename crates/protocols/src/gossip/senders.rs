@@ -47,8 +47,8 @@ impl Gossip {
             None => self.begin(sender, met)?,
         };
         if self.streams.len() >= self.config.senders_max && self.forget_one().is_none() {
-            // What comes from here on is asked for when there is room. Of what others hold it is the
-            // newest: they need not have it any more when there is.
+            // What comes from here on is asked for when there is room. Of what others hold it is
+            // the newest: they need not have it any more when there is.
             if done.is_none() {
                 let begin = match met {
                     Met::Hearsay { highest, .. } => highest.saturating_sub(1),

@@ -8,9 +8,9 @@ use groupcast_core::mech::indices::Indices;
 use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::gather::Gather;
-use super::link::Sent;
 use super::numbers::{Hop, Seq};
 use super::ordering::Ordering;
+use super::passing::Sent;
 use super::recovery::Recovery;
 use super::wire::{Commit, CommitMember, Message};
 use super::{Ring, State, Timer};

@@ -88,8 +88,8 @@ fn presets(rng: &Rng) -> Rng {
     rng.fork("presets and members")
 }
 
-/// One of the presets, sometimes with pinned windows, the first method, small datagrams, little that may be on its way,
-/// or sizes of datagrams that differ from member to member.
+/// One of the presets, sometimes with pinned windows, the first method, small datagrams, little
+/// that may be on its way, or sizes of datagrams that differ from member to member.
 fn vary(mut rng: Rng, situation: &Situation) -> Factory {
     let mut more = presets(&rng);
     let mut config = preset(&mut more);

@@ -7,9 +7,9 @@
 //! windows leave some of them idle, since a member's own packets do not cross the wire that leads
 //! to it. Above it the window shrinks by an eighth; it halves when more than an eighth of a
 //! rotation's packets are retransmissions. Neither happens more often than a change takes to show;
-//! a ring that breaks halves it too. A rotation so long that its token may be taken for lost, because
-//! a host is slow, halves it at once, and from there it may grow by half at a time only: the ring
-//! would break in each burst. The global window, the same at all members, is what a
+//! a ring that breaks halves it too. A rotation so long that its token may be taken for lost,
+//! because a host is slow, halves it at once, and from there it may grow by half at a time only:
+//! the ring would break in each burst. The global window, the same at all members, is what a
 //! receiver's socket buffer takes. (A share of one's own window would let a member with a small one
 //! starve.)
 //!

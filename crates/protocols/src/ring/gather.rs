@@ -110,10 +110,10 @@ impl Ring {
         next.fail.remove(&self.local);
         next.entered = now;
         self.timers.cancel_all_but(&[Timer::Leave, Timer::Probe]);
-        if let Some(member) = self.link.unanswered_call() {
+        if let Some(member) = self.passed.unanswered_call() {
             self.reach.note_unanswered_call(now, member);
         }
-        self.link.clear();
+        self.passed.clear();
         self.flow.token_went(now, false);
         self.priority = groupcast_core::SocketClass::Control;
         if matches!(self.state, State::Operational(_) | State::Recovery(_)) {
@@ -235,8 +235,8 @@ impl Ring {
         let installed = self.state.installed();
         let alone = installed.is_none_or(|ring| ring.members.len() <= 1);
         if alone && join.proc.contains(&self.local) {
-            // The others decide how soon they try it again with this member: a second quarantine, here,
-            // would only end at another time than theirs.
+            // The others decide how soon they try it again with this member: a second quarantine,
+            // here, would only end at another time than theirs.
             self.peers.release(now, from);
         } else if join.heard.contains(&self.local) {
             let min = self.config.quarantine_min;
@@ -249,7 +249,7 @@ impl Ring {
         let mut gather = Gather::default();
         // It may have changed its mind because the token stays away from it, or because it waits
         // behind a member from which it stays away.
-        if self.link.is_stuck() && self.link.unacknowledged() != Some(from) {
+        if self.passed.is_stuck() && self.passed.unacknowledged() != Some(from) {
             gather.fail.extend(self.give_up_unacknowledged(now));
         }
         self.gather(now, "newer join", gather);

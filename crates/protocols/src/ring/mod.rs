@@ -22,7 +22,7 @@
 //!
 //! Files: `ordering` and `delivery` are 002's rules for one ring; `state` has the states, which are
 //! `operational`, `gather`, `commit`, `recovery`; `rest` is what a quiet ring does; `flow` tunes
-//! the windows; `link` gets the token over one hop, `reach` remembers whom it does not reach;
+//! the windows; `passing` gets the token over one hop, `reach` remembers whom it does not reach;
 //! `strangers` is how rings find each other, `leave` how a member leaves; `numbers` has the types
 //! of sequence numbers, hops and rounds; `wire` is the format; `inspect` reads it from outside;
 //! `planted` has the bugs that tests plant. Messages share packets by `crate::packing`; how a
@@ -57,8 +57,8 @@
 //! - The token of a quiet ring rests at the representative. A member with something to send calls
 //!   for it, claims sequence numbers and returns it, which is no visit. A rotation later finds out
 //!   what all members hold.
-//! - While `k-resilient` or `majority` messages are about, the token carries up to where each member
-//!   holds all (002 and Totem have aru alone). Each visitor writes its own mark; up to the
+//! - While `k-resilient` or `majority` messages are about, the token carries up to where each
+//!   member holds all (002 and Totem have aru alone). Each visitor writes its own mark; up to the
 //!   (K + 1)-th highest, K + 1 members hold all. When a ring ends, its members share their marks on
 //!   the commit token, so that those that go on together draw the same border for each service.
 //! - A `majority` is one of MaxN members (000 ch. 2): MaxN is the ring's size, or that of an older
@@ -77,12 +77,12 @@ mod flow;
 mod gather;
 mod inspect;
 mod leave;
-mod link;
 mod numbers;
 mod operational;
 mod ordering;
 mod outbox;
 mod packet_size;
+mod passing;
 mod planted;
 mod probe;
 mod reach;
@@ -114,10 +114,10 @@ pub use self::family::FAMILY;
 use self::flow::Flow;
 use self::gather::Gather;
 pub use self::inspect::inspect;
-use self::link::Link;
 use self::ordering::Ordering;
 use self::outbox::Outbox;
 use self::packet_size::PacketSize;
+use self::passing::Passed;
 pub use self::planted::{Planted, UnknownPlanted};
 use self::probe::Probes;
 use self::reach::Reach;
@@ -154,7 +154,7 @@ pub struct Ring {
     reach: Reach,
     probes: Probes,
     leaving: Option<Leave>,
-    link: Link,
+    passed: Passed,
     flow: Flow,
     queue: SendQueue<Packer>,
     /// Unreliable messages that wait for a ring.
@@ -241,7 +241,7 @@ impl Ring {
             reach: Reach::default(),
             probes: Probes::default(),
             leaving: None,
-            link: Link::default(),
+            passed: Passed::default(),
             queue: SendQueue::new(limits, Packer::default()),
             unordered: VecDeque::new(),
             outbox: Outbox::default(),
@@ -313,7 +313,7 @@ impl Ring {
     /// The member that did not acknowledge this one's token of a forming ring, if it did so too
     /// often: it is given up.
     fn give_up_unacknowledged(&mut self, now: Time) -> Option<MemberId> {
-        let silent = self.link.unacknowledged()?;
+        let silent = self.passed.unacknowledged()?;
         let too_often = silent != self.local && self.reach.note_unacknowledged(silent);
         too_often.then(|| {
             self.accuse(now, silent);

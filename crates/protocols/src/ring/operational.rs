@@ -9,9 +9,9 @@ use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{MemberId, SocketClass, Time};
 
-use super::link::Sent;
 use super::numbers::{Index, Seq};
 use super::ordering::{Ordering, Visit};
+use super::passing::Sent;
 use super::wire::{Data, DataHeader, Message, Packet, RingKey, RingTag, Token};
 use super::{Ring, State, Timer, TokenPriority};
 use crate::packing::{Packer, Record, Unpacker};

@@ -1,5 +1,6 @@
-//! The ordering of one ring (002 III): the token's rules, the receive window, what is safe. Requests
-//! for packets are in `requests`, marks for messages that some members must hold in `resilience`.
+//! The ordering of one ring (002 III): the token's rules, the receive window, what is safe.
+//! Requests for packets are in `requests`, marks for messages that some members must hold in
+//! `resilience`.
 //!
 //! One value a ring, from its first token to the recovery after its last. It decides what a visit
 //! of the token sends and how it changes the token; when the token comes and goes, and who the
@@ -39,8 +40,8 @@ pub(super) struct Ordering {
     pub(super) streams: Streams,
     /// All members hold all up to here (Global_aru; 002 III-A.4).
     pub(super) safe: Seq,
-    /// Up to where each member holds all, as far as the token told; it tells while resilient messages
-    /// are about.
+    /// Up to where each member holds all, as far as the token told; it tells while resilient
+    /// messages are about.
     pub(super) marks: Marks,
     /// The last packet that is known to have a part of a message that waits for marks.
     resilient_until: Seq,

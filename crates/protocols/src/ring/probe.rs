@@ -4,8 +4,8 @@
 //! at once, and wants its answers in the time in which a token must pass. Where they failed to
 //! come, and then come again and again, something was repaired, and the quarantine is over. So a
 //! quarantine can be long, as a fault that lasts needs it, and a group is whole soon after the
-//! fault is gone. A few answers that are lost, as on any network, are no sign of a closed way: taken
-//! for one, they would end the quarantine of a member that cannot be in the ring.
+//! fault is gone. A few answers that are lost, as on any network, are no sign of a closed way:
+//! taken for one, they would end the quarantine of a member that cannot be in the ring.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -1,5 +1,5 @@
-//! How groups that can reach each other find each other, how a member leaves, and what two processes
-//! of one name do.
+//! How groups that can reach each other find each other, how a member leaves, and what two
+//! processes of one name do.
 
 use groupcast_core::mech::leave::{Leave, LeaveStep};
 use groupcast_core::mech::namesakes::Reaction;

@@ -1,5 +1,5 @@
-//! Lists that a member may not make change nothing: of who is not the token site, with more than one
-//! change, or with another one than the figures have.
+//! Lists that a member may not make change nothing: of who is not the token site, with more than
+//! one change, or with another one than the figures have.
 
 use alloc::vec;
 use alloc::vec::Vec;

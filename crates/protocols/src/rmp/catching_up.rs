@@ -1,6 +1,6 @@
-//! Members on both sides of a list finish their configuration together: those that have not passed it
-//! do so first, with what the others say (ours). If nobody that goes along has passed it, it comes to
-//! nothing.
+//! Members on both sides of a list finish their configuration together: those that have not passed
+//! it do so first, with what the others say (ours). If nobody that goes along has passed it, it
+//! comes to nothing.
 
 use alloc::vec::Vec;
 
@@ -27,8 +27,8 @@ pub(super) fn comes_from<'a>(
 }
 
 impl Order {
-    /// Passes the list that others have `passed`, which go along: what they delivered before it may be
-    /// delivered here. False if something is missing.
+    /// Passes the list that others have `passed`, which go along: what they delivered before it may
+    /// be delivered here. False if something is missing.
     pub(super) fn catch_up(&mut self, passed: &Passed, emit: &mut dyn FnMut(Event)) -> bool {
         if self.lists.pending() != Some(passed.at) || self.held < passed.at {
             return false;
@@ -57,7 +57,8 @@ impl Order {
         true
     }
 
-    /// Packets whose early messages belong to the configuration before the list, and that are missing.
+    /// Packets whose early messages belong to the configuration before the list, and that are
+    /// missing.
     fn lacks_cut(&self, cuts: &[Number]) -> Vec<Packets> {
         let mut lacks = Vec::new();
         for (origin, (site, cut)) in self.sites.iter().zip(cuts).enumerate() {

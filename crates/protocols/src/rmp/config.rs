@@ -48,23 +48,23 @@ groupcast_core::settings! {
     /// Settings of a group that RMP orders. All members should have the same.
     #[derive(Clone, PartialEq, Debug)]
     pub struct RmpConfig {
-        /// The most bytes of a datagram's body, RMP's headers included. 1431 makes one Ethernet frame (a
-        /// UDP payload of 1472) with all headers.
+        /// The most bytes of a datagram's body, RMP's headers included. 1431 makes one Ethernet
+        /// frame (a UDP payload of 1472) with all headers.
         pub body_max: usize = 1431 => Spec::size(BODY_LEAST as u64, 65_000),
             "Above one frame (MTU less 69): the loss of one fragment loses the whole datagram. Too small: more \
              packets for the same bytes.";
         /// The most bytes of a message.
         pub message_max: usize = 64 << 20 => Spec::size(1, 1 << 30).experimental(),
             "Too small: messages are refused. Too large: a message occupies that much memory at every member.";
-        /// Bytes of messages that may wait for the window. A single longer message is taken when nothing
-        /// waits.
+        /// Bytes of messages that may wait for the window. A single longer message is taken when
+        /// nothing waits.
         pub queue_max: usize = 4 << 20 => Spec::size(0, u64::MAX),
             "Too small: senders wait although the window has room. Too large: memory, and messages wait longer.";
         /// The most members of a configuration; more are left out.
         pub members_max: usize = 128 => Spec::count("members", 1, Indices::MAX as u32),
             "Too small: members stay outside.";
-        /// The most packets of a member that have no ACK yet; its window adapts below that (000 ch. 8). A packet
-        /// longer than an Ethernet frame counts as several.
+        /// The most packets of a member that have no ACK yet; its window adapts below that (000 ch.
+        /// 8). A packet longer than an Ethernet frame counts as several.
         pub window_max: u32 = 64 => Spec::count("packets", 1, 255),
             "Too small: throughput over long delays. Too large: nothing, where losses show that queues are full.";
         /// One packet at a time: the next one goes when its ACK is heard (000 ch. 8).
@@ -76,15 +76,16 @@ groupcast_core::settings! {
         /// The most positions between what all members are ready for and the newest.
         pub gap_max: u32 = 2048 => Spec::count("positions", 64, 1 << 16),
             "Too small: one slow member stops the others early. Too large: memory.";
-        /// When a packet's order is settled, so that it can be delivered: `settled`, when its sender is known to
-        /// know it, or `heard`, when its ACK is heard.
+        /// When a packet's order is settled, so that it can be delivered: `settled`, when its
+        /// sender is known to know it, or `heard`, when its ACK is heard.
         pub order: OrderRule = OrderRule::Settled => Spec::word(OrderRule::WORDS),
             "`heard` saves a one-way delay; a message may then be delivered at two places, when its sender is cut \
              off in the moment in which it is ordered.";
         /// Whether a NACK is `multicast`, so that the packet's sender slows down, or `unicast`.
         pub nack: NackTo = NackTo::Multicast => Spec::word(NackTo::WORDS),
             "`unicast`: senders do not learn that receivers lose packets.";
-        /// How long a member that has taken the token waits for a packet to order before it confirms.
+        /// How long a member that has taken the token waits for a packet to order before it
+        /// confirms.
         pub confirm_after: Duration = Duration::from_millis(1)
             => Spec::time().rule("at most half of timer_min"),
             "Too small: a datagram more for each ACK. Too large: ACKs are sent again although the token was taken.";
@@ -119,7 +120,8 @@ groupcast_core::settings! {
         /// Who has not answered polls for this long is not part of the next configuration.
         pub poll_wait: Duration = Duration::from_millis(140) => Spec::time(),
             "Too small: members that pause are left out. Too large: a crash stops the group for longer.";
-        /// How long the members of a proposed configuration have to exchange what they lack and accept it.
+        /// How long the members of a proposed configuration have to exchange what they lack and
+        /// accept it.
         pub recover_wait: Duration = Duration::from_millis(400) => Spec::time(),
             "Too small: reformations fail under loss. Too large: a crash in one stops the group for longer.";
         /// The most that a member waits, at random, before it polls again after two polls have met.
@@ -128,22 +130,24 @@ groupcast_core::settings! {
         /// A member that hears no other forms a configuration of its own after this long.
         pub alone_after: Duration = Duration::from_millis(100) => Spec::time(),
             "Too small: it forms one that soon merges. Too large: a single member starts late.";
-        /// How often a group announces itself, its members taking turns, so that groups that can reach each other
-        /// merge.
+        /// How often a group announces itself, its members taking turns, so that groups that can
+        /// reach each other merge.
         pub announce_interval: Duration = Duration::from_millis(200) => Spec::interval(),
             "Too small: traffic. Too large: healed partitions merge late.";
-        /// A member that was excluded is not let in again for this long; doubled each time that it happens again
-        /// soon, up to `quarantine_max`.
+        /// A member that was excluded is not let in again for this long; doubled each time that it
+        /// happens again soon, up to `quarantine_max`.
         pub quarantine_min: Duration = Duration::from_millis(300) => Spec::time(),
             "Too small: a one-way link breaks the group over and over. Too large: a member that recovered waits.";
         /// The longest quarantine.
         pub quarantine_max: Duration = Duration::from_secs(5)
             => Spec::time().rule("not below quarantine_min"),
             "As with quarantine_min.";
-        /// A graceful leave that cannot finish with the others is finished without them after this long.
+        /// A graceful leave that cannot finish with the others is finished without them after this
+        /// long.
         pub leave_timeout: Duration = Duration::from_secs(1) => Spec::time(),
             "Too small: messages that were accepted last may be lost to the others. Too large: a member ends late.";
-        /// A rule that is broken on purpose, so that the checker and the swarm can show that they find it.
+        /// A rule that is broken on purpose, so that the checker and the swarm can show that they
+        /// find it.
         #[cfg(feature = "planted-bugs")]
         pub planted: Option<Planted> = None;
     }
@@ -174,8 +178,9 @@ impl RmpConfig {
         Self::default()
     }
 
-    /// Settings for links of up to 100 ms one way: as [`lan`](Self::lan), time-outs six times as long, those
-    /// of single datagrams ten times; an ACK, of which there is one each delay, orders 128 packets.
+    /// Settings for links of up to 100 ms one way: as [`lan`](Self::lan), time-outs six times as
+    /// long, those of single datagrams ten times; an ACK, of which there is one each delay, orders
+    /// 128 packets.
     pub fn wan() -> Self {
         let lan = Self::lan();
         Self {
@@ -197,8 +202,8 @@ impl RmpConfig {
         }
     }
 
-    /// The constants of 000 ch. 8: one packet an ACK, order heard, null ACKs after 1 s and then quiet, timers up to
-    /// 2 s, 10 tries.
+    /// The constants of 000 ch. 8: one packet an ACK, order heard, null ACKs after 1 s and then
+    /// quiet, timers up to 2 s, 10 tries.
     pub fn paper() -> Self {
         Self {
             ack_packets_max: 1,

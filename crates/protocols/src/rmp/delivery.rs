@@ -1,5 +1,5 @@
-//! Delivery: the order as [`Cursor`](groupcast_core::mech::delivery::Cursor) walks along it, and what
-//! comes before its place in it.
+//! Delivery: the order as [`Cursor`](groupcast_core::mech::delivery::Cursor) walks along it, and
+//! what comes before its place in it.
 
 use alloc::vec::Vec;
 use core::cell::OnceCell;
@@ -14,7 +14,7 @@ use groupcast_core::{ConfigId, Event, MemberId, OrderPlace, Service};
 
 use super::config::OrderRule;
 use super::numbers::Number;
-use super::order::{Order, Place, Site};
+use super::order::{Order, Site, Slot};
 use super::plan::Together;
 use super::planted::Plants;
 use super::stream::Stream;
@@ -35,7 +35,7 @@ struct View<'a> {
     members: &'a [MemberId],
     rule: OrderRule,
     max_n: usize,
-    places: &'a SeqWindow<Place>,
+    places: &'a SeqWindow<Slot>,
     sites: &'a [Site],
     streams: &'a mut [Stream],
     message_max: usize,
@@ -156,8 +156,8 @@ impl Held for View<'_> {
     }
 }
 
-/// Up to where messages of each service are delivered: what that follows from, of which the marks are
-/// looked at only if a service asks for them.
+/// Up to where messages of each service are delivered: what that follows from, of which the marks
+/// are looked at only if a service asks for them.
 struct Known<'a> {
     safe: Seq,
     max_n: usize,
@@ -216,8 +216,8 @@ impl Order {
         });
     }
 
-    /// Own messages that come early, in packets up to `cut`: they belong to the configuration before a
-    /// list that is being passed.
+    /// Own messages that come early, in packets up to `cut`: they belong to the configuration
+    /// before a list that is being passed.
     pub(super) fn read_own(&mut self, cut: Number, emit: &mut dyn FnMut(Event)) {
         let (me, minority) = (self.me.at(), self.is_minority());
         self.walk(Bound::Ready(self.ready), minority, emit, |_, view| {
@@ -228,8 +228,8 @@ impl Order {
         });
     }
 
-    /// All before a list that others have passed, and of each member what came early in packets up to
-    /// its one of `cuts`.
+    /// All before a list that others have passed, and of each member what came early in packets up
+    /// to its one of `cuts`.
     pub(super) fn deliver_to_list(&mut self, cuts: &[Number], emit: &mut dyn FnMut(Event)) {
         let (bound, minority) = (Bound::Ready(Seq::MAX), self.is_minority());
         self.walk(bound, minority, emit, |cursor, view| {
@@ -238,8 +238,8 @@ impl Order {
         });
     }
 
-    /// In the regular configuration still, at its end: what all its members were ready for, as one of
-    /// those that go along knows.
+    /// In the regular configuration still, at its end: what all its members were ready for, as one
+    /// of those that go along knows.
     pub(super) fn deliver_safe(&mut self, safe: Seq, emit: &mut dyn FnMut(Event)) {
         self.note_safe(safe);
         let (bound, minority) = (Bound::Ready(safe.min(self.ready)), self.is_minority());
@@ -264,8 +264,8 @@ impl Order {
         });
     }
 
-    /// The messages of the transitional configuration: behind the first gap only those of the members
-    /// that are bound; then what came early to one of those that go along.
+    /// The messages of the transitional configuration: behind the first gap only those of the
+    /// members that are bound; then what came early to one of those that go along.
     pub(super) fn deliver_transitional(
         &mut self,
         together: &Together,

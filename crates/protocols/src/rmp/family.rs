@@ -56,13 +56,14 @@ impl MemberConfig for RmpConfig {
     }
 }
 
-/// The sizes of datagrams that hosts beside each other may have: plain Ethernet, PPPoE, and tunnels.
+/// The sizes of datagrams that hosts beside each other may have: plain Ethernet, PPPoE, and
+/// tunnels.
 const SIZES: [usize; 4] = [1431, 1423, 1381, 1351];
 
-/// One of the presets, sometimes with the paper's ACKs, stop-and-wait, unicast NACKs, small windows,
-/// small datagrams, or sizes of datagrams that differ from member to member. Where nothing goes wrong
-/// but what the network does, mostly with `order = "heard"`, which keeps the one order only as long as
-/// nobody is cut off.
+/// One of the presets, sometimes with the paper's ACKs, stop-and-wait, unicast NACKs, small
+/// windows, small datagrams, or sizes of datagrams that differ from member to member. Where nothing
+/// goes wrong but what the network does, mostly with `order = "heard"`, which keeps the one order
+/// only as long as nobody is cut off.
 fn vary(mut rng: Rng, situation: &Situation) -> Factory {
     let mut config = match rng.below(10) {
         0 => RmpConfig::wan(),

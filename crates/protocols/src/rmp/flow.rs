@@ -2,9 +2,9 @@
 //!
 //! The window is counted in frames. Slow start doubles it in a round trip up to the *threshold*,
 //! where it was halved last; behind that all members together add a few frames in a round trip. A
-//! packet that was lost halves it (000). What keeps that rare is ours: once [`STANDING`] packets wait
-//! in queues, all members together add a frame in [`CREEP`] round trips only; where packets wait for
-//! long, the window shrinks; and who has more than an equal share gives back of it.
+//! packet that was lost halves it (000). What keeps that rare is ours: once [`STANDING`] packets
+//! wait in queues, all members together add a frame in [`CREEP`] round trips only; where packets
+//! wait for long, the window shrinks; and who has more than an equal share gives back of it.
 
 use core::time::Duration;
 
@@ -23,7 +23,8 @@ const FRAME: u32 = 1024;
 const UNFILLED: u32 = 8 * FRAME;
 /// Packets of all members in queues that fill the network.
 const STANDING: u128 = 8;
-/// Frames that all members together add in a round trip before that; none of them adds more than one.
+/// Frames that all members together add in a round trip before that; none of them adds more than
+/// one.
 const GROWTH: u32 = 4;
 /// Round trips in which all members together add a frame once the network is full.
 const CREEP: u32 = 64;
@@ -163,8 +164,8 @@ impl Flow {
         (!silly).then(|| pending.min(window / 2).max(frame).min(available).min(most))
     }
 
-    /// Own packets have positions, where the last that was sent is `sent` and the last position that
-    /// was given out is `position`; `senders` tells how many members have one above another.
+    /// Own packets have positions, where the last that was sent is `sent` and the last position
+    /// that was given out is `position`; `senders` tells how many members have one above another.
     pub(super) fn acknowledged(
         &mut self,
         now: Time,
@@ -257,8 +258,8 @@ impl Flow {
         }
     }
 
-    /// A packet's timer has expired (000 ch. 8 (3)), where a round trip takes `trip` and the last that
-    /// was sent is `sent`: halves the window, at most once in a round trip (ours).
+    /// A packet's timer has expired (000 ch. 8 (3)), where a round trip takes `trip` and the last
+    /// that was sent is `sent`: halves the window, at most once in a round trip (ours).
     pub(super) fn expired(&mut self, now: Time, trip: Duration, sent: Number) {
         let trip = trip.max(TRIP_LEAST);
         if self.halved.is_none_or(|at| now.since(at) >= trip) {
@@ -371,7 +372,8 @@ mod tests {
         // Sixteen members, a packet a millisecond: less than a packet each is not to be had.
         let mut lane = Lane::new(15, BASE);
         assert_eq!(lane.rounds(40), 16);
-        // Two, which give back what they have more: what waits is about as long as the shortest timer.
+        // Two, which give back what they have more: what waits is about as long as the shortest
+        // timer.
         let mut lane = Lane::new(1, BASE);
         lane.rounds(20);
         for _ in 0..100 {

@@ -9,8 +9,8 @@ use groupcast_core::trace::{Inspected, Role};
 use super::wire::Message;
 use crate::packing::Unpacker;
 
-/// An [`Inspect`](groupcast_core::trace::Inspect) for RMP. Messages that span several packets are not
-/// seen.
+/// An [`Inspect`](groupcast_core::trace::Inspect) for RMP. Messages that span several packets are
+/// not seen.
 pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8])) -> Inspected {
     let body = Bytes::copy_from_slice(body);
     let of = |kind, role| Inspected { kind, role };

@@ -1,7 +1,8 @@
-//! A process that wants to be let in by one message (000 ch. 8, Fig. 9): it asks, hears the list that
-//! names it, and gets the last packets and ACKs before it takes the token.
+//! A process that wants to be let in by one message (000 ch. 8, Fig. 9): it asks, hears the list
+//! that names it, and gets the last packets and ACKs before it takes the token.
 //!
-//! Who is alone, and holds nothing that is not delivered, may ask. If it is not let in soon, it polls.
+//! Who is alone, and holds nothing that is not delivered, may ask. If it is not let in soon, it
+//! polls.
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -16,7 +17,7 @@ use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId
 use super::config::RmpConfig;
 use super::numbers::{Marks, Number};
 use super::operational::Operational;
-use super::order::{Order, Place, Site, Top};
+use super::order::{Order, Site, Slot, Top};
 use super::polling::Polling;
 use super::repair::runs;
 use super::stream::Stream;
@@ -68,8 +69,8 @@ impl Order {
             order.sites[index] = Site::new(start.held.0, capacity, marks);
             order.streams[index] = Stream::behind(start.first, usize::from(start.offset));
         }
-        let place = Place {
-            origin: Place::LIST,
+        let place = Slot {
+            origin: Slot::LIST,
             number: Number(list.version.into()),
             stamp: ack.stamp,
             issuer: ack.issuer,
@@ -95,8 +96,8 @@ impl Order {
 }
 
 impl Rmp {
-    /// Whether this member may be let in by a list: it is alone, and nothing waits here that it sent or
-    /// heard in a configuration of its own.
+    /// Whether this member may be let in by a list: it is alone, and nothing waits here that it
+    /// sent or heard in a configuration of its own.
     fn may_join(&self) -> bool {
         let settled = |order: &Order| {
             let delivered = order.cursor.delivered() >= order.top.last;
@@ -112,7 +113,8 @@ impl Rmp {
         alone && self.leaving.is_none()
     }
 
-    /// A group announces itself that hears this member: asks to be let in, if that can be. False if not.
+    /// A group announces itself that hears this member: asks to be let in, if that can be. False if
+    /// not.
     pub(super) fn join_by_list(&mut self, now: Time, group: &Announcement) -> bool {
         let members: BTreeSet<MemberId> = group.members.iter().copied().collect();
         let namesake = members.iter().any(|it| it.node == self.local.node);

@@ -1,12 +1,12 @@
 //! Lists (000 ch. 8, Figs. 9 and 10): what a new list of members changes in the order, and when the
 //! user is told.
 //!
-//! A list stands at a position of the order. The token goes by it from when it is heard. The user is
-//! told at its place, when all before it is delivered; and, because `reliable` and `fifo` messages
-//! have no place, when all members have said up to which packet of theirs those belong to the
-//! configuration before (ours). Nobody says before that it is ready for what is behind the list, or
-//! knows it: so nothing behind it is delivered anywhere that relies on a member which has not passed
-//! it. The rules, with their reasons: `docs/rmp.md`.
+//! A list stands at a position of the order. The token goes by it from when it is heard. The user
+//! is told at its place, when all before it is delivered; and, because `reliable` and `fifo`
+//! messages have no place, when all members have said up to which packet of theirs those belong to
+//! the configuration before (ours). Nobody says before that it is ready for what is behind the
+//! list, or knows it: so nothing behind it is delivered anywhere that relies on a member which has
+//! not passed it. The rules, with their reasons: `docs/rmp.md`.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -18,7 +18,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId};
 
 use super::numbers::{Marks, Number};
-use super::order::{Heard, Order, Place, Site};
+use super::order::{Heard, Order, Site, Slot};
 use super::stream::Stream;
 use super::wire::{Ack, List, ListAck, Passed, Start};
 
@@ -27,8 +27,8 @@ use super::wire::{Ack, List, ListAck, Passed, Start};
 pub(super) struct Lists {
     /// The version of the list that the user is in.
     pub(super) version: u8,
-    /// A list that was heard and not passed. There is one at most: the next one is made when all have
-    /// passed the last.
+    /// A list that was heard and not passed. There is one at most: the next one is made when all
+    /// have passed the last.
     pub(super) change: Option<Change>,
     /// The last list, for those that miss it.
     pub(super) last: Option<Arc<ListAck>>,
@@ -90,8 +90,8 @@ pub(super) enum Wish {
 }
 
 impl Order {
-    /// Whether this member, which has the token, may make a new list: all have passed the last one, and
-    /// there is room (ours).
+    /// Whether this member, which has the token, may make a new list: all have passed the last one,
+    /// and there is room (ours).
     pub(super) fn may_change(&mut self) -> bool {
         let at = self.lists.last.as_ref().map(|last| last.at());
         if self.lists.change.is_some() || at.is_some_and(|at| self.safe() < at) {
@@ -115,8 +115,8 @@ impl Order {
         self.lists.change.is_some() || self.lists.passed.is_some()
     }
 
-    /// A list that fulfils `wish`, in its ACK, which `sent` packets of this token site precede; `None`
-    /// where it cannot be done by a list.
+    /// A list that fulfils `wish`, in its ACK, which `sent` packets of this token site precede;
+    /// `None` where it cannot be done by a list.
     pub(super) fn list(&self, wish: Wish, config: ConfigId, sent: Number) -> Option<ListAck> {
         let mut ring = self.ring.clone();
         let mut roster = self.roster.clone();
@@ -164,8 +164,8 @@ impl Order {
         })
     }
 
-    /// Where a newcomer begins whose list stands at `at`: with the last packets, as many as there are
-    /// members (Fig. 9), and with those where messages begin that end behind the list (ours).
+    /// Where a newcomer begins whose list stands at `at`: with the last packets, as many as there
+    /// are members (Fig. 9), and with those where messages begin that end behind the list (ours).
     fn starts(&self, at: Seq) -> Option<(Seq, Vec<Start>)> {
         let mut floor = at.0 - 1 - (self.ring.len() as u64).min(at.0 - 1);
         floor = floor.max(self.places.base() - 1);
@@ -212,8 +212,8 @@ impl Order {
         if at >= self.room() {
             return Heard::Beyond;
         }
-        let place = Place {
-            origin: Place::LIST,
+        let place = Slot {
+            origin: Slot::LIST,
             number: Number(list.version.into()),
             stamp: ack.stamp,
             issuer: ack.issuer,
@@ -364,8 +364,8 @@ impl Order {
         })
     }
 
-    /// Whether this member may pass the pending list: it is its place, and all that came early in the
-    /// configuration before was delivered here.
+    /// Whether this member may pass the pending list: it is its place, and all that came early in
+    /// the configuration before was delivered here.
     pub(super) fn may_pass(&self) -> bool {
         let Some(change) = &self.lists.change else {
             return false;
@@ -381,8 +381,8 @@ impl Order {
         self.is_at_list() && !self.is_going() && self.present.iter().all(read)
     }
 
-    /// Passes the pending list: the user is told the transitional configuration, to which all belong
-    /// that go along, and the regular one that begins (EVS).
+    /// Passes the pending list: the user is told the transitional configuration, to which all
+    /// belong that go along, and the regular one that begins (EVS).
     pub(super) fn pass(&mut self, emit: &mut dyn FnMut(Event)) {
         let own = self.own_cut(self.lists.newest()).unwrap_or_default();
         self.read_own(own, emit);

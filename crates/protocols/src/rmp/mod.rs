@@ -1,9 +1,9 @@
 //! The Reliable Multicast Protocol (000 ch. 8, 11) on one ring, with Extended Virtual Synchrony.
 //!
 //! Members multicast packets. A token site multicasts ACKs, which give packets their positions in
-//! the order and pass the token on; a member takes the token only with all up to it in hand. Whoever
-//! misses something asks the site that sent the last ACK. The specification, rule by rule with its
-//! sources, and every byte on the wire: `docs/rmp.md`.
+//! the order and pass the token on; a member takes the token only with all up to it in hand.
+//! Whoever misses something asks the site that sent the last ACK. The specification, rule by rule
+//! with its sources, and every byte on the wire: `docs/rmp.md`.
 //!
 //! ```text
 //!          failure, stranger, good-bye
@@ -24,19 +24,19 @@
 //! place in it; `operational` sends packets, `token` passes the token, `repair` asks and answers,
 //! `unordered` is what has no ACK; `state` lists the states, of which `polling`, `standby` and
 //! `recovering` are those of a reformation; `patience` is for whom a poller waits; `plan` is how it
-//! finishes the old configuration, `installing` does it; `lists` is what a new list of members changes
-//! in the order, `listing` makes lists and hears them, `joining` is a newcomer, `catching_up` a member
-//! that a reformation finds before a list; `acquaintance` is how groups find each other
-//! and how a member leaves; `flow` has the window, `timing` the timers; `outgoing` keeps own messages until
-//! their places are known; `alike` says when two members will do the same.
+//! finishes the old configuration, `installing` does it; `lists` is what a new list of members
+//! changes in the order, `listing` makes lists and hears them, `joining` is a newcomer,
+//! `catching_up` a member that a reformation finds before a list; `acquaintance` is how groups find
+//! each other and how a member leaves; `flow` has the window, `timing` the timers; `outgoing` keeps
+//! own messages until their places are known; `alike` says when two members will do the same.
 //!
-//! Beside these, a member that is alone goes from Polling or Operational to Joining when a group hears
-//! it, and from there to Operational when a list lets it in, or back to Polling.
+//! Beside these, a member that is alone goes from Polling or Operational to Joining when a group
+//! hears it, and from there to Operational when a list lets it in, or back to Polling.
 //!
 //! # Guarantees
 //! Every service. `reliable` and `fifo` messages are delivered before they are ordered, and have no
-//! place; the sender's own copy comes with the ACK. Configurations as EVS has them. What was accepted
-//! by a member that lives on is delivered to it.
+//! place; the sender's own copy comes with the ACK. Configurations as EVS has them. What was
+//! accepted by a member that lives on is delivered to it.
 //!
 //! # Timers
 //! See `Timer`. Packets, token passes and requests are timed (000 ch. 8): mean and four deviations

@@ -273,8 +273,8 @@ impl Rmp {
         }
     }
 
-    /// Sets when to say how far this member is, if others may wait for it: the token, which would tell,
-    /// may be stuck.
+    /// Sets when to say how far this member is, if others may wait for it: the token, which would
+    /// tell, may be stuck.
     fn plan_marks(&mut self, now: Time) {
         let operational = self.state.expect_operational();
         let (order, told) = (&operational.order, operational.told.ready);

@@ -42,7 +42,7 @@ pub(super) struct Order {
     pub(super) rule: OrderRule,
     gap_max: u64,
     /// What stands where, as far as ACKs were heard.
-    pub(super) places: SeqWindow<Place>,
+    pub(super) places: SeqWindow<Slot>,
     /// One for each member.
     pub(super) sites: Vec<Site>,
     /// The newest ACK.
@@ -77,7 +77,7 @@ pub(super) struct Order {
 
 /// What stands at a position.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Place {
+pub(super) struct Slot {
     pub(super) origin: u8,
     pub(super) number: Number,
     /// Of the ACK that put it there; its issuer, and whom that named.
@@ -95,7 +95,7 @@ pub(super) struct Packet {
     pub(super) body: Bytes,
 }
 
-impl Place {
+impl Slot {
     /// [`origin`](Self::origin) where no packet stands but a list.
     pub(super) const LIST: u8 = u8::MAX;
 
@@ -336,9 +336,9 @@ impl Order {
         Number(self.local().placed.aru())
     }
 
-    /// The same, as far as the configuration reaches that the user is in: who says that it knows the
-    /// place of a packet behind a list has passed that. A list may stand at any position that is not
-    /// known here.
+    /// The same, as far as the configuration reaches that the user is in: who says that it knows
+    /// the place of a packet behind a list has passed that. A list may stand at any position that
+    /// is not known here.
     fn known_before_list(&self) -> Number {
         let placed = &self.local().placed;
         let mut known = placed.aru();
@@ -466,7 +466,7 @@ impl Order {
             }
         }
         for (seq, (origin, number)) in placed() {
-            let place = Place {
+            let place = Slot {
                 origin,
                 number,
                 stamp: ack.stamp,
@@ -543,8 +543,8 @@ impl Order {
         }
     }
 
-    /// Whether there is an ACK behind the newest that is known here: a member knows of places of its
-    /// packets that this one does not know (ours).
+    /// Whether there is an ACK behind the newest that is known here: a member knows of places of
+    /// its packets that this one does not know (ours).
     pub(super) fn misses_ack(&self) -> bool {
         let mut sites = self.sites.iter();
         sites.any(|site| site.marks.known.0 > site.placed.aru())

@@ -1,5 +1,5 @@
-//! For whom a poller waits: members of one configuration that hear each other go on together, so one
-//! that has answered waits for the others.
+//! For whom a poller waits: members of one configuration that hear each other go on together, so
+//! one that has answered waits for the others.
 
 use core::time::Duration;
 
@@ -26,8 +26,8 @@ impl Polling {
         comes_from(member, inventory, all)
     }
 
-    /// Whether all members of every other configuration have answered from which one has: the poller
-    /// does not know their names, but how many there are. Those of its own are wanted.
+    /// Whether all members of every other configuration have answered from which one has: the
+    /// poller does not know their names, but how many there are. Those of its own are wanted.
     pub(super) fn groups_are_whole(&self) -> bool {
         let own = self.old.as_ref().map(|old| old.id);
         let answers = self.answers.iter();
@@ -40,7 +40,8 @@ impl Polling {
         others.all(|(from, it)| self.answers_of(from) >= it.size())
     }
 
-    /// A member goes along with another poller or proposer: it lives, and may answer this poll later.
+    /// A member goes along with another poller or proposer: it lives, and may answer this poll
+    /// later.
     pub(super) fn note_busy(&mut self, now: Time, from: MemberId) {
         if self.wanted.contains(&from) && !self.answers.contains_key(&from) {
             self.busy.insert(from, now);
@@ -57,8 +58,8 @@ impl Polling {
 }
 
 impl Rmp {
-    /// A member of another configuration is the first of it to answer: those that were with it have as
-    /// long to answer as whom this member wanted from the beginning.
+    /// A member of another configuration is the first of it to answer: those that were with it have
+    /// as long to answer as whom this member wanted from the beginning.
     pub(super) fn wait_for_others(&mut self, now: Time) {
         let until = now + self.config.poll_wait;
         let due = self.timers.due(Timer::Deadline);

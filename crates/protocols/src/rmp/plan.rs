@@ -47,8 +47,8 @@ pub(super) struct Plan {
 
 impl Plan {
     /// How `local` and those of `inventories`, which come from `old` too, finish it. First delivers
-    /// what one of them knows to be held by all members of `old`, and forgets it: there must be room
-    /// here for what another one kept that knew of it before.
+    /// what one of them knows to be held by all members of `old`, and forgets it: there must be
+    /// room here for what another one kept that knew of it before.
     pub(super) fn new(
         inventories: &BTreeMap<MemberId, Inventory>,
         local: MemberId,
@@ -105,8 +105,8 @@ impl Plan {
         held.filter(|seq| !old.holds(*seq)).collect()
     }
 
-    /// The packets of each member that `old` still lacks, up to the last one in which a message ends
-    /// that comes early.
+    /// The packets of each member that `old` still lacks, up to the last one in which a message
+    /// ends that comes early.
     pub(super) fn lacks_early(&self, old: &Order) -> Vec<Packets> {
         let mut lacks = Vec::new();
         for (origin, (site, known)) in old.sites.iter().zip(&self.together.members).enumerate() {
@@ -227,8 +227,8 @@ impl Order {
         (0..self.roster.len()).map(of).collect()
     }
 
-    /// MaxN, if a message is about that some members must hold and not all are known to hold yet, or if
-    /// a majority is missing since an older configuration; else 0.
+    /// MaxN, if a message is about that some members must hold and not all are known to hold yet,
+    /// or if a majority is missing since an older configuration; else 0.
     fn unstable_max_n(&self) -> u16 {
         let blocked = self.cursor.blocked().map(|record| record.service);
         let about = self.resilient_to > self.safe()
@@ -240,8 +240,8 @@ impl Order {
         }
     }
 
-    /// Others may rely from now on on what those that go along know `together`, on what is `safe`, and
-    /// on the messages of `bound`.
+    /// Others may rely from now on on what those that go along know `together`, on what is `safe`,
+    /// and on the messages of `bound`.
     pub(super) fn oblige(&mut self, bound: Indices, together: &Together, safe: Seq) {
         self.obligations = self.obligations.union(bound);
         self.plants.obliged(&mut self.obligations);

@@ -84,8 +84,8 @@ impl Planted {
     ];
 
     /// The others: [`NoObligations`](Self::NoObligations) needs a cut between two datagrams of one
-    /// reformation; [`OneHolderFewer`](Self::OneHolderFewer) needs crashes of just those that hold a
-    /// message, and has a scenario of its own.
+    /// reformation; [`OneHolderFewer`](Self::OneHolderFewer) needs crashes of just those that hold
+    /// a message, and has a scenario of its own.
     pub const RARE: [Self; 2] = [Self::NoObligations, Self::OneHolderFewer];
 
     /// Its name on the command line.

@@ -32,15 +32,16 @@ pub(super) struct Polling {
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
     /// The answers to this poll, this member's own included.
     pub(super) answers: BTreeMap<MemberId, Answer>,
-    /// Who answered another's poll instead, or accepted another's list, and when it was last heard to.
+    /// Who answered another's poll instead, or accepted another's list, and when it was last heard
+    /// to.
     pub(super) busy: BTreeMap<MemberId, Time>,
     /// Until when those are waited for at most.
     pub(super) patience: Time,
 }
 
 impl Rmp {
-    /// Begins to poll: for those of `seed`, and for whomever this member was together with, or about
-    /// to be. Those given up stay given up while reformation goes on.
+    /// Begins to poll: for those of `seed`, and for whomever this member was together with, or
+    /// about to be. Those given up stay given up while reformation goes on.
     pub(super) fn poll(&mut self, now: Time, cause: &'static str, seed: Polling) {
         let mut next = seed;
         if let Some(old) = self.state.installed() {
@@ -237,8 +238,8 @@ impl Rmp {
         }
     }
 
-    /// A member of the list that this one proposed polls: the proposal ends (000 ch. 8). This member
-    /// polls after a random delay, unless the other goes on.
+    /// A member of the list that this one proposed polls: the proposal ends (000 ch. 8). This
+    /// member polls after a random delay, unless the other goes on.
     fn abort(&mut self, now: Time, from: MemberId, poll: &Poll) {
         self.counters.polls_aborted += 1;
         let longest = self.config.abort_delay_max;
@@ -293,8 +294,8 @@ impl Rmp {
                 }
             }
             State::Operational(operational) => {
-                // The others go along with one that is in quarantine here: so does this member, when
-                // it hears that poll again.
+                // The others go along with one that is in quarantine here: so does this member,
+                // when it hears that poll again.
                 if operational.order.index_of(from).is_some() {
                     self.peers.release(now, answer.poller);
                 }

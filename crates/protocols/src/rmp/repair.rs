@@ -108,7 +108,8 @@ impl Order {
         })
     }
 
-    /// What answers `nack`; with the marks of this member on its own packets if it `tells` of itself.
+    /// What answers `nack`; with the marks of this member on its own packets if it `tells` of
+    /// itself.
     fn answers(&self, nack: &Nack, tells: bool, most: usize) -> Vec<Message> {
         let most = most.min(ANSWERS_MAX);
         let mut answers = Vec::new();

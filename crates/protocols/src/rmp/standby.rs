@@ -48,9 +48,9 @@ impl Standby {
         self.wanted.extend(members.take(room));
     }
 
-    /// Whether a poll of `from` may take this member away from the one that it follows: a lower member
-    /// may, so that all choose alike where two polls have met; anyone may if the poll that is followed
-    /// was not heard for `missed`, or its poller follows another.
+    /// Whether a poll of `from` may take this member away from the one that it follows: a lower
+    /// member may, so that all choose alike where two polls have met; anyone may if the poll that
+    /// is followed was not heard for `missed`, or its poller follows another.
     fn may_follow(&self, now: Time, from: MemberId, missed: Duration) -> bool {
         let Some((poller, _)) = self.following else {
             return true;

@@ -11,8 +11,9 @@ use super::polling::Polling;
 use super::recovering::Recovering;
 use super::standby::Standby;
 
-/// Where a member is between configurations. Each variant owns that state's data, the last installed
-/// order included: the user is in its regular configuration until the next one is installed.
+/// Where a member is between configurations. Each variant owns that state's data, the last
+/// installed order included: the user is in its regular configuration until the next one is
+/// installed.
 #[derive(Clone, Hash, Debug)]
 pub(super) enum State {
     /// Asks who is there.

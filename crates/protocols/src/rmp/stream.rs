@@ -1,10 +1,10 @@
 //! One sender's messages, read out of its packets as they come.
 //!
 //! A message that is promised no place in the total order is delivered as soon as its own promise
-//! allows (000 ch. 2): a `reliable` one when it is here, a `fifo` one when it is here and all earlier
-//! messages of its sender that are promised an order are delivered. All others wait until the cursor
-//! comes to the positions of their packets. A packet may begin in the middle of a message, so a packet
-//! is read only behind all earlier ones of its sender.
+//! allows (000 ch. 2): a `reliable` one when it is here, a `fifo` one when it is here and all
+//! earlier messages of its sender that are promised an order are delivered. All others wait until
+//! the cursor comes to the positions of their packets. A packet may begin in the middle of a
+//! message, so a packet is read only behind all earlier ones of its sender.
 
 use alloc::collections::VecDeque;
 
@@ -14,8 +14,8 @@ use groupcast_core::Service;
 use super::numbers::Number;
 use crate::packing::{Record, Unpacker, waits_for_marks};
 
-/// Whether a message of `service` has a promise, and none of a place in the total order: it is carried
-/// through a reformation once anybody may have delivered it.
+/// Whether a message of `service` has a promise, and none of a place in the total order: it is
+/// carried through a reformation once anybody may have delivered it.
 pub(super) fn comes_early(service: Service) -> bool {
     matches!(service, Service::Reliable | Service::Fifo)
 }
@@ -35,8 +35,8 @@ pub(super) struct Stream {
     taken: bool,
     /// The last packet that is read in which a message ends that comes early.
     early: Number,
-    /// Where the message begins that is begun and not ended at the end of a packet; for packets that are
-    /// kept.
+    /// Where the message begins that is begun and not ended at the end of a packet; for packets
+    /// that are kept.
     begins: VecDeque<(Number, Begin)>,
     /// Where the message begins that is being read.
     begun: Option<Begin>,

@@ -10,8 +10,9 @@ use super::config::RmpConfig;
 const UNMEASURED: u32 = 3;
 /// Where round trips take as long as the longest timer, timers are up to so many times that.
 const SLOW: u32 = 2;
-/// What is missing is asked for again after two round trips, but not before this part of the shortest
-/// timer: so that an honest member never wants more than one that answers gives in a round trip.
+/// What is missing is asked for again after two round trips, but not before this part of the
+/// shortest timer: so that an honest member never wants more than one that answers gives in a round
+/// trip.
 const REQUEST_PART: u32 = 2;
 
 /// What round trips take, of what is timed.

@@ -252,8 +252,8 @@ impl Rmp {
         }
     }
 
-    /// There is a sign that the token of the ACK before `stamp` was taken: `at_once`, without a wait
-    /// for packets.
+    /// There is a sign that the token of the ACK before `stamp` was taken: `at_once`, without a
+    /// wait for packets.
     fn pass_done(&mut self, now: Time, stamp: Stamp, at_once: bool) {
         let operational = self.state.expect_operational();
         if let Some(pass) = operational.pass.take_if(|pass| stamp > pass.ack.stamp) {

@@ -53,8 +53,8 @@ impl MemberConfig for SrmConfig {
     }
 }
 
-/// Random settings, in a third of the groups others at each member; in a third sources beyond what a
-/// member's tables hold.
+/// Random settings, in a third of the groups others at each member; in a third sources beyond what
+/// a member's tables hold.
 fn vary(rng: Rng, situation: &Situation) -> Factory {
     let mut shares = rng.fork("limits");
     let (scarce, each) = (shares.chance(0.3), shares.chance(0.3));
@@ -78,8 +78,8 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
     })
 }
 
-/// Every way to set timers, with much and with little kept for repairs, and little room for messages
-/// that wait.
+/// Every way to set timers, with much and with little kept for repairs, and little room for
+/// messages that wait.
 fn random_config(mut rng: Rng) -> SrmConfig {
     let timings = [Timing::LogGroup, Timing::SqrtGroup, Timing::Adaptive];
     let lan = SrmConfig::lan();

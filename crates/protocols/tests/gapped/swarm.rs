@@ -52,8 +52,8 @@ fn the_first_message_of_a_member_that_was_forgotten_is_accounted_for() {
     assert_eq!(report.violations, Vec::<String>::new());
 }
 
-/// Announcements after the healing are lost, or come from who is not admitted yet: the two meet when
-/// the first message is already sent.
+/// Announcements after the healing are lost, or come from who is not admitted yet: the two meet
+/// when the first message is already sent.
 #[test]
 fn who_meets_a_sender_late_is_owed_nothing_of_before() {
     let swarm = Swarm::of(&gossip::FAMILY, None, SwarmConfig::of(&gossip::FAMILY));

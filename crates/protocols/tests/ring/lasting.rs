@@ -60,8 +60,8 @@ fn a_closed_way_for_tokens_costs_no_ring() {
     }
 }
 
-/// A host that stops and goes on, again and again, finds itself given up each time and gives up those
-/// who did so. They find soon that it answers again; it must then not keep them waiting.
+/// A host that stops and goes on, again and again, finds itself given up each time and gives up
+/// those who did so. They find soon that it answers again; it must then not keep them waiting.
 #[test]
 fn a_member_that_was_stopped_often_is_back_soon_after_the_last_time() {
     for seed in 61..81 {

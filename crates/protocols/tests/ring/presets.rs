@@ -1,5 +1,5 @@
-//! Goal: who runs a preset in a network that it does not fit learns of it. Method: time-outs that are
-//! too short for the delays; what fits is tried by the table of presets, in the suite.
+//! Goal: who runs a preset in a network that it does not fit learns of it. Method: time-outs that
+//! are too short for the delays; what fits is tried by the table of presets, in the suite.
 
 use std::time::Duration;
 

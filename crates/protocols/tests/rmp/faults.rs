@@ -114,8 +114,8 @@ fn who_comes_back_is_let_in_and_sees_nothing_of_before() {
     cluster.check();
 }
 
-/// The reason for the order rule `settled`: host 2 sends, host 0 orders, host 1 hears it, and both are
-/// cut off from host 2 before that hears it.
+/// The reason for the order rule `settled`: host 2 sends, host 0 orders, host 1 hears it, and both
+/// are cut off from host 2 before that hears it.
 #[test]
 fn a_message_whose_sender_does_not_learn_its_order_stands_at_one_place() {
     let mut cluster = formed(3, 44);

@@ -1,5 +1,5 @@
-//! Goal: a process joins and leaves by one message, without a pause for the others. Method: load from
-//! every member while it happens; then the checker's verdict, and the latencies around it.
+//! Goal: a process joins and leaves by one message, without a pause for the others. Method: load
+//! from every member while it happens; then the checker's verdict, and the latencies around it.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ fn group(hosts: usize, old: usize, seed: u64) -> Cluster<Rmp> {
     group_with(hosts, old, seed, one_way, false, RmpConfig::lan().body_max)
 }
 
-/// The same, where a datagram takes `one_way`, processes run some milliseconds after something came for
-/// them if they are `busy`, and the last host's way carries bodies of `last_max` bytes.
+/// The same, where a datagram takes `one_way`, processes run some milliseconds after something came
+/// for them if they are `busy`, and the last host's way carries bodies of `last_max` bytes.
 fn group_with(
     hosts: usize,
     old: usize,
@@ -195,8 +195,8 @@ fn a_crash_at_any_moment_of_a_join_or_a_leave_leaves_one_history() {
     }
 }
 
-/// The time until all of the `old` hosts have an agreed message, of those that are submitted within a
-/// second: the 99th percentile, and the longest.
+/// The time until all of the `old` hosts have an agreed message, of those that are submitted within
+/// a second: the 99th percentile, and the longest.
 fn latency(cluster: &mut Cluster<Rmp>, old: usize) -> (Duration, Duration) {
     const STEP: Duration = Duration::from_micros(250);
     const STEPS: usize = 4_000;
@@ -229,7 +229,8 @@ fn latency(cluster: &mut Cluster<Rmp>, old: usize) -> (Duration, Duration) {
 fn the_second_of_a_join_is_at_most_twice_as_slow_as_the_one_before() {
     let most = RmpConfig::lan().body_max;
     for busy in [false, true] {
-        // The second one cannot be let in by a list: the datagrams of the others are too long for it.
+        // The second one cannot be let in by a list: the datagrams of the others are too long for
+        // it.
         for (last_max, lists) in [(most, 1), (most - 100, 0)] {
             let one_way = Duration::from_micros(500);
             let mut cluster = group_with(5, 4, 500, one_way, busy, last_max);

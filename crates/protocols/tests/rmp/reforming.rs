@@ -1,6 +1,6 @@
-//! Goal: members that hold different parts of an old configuration come together again. Method: ways
-//! that are cut in one direction under load, so that one member knows less than the others when the
-//! group reforms.
+//! Goal: members that hold different parts of an old configuration come together again. Method:
+//! ways that are cut in one direction under load, so that one member knows less than the others
+//! when the group reforms.
 
 use std::time::Duration;
 

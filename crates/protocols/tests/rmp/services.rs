@@ -1,6 +1,6 @@
-//! Goal: every service is delivered when its promise allows, not before and not much later, and what a
-//! message outlives it does outlive. Method: loss towards chosen hosts, crashes at the moment of the
-//! first delivery, partitions.
+//! Goal: every service is delivered when its promise allows, not before and not much later, and
+//! what a message outlives it does outlive. Method: loss towards chosen hosts, crashes at the
+//! moment of the first delivery, partitions.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -187,8 +187,8 @@ fn an_early_message_is_not_sent_again_to_those_that_have_it() {
     cluster.check();
 }
 
-/// The holders 0, 1 and 2 of a message of 0, which it delivers as 2-resilient; `crashed` of them end
-/// in that moment.
+/// The holders 0, 1 and 2 of a message of 0, which it delivers as 2-resilient; `crashed` of them
+/// end in that moment.
 fn crash_holders(crashed: &[usize]) -> (Cluster<Rmp>, MessageId) {
     let mut cluster = formed(6, 93);
     deafen(&mut cluster, DATA, &[3, 4, 5]);

@@ -147,7 +147,8 @@ impl Connection {
         self.request(&ClientFrame::Ping { token })
     }
 
-    /// Asks for something of the bus: [`ClientEvent::Done`](super::ClientEvent::Done), [`ClientEvent::Who`](super::ClientEvent::Who) or
+    /// Asks for something of the bus: [`ClientEvent::Done`](super::ClientEvent::Done),
+    /// [`ClientEvent::Who`](super::ClientEvent::Who) or
     /// [`ClientEvent::BusClients`](super::ClientEvent::BusClients) follows, with `token`.
     ///
     /// # Errors

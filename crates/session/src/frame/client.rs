@@ -315,7 +315,8 @@ impl Publish {
         })
     }
 
-    /// Label and destinations as they came, for a comparison with those of a frame of the same kind.
+    /// Label and destinations as they came, for a comparison with those of a frame of the same
+    /// kind.
     pub fn address_bytes(&self) -> &[u8] {
         &self.body[ADDRESS_AT..self.payload_at]
     }

@@ -167,8 +167,8 @@ impl FrameDecoder {
         self.filled
     }
 
-    /// How many bytes were moved, since this was last asked, to make room for a frame that turned out
-    /// longer than what was free: work that nobody sees who counts the bytes that are read.
+    /// How many bytes were moved, since this was last asked, to make room for a frame that turned
+    /// out longer than what was free: work that nobody sees who counts the bytes that are read.
     pub fn take_moved(&mut self) -> usize {
         std::mem::take(&mut self.moved)
     }

@@ -42,12 +42,11 @@
 //! | 81 bus clients | token `u64`; count `u32` and so many clients: private name; id, or an empty one; count `u32` and so many groups |
 //!
 //! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost
-//! of its credited frames (publish, labelled or not; message, labelled or not, view, gap, done, who and
-//! bus clients) against it, and the receiver gives it
-//! back as it is done with them. A frame costs its bytes in the stream and [`CREDIT_PER_FRAME`]. It
-//! may be sent while less than the window is outstanding, or nothing, whatever it costs itself: so
-//! a message larger than the window passes, and the receiver has at most the window and one frame
-//! ([`has_credit`]).
+//! of its credited frames (publish, labelled or not; message, labelled or not, view, gap, done, who
+//! and bus clients) against it, and the receiver gives it back as it is done with them. A frame
+//! costs its bytes in the stream and [`CREDIT_PER_FRAME`]. It may be sent while less than the
+//! window is outstanding, or nothing, whatever it costs itself: so a message larger than the window
+//! passes, and the receiver has at most the window and one frame ([`has_credit`]).
 
 mod bus;
 mod client;
@@ -86,8 +85,8 @@ pub const RESILIENT: u64 = 2;
 pub const ORDER_NAME: u64 = 4;
 /// Feature bit: the daemon can be given a new key of the cluster.
 pub const REKEY: u64 = 8;
-/// Feature bit: the client knows labelled messages; the daemon knows patterns, ids and what else the
-/// bus asks for.
+/// Feature bit: the client knows labelled messages; the daemon knows patterns, ids and what else
+/// the bus asks for.
 pub const BUS: u64 = 16;
 /// Feature bits that this crate knows.
 pub const FEATURES: u64 = BIMODAL | RESILIENT | ORDER_NAME | REKEY | BUS;
@@ -99,8 +98,8 @@ pub const MESSAGE_MAX: usize = 64 << 20;
 pub const DESTINATIONS_MAX: usize = 100;
 /// The longest frame, kind and body: the longest message, and room for its names.
 pub const FRAME_MAX: usize = MESSAGE_MAX + (64 << 10);
-/// The most bytes of kind and body of a client's frame before it is welcomed: a hello with a name and
-/// a token fits.
+/// The most bytes of kind and body of a client's frame before it is welcomed: a hello with a name
+/// and a token fits.
 pub const HELLO_MAX: usize = 4 << 10;
 /// Length and kind.
 pub const HEADER_LEN: usize = 5;

@@ -1,5 +1,5 @@
-//! Which clients may do what: rules of the daemon's configuration, by the user at the other end of a
-//! Unix socket, by the certificate of a client over TLS, or by how a client came.
+//! Which clients may do what: rules of the daemon's configuration, by the user at the other end of
+//! a Unix socket, by the certificate of a client over TLS, or by how a client came.
 //!
 //! A group that no rule names is everybody's. Of one that a rule names, a client may do what a rule
 //! that names the group gives to it. To read a group is to join it: only members get its messages.

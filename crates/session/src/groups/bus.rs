@@ -7,8 +7,8 @@
 //! name that reaches it as a destination, whatever the tag; it makes it a member of nothing.
 //!
 //! All of this is agreed, as joins are, and is part of the daemons' state; a question who would get
-//! a message is asked in the order and answered at its place. So it is exact there, and equal at all
-//! daemons. The asking daemon answers; the others pass over the question.
+//! a message is asked in the order and answered at its place. So it is exact there, and equal at
+//! all daemons. The asking daemon answers; the others pass over the question.
 
 use std::sync::Arc;
 

@@ -27,8 +27,8 @@ groupcast_core::settings! {
         /// must hold.
         pub memberships_max: usize = 100_000 => Spec::count("memberships", 1, 1 << 20),
             "Too small: joins are rejected. Too large: longer exchanges of state when daemons meet.";
-        /// The most patterns for tags that one client may have, in all its groups together; more are
-        /// rejected. Those of all clients together are bounded by `memberships_max`.
+        /// The most patterns for tags that one client may have, in all its groups together; more
+        /// are rejected. Those of all clients together are bounded by `memberships_max`.
         pub patterns_per_client_max: usize = 1_000 => Spec::count("patterns", 1, 65_536),
             "Too small: clients of the bus are rejected. Too large: memory, up to 32 KiB for each that differs from the \
              others, and longer exchanges of state when daemons meet.";
@@ -54,9 +54,10 @@ groupcast_core::settings! {
         /// exceeds it is disconnected.
         pub group_requests_max: usize = 10_000 => Spec::count("requests", 1, 1 << 20),
             "Too small: clients that join many groups at once are disconnected. Too large: memory.";
-        /// Bytes that wait for one client before those publishers of this daemon are held back whose
-        /// messages it gets, until half of them are taken. At full speed it is this full, and every
-        /// message waits behind it. With `disconnect_at` or more, publishers are never held back.
+        /// Bytes that wait for one client before those publishers of this daemon are held back
+        /// whose messages it gets, until half of them are taken. At full speed it is this full, and
+        /// every message waits behind it. With `disconnect_at` or more, publishers are never held
+        /// back.
         pub stop_publishers_at: usize = MIB => Spec::size(0, u64::MAX),
             "Too small: one slow subscriber slows publishers down at once. Too large: memory for each slow subscriber.";
         /// Bytes that wait for one client before it misses unreliable messages.

@@ -35,8 +35,8 @@ impl Congestion {
         }
     }
 
-    /// `client` is not too slow, or gone. The publishers that are not held back any more; `None` if it
-    /// was not slow.
+    /// `client` is not too slow, or gone. The publishers that are not held back any more; `None` if
+    /// it was not slow.
     pub(super) fn end(&mut self, client: ClientId) -> Option<Vec<ClientId>> {
         let publishers = self.slow.remove(&client)?.into_iter();
         Some(publishers.filter(|id| self.release(*id)).collect())

@@ -140,8 +140,8 @@ impl Engine {
         frames
     }
 
-    /// Whether bytes of `client` have come that cannot be read before more come: a TLS record in part.
-    /// It counts as a frame that has not come whole.
+    /// Whether bytes of `client` have come that cannot be read before more come: a TLS record in
+    /// part. It counts as a frame that has not come whole.
     pub fn set_in_record(&mut self, now: Time, client: ClientId, in_record: bool) {
         let Some(link) = self.clients.link_mut(client) else {
             return;
@@ -205,7 +205,8 @@ impl Engine {
         }
     }
 
-    /// The connection of `client` has ended, for the reason `text`, which is worth a line of the log.
+    /// The connection of `client` has ended, for the reason `text`, which is worth a line of the
+    /// log.
     pub fn failed(&mut self, now: Time, client: ClientId, text: &str) {
         let phase = self.clients.get(client).map(|client| &client.phase);
         match phase {

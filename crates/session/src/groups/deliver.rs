@@ -200,8 +200,8 @@ impl Engine {
         Ok(route)
     }
 
-    /// Finds the clients of this daemon that a message with this tag to the destinations is for, each
-    /// once, with the index of the first destination that it is in.
+    /// Finds the clients of this daemon that a message with this tag to the destinations is for,
+    /// each once, with the index of the first destination that it is in.
     fn find_recipients(&mut self, tag: &str) {
         let (mut destinations, mut recipients) = self.routing.take_lists();
         recipients.clear();

@@ -260,8 +260,8 @@ pub struct BimodalStatus {
     pub subscribers: usize,
     /// Members that this daemon knows of, its own included.
     pub members: usize,
-    /// Clients in an agreed group of the same name, at daemons that do not take it for bimodal: they
-    /// get none of its messages.
+    /// Clients in an agreed group of the same name, at daemons that do not take it for bimodal:
+    /// they get none of its messages.
     pub agreed_elsewhere: usize,
     /// Messages of clients that wait for the gossip.
     pub waiting: usize,

@@ -32,8 +32,9 @@
 //! go through a gossip instance each, their [`Carrier`] ([`bimodal`](self) has the rules).
 //!
 //! # The bus
-//! A client may be in a group with patterns for the tags of its messages, in all groups below a name,
-//! and be called so that a message reaches it: [`bus`](self) has the rules. All of it is agreed.
+//! A client may be in a group with patterns for the tags of its messages, in all groups below a
+//! name, and be called so that a message reaches it: [`bus`](self) has the rules. All of it is
+//! agreed.
 //!
 //! # Bounds
 //! What a client may have published and not handed to the ring is bounded by its credit; what waits
@@ -161,8 +162,8 @@ impl Engine {
         self.tcp_token = Some(token);
     }
 
-    /// The daemon runs as `user`: where no rule says who may change the key, it may. By default only
-    /// root may.
+    /// The daemon runs as `user`: where no rule says who may change the key, it may. By default
+    /// only root may.
     pub fn set_own_user(&mut self, user: u32) {
         self.own_user = Some(user);
     }

@@ -234,8 +234,8 @@ impl Engine {
         }
     }
 
-    /// The ring will not deliver messages that a majority had to hold: own clients are told of theirs.
-    /// The others see views of the parting at that place.
+    /// The ring will not deliver messages that a majority had to hold: own clients are told of
+    /// theirs. The others see views of the parting at that place.
     fn handle_gap(&mut self, now: Time, gap: Gap) {
         if gap.sender != self.local {
             return;

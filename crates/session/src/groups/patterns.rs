@@ -20,8 +20,8 @@ use super::roster::Roster;
 pub(super) const ALL: &str = "*";
 /// What a domain begins with that stands for all below the rest.
 pub(super) const BELOW: &str = "*.";
-/// The memory that a compiled pattern may take. It is a table with a row a state, so that a tag costs
-/// a step a byte, whatever the pattern is.
+/// The memory that a compiled pattern may take. It is a table with a row a state, so that a tag
+/// costs a step a byte, whatever the pattern is.
 const COMPILED_MAX: usize = 32 << 10;
 /// The memory that compiling one may take.
 const COMPILING_MAX: usize = 256 << 10;

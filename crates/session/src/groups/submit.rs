@@ -264,8 +264,8 @@ impl Engine {
         }
     }
 
-    /// How many views the client's next request causes at all daemons, itself included; `None` if it
-    /// is no change of groups.
+    /// How many views the client's next request causes at all daemons, itself included; `None` if
+    /// it is no change of groups.
     fn views_of_next(&self, id: ClientId) -> Option<usize> {
         let client = self.clients.get(id)?;
         let size = |group: &str| self.order.table.size(group);

@@ -17,11 +17,11 @@
 //!
 //! # Configurations
 //! Statements count in the regular configuration in which they were delivered, and no further: in
-//! each new one every daemon that is on its way says again how far it is. So the steps need no memory of
-//! who was where. A part of the cluster that is cut off goes on by itself: with all its members
-//! knowing the key, it comes to use it, and meets the others under it. A member that does not know
-//! the key is waited for while it is in the configuration, and is not heard any more once it is
-//! not; it comes back when it is given the key.
+//! each new one every daemon that is on its way says again how far it is. So the steps need no
+//! memory of who was where. A part of the cluster that is cut off goes on by itself: with all its
+//! members knowing the key, it comes to use it, and meets the others under it. A member that does
+//! not know the key is waited for while it is in the configuration, and is not heard any more once
+//! it is not; it comes back when it is given the key.
 //!
 //! A daemon whose only key is the one that another means answers with [`Step::Done`]: it may have
 //! been through all this while the other was away, or have begun with the new key.

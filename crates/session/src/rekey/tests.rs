@@ -1,5 +1,6 @@
-//! Changes of the key among a few daemons: statements in one order for each configuration, keys as the
-//! daemons have them, and after every step that all whom a daemon talks to can open what it seals.
+//! Changes of the key among a few daemons: statements in one order for each configuration, keys as
+//! the daemons have them, and after every step that all whom a daemon talks to can open what it
+//! seals.
 
 use std::collections::BTreeMap;
 

@@ -85,8 +85,8 @@ pub struct World {
     config: EngineConfig,
     /// The most messages that a daemon's ring takes before it orders one.
     pub queue_max: usize,
-    /// `reliable` and `fifo` messages are delivered without a place; a `reliable` one overtakes what
-    /// it likes.
+    /// `reliable` and `fifo` messages are delivered without a place; a `reliable` one overtakes
+    /// what it likes.
     pub early: bool,
     /// Histories of clients whose daemon is no more.
     pub past: Vec<(MemberId, TestClient)>,

@@ -294,7 +294,8 @@ impl<P: Instrumented> Cluster<P> {
         self.world.expect_accounts();
     }
 
-    /// Lets `act` do something to the protocol instance of `host`, at the time that its clock shows.
+    /// Lets `act` do something to the protocol instance of `host`, at the time that its clock
+    /// shows.
     ///
     /// # Panics
     /// If no process runs there.

@@ -12,8 +12,8 @@ use crate::experiment::ProcessChange;
 /// How much longer a long scenario is than others.
 pub(super) const FACTOR: u32 = 5;
 
-/// Faults of `duration` among `hosts` hosts: one or two live life upon life for half of the time, one is
-/// paused for long again and again.
+/// Faults of `duration` among `hosts` hosts: one or two live life upon life for half of the time,
+/// one is paused for long again and again.
 pub(super) fn random_faults(hosts: usize, duration: Duration, rng: &mut Rng) -> Vec<Fault> {
     let mut faults = Vec::new();
     for _ in 0..1 + rng.below(2) {

@@ -1,11 +1,11 @@
 //! Directed seeds: crashes at the moment of delivery.
 //!
-//! Each seed forms a group, in which one member sends a message that is `k-resilient` or `majority`,
-//! and data reaches as few members as the service needs. At the first delivery anywhere, some of
-//! those that hold it crash. As many as the service outlives lose nothing: the checker accepts the
-//! histories. If all that hold it crash, which is one more, the message is lost; the checker allows
-//! that. That it sees the loss is shown by judging the same histories as if the service had promised
-//! to outlive so many.
+//! Each seed forms a group, in which one member sends a message that is `k-resilient` or
+//! `majority`, and data reaches as few members as the service needs. At the first delivery
+//! anywhere, some of those that hold it crash. As many as the service outlives lose nothing: the
+//! checker accepts the histories. If all that hold it crash, which is one more, the message is
+//! lost; the checker allows that. That it sees the loss is shown by judging the same histories as
+//! if the service had promised to outlive so many.
 
 use std::time::Duration;
 

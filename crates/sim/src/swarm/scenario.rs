@@ -164,8 +164,8 @@ fn random_without(config: &SwarmConfig, hosts: usize, rng: &mut Rng) -> BTreeSet
 
 /// In a third of the networks hosts are milliseconds apart, so that faults hit the short moments in
 /// which a configuration forms; in half of them what is reordered may come after the next
-/// configuration has formed. Where a datagram leaves in copies, to each, the network is no slower than
-/// 100 Mbit/s: below, a round of nine hosts takes longer than any LAN's time-out for a token.
+/// configuration has formed. Where a datagram leaves in copies, to each, the network is no slower
+/// than 100 Mbit/s: below, a round of nine hosts takes longer than any LAN's time-out for a token.
 fn random_network(config: &SwarmConfig, copies: bool, rng: &mut Rng) -> NetworkConfig {
     let far = if rng.fork("far").chance(0.3) {
         4_000

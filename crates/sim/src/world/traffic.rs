@@ -109,9 +109,9 @@ impl<P: Instrumented> World<P> {
         Some(departure.room)
     }
 
-    /// Which buffer of host `to` takes a datagram. A host that has multicast takes its data where the
-    /// group's address is: what a host without sends cannot go there, and goes where all unicast
-    /// goes.
+    /// Which buffer of host `to` takes a datagram. A host that has multicast takes its data where
+    /// the group's address is: what a host without sends cannot go there, and goes where all
+    /// unicast goes.
     pub(super) fn buffer(&self, to: usize, datagram: &Datagram) -> SocketClass {
         match self.multicast[to] && !self.multicast[datagram.from] {
             true => SocketClass::Control,

@@ -2,9 +2,9 @@
 //!
 //! A transfer [claims](Claim) its name in the folder, and reserves what it is going to write before
 //! its sender is told that it is taken. What it writes is taken off what it was promised, so that
-//! no two transfers count on the same bytes. What broke off before counts as room; it is removed, the
-//! oldest first, when bytes arrive that have no other place: an announcement alone costs nobody what is
-//! kept for him.
+//! no two transfers count on the same bytes. What broke off before counts as room; it is removed,
+//! the oldest first, when bytes arrive that have no other place: an announcement alone costs nobody
+//! what is kept for him.
 //!
 //! Other programs know of no promises: a disk that they fill ends a transfer, and what has arrived
 //! of it is kept.
@@ -100,8 +100,8 @@ impl Claim {
         Ok(())
     }
 
-    /// `bytes` of what was reserved are about to be written: where they have no place, what broke off
-    /// longest ago is removed.
+    /// `bytes` of what was reserved are about to be written: where they have no place, what broke
+    /// off longest ago is removed.
     pub(crate) fn make_way(&self, bytes: u64) -> io::Result<()> {
         let room = self.spool.room();
         let missing = bytes.saturating_sub(self.spool.free(&room)?);

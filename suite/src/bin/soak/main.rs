@@ -82,12 +82,12 @@ struct Options {
     /// Small files to send
     #[arg(long, default_value_t = 100_000)]
     files: usize,
-    /// How long the shares of a link are counted, hostile clients do their worst, or a flood lasts, in
-    /// seconds
+    /// How long the shares of a link are counted, hostile clients do their worst, or a flood lasts,
+    /// in seconds
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
-    /// What a flood is made of: all, forged, former, hellos, unknown or own; which way clients are hostile:
-    /// all, or how the names of some begin
+    /// What a flood is made of: all, forged, former, hellos, unknown or own; which way clients are
+    /// hostile: all, or how the names of some begin
     #[arg(long, default_value = "all")]
     kind: String,
     /// Datagrams a second of a flood

@@ -1,9 +1,9 @@
-//! Floods of datagrams that no daemon should believe, a kind at a time: at one of five daemons, then at
-//! all of them by multicast.
+//! Floods of datagrams that no daemon should believe, a kind at a time: at one of five daemons,
+//! then at all of them by multicast.
 //!
-//! A flood takes the machine's processors whether anybody reads it or not. So each is compared to the
-//! same flood at a port where nobody listens: what is left is what the daemons do about it. Meanwhile
-//! a new daemon joins. [`storm`] makes the datagrams and sends them.
+//! A flood takes the machine's processors whether anybody reads it or not. So each is compared to
+//! the same flood at a port where nobody listens: what is left is what the daemons do about it.
+//! Meanwhile a new daemon joins. [`storm`] makes the datagrams and sends them.
 
 pub mod storm;
 

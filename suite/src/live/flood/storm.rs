@@ -76,8 +76,9 @@ impl Kind {
     }
 }
 
-/// Starts a flood of `rate` datagrams a second at `to`, from a host. `lives` are the daemons that it is
-/// to have to do with: those that listen there, or for [`Kind::Forged`] those in whose names it comes.
+/// Starts a flood of `rate` datagrams a second at `to`, from a host. `lives` are the daemons that
+/// it is to have to do with: those that listen there, or for [`Kind::Forged`] those in whose names
+/// it comes.
 pub fn start(
     cluster: &Cluster,
     host: usize,

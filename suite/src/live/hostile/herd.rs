@@ -1,8 +1,8 @@
 //! Clients that behave: many of them in one process, each a member of a group of a few, each
 //! publishing at a steady pace.
 //!
-//! How long a message takes to each member of its group is counted from the time at which it was due,
-//! so that a publisher that is held up does not hide what it suffers.
+//! How long a message takes to each member of its group is counted from the time at which it was
+//! due, so that a publisher that is held up does not hide what it suffers.
 
 use std::fmt;
 use std::path::Path;

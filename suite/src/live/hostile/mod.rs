@@ -1,9 +1,10 @@
-//! A thousand clients, a tenth of them hostile in ten ways at once, and what the others notice of it.
+//! A thousand clients, a tenth of them hostile in ten ways at once, and what the others notice of
+//! it.
 //!
-//! The same herd of clients that behave runs three times at fresh daemons: alone, beside the mob, and
-//! beside processes that burn as much processor time as the mob did and touch no daemon. The last is
-//! what the mob is compared to: on a machine with few processors, whoever is busy slows the others
-//! down, and that is not the daemons' doing.
+//! The same herd of clients that behave runs three times at fresh daemons: alone, beside the mob,
+//! and beside processes that burn as much processor time as the mob did and touch no daemon. The
+//! last is what the mob is compared to: on a machine with few processors, whoever is busy slows the
+//! others down, and that is not the daemons' doing.
 //!
 //! - `herd`: clients that behave. `mob`: those that do not, over `wire`. `burn`: those that
 //!   only use processors.
@@ -103,8 +104,8 @@ impl Phase {
     }
 }
 
-/// Runs `clients` clients, a tenth of them hostile, for `length` in each phase: in all ways, or those
-/// of `only` whose names begin so. Prints what it finds; an error if a bar is not held.
+/// Runs `clients` clients, a tenth of them hostile, for `length` in each phase: in all ways, or
+/// those of `only` whose names begin so. Prints what it finds; an error if a bar is not held.
 pub fn run(clients: usize, length: Duration, only: &str) -> Outcome<Value> {
     let ways: Vec<&str> = mob::ways().filter(|way| way.starts_with(only)).collect();
     if ways.is_empty() {

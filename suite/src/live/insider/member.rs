@@ -1,8 +1,8 @@
 //! A member of the group that has the key and no scruples.
 //!
-//! It is a real member, so that the others take it in and tell it what there is; of what it sends, some
-//! is mutated, and it sends mutations of everything that it has heard beside that. The values that it
-//! likes best are those at the limits of fields.
+//! It is a real member, so that the others take it in and tell it what there is; of what it sends,
+//! some is mutated, and it sends mutations of everything that it has heard beside that. The values
+//! that it likes best are those at the limits of fields.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;

@@ -1,5 +1,5 @@
-//! A holder of the key who wants the group dead, for minutes: no daemon crashes, none grows, and once
-//! he is gone the group works again.
+//! A holder of the key who wants the group dead, for minutes: no daemon crashes, none grows, and
+//! once he is gone the group works again.
 //!
 //! That the group works while he is there is not asked: whoever holds the key can stop it
 //! (SECURITY.md). `member` is what he runs.
@@ -34,8 +34,8 @@ const MESSAGES: usize = 100;
 /// The role that the soak program plays in a process of its own, by its hidden word.
 pub const ROLE: Role = (INSIDER, member::main);
 
-/// Runs `protocol` in five daemons with an insider for `length`. Prints what it finds; an error if a
-/// bar is not held.
+/// Runs `protocol` in five daemons with an insider for `length`. Prints what it finds; an error if
+/// a bar is not held.
 pub fn run(protocol: &str, length: Duration, seed: u64) -> Outcome<Value> {
     let mut cluster = Cluster::new(ADVERSARY, Link::Unlimited)?;
     cluster.set_protocol(protocol);

@@ -1,5 +1,5 @@
-//! A local user against `recv` as root, in a directory that both can write to: nothing outside of it
-//! may change.
+//! A local user against `recv` as root, in a directory that both can write to: nothing outside of
+//! it may change.
 //!
 //! Each race is one transfer, with a `racer` beside it who does what once worked. He is worth
 //! something only if he wins against a receiver that follows links: another binary can be named to
@@ -35,8 +35,9 @@ const PRECIOUS: &str = "precious";
 /// The role that the soak program plays in a process of its own, by its hidden word.
 pub const ROLE: Role = (RACER, racer::main);
 
-/// Runs `rounds` races, each way in turn, against the binary under test, or against `binary`. Prints
-/// what it finds; an error if the racer won against the binary under test, or never against another.
+/// Runs `rounds` races, each way in turn, against the binary under test, or against `binary`.
+/// Prints what it finds; an error if the racer won against the binary under test, or never against
+/// another.
 pub fn run(rounds: u64, binary: Option<&Path>) -> Outcome<Value> {
     let mut site = Site::with_binary(2, Link::Unlimited, binary)?;
     let directory = site.cluster.bed.directory().to_owned();

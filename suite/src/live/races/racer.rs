@@ -1,5 +1,5 @@
-//! A local user against a receiver that runs as root: what he does in the directory that they share,
-//! again and again, until he is stopped.
+//! A local user against a receiver that runs as root: what he does in the directory that they
+//! share, again and again, until he is stopped.
 //!
 //! Nothing here can fail: what does not work this time may work the next.
 
@@ -28,8 +28,8 @@ const DWELL: Duration = Duration::from_micros(100);
 /// What he tries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
-    /// The receiver's own folder is his. A transfer that broke off there is resumed, and its journal
-    /// has become a link to the victim's file.
+    /// The receiver's own folder is his. A transfer that broke off there is resumed, and its
+    /// journal has become a link to the victim's file.
     Folder,
     /// A directory into which files are moved is now and then a link to the victim's directory.
     Directory,
@@ -117,8 +117,8 @@ fn make(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o777))
 }
 
-/// Puts in the place of each transfer that has begun in `folder` one of his own, which looks the same
-/// but for the journal: that is a link to the victim's file.
+/// Puts in the place of each transfer that has begun in `folder` one of his own, which looks the
+/// same but for the journal: that is a link to the victim's file.
 fn plant(folder: &Path, victim: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -165,7 +165,8 @@ fn replace_once_full(directory: &Path, target: &Path) -> Outcome {
     }
 }
 
-/// Long enough for the receiver to meet what is there, and short enough for it to meet the other soon.
+/// Long enough for the receiver to meet what is there, and short enough for it to meet the other
+/// soon.
 fn dwell() {
     let begun = Instant::now();
     while begun.elapsed() < DWELL {

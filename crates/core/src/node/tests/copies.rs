@@ -11,8 +11,8 @@ fn without(index: usize, life: u64, seeds: &[usize]) -> Node<Courier> {
     node_with(index, life, Reach::Mesh(seeds), AdmissionConfig::default())
 }
 
-/// Nodes 0 to 2 with multicast and nodes 3 and 4 without, which know the addresses of all; they have
-/// admitted one another.
+/// Nodes 0 to 2 with multicast and nodes 3 and 4 without, which know the addresses of all; they
+/// have admitted one another.
 fn mixed() -> Nodes {
     let mut nodes: Vec<Node<Courier>> = (0..3).map(|index| node(index, 1)).collect();
     nodes.extend((3..5).map(|index| without(index, 1, &[0, 1, 2, 3, 4])));

@@ -129,8 +129,8 @@ fn forged_digests_cost_a_bounded_number_of_requests_and_move_nothing_far() {
     assert!(script.member('A').counters().gaps <= 7 * (256 + 6));
 }
 
-/// Seed 1017 of the swarm, as its views and settings were then: a newcomer's first message of one of
-/// eight senders, in a table of six.
+/// Seed 1017 of the swarm, as its views and settings were then: a newcomer's first message of one
+/// of eight senders, in a table of six.
 #[test]
 fn what_others_hold_of_a_sender_without_room_is_accounted_for() {
     let mut script = Script::new("AB", |_| GossipConfig {

@@ -10,8 +10,9 @@ use super::Ordering;
 use crate::ring::wire::{OldMarks, Resilience, Token};
 
 impl Ordering {
-    /// The token is about to be passed on, with what this member has claimed: reads and writes up to
-    /// where each member holds all. `wanted`: messages that wait for that are among what was claimed.
+    /// The token is about to be passed on, with what this member has claimed: reads and writes up
+    /// to where each member holds all. `wanted`: messages that wait for that are among what was
+    /// claimed.
     ///
     /// It is no order statistic of aru, so lowering and raising one number cannot give it.
     pub(in crate::ring) fn exchange_marks(&mut self, token: &mut Token, wanted: bool) {
@@ -44,8 +45,8 @@ impl Ordering {
         self.members.len() < majority(self.max_n)
     }
 
-    /// Adds what is known of this ring's marks to what other members of it have declared, if messages
-    /// are about that are delivered by them, or a majority is missing since an older ring.
+    /// Adds what is known of this ring's marks to what other members of it have declared, if
+    /// messages are about that are delivered by them, or a majority is missing since an older ring.
     pub(in crate::ring) fn declare_marks(&self, declared: &mut Vec<OldMarks>) {
         let waits = self.cursor.blocked().map(|record| record.service);
         let waits = waits.is_some_and(|service| service != Service::Safe);

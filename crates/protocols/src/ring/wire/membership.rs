@@ -14,7 +14,8 @@ use crate::ring::numbers::{Attempt, Hop, Seq};
 const FLAG_LEAVING: u8 = 1;
 /// Sequence numbers that no ring reaches; a peer's bug must not make ours overflow.
 const SEQ_LIMIT: u64 = 1 << 47;
-/// Counters of rings that none of ours reaches, whatever it hears (`core::mech::peers::Peers::next_counter`).
+/// Counters of rings that none of ours reaches, whatever it hears
+/// (`core::mech::peers::Peers::next_counter`).
 const COUNTER_LIMIT: u64 = 1 << 62;
 
 /// A member's view of who is there (Totem's join message).

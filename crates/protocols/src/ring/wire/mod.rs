@@ -28,10 +28,10 @@
 //! stood in the body. Members of the two formats form no ring with each other.
 //!
 //! Extensions of the token: (type 1, length 2, bytes) until the end; unknown ones are skipped and
-//! not passed on. Type 1, while `k-resilient` or `majority` messages are about: the last packet that
-//! has a part of one (8), and for each member how far the mark up to which it holds all is below
-//! seq (4; all ones if nothing is known). The commit token then ends with a list of old rings: ring
-//! 24, MaxN 2, list of marks (8 each) of its members.
+//! not passed on. Type 1, while `k-resilient` or `majority` messages are about: the last packet
+//! that has a part of one (8), and for each member how far the mark up to which it holds all is
+//! below seq (4; all ones if nothing is known). The commit token then ends with a list of old
+//! rings: ring 24, MaxN 2, list of marks (8 each) of its members.
 
 mod data;
 mod membership;

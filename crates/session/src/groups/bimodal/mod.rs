@@ -117,7 +117,8 @@ impl Engine {
         self.bimodal.elsewhere = groups.into_iter().collect();
     }
 
-    /// Finds out whether an agreed group has the name of the bimodal group `index`, and says so once.
+    /// Finds out whether an agreed group has the name of the bimodal group `index`, and says so
+    /// once.
     fn look_for_namesake(&mut self, index: usize) {
         let group = &mut self.bimodal.groups[index];
         let namesakes = self.order.table.members(&group.name);

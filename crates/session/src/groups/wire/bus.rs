@@ -87,8 +87,8 @@ pub(super) fn take_bus<'a>(kind: u8, reader: &mut Reader<'a>) -> Result<Op<'a>, 
     })
 }
 
-/// Appends what the clients of the bus have. Without any nothing: a daemon that is older than the bus
-/// reads the state.
+/// Appends what the clients of the bus have. Without any nothing: a daemon that is older than the
+/// bus reads the state.
 pub(super) fn put_bus_parts(
     writer: &mut Writer<'_>,
     clients: &BTreeMap<u64, RosterClient>,

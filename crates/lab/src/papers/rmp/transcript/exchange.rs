@@ -117,8 +117,9 @@ fn place(member: MemberId) -> usize {
 }
 
 impl Stage {
-    /// The sites in one ring, in the order of their names, in which nothing was ordered: they formed it at
-    /// once. With other random numbers some would join it later, behind its token site.
+    /// The sites in one ring, in the order of their names, in which nothing was ordered: they
+    /// formed it at once. With other random numbers some would join it later, behind its token
+    /// site.
     fn formed() -> Result<Self, RunError> {
         for seed in 1..=SEEDS {
             let mut stage = Self::new(seed)?;

@@ -11,7 +11,7 @@ use super::{Ring, Timer};
 
 /// The last token that this member passed on.
 #[derive(Debug, Default)]
-pub(super) struct Link {
+pub(super) struct Passed {
     sent: Option<Sent>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Sent {
 /// A token is taken for one that does not get through after this many transmissions more.
 const AGAIN_MIN: u32 = 3;
 
-impl Link {
+impl Passed {
     /// A newer token came, or the ring is no more.
     pub(super) fn clear(&mut self) {
         self.sent = None;
@@ -62,7 +62,7 @@ impl Ring {
     /// Passes a token on to another member and keeps it.
     pub(super) fn pass(&mut self, now: Time, token: Sent) {
         self.outbox.unicast(token.to, token.body.clone());
-        self.link.sent = Some(token);
+        self.passed.sent = Some(token);
         self.timers.set(
             Timer::Retransmit,
             now + self.flow.token_retransmit(&self.config),
@@ -72,7 +72,7 @@ impl Ring {
     pub(super) fn retransmit_token(&mut self, now: Time) {
         let Some(Sent {
             to, body, again, ..
-        }) = &mut self.link.sent
+        }) = &mut self.passed.sent
         else {
             return;
         };
@@ -88,7 +88,7 @@ impl Ring {
     /// The successor says that it has the token.
     pub(super) fn handle_ack(&mut self, from: MemberId, ring: RingKey, hop: Hop) {
         let arrived = self
-            .link
+            .passed
             .sent
             .as_ref()
             .is_some_and(|sent| sent.ring == ring && sent.to == from && hop >= sent.hop);
@@ -101,7 +101,7 @@ impl Ring {
     /// the token.
     pub(super) fn data_is_evidence(&mut self, ring: RingTag, seq: Seq) {
         if self
-            .link
+            .passed
             .sent
             .as_ref()
             .is_some_and(|sent| sent.ring.tag() == ring && seq > sent.seq)
@@ -112,7 +112,7 @@ impl Ring {
 
     /// There is no need to send the token again.
     pub(super) fn token_arrived(&mut self) {
-        self.link.clear();
+        self.passed.clear();
         self.timers.cancel(Timer::Retransmit);
     }
 }
