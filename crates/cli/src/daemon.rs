@@ -53,6 +53,8 @@ pub(crate) struct Args {
     client_listen: Option<SocketAddr>,
     #[arg(long, value_name = "IP:PORT|unix:PATH", help = help("bus"))]
     bus: Vec<BusAddress>,
+    #[arg(long, value_name = "DIR", help = help("bus_trace"))]
+    bus_trace: Option<PathBuf>,
     #[arg(long, value_name = "FILE", help = help("client_token"))]
     client_token: Option<PathBuf>,
     #[arg(long, value_name = "FILE", help = help("tls_certificate"))]
@@ -178,6 +180,7 @@ impl Args {
             socket: self.socket.or_else(target::socket_of_environment),
             client_listen: self.client_listen,
             bus: Some(self.bus).filter(|bus| !bus.is_empty()),
+            bus_trace: self.bus_trace,
             client_token: self.client_token,
             tls_certificate: self.tls_certificate,
             tls_key: self.tls_key,

@@ -55,13 +55,13 @@ struct MessageLine<'a> {
 /// The bytes of a message: as text where they are, else in base64.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Payload<'a> {
+pub(crate) enum Payload<'a> {
     Text(&'a str),
     Base64(String),
 }
 
 impl<'a> Payload<'a> {
-    fn of(bytes: &'a [u8]) -> Self {
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::Text(text),
             Err(_) => Self::Base64(STANDARD.encode(bytes)),

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
@@ -25,9 +26,14 @@ fn address(host: &Host, name: &str) -> String {
     format!("unix:{}", host.path(&format!("{name}.bus")))
 }
 
-/// Daemons with a bus each, in one configuration.
+/// Daemons with a bus each, and a directory for traces, in one configuration.
 fn daemons(host: &Host, names: &[&str]) -> Vec<Running> {
-    let start = |name: &&str| host.daemon(name, &["--insecure", "--bus", &address(host, name)]);
+    let traces = host.path("traces");
+    std::fs::create_dir_all(&traces).unwrap();
+    let start = |name: &&str| {
+        let bus = address(host, name);
+        host.daemon(name, &["--insecure", "--bus", &bus, "--bus-trace", &traces])
+    };
     let running = names.iter().map(start).collect();
     for name in names {
         host.await_members(name, names);
@@ -288,6 +294,117 @@ fn a_terminal_a_file_and_a_process_at_the_bus() {
         ran.stderr.contains("|msg t d raw 14|from a process|ok"),
         "{}",
         ran.stderr
+    );
+}
+
+/// The records of the file that docs/bus.md shows, without their times.
+fn without_times(trace: &str) -> String {
+    let lines = trace.lines().map(|line| {
+        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match (first.contains('.'), line.strip_prefix("trace 1 ")) {
+            (_, Some(head)) => head.rsplit_once(' ').unwrap().0,
+            (true, _) => rest,
+            (false, _) => line,
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_trace_is_what_the_book_says_and_is_shown_by_domain_tag_and_client() {
+    let host = Host::new();
+    let _daemons = daemons(&host, &["h1", "h2"]);
+    let (mut one, _) = Program::of_number(NUMBER, &host, "h1");
+    for (command, lines) in [
+        ("tracefile mine", 1),
+        ("accept * d", 1),
+        ("msg t d hello", 3),
+    ] {
+        one.say(&format!("{command}\n"));
+        (0..lines).for_each(|_| drop(one.line()));
+    }
+    assert_eq!(one.ask("tracefile off"), "ok");
+    let file = host.path("traces/mine.trace");
+    let shown = BOOK.split("```trace\n").nth(1).unwrap();
+    let shown = shown.split("```").next().unwrap();
+    let written = host.read("traces/mine.trace");
+    let written = written.replace(&format!("c{NUMBER}@"), "c1@");
+    assert_eq!(without_times(&written), without_times(shown));
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    assert_eq!(one.ask("tracefile mine"), "ok");
+    let (mut two, _) = Program::of_number(NUMBER, &host, "h2");
+    let refused = two.ask("tracefile ../x");
+    assert!(refused.starts_with("error name 11 "), "{refused}");
+    two.say("msg from-two d.e,d (a\n b)\n");
+    assert_eq!(two.line(), "ok");
+    for _ in 0..3 {
+        one.line();
+    }
+    assert!(one.ask("reject x y").starts_with("error not-accepted"));
+    assert_eq!(one.ask("quit"), "ok");
+    assert!(one.line().starts_with("closed bye"));
+    let show = |options: &[&str]| {
+        let ran = host.run(&[&["bus", "trace", &file][..], options].concat());
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran.stdout
+    };
+    let all = show(&[]);
+    assert!(
+        all.starts_with("trace mine of c300@h1, file 1, begun "),
+        "{all}"
+    );
+    assert!(all.contains("< [c300@h2] msg from-two d.e,d 6\n"), "{all}");
+    assert!(all.contains("< [c300@h1] closed bye good-bye\n"), "{all}");
+    for (options, part, count) in [
+        (&["--domain", "d"][..], "msg from-two", 1),
+        (&["--domain", "*.e"], "msg from-two", 1),
+        (&["--tag", "x"], "error not-accepted", 2),
+        (&["--tag", "x", "--domain", "d"], "", 0),
+        (
+            &["--client", "c300@h2", "--client", "nobody"],
+            "msg from-two",
+            1,
+        ),
+    ] {
+        let shown = show(&[&["--json"], options].concat());
+        let records: Vec<_> = shown.lines().skip(1).collect();
+        assert_eq!(records.len(), count, "{options:?}: {shown}");
+        assert!(shown.contains(part), "{options:?}: {shown}");
+    }
+    let json = show(&["--json", "--domain", "d"]);
+    let record: serde_json::Value = serde_json::from_str(json.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(record["event"], "got");
+    assert_eq!(record["message"]["text"], "(a\n b)");
+    assert_eq!(record["domains"], serde_json::json!(["d.e", "d"]));
+
+    host.run(&["bus", "trace", &host.path("h1.err")])
+        .fails_with(1, &["byte 0", "no trace"]);
+    host.run(&["bus", "--server", "unix:x", "trace", &file])
+        .fails_with(2, &["--server"]);
+    host.run(&["bus"]).fails_with(2, &["--server"]);
+}
+
+#[test]
+fn traces_need_a_directory_and_a_bus() {
+    let host = Host::new();
+    let bus = address(&host, "h1");
+    let traces = host.path("nowhere");
+    let options = ["daemon", "--insecure", "--bus-trace", &traces];
+    host.run(&options)
+        .fails_with(2, &["bus_trace", "only connections of the bus are traced"]);
+    let socket = host.socket("h1");
+    let all = [&options[..], &["--bus", &bus, "--socket", &socket]].concat();
+    host.run(&all)
+        .fails_with(1, &["cannot keep traces", "--bus-trace"]);
+    let _daemon = host.daemon("h1", &["--insecure", "--bus", &bus]);
+    let mut program = Program::connect(&host, "h1");
+    program.line();
+    let refused = program.ask("tracefile t");
+    assert!(
+        refused.starts_with("error unsupported 0 no traces here"),
+        "{refused}"
     );
 }
 

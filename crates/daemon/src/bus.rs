@@ -7,9 +7,11 @@
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 
 use groupcast_session::bus::Bus;
+use groupcast_session::bus::trace::Tracer;
 use groupcast_session::frame::AccessToken;
 
 use crate::stream::Stream;
+use crate::trace::Traces;
 
 /// Text that is read at once.
 const READ_BLOCK: usize = 16 << 10;
@@ -27,11 +29,16 @@ pub(crate) struct BusStream {
 
 impl BusStream {
     /// Turns what comes from `socket` into requests of a client, which has `token` if the daemon
-    /// asks TCP clients for one.
-    pub(crate) fn new(socket: Stream, token: Option<AccessToken>) -> Self {
+    /// asks TCP clients for one. Its traces, if there are to be any, go to `traces`.
+    pub(crate) fn new(socket: Stream, token: Option<AccessToken>, traces: Option<Traces>) -> Self {
+        let bus = Bus::new(token);
+        let bus = match traces {
+            Some(traces) => bus.traced_by(Box::new(traces) as Box<dyn Tracer>),
+            None => bus,
+        };
         Self {
             socket,
-            bus: Bus::new(token),
+            bus,
             starved: false,
             work: 0,
         }
@@ -48,6 +55,11 @@ impl BusStream {
     /// The socket alone: the bus has nothing more to say.
     pub(crate) fn into_socket(self) -> Stream {
         self.socket
+    }
+
+    /// Tells the client if its trace has ended by itself; whether it has.
+    pub(crate) fn tend_trace(&mut self) -> bool {
+        self.bus.tend_trace()
     }
 
     /// What reading has cost since the last call, beside what was given to the engine.

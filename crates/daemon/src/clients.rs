@@ -27,6 +27,7 @@ use crate::error::DaemonError;
 use crate::linger::Lingering;
 use crate::listen::{BusAcceptor, TcpAcceptor, UnixAcceptor};
 use crate::stream::Stream;
+use crate::trace::Traces;
 use crate::turns::Turns;
 
 /// Bytes that one client is read in one turn of the loop.
@@ -72,6 +73,8 @@ pub(crate) struct Clients {
     bus: Vec<BusAcceptor>,
     /// What TCP clients must have: those of the bus need not bring it.
     token: Option<AccessToken>,
+    /// Where clients of the bus may have traces.
+    traces: Option<Traces>,
     streams: BTreeMap<ClientId, Stream>,
     /// May have more to read, in the order of their turns.
     readable: Turns,
@@ -115,6 +118,7 @@ impl Clients {
             tcp,
             bus: Vec::new(),
             token: None,
+            traces: None,
             streams: BTreeMap::new(),
             readable: Turns::default(),
             resting: VecDeque::new(),
@@ -128,11 +132,12 @@ impl Clients {
     }
 
     /// Lets clients of the bus connect, too: at these addresses, of which there are [`BUS_MAX`] at
-    /// most. `token` is what the daemon asks other TCP clients for.
+    /// most. `token` is what the daemon asks other TCP clients for; traces may go to `traces`.
     pub(crate) fn listen_for_bus(
         &mut self,
         mut bus: Vec<BusAcceptor>,
         token: Option<AccessToken>,
+        traces: Option<Traces>,
     ) -> Result<(), DaemonError> {
         for (index, acceptor) in bus.iter_mut().enumerate() {
             acceptor
@@ -141,6 +146,7 @@ impl Clients {
         }
         self.bus = bus;
         self.token = token;
+        self.traces = traces;
         Ok(())
     }
 
@@ -231,6 +237,19 @@ impl Clients {
         self.lingering.handle_timeout(now);
     }
 
+    /// Flushes the traces that are due, and tells the clients of those that this has ended.
+    pub(crate) fn tend_traces(&mut self, now: Time) {
+        let failed = self.traces.as_ref().is_some_and(|traces| traces.tend(now));
+        if !failed {
+            return;
+        }
+        for (id, stream) in &mut self.streams {
+            if stream.tend_trace() && !self.blocked.contains(id) {
+                self.writable.push(*id);
+            }
+        }
+    }
+
     /// Whether some client has output that may be written now.
     pub(crate) fn has_output(&self) -> bool {
         self.writable.len() > 0
@@ -247,7 +266,8 @@ impl Clients {
             Some(at) => Some(at),
             None => self.lingering.poll_timeout(),
         };
-        let first = [rested, next].into_iter().flatten().min();
+        let traces = self.traces.as_ref().and_then(Traces::due);
+        let first = [rested, next, traces].into_iter().flatten().min();
         first.map(|at| at - now)
     }
 
@@ -294,7 +314,8 @@ impl Clients {
     /// A connection from wherever one waits; `None` if none does.
     fn accept_one(&self) -> Option<io::Result<Stream>> {
         let tcp = self.tcp.iter().map(TcpAcceptor::accept);
-        let bus = self.bus.iter().map(|bus| bus.accept(self.token.clone()));
+        let accept = |bus: &BusAcceptor| bus.accept(self.token.clone(), self.traces.clone());
+        let bus = self.bus.iter().map(accept);
         let mut all = std::iter::once_with(|| self.unix.accept())
             .chain(tcp)
             .chain(bus);

@@ -36,6 +36,7 @@ use crate::rekey::Rekeying;
 use crate::start::{ask_host, load_token, open_bimodal, open_network, open_order, open_tcp};
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
+use crate::trace::Traces;
 
 /// Wakes the loop to stop; clients and the sockets that they connect to have the tokens above.
 const STOP: Token = Token(0);
@@ -103,7 +104,8 @@ impl Daemon {
             .map_err(DaemonError::system("raise the limit of open files"))?;
         let (tcp, bus) = open_tcp(&config)?;
         let mut clients = Clients::open(endpoint.registry(), &config.socket, tcp)?;
-        clients.listen_for_bus(bus, token)?;
+        let traces = config.bus_trace.as_deref().map(Traces::open).transpose()?;
+        clients.listen_for_bus(bus, token, traces)?;
         let mut stop = StopRequests::new().map_err(DaemonError::system("make a pipe"))?;
         for stream in [&mut stop.stream, &mut stop.wake] {
             endpoint
@@ -229,6 +231,7 @@ impl Daemon {
         self.take_events()?;
         self.answer_questions(now);
         self.clients.give_output(now, &mut self.engine);
+        self.clients.tend_traces(now);
         self.record(now);
         if let Some(count) = self.client_log.take_left_out(now) {
             tracing::warn!("{count} more lines about clients were left out");

@@ -62,6 +62,14 @@ pub enum DaemonError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is no directory for traces of the bus.
+    #[error("cannot keep traces of the bus in {}: {source}", .path.display())]
+    Traces {
+        /// The path of the directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Another daemon of the cluster has this one's name.
     #[error(
         "the name `{name}` is in use: another daemon of this cluster, {holder}, has it and has run for longer"
@@ -116,6 +124,10 @@ impl DaemonError {
             Self::History { .. } => {
                 Some("choose a file that this user can write with --history FILE".into())
             }
+            Self::Traces { .. } => Some(
+                "make a directory that this user can write, and name it with --bus-trace DIR"
+                    .into(),
+            ),
             Self::Process { needs, .. } => Some(format!(
                 "give the process {needs}, or leave the setting of [process] out"
             )),

@@ -44,6 +44,7 @@ mod start;
 mod status;
 mod stop;
 mod stream;
+mod trace;
 #[cfg(test)]
 mod turn_time;
 mod turns;

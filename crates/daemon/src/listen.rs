@@ -17,6 +17,7 @@ use crate::bus::BusStream;
 use crate::config::BusAddress;
 use crate::error::DaemonError;
 use crate::stream::Stream;
+use crate::trace::Traces;
 
 /// The Unix socket; its file is removed with it.
 #[derive(Debug)]
@@ -181,12 +182,17 @@ impl BusAcceptor {
         }
     }
 
-    pub(crate) fn accept(&self, token: Option<AccessToken>) -> io::Result<Stream> {
+    /// A connection whose client has `token`, and whose traces go to `traces`.
+    pub(crate) fn accept(
+        &self,
+        token: Option<AccessToken>,
+        traces: Option<Traces>,
+    ) -> io::Result<Stream> {
         let socket = match self {
             Self::Unix(unix) => unix.accept(),
             Self::Tcp(tcp) => tcp.accept(),
         };
-        socket.map(|socket| Stream::Bus(Box::new(BusStream::new(socket, token))))
+        socket.map(|socket| Stream::Bus(Box::new(BusStream::new(socket, token, traces))))
     }
 }
 

@@ -88,6 +88,14 @@ impl Stream {
         matches!(self, Self::Bus(stream) if stream.has_unread())
     }
 
+    /// Tells its client if its trace has ended by itself; whether it has.
+    pub(crate) fn tend_trace(&mut self) -> bool {
+        match self {
+            Self::Bus(stream) => stream.tend_trace(),
+            Self::Unix(_) | Self::Tcp(_) | Self::Tls(_) => false,
+        }
+    }
+
     /// The socket alone, for what nobody listens to any more.
     pub(crate) fn into_socket(self) -> Self {
         match self {

@@ -1,8 +1,10 @@
-//! `groupcast bus`: a terminal, a file or a process at the message bus of a daemon.
+//! `groupcast bus`: a terminal, a file or a process at the message bus of a daemon; and traces of
+//! connections.
 
 mod file;
 mod lines;
 mod socket;
+mod trace;
 
 use std::io::{self, BufReader, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -21,10 +23,13 @@ use crate::failure::Failure;
 /// bus ends the connection: after `quit`, or at the end of the input when all that was sent is
 /// carried out. `help` is a command of the bus; docs/bus.md has all of it.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
     /// Where the daemon listens for clients of the bus: what its --bus says
-    #[arg(long, value_name = "IP:PORT|unix:PATH")]
-    server: BusAddress,
+    #[arg(long, value_name = "IP:PORT|unix:PATH", required = true)]
+    server: Option<BusAddress>,
     /// Send the commands and messages of this file, each after the reply to the one before it, and
     /// stop at the first error
     #[arg(long, value_name = "FILE", conflicts_with = "exec")]
@@ -34,9 +39,21 @@ pub(crate) struct Args {
     exec: Option<Vec<String>>,
 }
 
+#[derive(clap::Subcommand)]
+enum What {
+    /// Show what a connection sent and got: a trace, which it asked for with `tracefile`
+    Trace(trace::Args),
+}
+
 /// Talks until one side ends it.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
-    let socket = Socket::connect(&args.server)?;
+    if let Some(What::Trace(args)) = args.what {
+        return trace::show(&args);
+    }
+    let Some(server) = &args.server else {
+        return Err(Failure::usage("--server names no address"));
+    };
+    let socket = Socket::connect(server)?;
     if let Some(path) = &args.file {
         return file::send(socket, path);
     }

@@ -354,6 +354,18 @@ impl Check<'_> {
         Ok(addresses)
     }
 
+    pub(super) fn bus_trace(&self, options: &Options) -> Result<Option<PathBuf>, ConfigError> {
+        let directory = options.bus_trace.clone();
+        if directory.is_some() && options.bus.as_ref().is_none_or(Vec::is_empty) {
+            return Err(self.error(
+                "bus_trace",
+                "only connections of the bus are traced, and there are none",
+                "name an address for the `bus` too, for example 127.0.0.1:4812, or leave it out",
+            ));
+        }
+        Ok(directory)
+    }
+
     pub(super) fn client_listen(
         &self,
         options: &Options,

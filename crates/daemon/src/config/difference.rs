@@ -86,6 +86,7 @@ impl Config {
             ("socket", self.socket != other.socket),
             ("client_listen", self.client_listen != other.client_listen),
             ("bus", self.bus != other.bus),
+            ("bus_trace", self.bus_trace != other.bus_trace),
             ("client_token", self.client_token != other.client_token),
             ("tls_certificate", certificate(self) != certificate(other)),
             ("tls_key", key(self) != key(other)),

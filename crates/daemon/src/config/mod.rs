@@ -61,6 +61,8 @@ pub struct Config {
     pub client_listen: Option<SocketAddr>,
     /// Where clients of the bus connect. Default: nowhere.
     pub bus: Vec<BusAddress>,
+    /// The directory of the traces of their connections. Default: there are none.
+    pub bus_trace: Option<PathBuf>,
     /// The file with the token that clients over TCP must have. Default: they need none.
     pub client_token: Option<PathBuf>,
     /// What clients over TCP speak TLS with. Default: they speak in clear.
@@ -151,6 +153,7 @@ impl Config {
             bimodal: check.bimodal(&options)?,
             client_listen: check.client_listen(&options, &security)?,
             bus: check.bus(&options, &security)?,
+            bus_trace: check.bus_trace(&options)?,
             client_token: check.client_token(&options)?,
             tls: check.tls(&options)?,
             security,

@@ -36,6 +36,8 @@ pub struct Options {
     pub client_listen: Option<SocketAddr>,
     /// Where clients of the bus connect.
     pub bus: Option<Vec<BusAddress>>,
+    /// The directory of the traces of their connections.
+    pub bus_trace: Option<PathBuf>,
     /// The file with the token of clients over TCP.
     pub client_token: Option<PathBuf>,
     /// The file with the certificate that clients over TCP are shown.
@@ -104,6 +106,7 @@ impl Options {
             "socket" => self.socket.is_some(),
             "client_listen" => self.client_listen.is_some(),
             "bus" => self.bus.is_some(),
+            "bus_trace" => self.bus_trace.is_some(),
             "client_token" => self.client_token.is_some(),
             "tls_certificate" => self.tls_certificate.is_some(),
             "tls_key" => self.tls_key.is_some(),
@@ -145,6 +148,7 @@ impl Options {
             socket: over.socket.or(self.socket),
             client_listen: over.client_listen.or(self.client_listen),
             bus: over.bus.or(self.bus),
+            bus_trace: over.bus_trace.or(self.bus_trace),
             client_token: over.client_token.or(self.client_token),
             tls_certificate: over.tls_certificate.or(self.tls_certificate),
             tls_key: over.tls_key.or(self.tls_key),

@@ -115,6 +115,15 @@ pub(super) const TOP: &[TopKey] = &[
                 `client_token`. Give them a `unix:PATH`.",
     },
     TopKey {
+        name: "bus_trace",
+        meaning: "The directory for traces, which clients of the bus ask for with `tracefile` (docs/bus.md): what their \
+                  connection sends and gets.",
+        value: "path; relative to the file's directory; only with `bus`",
+        default: "none: `tracefile` is refused",
+        wrong: "A directory that is not there: the daemon refuses to start. Every client of the bus can fill it, with \
+                32 traces of 16 MiB each. A full disk ends traces and nothing else.",
+    },
+    TopKey {
         name: "client_token",
         meaning: "The file with the token that clients over TCP must have; `groupcast keygen` makes one. Clients name \
                   a copy of it with `--token`.",

@@ -1,6 +1,7 @@
 //! Replies: one for each command, in the order of the commands.
 
 use super::command::Toggle;
+use super::trace::Told;
 use super::words::Refusal;
 use super::{Bus, quoted};
 use crate::client::ClientEvent;
@@ -15,6 +16,9 @@ pub(super) enum Pending {
     Toggle(Toggle, bool),
     /// What messages and deliveries are written in from there on; the same holds.
     Syntax(Syntax),
+    /// The trace has this name from there on, or there is none; and the column of the name. The
+    /// same holds.
+    Trace { name: Option<String>, at: usize },
     /// The message of this number is to be accepted.
     Message(u64),
     /// The daemon has to answer the request of this token, whose tag and domain stand in these
@@ -42,6 +46,10 @@ impl Bus {
                     self.settings.syntax = Some(*syntax);
                     b"ok\n".to_vec()
                 }
+                Pending::Trace { name, at } => {
+                    let (name, at) = (name.clone(), *at);
+                    self.trace(name.as_deref(), at)
+                }
                 Pending::Message(number) => match self.rejected.remove(number) {
                     Some(line) => line,
                     None if *number <= self.accepted => b"ok\n".to_vec(),
@@ -52,8 +60,10 @@ impl Bus {
                     None => return,
                 },
             };
-            self.out.extend_from_slice(&line);
-            self.pending.pop_front();
+            self.reply_with(&line);
+            if let Some(Pending::Trace { name: None, .. }) = self.pending.pop_front() {
+                self.end_trace();
+            }
         }
     }
 
@@ -65,14 +75,21 @@ impl Bus {
             let line = match pending {
                 Pending::Reply(line) => line,
                 Pending::Toggle(..) | Pending::Syntax(_) => b"ok\n".to_vec(),
-                Pending::Message(_) | Pending::Request { .. } => {
+                Pending::Message(_) | Pending::Request { .. } | Pending::Trace { .. } => {
                     let text = "the connection ends, and it is not known whether this was done";
                     Refusal::new("other", 0, text).line()
                 }
             };
-            self.out.extend_from_slice(&line);
+            self.reply_with(&line);
             self.answer();
         }
+    }
+
+    /// Says a reply.
+    fn reply_with(&mut self, line: &[u8]) {
+        let at = self.out.len();
+        self.out.extend_from_slice(line);
+        self.note_got(Told::Reply, at);
     }
 
     /// Notes what an event says of commands.

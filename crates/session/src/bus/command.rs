@@ -3,6 +3,7 @@
 use groupcast_core::Service;
 use groupcast_core::settings::suggest::did_you_mean;
 
+use super::trace::{TRACE_NAME_MAX, is_trace_name};
 use super::words::{Refusal, Word, Words};
 use crate::frame::{BusRequest, DESTINATIONS_MAX, Syntax};
 use crate::name::{GROUP_NAME_MAX, check_group, is_private};
@@ -33,6 +34,11 @@ pub(super) enum Command {
     Toggle(Toggle, bool),
     Service(Service),
     Syntax(Syntax),
+    /// With the column of the name, or none.
+    Trace {
+        name: Option<String>,
+        at: usize,
+    },
     Info,
     Clients,
     Help(Option<&'static str>),
@@ -90,7 +96,7 @@ pub(super) enum Parsed {
 }
 
 /// The names of all commands.
-pub(super) const NAMES: [&str; 14] = [
+pub(super) const NAMES: [&str; 15] = [
     "accept",
     "reject",
     "msg",
@@ -101,6 +107,7 @@ pub(super) const NAMES: [&str; 14] = [
     "syntax",
     "views",
     "from",
+    "tracefile",
     "info",
     "clients",
     "help",
@@ -149,6 +156,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Parsed, Refusal> {
             let unknown = Refusal::new("usage", word.column, "use sexp, cstream or raw");
             Command::Syntax(Syntax::of(&word.text).ok_or(unknown)?)
         }
+        "tracefile" => trace(words)?,
         "info" => Command::Info,
         "clients" => Command::Clients,
         "help" => Command::Help(match words.next()? {
@@ -201,6 +209,20 @@ fn service(words: &mut Words<'_>) -> Result<Service, Refusal> {
         Ok(service) => Ok(service),
         Err(error) => Err(Refusal::new("usage", word.column, format!("{error}"))),
     }
+}
+
+fn trace(words: &mut Words<'_>) -> Result<Command, Refusal> {
+    let word = words.need("the name, or off,")?;
+    let name = Some(word.text).filter(|text| text != "off");
+    if name.as_ref().is_some_and(|name| !is_trace_name(name)) {
+        let text = format!(
+            "a trace is called by 1 to {TRACE_NAME_MAX} letters and digits of ASCII, `-` and `_`: \
+             its directory is the operator's choice"
+        );
+        return Err(Refusal::new("name", word.column, text));
+    }
+    let at = word.column;
+    Ok(Command::Trace { name, at })
 }
 
 type TagAndDomain = (String, String, (usize, usize));
@@ -321,10 +343,10 @@ fn announced(line: &[u8], mut words: Words<'_>) -> Announcement {
 }
 
 /// The syntax, if one is named, and the length, unless it is too large to be counted.
-type Announced = (Option<Syntax>, Option<usize>);
+pub(super) type Announced = (Option<Syntax>, Option<usize>);
 
 /// `[from=ID] [SYNTAX] LENGTH`, if the rest of the line is that.
-fn length(words: &Words<'_>) -> Result<Option<Announced>, Refusal> {
+pub(super) fn length(words: &Words<'_>) -> Result<Option<Announced>, Refusal> {
     let mut words = words.clone();
     let mut syntax = None;
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());

@@ -1,7 +1,7 @@
 //! What `help` says.
 
 /// How each command is written, and what it does, in the order of `command::NAMES`.
-const COMMANDS: [(&str, &str); 14] = [
+const COMMANDS: [(&str, &str); 15] = [
     (
         "accept TAG DOMAIN",
         "take the messages to DOMAIN whose tag matches TAG, a regular expression or *",
@@ -30,6 +30,10 @@ const COMMANDS: [(&str, &str); 14] = [
     ),
     ("views on|off", "whether changes of the domains are shown"),
     ("from on|off", "whether deliveries name their sender"),
+    (
+        "tracefile NAME|off",
+        "write what this connection sends and gets to a file of the daemon's operator",
+    ),
     ("info", "what this connection is and has chosen"),
     ("clients", "all clients of the bus"),
     ("help [COMMAND]", "this"),

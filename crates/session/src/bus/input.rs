@@ -191,6 +191,11 @@ impl Input {
         }
     }
 
+    /// The text of the item that was given out, with the ends of its lines.
+    pub(super) fn item(&self) -> &[u8] {
+        &self.rest()[..self.item]
+    }
+
     /// The item that was given out is carried out.
     pub(super) fn done(&mut self) {
         self.start += std::mem::take(&mut self.item);

@@ -24,6 +24,7 @@ mod input;
 mod perform;
 mod script;
 mod settings;
+pub mod trace;
 mod words;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -31,6 +32,7 @@ use std::collections::{BTreeMap, VecDeque};
 use self::answer::Pending;
 use self::input::{Fault, Input};
 use self::settings::Settings;
+use self::trace::{Told, Tracer, Tracing};
 use crate::client::{ClientEvent, Connection};
 use crate::frame::{AccessToken, BusRequest, ClientKind, FrameError};
 
@@ -71,6 +73,8 @@ pub struct Bus {
     phase: Phase,
     /// Why the program's text cannot be understood any more.
     fault: Option<Fault>,
+    tracer: Option<Box<dyn Tracer>>,
+    tracing: Option<Tracing>,
 }
 
 /// How far a connection has come.
@@ -102,6 +106,8 @@ impl Bus {
             settings: Settings::default(),
             phase: Phase::Greeting,
             fault: None,
+            tracer: None,
+            tracing: None,
         }
     }
 
@@ -183,7 +189,7 @@ impl Bus {
         // What changes deliveries does so between those of the messages before and after it.
         let changes = matches!(
             self.pending.back(),
-            Some(Pending::Toggle(..) | Pending::Syntax(_))
+            Some(Pending::Toggle(..) | Pending::Syntax(_) | Pending::Trace { .. })
         );
         changes
             || self.pending.len() >= PENDING_MAX
@@ -240,11 +246,18 @@ impl Bus {
             ClientEvent::Message(message) => {
                 let own = self.connection.welcome().map(|it| &*it.private_name);
                 if self.settings.loop_back || own != Some(&*message.sender) {
+                    let at = self.out.len();
                     delivery::write(&mut self.out, &message, &self.settings);
+                    self.note_got(Told::Unasked(&message.sender), at);
                 }
             }
             ClientEvent::View(view) if self.settings.views => {
+                let at = self.out.len();
                 delivery::write_view(&mut self.out, &view);
+                self.note_got(
+                    Told::Unasked(view.changed.as_deref().unwrap_or_default()),
+                    at,
+                );
             }
             ClientEvent::Accepted { up_to } => self.accepted = up_to,
             ClientEvent::Disconnected { code, text } => {
@@ -278,9 +291,12 @@ impl Bus {
         self.say(&["closed", code, &one_line(text)]);
     }
 
+    /// Says a line that nobody asked for.
     fn say(&mut self, words: &[&str]) {
+        let at = self.out.len();
         self.out.extend_from_slice(words.join(" ").as_bytes());
         self.out.push(b'\n');
+        self.note_got(Told::OfItself, at);
     }
 }
 

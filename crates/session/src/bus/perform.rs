@@ -13,10 +13,12 @@ impl Bus {
     pub(super) fn carry_out(&mut self, item: Item) {
         match item {
             Item::Command(command) => {
+                self.note_sent();
                 self.input.done();
                 self.command(command);
             }
             Item::Refused(refusal) => {
+                self.note_sent();
                 self.input.done();
                 self.pending.push_back(Pending::reply(refusal.line()));
             }
@@ -24,6 +26,7 @@ impl Bus {
                 if !self.connection.has_credit() {
                     return self.input.put_back(head, body);
                 }
+                self.note_sent();
                 let reply = self.publish(&head, &body);
                 self.input.done();
                 self.pending.push_back(match reply {
@@ -85,6 +88,10 @@ impl Bus {
             }
             Command::Syntax(syntax) => {
                 self.pending.push_back(Pending::Syntax(syntax));
+                return self.answer();
+            }
+            Command::Trace { name, at } => {
+                self.pending.push_back(Pending::Trace { name, at });
                 return self.answer();
             }
             Command::Info => self.info(),

@@ -12,16 +12,16 @@ use super::*;
 use crate::groups::{Carrier, ClientId, Engine, EngineConfig, Transport};
 
 /// A daemon without others, and a client of its bus.
-struct Solo {
+pub(super) struct Solo {
     engine: Engine,
     id: ClientId,
-    bus: Bus,
+    pub(super) bus: Bus,
     ordered: u64,
     open: bool,
 }
 
 impl Solo {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with(EngineConfig::default())
     }
 
@@ -55,7 +55,7 @@ impl Solo {
     }
 
     /// The client writes `text`; what it hears.
-    fn say(&mut self, text: impl AsRef<[u8]>) -> String {
+    pub(super) fn say(&mut self, text: impl AsRef<[u8]>) -> String {
         self.bus.take_text(text.as_ref());
         self.settle()
     }
@@ -150,7 +150,7 @@ impl Solo {
 }
 
 /// The code and the column of the only line.
-fn error(line: &str) -> (String, usize) {
+pub(super) fn error(line: &str) -> (String, usize) {
     let words: Vec<&str> = line.split(' ').collect();
     assert_eq!(words[0], "error", "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
@@ -242,7 +242,7 @@ fn what_is_chosen_is_told() {
          views=on from=on message-max=67108864\n"
     );
     let help = solo.say("help\n");
-    assert!(help.starts_with("ok 14\n accept TAG DOMAIN: "), "{help}");
+    assert!(help.starts_with("ok 15\n accept TAG DOMAIN: "), "{help}");
     for name in command::NAMES {
         let about = solo.say(format!("help {name}\n"));
         assert!(about.starts_with(&format!("ok 1\n {name}")), "{about}");
