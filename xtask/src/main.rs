@@ -6,6 +6,7 @@
 mod arrows;
 mod behaviour;
 mod bench;
+mod comments;
 mod exec;
 mod families;
 mod fuzz;

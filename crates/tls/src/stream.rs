@@ -114,9 +114,10 @@ impl<S: Read + Write> Read for TlsStream<S> {
     /// Reads the socket once at most. 0: the other side has ended its output.
     ///
     /// # Errors
-    /// [`ErrorKind::Interrupted`]: the socket had something, and nothing of it can be read yet; call
-    /// again. [`ErrorKind::InvalidData`]: what came is not TLS, or the other side is not believed,
-    /// or does not believe this one. [`ErrorKind::UnexpectedEof`]: it ended without a word.
+    /// [`ErrorKind::Interrupted`]: the socket had something, and nothing of it can be read yet;
+    /// call again. [`ErrorKind::InvalidData`]: what came is not TLS, or the other side is not
+    /// believed, or does not believe this one. [`ErrorKind::UnexpectedEof`]: it ended without a
+    /// word.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         if let Some(len) = self.read_opened(bytes)? {
             return Ok(len);
