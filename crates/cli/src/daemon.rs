@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use groupcast_core::family::OrderFamily;
 use groupcast_daemon::config::{
-    BusAddress, Config, ConfigError, File, Listen, Options, Security, TopKey,
+    BusAddress, Config, DaemonConfigError, File, Listen, Options, Security, TopKey,
 };
 use groupcast_daemon::{Daemon, DaemonError, LogError, log_to};
 use groupcast_net::{Group, Key};
@@ -101,7 +101,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(path: Option<&Path>, options: Options) -> Result<Config, ConfigError> {
+fn read(path: Option<&Path>, options: Options) -> Result<Config, DaemonConfigError> {
     let file = path.map(File::read).transpose()?;
     Config::build(file.as_ref(), options)
 }
@@ -196,7 +196,7 @@ impl Args {
 
 /// The failure for a configuration error: a usage error, with the line of the file if it came from
 /// one.
-fn explain(error: &ConfigError) -> Failure {
+fn explain(error: &DaemonConfigError) -> Failure {
     let Some(place) = error.place() else {
         return Failure::usage(error).help(error.help());
     };

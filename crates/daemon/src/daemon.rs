@@ -26,7 +26,7 @@ use self::observe::submit;
 use crate::bimodal::Bimodal;
 use crate::client_log::ClientLog;
 use crate::clients::{Clients, raise_file_limit};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, DaemonConfigError};
 use crate::error::DaemonError;
 use crate::history::History;
 use crate::instance::{self, CarrierEvent, Instance};
@@ -68,7 +68,7 @@ pub struct Daemon {
 }
 
 /// Reads the configuration again.
-type Reread = Box<dyn FnMut() -> Result<Config, ConfigError>>;
+type Reread = Box<dyn FnMut() -> Result<Config, DaemonConfigError>>;
 
 impl Daemon {
     /// Opens everything that `config` names: network, sockets, history. Nothing is sent before
@@ -92,7 +92,7 @@ impl Daemon {
             endpoint.node_mut().observe_with(Box::new(history.clone()));
         }
         let mut engine = Engine::new(config.engine.clone(), local, &config.name)
-            .map_err(|error| ConfigError::unchecked("clients", &error))?;
+            .map_err(|error| DaemonConfigError::unchecked("clients", &error))?;
         let token = load_token(&config)?;
         if let Some(token) = token.clone() {
             engine.require_token(token);
@@ -158,7 +158,10 @@ impl Daemon {
 
     /// On SIGHUP, `read` reads the configuration again. Limits of clients and how much is logged
     /// hold from then on; the log names them, and what takes effect when the daemon starts again.
-    pub fn reread_with(&mut self, read: impl FnMut() -> Result<Config, ConfigError> + 'static) {
+    pub fn reread_with(
+        &mut self,
+        read: impl FnMut() -> Result<Config, DaemonConfigError> + 'static,
+    ) {
         self.reread = Some(Box::new(read));
     }
 

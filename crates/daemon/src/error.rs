@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use groupcast_net::{KeyError, NetError};
 use groupcast_tls::TlsError;
 
-use crate::config::ConfigError;
+use crate::config::DaemonConfigError;
 
 /// Why a daemon does not start, or ends before it was asked to. Its sockets are closed and its
 /// files removed.
@@ -25,7 +25,7 @@ pub enum DaemonError {
     Net(#[from] NetError),
     /// The settings contradict each other in a way that only the protocol sees.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(#[from] DaemonConfigError),
     /// Another daemon listens on the Unix socket.
     #[error("another daemon is alive on the socket {}", .path.display())]
     SocketInUse {

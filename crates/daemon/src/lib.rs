@@ -49,7 +49,7 @@ mod trace;
 mod turn_time;
 mod turns;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, DaemonConfigError};
 pub use daemon::Daemon;
 pub use error::DaemonError;
 pub use log::{LOG_VARIABLE, Log, LogError, log_to, log_to_stderr};

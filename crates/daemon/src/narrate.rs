@@ -18,7 +18,7 @@ use groupcast_session::groups::Fact;
 use groupcast_tls::{Doubt, DoubtKind, TlsError};
 
 use crate::clients::Clients;
-use crate::config::{BusAddress, Changes, Config, ConfigError, Security};
+use crate::config::{BusAddress, Changes, Config, DaemonConfigError, Security};
 use crate::instance::{self, Instance, Order};
 
 /// The log tells of daemons that speak another protocol this long after the first was heard.
@@ -167,7 +167,7 @@ impl Narrator {
     }
 
     /// SIGHUP came, and what there is to read is wrong.
-    pub(crate) fn reread_failed(&self, error: &ConfigError) {
+    pub(crate) fn reread_failed(&self, error: &DaemonConfigError) {
         let place = error.place().map(|place| format!("{place}: "));
         let place = place.unwrap_or_default();
         tracing::error!("SIGHUP: {place}{error}; the daemon goes on as it is");

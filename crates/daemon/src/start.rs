@@ -10,7 +10,7 @@ use groupcast_session::frame::AccessToken;
 use groupcast_tls::Server;
 
 use crate::bimodal::Bimodal;
-use crate::config::{BusAddress, Config, ConfigError, Order, ProcessConfig, Security};
+use crate::config::{BusAddress, Config, DaemonConfigError, Order, ProcessConfig, Security};
 use crate::error::DaemonError;
 use crate::instance::{self, BIMODAL, Instance};
 use crate::listen::{BusAcceptor, TcpAcceptor};
@@ -27,7 +27,7 @@ pub(crate) fn open_bimodal(
     let names = &config.engine.bimodal_groups;
     let now = endpoint.now();
     let groups = Bimodal::new(names, &config.bimodal, local, &rng.fork("bimodal"), now)
-        .map_err(|error| ConfigError::unchecked("bimodal", &error))?;
+        .map_err(|error| DaemonConfigError::unchecked("bimodal", &error))?;
     endpoint
         .node_mut()
         .open(BIMODAL, Instance::Bimodal(Box::new(groups)));
@@ -102,7 +102,7 @@ pub(crate) fn load_token(config: &Config) -> Result<Option<AccessToken>, DaemonE
         && AccessToken::from_bytes(*Key::load(key)?.as_bytes()) == token
     {
         let error = "holds the cluster's key, which clients are not to know: make another file";
-        return Err(ConfigError::unchecked("client_token", &error).into());
+        return Err(DaemonConfigError::unchecked("client_token", &error).into());
     }
     Ok(Some(token))
 }
@@ -122,10 +122,10 @@ pub(crate) fn open_order(
     local: MemberId,
     rng: &Rng,
     endpoint: &mut Endpoint<Instance>,
-) -> Result<(), ConfigError> {
+) -> Result<(), DaemonConfigError> {
     let Order { family, config } = fitted(config, endpoint);
     let members = config.members();
-    let members = members.map_err(|error| ConfigError::unchecked(family.name(), &error))?;
+    let members = members.map_err(|error| DaemonConfigError::unchecked(family.name(), &error))?;
     let make = members.factory(1);
     let member = make(local, rng.fork(family.name()), endpoint.now());
     let order = instance::Order { family, member };

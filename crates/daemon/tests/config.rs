@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use groupcast_core::settings::Value;
 use groupcast_daemon::config::{
-    Config, ConfigError, File, FilePlace, MULTICAST, Options, Security,
+    Config, DaemonConfigError, File, FilePlace, MULTICAST, Options, Security,
 };
 use groupcast_net::{Group, Spin};
 
@@ -15,7 +15,7 @@ fn file(text: &str) -> File {
     File::parse(Path::new("daemon.toml"), text).expect("the tests' files are well-formed")
 }
 
-fn build(text: &str) -> Result<Config, ConfigError> {
+fn build(text: &str) -> Result<Config, DaemonConfigError> {
     Config::build(Some(&file(text)), Options::default())
 }
 
@@ -31,13 +31,13 @@ fn refused(text: &str) -> (String, Option<usize>, String) {
 #[test]
 fn a_daemon_without_a_key_is_refused_and_told_how() {
     let error = Config::build(None, Options::default()).unwrap_err();
-    assert!(matches!(error, ConfigError::NoKey));
+    assert!(matches!(error, DaemonConfigError::NoKey));
     for word in ["groupcast keygen FILE", "--key FILE", "--insecure"] {
         assert!(error.help().contains(word), "{}", error.help());
     }
     assert!(matches!(
         build("insecure = false").unwrap_err(),
-        ConfigError::NoKey
+        DaemonConfigError::NoKey
     ));
 }
 

@@ -6,19 +6,19 @@ use std::path::PathBuf;
 
 use groupcast_core::family::OrderLimits;
 use groupcast_core::settings::suggest::did_you_mean;
-use groupcast_core::settings::{ConfigError as SettingError, Settings as _, Value};
+use groupcast_core::settings::{ConfigError, Settings as _, Value};
 use groupcast_net::{EndpointConfig, choose_interface};
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::registry;
 use groupcast_session::EngineConfig;
 use groupcast_session::frame::FRAME_MAX;
-use groupcast_session::groups::{ConfigError as EngineConfigError, Principal};
+use groupcast_session::groups::{EngineConfigError, Principal};
 use groupcast_tls::ServerFiles;
 
 use super::keys::engine_key;
 use super::order::order_key;
 use super::{
-    BusAddress, ConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, Order,
+    BusAddress, DaemonConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, Order,
     ProcessConfig, Security,
 };
 use crate::clients::BUS_MAX;
@@ -31,8 +31,13 @@ pub(super) struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn error(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> ConfigError {
-        ConfigError::Value {
+    fn error(
+        &self,
+        key: &str,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> DaemonConfigError {
+        DaemonConfigError::Value {
             key: key.to_owned(),
             message: message.into(),
             help: help.into(),
@@ -44,7 +49,7 @@ impl Check<'_> {
     }
 
     /// The error of a setting, which is called `key` here.
-    fn setting(&self, key: &str, error: &SettingError) -> ConfigError {
+    fn setting(&self, key: &str, error: &ConfigError) -> DaemonConfigError {
         self.error(key, error.problem(), error.remedy.as_str())
     }
 
@@ -53,8 +58,8 @@ impl Check<'_> {
         &self,
         options: &Options,
         file: Option<&File>,
-    ) -> Result<(), ConfigError> {
-        let conflict = |key: &str, other: &str, help: &str| ConfigError::Value {
+    ) -> Result<(), DaemonConfigError> {
+        let conflict = |key: &str, other: &str, help: &str| DaemonConfigError::Value {
             key: key.to_owned(),
             message: format!("contradicts {other}"),
             help: help.to_owned(),
@@ -78,7 +83,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    pub(super) fn name(&self, name: Option<&str>) -> Result<String, ConfigError> {
+    pub(super) fn name(&self, name: Option<&str>) -> Result<String, DaemonConfigError> {
         let fallback;
         let name = match name {
             Some(name) => name,
@@ -99,7 +104,7 @@ impl Check<'_> {
         Ok(name.to_owned())
     }
 
-    pub(super) fn log(&self, filter: Option<String>) -> Result<Option<String>, ConfigError> {
+    pub(super) fn log(&self, filter: Option<String>) -> Result<Option<String>, DaemonConfigError> {
         if let Some(filter) = &filter {
             check_filter(filter).map_err(|reason| {
                 self.error(
@@ -116,7 +121,7 @@ impl Check<'_> {
     pub(super) fn listen(
         &self,
         listen: Option<Listen>,
-    ) -> Result<(SocketAddrV4, Option<String>), ConfigError> {
+    ) -> Result<(SocketAddrV4, Option<String>), DaemonConfigError> {
         let mut warning = None;
         let ip = match listen.map(|listen| listen.ip) {
             None => {
@@ -149,7 +154,7 @@ impl Check<'_> {
         &self,
         options: &Options,
         listen: SocketAddrV4,
-    ) -> Result<EndpointConfig, ConfigError> {
+    ) -> Result<EndpointConfig, DaemonConfigError> {
         let mut endpoint = match &options.peer {
             Some(peers) => self.mesh(listen, peers, options)?,
             None => self.multicast(listen, options)?,
@@ -162,7 +167,7 @@ impl Check<'_> {
         &self,
         listen: SocketAddrV4,
         options: &Options,
-    ) -> Result<EndpointConfig, ConfigError> {
+    ) -> Result<EndpointConfig, DaemonConfigError> {
         let group = options.multicast.unwrap_or(MULTICAST);
         if !group.ip().is_multicast() || group.port() == 0 {
             return Err(self.error(
@@ -181,7 +186,7 @@ impl Check<'_> {
     }
 
     /// The protocol that orders messages, with its settings.
-    pub(super) fn order(&self, options: &Options) -> Result<Order, ConfigError> {
+    pub(super) fn order(&self, options: &Options) -> Result<Order, DaemonConfigError> {
         let family = match &options.protocol {
             None => registry::ORDERED[0],
             Some(name) => registry::order(name).ok_or_else(|| self.unknown_protocol(name))?,
@@ -208,7 +213,7 @@ impl Check<'_> {
         }
     }
 
-    fn unknown_protocol(&self, name: &str) -> ConfigError {
+    fn unknown_protocol(&self, name: &str) -> DaemonConfigError {
         let known: Vec<&str> = registry::ORDERED.iter().map(|it| it.name()).collect();
         let message = format!("`{name}` does not order the messages of a daemon");
         self.error("protocol", message, did_you_mean(name, &known))
@@ -229,7 +234,7 @@ impl Check<'_> {
         listen: SocketAddrV4,
         peers: &[SocketAddrV4],
         options: &Options,
-    ) -> Result<EndpointConfig, ConfigError> {
+    ) -> Result<EndpointConfig, DaemonConfigError> {
         for (key, set) in [
             ("ttl", options.ttl.is_some()),
             ("multicast_loop", options.multicast_loop.is_some()),
@@ -266,7 +271,7 @@ impl Check<'_> {
         Ok(EndpointConfig::mesh(listen, peers.to_vec()))
     }
 
-    pub(super) fn bimodal(&self, options: &Options) -> Result<GossipConfig, ConfigError> {
+    pub(super) fn bimodal(&self, options: &Options) -> Result<GossipConfig, DaemonConfigError> {
         let mut gossip = GossipConfig::lan();
         let key = |field: &str| format!("bimodal.{field}");
         options.lay_over(&mut gossip, key);
@@ -276,7 +281,7 @@ impl Check<'_> {
         }
     }
 
-    pub(super) fn process(&self, options: &Options) -> Result<ProcessConfig, ConfigError> {
+    pub(super) fn process(&self, options: &Options) -> Result<ProcessConfig, DaemonConfigError> {
         let mut process = ProcessConfig::default();
         let key = |field: &str| format!("process.{field}");
         options.lay_over(&mut process, key);
@@ -286,7 +291,7 @@ impl Check<'_> {
         }
     }
 
-    pub(super) fn engine(&self, options: &Options) -> Result<EngineConfig, ConfigError> {
+    pub(super) fn engine(&self, options: &Options) -> Result<EngineConfig, DaemonConfigError> {
         let mut engine = EngineConfig::default();
         options.lay_over(&mut engine, engine_key);
         if let Some(groups) = &options.bimodal_groups {
@@ -306,7 +311,10 @@ impl Check<'_> {
         }
     }
 
-    pub(super) fn client_token(&self, options: &Options) -> Result<Option<PathBuf>, ConfigError> {
+    pub(super) fn client_token(
+        &self,
+        options: &Options,
+    ) -> Result<Option<PathBuf>, DaemonConfigError> {
         let token = options.client_token.clone();
         if token.is_some() && options.client_listen.is_none() {
             return Err(self.error(
@@ -329,7 +337,7 @@ impl Check<'_> {
         &self,
         options: &Options,
         security: &Security,
-    ) -> Result<Vec<BusAddress>, ConfigError> {
+    ) -> Result<Vec<BusAddress>, DaemonConfigError> {
         let addresses = options.bus.clone().unwrap_or_default();
         let is_open = |address: &&BusAddress| match address {
             BusAddress::Unix(_) => false,
@@ -354,7 +362,10 @@ impl Check<'_> {
         Ok(addresses)
     }
 
-    pub(super) fn bus_trace(&self, options: &Options) -> Result<Option<PathBuf>, ConfigError> {
+    pub(super) fn bus_trace(
+        &self,
+        options: &Options,
+    ) -> Result<Option<PathBuf>, DaemonConfigError> {
         let directory = options.bus_trace.clone();
         if directory.is_some() && options.bus.as_ref().is_none_or(Vec::is_empty) {
             return Err(self.error(
@@ -370,7 +381,7 @@ impl Check<'_> {
         &self,
         options: &Options,
         security: &Security,
-    ) -> Result<Option<SocketAddr>, ConfigError> {
+    ) -> Result<Option<SocketAddr>, DaemonConfigError> {
         let Some(address) = options.client_listen else {
             return Ok(None);
         };
@@ -393,7 +404,7 @@ impl Check<'_> {
         Ok(Some(address))
     }
 
-    pub(super) fn tls(&self, options: &Options) -> Result<Option<ServerFiles>, ConfigError> {
+    pub(super) fn tls(&self, options: &Options) -> Result<Option<ServerFiles>, DaemonConfigError> {
         let files = [
             ("tls_certificate", &options.tls_certificate),
             ("tls_key", &options.tls_key),

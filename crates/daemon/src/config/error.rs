@@ -47,7 +47,7 @@ impl fmt::Display for FilePlace {
 /// Why there is no configuration. Nothing was started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub enum DaemonConfigError {
     /// The file cannot be read.
     #[error("cannot read the configuration file {}: {source}", .path.display())]
     Unreadable {
@@ -81,7 +81,7 @@ pub enum ConfigError {
     NoKey,
 }
 
-impl ConfigError {
+impl DaemonConfigError {
     /// An error that only the part that `key` configures has found.
     pub(crate) fn unchecked(key: &str, error: &dyn fmt::Display) -> Self {
         Self::Value {

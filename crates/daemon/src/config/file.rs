@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::access;
 use super::bus::BusAddress;
-use super::error::{ConfigError, FilePlace, Source};
+use super::error::{DaemonConfigError, FilePlace, Source};
 use super::keys::{Key, keys};
 use super::options::Options;
 
@@ -30,8 +30,8 @@ impl File {
     const LEN_MAX: u64 = 1 << 20;
 
     /// Reads the file at `path`. Relative paths in it are relative to its directory.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = read_text(path).map_err(|source| ConfigError::Unreadable {
+    pub fn read(path: &Path) -> Result<Self, DaemonConfigError> {
+        let text = read_text(path).map_err(|source| DaemonConfigError::Unreadable {
             path: path.to_owned(),
             source,
         })?;
@@ -62,12 +62,12 @@ impl File {
     }
 
     /// Reads `text` as the contents of the file at `path`.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+    pub fn parse(path: &Path, text: &str) -> Result<Self, DaemonConfigError> {
         let source = Arc::new(Source {
             path: path.to_owned(),
             text: text.to_owned(),
         });
-        let document = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
+        let document = DeTable::parse(text).map_err(|error| DaemonConfigError::Syntax {
             message: error.message().to_owned(),
             place: FilePlace {
                 source: source.clone(),
@@ -125,7 +125,7 @@ struct Reader {
 
 impl Reader {
     /// Reads the table called `name`, or the top.
-    fn table(&mut self, name: Option<&str>, table: &DeTable<'_>) -> Result<(), ConfigError> {
+    fn table(&mut self, name: Option<&str>, table: &DeTable<'_>) -> Result<(), DaemonConfigError> {
         // In the order of the file, so that the first mistake is the one that is shown.
         let mut members: Vec<_> = table.iter().collect();
         members.sort_by_key(|(key, _)| key.span().start);
@@ -176,7 +176,12 @@ impl Reader {
         })
     }
 
-    fn unknown(&self, table: Option<&str>, key: &str, span: std::ops::Range<usize>) -> ConfigError {
+    fn unknown(
+        &self,
+        table: Option<&str>,
+        key: &str,
+        span: std::ops::Range<usize>,
+    ) -> DaemonConfigError {
         let mut known: Vec<&str> = match table {
             Some(table) => self.names(table).collect(),
             None => {
@@ -207,8 +212,8 @@ impl Reader {
         self.wrong(dotted, Wrong { message, help }, span)
     }
 
-    fn wrong(&self, key: String, wrong: Wrong, span: std::ops::Range<usize>) -> ConfigError {
-        ConfigError::Value {
+    fn wrong(&self, key: String, wrong: Wrong, span: std::ops::Range<usize>) -> DaemonConfigError {
+        DaemonConfigError::Value {
             key,
             message: wrong.message,
             help: wrong.help,

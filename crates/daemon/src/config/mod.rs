@@ -31,7 +31,7 @@ use groupcast_tls::ServerFiles;
 pub use self::bus::BusAddress;
 use self::check::Check;
 pub use self::difference::Changes;
-pub use self::error::{ConfigError, FilePlace, Source};
+pub use self::error::{DaemonConfigError, FilePlace, Source};
 pub use self::file::File;
 pub use self::keys::{Key, keys};
 pub use self::options::{Listen, Options};
@@ -126,7 +126,7 @@ impl Config {
     }
 
     /// The configuration of `file` with `command_line` laid over it and defaults for the rest.
-    pub fn build(file: Option<&File>, command_line: Options) -> Result<Self, ConfigError> {
+    pub fn build(file: Option<&File>, command_line: Options) -> Result<Self, DaemonConfigError> {
         let check = Check {
             file,
             command_line: &command_line.clone(),
@@ -142,7 +142,7 @@ impl Config {
         let security = match (&options.key, options.insecure) {
             (Some(key), _) => Security::Key(key.clone()),
             (None, Some(true)) => Security::Insecure,
-            (None, _) => return Err(ConfigError::NoKey),
+            (None, _) => return Err(DaemonConfigError::NoKey),
         };
         let (listen, interface_warning) = check.listen(options.listen)?;
         let order = check.order(&options)?;

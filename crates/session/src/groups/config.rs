@@ -113,7 +113,7 @@ groupcast_core::settings! {
 /// allowed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub enum EngineConfigError {
     /// A setting is outside its range.
     #[error(transparent)]
     Setting(#[from] settings::ConfigError),
@@ -130,7 +130,7 @@ pub enum ConfigError {
 
 impl EngineConfig {
     /// Checks every field.
-    pub fn check(&self) -> Result<(), ConfigError> {
+    pub fn check(&self) -> Result<(), EngineConfigError> {
         self.check_ranges()?;
         if self.input_max < self.message_max {
             let allowed = format!("at least message_max, {} bytes", self.message_max);
@@ -147,7 +147,7 @@ impl EngineConfig {
         for (index, name) in groups.iter().enumerate() {
             check_group(name)?;
             if groups[..index].contains(name) {
-                return Err(ConfigError::Twice { name: name.clone() });
+                return Err(EngineConfigError::Twice { name: name.clone() });
             }
         }
         Ok(())

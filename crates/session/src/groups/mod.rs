@@ -83,7 +83,7 @@ use self::bimodal::Bimodal;
 pub use self::bimodal::{BIMODAL_GROUPS_MAX, BIMODAL_MESSAGE_MAX};
 pub use self::client::{ClientId, Transport};
 use self::clients::Clients;
-pub use self::config::{ConfigError, EngineConfig};
+pub use self::config::{EngineConfig, EngineConfigError};
 pub use self::connections::Handled;
 pub use self::fact::{BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, Status};
 use self::journal::Journal;
@@ -134,7 +134,11 @@ pub struct Engine {
 
 impl Engine {
     /// The engine of the daemon `host`, which is `local` on the ring.
-    pub fn new(config: EngineConfig, local: MemberId, host: &str) -> Result<Self, ConfigError> {
+    pub fn new(
+        config: EngineConfig,
+        local: MemberId,
+        host: &str,
+    ) -> Result<Self, EngineConfigError> {
         config.check()?;
         check_host(host)?;
         Ok(Self {
@@ -174,7 +178,7 @@ impl Engine {
     ///
     /// # Errors
     /// Nothing has changed.
-    pub fn set_limits(&mut self, config: EngineConfig) -> Result<(), ConfigError> {
+    pub fn set_limits(&mut self, config: EngineConfig) -> Result<(), EngineConfigError> {
         config.check()?;
         self.config = EngineConfig {
             bimodal_groups: std::mem::take(&mut self.config.bimodal_groups),
