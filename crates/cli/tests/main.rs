@@ -7,6 +7,7 @@ mod demo;
 mod group;
 mod host;
 mod lab;
+mod languages;
 mod process;
 mod service;
 mod sim;

@@ -1,0 +1,197 @@
+//! Programs in C, Python, Lisp, Node and bash at the bus: each sends a list with every kind of item
+//! and gets it from each of them, in its own syntax.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot talk to its daemons has failed"
+)]
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::host::{Host, Running};
+
+/// A language: the program that it takes, what runs there, and the bus that it speaks to.
+struct Language {
+    name: &'static str,
+    needs: &'static str,
+    /// The program of the test, from the root of the repository.
+    source: &'static str,
+    daemon: &'static str,
+    over_tcp: bool,
+}
+
+const LANGUAGES: [Language; 5] = [
+    Language {
+        name: "c",
+        needs: "cc",
+        source: "bindings/c/tests/every_kind.c",
+        daemon: "h1",
+        over_tcp: false,
+    },
+    Language {
+        name: "python",
+        needs: "python3",
+        source: "bindings/python/groupcast_bus/tests/every_kind.py",
+        daemon: "h2",
+        over_tcp: false,
+    },
+    Language {
+        name: "lisp",
+        needs: "sbcl",
+        source: "examples/bus/lisp/every-kind.lisp",
+        daemon: "h1",
+        over_tcp: true,
+    },
+    Language {
+        name: "node",
+        needs: "node",
+        source: "examples/bus/node/every-kind.mjs",
+        daemon: "h2",
+        over_tcp: false,
+    },
+    Language {
+        name: "shell",
+        needs: "bash",
+        source: "examples/bus/shell/every-kind.sh",
+        daemon: "h2",
+        over_tcp: true,
+    },
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn is_there(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null());
+    command.output().is_ok_and(|it| it.status.success())
+}
+
+/// Tells the summary of a run what a test does without.
+fn skipped(what: &str) {
+    // What `print` writes is seen of tests that fail only.
+    let _ = writeln!(std::io::stdout(), "\nskipped: {what}");
+}
+
+/// A daemon with a bus at a Unix socket and at a port of its own, whose address is given.
+fn daemon(host: &Host, name: &str) -> (Running, String) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap().to_string();
+    drop(port);
+    let unix = unix_address(host, name);
+    let options = ["--insecure", "--bus", &unix, "--bus", &address];
+    (host.daemon(name, &options), address)
+}
+
+fn unix_address(host: &Host, name: &str) -> String {
+    format!("unix:{}", host.path(&format!("{name}.bus")))
+}
+
+/// A program in C with the library, which lies beside this test.
+fn compiled(host: &Host, source: &str) -> String {
+    let program = host.path("program");
+    let library = std::env::current_exe().unwrap();
+    let library = library.with_file_name("libgroupcast_bus.so");
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra"])
+        .args(["-Werror", "-o", &program])
+        .arg("-I")
+        .arg(root().join("bindings/c/include"))
+        .arg(root().join(source))
+        .arg(library);
+    let output = compiler.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    program
+}
+
+impl Language {
+    fn start(&self, host: &Host, address: &str, count: usize) -> Child {
+        let source = root().join(self.source);
+        let mut command = match self.name {
+            "c" => Command::new(compiled(host, self.source)),
+            _ => Command::new(self.needs),
+        };
+        match self.name {
+            "c" => &mut command,
+            "lisp" => command.arg("--script").arg(&source),
+            _ => command.arg(&source),
+        };
+        command
+            .args([address, &count.to_string()])
+            .env(
+                "PYTHONPATH",
+                root().join("bindings/python/groupcast_bus/src"),
+            )
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+}
+
+#[test]
+fn every_language_sends_and_gets_every_kind_of_item() {
+    let host = Host::new();
+    let (_h1, first) = daemon(&host, "h1");
+    let (_h2, second) = daemon(&host, "h2");
+    for name in ["h1", "h2"] {
+        host.await_members(name, &["h1", "h2"]);
+    }
+    let (there, absent): (Vec<_>, Vec<_>) = LANGUAGES
+        .iter()
+        .partition(|language| is_there(language.needs));
+    if !absent.is_empty() {
+        let names: Vec<_> = absent.iter().map(|it| it.needs).collect();
+        skipped(&format!("the bus without {}", names.join(", ")));
+    }
+    let start = |language: &&Language| {
+        let address = match (language.over_tcp, language.daemon) {
+            (false, daemon) => unix_address(&host, daemon),
+            (true, "h1") => first.clone(),
+            (true, _) => second.clone(),
+        };
+        language.start(&host, &address, there.len())
+    };
+    let programs: Vec<Child> = there.iter().map(start).collect();
+    let mut expected: Vec<_> = there
+        .iter()
+        .map(|it| format!("equal {}", it.name))
+        .collect();
+    expected.sort();
+    for (language, program) in there.iter().zip(programs) {
+        let output = program.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}", language.name);
+        let heard = String::from_utf8(output.stdout).unwrap();
+        let mut heard: Vec<_> = heard.lines().collect();
+        heard.sort_unstable();
+        assert_eq!(heard, expected, "{}: {said}", language.name);
+    }
+}
+
+#[test]
+fn the_example_in_c_says_what_is_typed_and_shows_what_comes() {
+    if !is_there("cc") {
+        return skipped("the_example_in_c_says_what_is_typed_and_shows_what_comes needs cc");
+    }
+    let host = Host::new();
+    let (_h1, address) = daemon(&host, "h1");
+    let mut program = Command::new(compiled(&host, "bindings/c/examples/whisper.c"))
+        .args([&address, "room", "al"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut typed = program.stdin.take().unwrap();
+    typed.write_all(b"hello\nthe \"end\"\n").unwrap();
+    drop(typed);
+    let output = program.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout, b"al: hello\nal: the \"end\"\n");
+}
