@@ -1,5 +1,5 @@
-//! The Python package of the lab: an environment of its own under the target directory, its checks,
-//! its tests.
+//! The Python packages: an environment of their own under the target directory, their checks, the
+//! lab's tests.
 //!
 //! The environment is made once and kept until the interpreter or what the package needs is
 //! another. Everything is installed by name from the index that pip is set up for.
@@ -14,6 +14,8 @@ use crate::setup;
 
 /// The package, from the root of the workspace.
 const PACKAGE: &str = "bindings/python/groupcast_lab";
+/// The module for the bus, which is checked with the same tools; the tests of the command line run it.
+const BUS: &str = "bindings/python/groupcast_bus";
 /// Scripts that show how it is used.
 const EXAMPLES: &str = "examples/python";
 /// The extras that its tests need.
@@ -68,19 +70,29 @@ impl Environment {
         tests
     }
 
-    /// What else must hold of its source: types, lints, format.
-    pub(crate) fn checks(&self) -> [Command; 3] {
-        let ruff = |options: &[&str]| {
-            let mut ruff = self.python(&["-m", "ruff"]);
-            ruff.args(options)
-                .args(["--quiet", "--no-cache", "--config", "pyproject.toml", "."])
-                .arg(exec::root().join(EXAMPLES));
+    /// What else must hold of the source of both packages: types, lints, format.
+    pub(crate) fn checks(&self) -> [Command; 6] {
+        let tool = |package: &str, args: &[&str]| {
+            let mut tool = self.python(&["-m"]);
+            tool.args(args).current_dir(exec::root().join(package));
+            tool
+        };
+        let ruff = |package: &str, args: &[&str]| {
+            let mut ruff = tool(package, &["ruff"]);
+            ruff.args(args)
+                .args(["--quiet", "--no-cache", "--config", "pyproject.toml", "."]);
+            if package == PACKAGE {
+                ruff.arg(exec::root().join(EXAMPLES));
+            }
             ruff
         };
         [
-            self.python(&["-m", "mypy"]),
-            ruff(&["check"]),
-            ruff(&["format", "--check"]),
+            tool(PACKAGE, &["mypy"]),
+            ruff(PACKAGE, &["check"]),
+            ruff(PACKAGE, &["format", "--check"]),
+            tool(BUS, &["mypy"]),
+            ruff(BUS, &["check"]),
+            ruff(BUS, &["format", "--check"]),
         ]
     }
 

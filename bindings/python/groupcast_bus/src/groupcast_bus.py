@@ -6,6 +6,7 @@ Lists travel as S-expressions.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import socket
@@ -85,6 +86,11 @@ class View:
     members: tuple[str, ...]
 
 
+#: What is sent as it is, and what is sent as a list.
+Data = bytes | bytearray | memoryview
+Items = list[Any] | tuple[Any, ...] | Dotted
+
+
 class Bus:
     """A connection to the bus of a daemon at ``IP:PORT`` or ``unix:PATH``."""
 
@@ -118,12 +124,16 @@ class Bus:
         """Take the identical ``accept`` back."""
         self._command(f"reject {quote(tag)} {quote(domain)}")
 
-    def send(self, tag: str, domains: str | list[str], message: bytes | str | list[Any] | Dotted) -> None:
+    def send(self, tag: str, domains: str | list[str], message: Data | str | Items) -> None:
         """Send bytes, a text, or a list; returns when the message is accepted."""
-        if isinstance(message, (list, Dotted)):
+        if isinstance(message, (list, tuple, Dotted)):
             mark, data = "sexp", dumps(message)
+        elif isinstance(message, str):
+            mark, data = "raw", message.encode(errors="surrogateescape")
+        elif isinstance(message, (bytes, bytearray, memoryview)):
+            mark, data = "raw", bytes(message)
         else:
-            mark, data = "raw", message.encode() if isinstance(message, str) else message
+            raise TypeError(f"a message is bytes, a text or a list, and no {type(message).__name__}")
         names = [domains] if isinstance(domains, str) else domains
         head = f"msg {quote(tag)} {','.join(quote(name) for name in names)} {mark} {len(data)}\n"
         self._socket.sendall(head.encode() + data + b"\n")
@@ -243,7 +253,11 @@ def _message(head: str, data: bytes) -> Message:
             sender = words(option[0][5:])[0]
         else:
             syntax = option[0]
-    value = loads(data) if syntax == "sexp" else None
+    value: list[Any] | Dotted | None = None
+    if syntax == "sexp":
+        # The bus has judged it; what is no list here all the same must not cost the reply that is waited for.
+        with contextlib.suppress(ValueError):
+            value = loads(data)
     names = tuple(unquote(name) for name in domains)
     return Message(unquote(tag[0]), names, data, value, syntax, sender)
 
@@ -295,7 +309,9 @@ def dumps(value: Any) -> bytes:
         if isinstance(item, _Raw):
             out.append(item.text)
         elif isinstance(item, (list, tuple, Dotted)):
-            inner = list(item.items) + [_Raw(b"."), item.tail] if isinstance(item, Dotted) else list(item)
+            if isinstance(item, Dotted) and not item.items:
+                raise ValueError("an item stands before the dot of a list")
+            inner = [*item.items, _Raw(b"."), item.tail] if isinstance(item, Dotted) else list(item)
             out.append(b"(")
             todo.append(_Raw(b")"))
             for index, each in reversed(list(enumerate(inner))):
@@ -303,6 +319,8 @@ def dumps(value: Any) -> bytes:
                 if index:
                     todo.append(_Raw(b" "))
         elif isinstance(item, Quoted):
+            if item.mark not in _MARKS or (item.mark == "#" and not isinstance(item.item, (list, tuple, Dotted))):
+                raise ValueError(f"{item.mark!r} is no mark of {item.item!r}")
             gap = b" " if item.mark == "," and isinstance(item.item, Symbol) and item.item.startswith("@") else b""
             todo.append(item.item)
             out.append(item.mark.encode() + gap)
@@ -318,20 +336,22 @@ class _Raw:
 
 def _atom(item: Any) -> bytes:
     if isinstance(item, Symbol):
-        return _readable(item.encode(), item)
+        return _readable(item.encode(errors="surrogateescape"), item)
     if isinstance(item, Character):
-        return _readable(b"#\\" + item.encode(), item)
+        return _readable(b"#\\" + item.encode(errors="surrogateescape"), item)
     if isinstance(item, str):
         return b'"' + item.encode(errors="surrogateescape").replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
-    if isinstance(item, (bytes, bytearray)):
-        return b"#u8(" + b" ".join(str(byte).encode() for byte in item) + b")"
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return b"#u8(" + b" ".join(str(byte).encode() for byte in bytes(item)) + b")"
     if item is None or item is False:
         return b"nil"
     if item is True:
         return b"t"
     if isinstance(item, float) and not math.isfinite(item):
         raise ValueError(f"{item} has no form in a list")
-    if isinstance(item, (int, float)):
+    if isinstance(item, int):
+        return b"-" + _digits(-item) if item < 0 else _digits(item)
+    if isinstance(item, float):
         return repr(item).encode()
     raise TypeError(f"{type(item).__name__} is no item of a list")
 
@@ -348,6 +368,10 @@ def _readable(text: bytes, item: str) -> bytes:
     return text
 
 
+#: Up to here Python reads and writes numbers itself, wherever its limit is set.
+_DIGITS_MAX = 600
+_BITS_MAX = 1990
+_MARKS = ("'", "`", ",", ",@", "#'", "#")
 _PLAIN = re.compile(rb"[A-Za-z*/<>=!?:_%&][A-Za-z0-9*/<>=!?:_%&.+-]*")
 _SKIP = re.compile(rb"(?:[ \t\n\r\x0b\x0c]+|;[^\n]*)*")
 _MARK = re.compile(rb",@|#'|#(?=\()|['`,]")
@@ -359,8 +383,32 @@ _INTEGER = re.compile(rb"[+-]?[0-9]+\.?")
 _FLOAT = re.compile(rb"[+-]?(?:[0-9]+\.[0-9]+|\.[0-9]+|[0-9]+\.?(?=[eE]))(?:[eE][+-]?[0-9]+)?")
 
 
-def loads(data: bytes) -> list[Any] | Dotted:
+def _digits(number: int) -> bytes:
+    """The digits of a number that is not negative; Python itself writes 4,300 of them at most."""
+    if number.bit_length() <= _BITS_MAX:
+        return str(number).encode()
+    half = int(number.bit_length() * math.log10(2)) // 2
+    high, low = divmod(number, 10**half)
+    return _digits(high) + _digits(low).rjust(half, b"0")
+
+
+def _number(digits: bytes) -> int:
+    """The number that digits mean; Python itself reads 4,300 of them at most."""
+    if len(digits) <= _DIGITS_MAX:
+        return int(digits)
+    half = len(digits) // 2
+    shift: int = 10**half
+    return _number(digits[:-half]) * shift + _number(digits[-half:])
+
+
+def _integer(text: bytes) -> int:
+    number = _number(text.strip(b"+-."))
+    return -number if text.startswith(b"-") else number
+
+
+def loads(data: Data | str) -> list[Any] | Dotted:
     """The list that an S-expression is."""
+    data = data.encode(errors="surrogateescape") if isinstance(data, str) else bytes(data)
     at = 0
     stack: list[list[Any]] = [[]]
     dotted = [False]
@@ -430,7 +478,7 @@ def _read_atom(data: bytes, at: int) -> tuple[Any, int]:
     if found := _BYTES.match(data, at):
         return bytes(int(number) for number in found[1].split()), found.end()
     if found := _CHARACTER.match(data, at):
-        return Character(found[1].decode()), found.end()
+        return Character(found[1].decode(errors="surrogateescape")), found.end()
     found = _ATOM.match(data, at)
     if not found:
         raise ValueError(f"nothing can be read at byte {at}")
@@ -438,7 +486,7 @@ def _read_atom(data: bytes, at: int) -> tuple[Any, int]:
     if text == b".":
         return _DOT, found.end()
     if _INTEGER.fullmatch(text):
-        return int(text.rstrip(b".")), found.end()
+        return _integer(text), found.end()
     if _FLOAT.fullmatch(text):
         return float(text), found.end()
-    return Symbol(text.decode()), found.end()
+    return Symbol(text.decode(errors="surrogateescape")), found.end()

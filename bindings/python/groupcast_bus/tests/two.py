@@ -29,6 +29,17 @@ def main() -> None:
         except ValueError:
             continue
         raise AssertionError(f"{wrong!r} was written")
+    for number in (10**5000, -(10**5000) + 1, 7**20000, 10**600, 10**599, 0, -1):
+        assert loads(dumps([number])) == [number]
+    assert dumps([10**5000])[1:-1] == b"1" + b"0" * 5000
+    assert loads("(1. +2 -003)") == [1, 2, -3]
+    assert loads(dumps([Symbol("\udcff"), "\udcff"])) == [Symbol("\udcff"), "\udcff"]
+    for wrong_item in (Quoted("x", 1), Quoted("#", 1), Dotted((), 1)):
+        try:
+            dumps([wrong_item])
+        except ValueError:
+            continue
+        raise AssertionError(f"{wrong_item!r} was written")
     with Bus(sys.argv[1]) as al, Bus(sys.argv[2]) as bo:
         bo.sender(True)
         bo.views(True)
@@ -45,6 +56,16 @@ def main() -> None:
         assert first.value == EVERYTHING and first.domains == ("page.d", "other"), first
         assert first.sender == "al.uiuc", first
         assert (second.data, second.value, second.syntax) == (b"\x00 raw (\n", None, "raw"), second
+        al.send("draw", "page.d", (10**5000, 1))
+        long = bo.receive(10)
+        assert isinstance(long, Message) and long.value == [10**5000, 1]
+        for odd in (None, 5, {"a": 1}, 2.5):
+            try:
+                al.send("draw", "page.d", odd)  # type: ignore[arg-type]
+            except TypeError as error:
+                assert "a message is bytes, a text or a list" in str(error), error
+            else:
+                raise AssertionError(f"{odd!r} was sent")
         # A list of another syntax comes as an S-expression.
         al._command("syntax cstream")
         al._command("msg draw page.d cstream 17\ncs[y1:as1:b.y1:c]")
