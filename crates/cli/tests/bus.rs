@@ -185,6 +185,67 @@ fn an_open_address_needs_certificates() {
 }
 
 #[test]
+fn what_is_wrong_with_an_address_is_said_of_the_bus() {
+    let host = Host::new();
+    let socket = host.path("one.sock");
+    let unix = format!("unix:{socket}");
+    let check = ["daemon", "--check", "--insecure", "--socket", &socket];
+    let ran = host.run(&[&check[..], &["--bus", &unix]].concat());
+    ran.fails_with(2, &["bus: ", "one.sock is the socket of the other clients"]);
+    let twice = ["--bus", "127.0.0.1:4812", "--bus", "127.0.0.1:4812"];
+    let ran = host.run(&[&check[..], &twice].concat());
+    ran.fails_with(2, &["127.0.0.1:4812 stands there twice"]);
+
+    let file = format!("unix:{}", host.write("file", ""));
+    let nowhere = format!("unix:{}", host.path("no-directory/bus"));
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = port.local_addr().unwrap().to_string();
+    let daemon = [
+        "daemon",
+        "--insecure",
+        "--listen",
+        &taken,
+        "--socket",
+        &socket,
+    ];
+    for (address, help) in [
+        (&file, "--bus unix:PATH"),
+        (&nowhere, "--bus unix:PATH"),
+        (&taken, "--bus IP:PORT"),
+    ] {
+        let ran = host.run(&[&daemon[..], &["--bus", address]].concat());
+        ran.fails_with(1, &[help]);
+        assert!(!ran.stderr.contains("--socket") && !ran.stderr.contains("--client-listen"));
+    }
+}
+
+#[test]
+fn the_tool_says_where_there_is_no_bus_and_how_a_connection_ended() {
+    let host = Host::new();
+    let _daemons = daemons(&host, &["h1"]);
+    let socket = format!("unix:{}", host.socket("h1"));
+    let file = host.write("file", "help\n");
+    for options in [&[][..], &["--file", &file]] {
+        let ran = host.run(&bus_with(&socket, options));
+        ran.fails_with(1, &["no message bus", "--bus"]);
+        assert_eq!(ran.stdout, "");
+    }
+    let mut talk = host.command(&bus_with(&address(&host, "h1"), &[]));
+    talk.stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null());
+    let mut talk = talk.spawn().unwrap();
+    let typed = b"msg t d 99999999999\n";
+    talk.stdin.take().unwrap().write_all(typed).unwrap();
+    let output = talk.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("split it\n") && !said.contains("\\n"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_client_that_does_not_read_is_let_go_and_the_others_go_on() {
     let host = Host::new();
     let file = host.write(

@@ -54,6 +54,9 @@ pub enum DaemonError {
         /// What the system said.
         source: io::Error,
     },
+    /// The same of an address for clients of the bus.
+    #[error(transparent)]
+    Bus(Box<Self>),
     /// The history cannot be written.
     #[error("cannot write the history {}: {source}", .path.display())]
     History {
@@ -105,10 +108,29 @@ impl DaemonError {
         move |source| Self::System { what, source }
     }
 
+    /// The same where it is about an address of the bus.
+    fn help_with_bus(&self) -> Option<String> {
+        let help = match self {
+            Self::SocketInUse { .. } => {
+                "stop that daemon, or choose another path with --bus unix:PATH"
+            }
+            Self::NotASocket { .. } => {
+                "choose another path with --bus unix:PATH, or remove the file"
+            }
+            Self::Socket { .. } => "choose a path that this user can write with --bus unix:PATH",
+            Self::ClientListen { .. } => {
+                "choose an address and port of this host with --bus IP:PORT"
+            }
+            other => return other.help(),
+        };
+        Some(help.into())
+    }
+
     /// What the user can do about it, where the error does not say so itself.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Config(error) => Some(error.help()),
+            Self::Bus(error) => error.help_with_bus(),
             Self::SocketInUse { .. } => {
                 Some("stop that daemon, or choose another path with --socket PATH".into())
             }

@@ -157,13 +157,14 @@ pub(crate) enum BusAcceptor {
 impl BusAcceptor {
     /// Listens at `address`: with TLS, if there is any, at one that is not of this host alone.
     pub(crate) fn open(address: &BusAddress, tls: Option<&Server>) -> Result<Self, DaemonError> {
-        match address {
+        let opened = match address {
             BusAddress::Unix(path) => UnixAcceptor::open(path).map(Self::Unix),
             BusAddress::Tcp(address) => {
                 let tls = tls.filter(|_| !address.ip().is_loopback()).cloned();
                 TcpAcceptor::open(*address, tls).map(Self::Tcp)
             }
-        }
+        };
+        opened.map_err(|error| DaemonError::Bus(error.into()))
     }
 
     /// Wants an event when a connection waits.

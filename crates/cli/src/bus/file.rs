@@ -1,6 +1,6 @@
 //! `--file`: commands and messages of a file, one after the other.
 
-use std::io::{self, BufReader, Write as _};
+use std::io::{self, BufRead, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ pub(super) fn send(socket: Socket, path: &Path) -> Result<ExitCode, Failure> {
         format!("{}:{line}", path.display())
     };
     let mut writer = socket.again()?;
-    let mut reader = BufReader::new(socket);
+    let mut reader = super::reader(socket)?;
     let mut script = Script::new(&text);
     loop {
         let command = match script.next_command() {
@@ -68,7 +68,7 @@ pub(super) fn send(socket: Socket, path: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// Reads up to the reply to a command; `None` if the bus ends the connection before.
-fn reply(reader: &mut BufReader<Socket>) -> Result<Option<Vec<u8>>, Failure> {
+fn reply(reader: &mut impl BufRead) -> Result<Option<Vec<u8>>, Failure> {
     while let Some(line) = lines::read(reader).map_err(broken)? {
         show(&line);
         match line {

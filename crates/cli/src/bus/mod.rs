@@ -6,7 +6,7 @@ mod lines;
 mod socket;
 mod trace;
 
-use std::io::{self, BufReader, IsTerminal as _, Write as _};
+use std::io::{self, BufRead, BufReader, ErrorKind, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
@@ -88,7 +88,7 @@ fn talk(socket: Socket) -> Result<ExitCode, Failure> {
         let _ = io::copy(&mut io::stdin().lock(), &mut writer);
         writer.end();
     });
-    let mut reader = BufReader::new(socket);
+    let mut reader = reader(socket)?;
     let mut out = io::stdout().lock();
     let to_terminal = out.is_terminal();
     let mut last = Vec::new();
@@ -109,6 +109,21 @@ fn talk(socket: Socket) -> Result<ExitCode, Failure> {
     ended(&last)
 }
 
+/// What the bus says, from its first line on, which is its greeting or a refusal.
+fn reader(mut socket: Socket) -> Result<impl BufRead, Failure> {
+    let mut begin = [0; 4];
+    let read = socket.read_exact(&mut begin);
+    let is_bus = read.is_ok() && matches!(&begin, b"bus " | b"clos");
+    if !is_bus {
+        let text = match read {
+            Err(error) if error.kind() != ErrorKind::UnexpectedEof => return Err(broken(error)),
+            _ => "what listens there is no message bus",
+        };
+        return Err(Failure::failed(text).help("name an address of the daemon's --bus"));
+    }
+    Ok(BufReader::new(io::Cursor::new(begin).chain(socket)))
+}
+
 /// What the last line says of how it went.
 fn ended(last: &[u8]) -> Result<ExitCode, Failure> {
     if last.starts_with(b"closed bye ") {
@@ -117,7 +132,7 @@ fn ended(last: &[u8]) -> Result<ExitCode, Failure> {
     let text = match last.strip_prefix(b"closed ") {
         Some(reason) => format!(
             "the bus ended the connection: {}",
-            printable(reason).trim_end()
+            printable(reason.trim_ascii_end())
         ),
         None => "the connection to the bus has ended without a word".into(),
     };

@@ -359,6 +359,22 @@ impl Check<'_> {
             let message = format!("there are {} addresses", addresses.len());
             return Err(self.error("bus", message, format!("use at most {BUS_MAX}")));
         }
+        let socket = options.socket.clone().unwrap_or_else(super::default_socket);
+        if addresses.iter().any(|it| it.path() == Some(&*socket)) {
+            return Err(self.error(
+                "bus",
+                format!("{} is the socket of the other clients", socket.display()),
+                "give the bus a path of its own: its clients speak lines of text",
+            ));
+        }
+        let is_repeated = |(at, address)| addresses[..at].contains(address);
+        if let Some((_, address)) = addresses.iter().enumerate().find(|it| is_repeated(*it)) {
+            return Err(self.error(
+                "bus",
+                format!("{address} stands there twice"),
+                "leave one out",
+            ));
+        }
         Ok(addresses)
     }
 

@@ -2,6 +2,7 @@
 
 use groupcast_core::Service;
 use groupcast_core::settings::suggest::did_you_mean;
+use groupcast_core::text::is_visible;
 
 use super::trace::{TRACE_NAME_MAX, is_trace_name};
 use super::words::{Refusal, Word, Words};
@@ -243,6 +244,11 @@ fn tag(words: &mut Words<'_>) -> Result<Word, Refusal> {
     let tag = words.need("the tag")?;
     if tag.text.len() > TAG_MAX {
         let text = format!("a tag has at most {TAG_MAX} bytes");
+        return Err(Refusal::new("tag", tag.column, text));
+    }
+    // No tag has it, so a pattern with it would match nothing.
+    if let Some(letter) = tag.text.chars().find(|letter| !is_visible(*letter)) {
+        let text = format!("a tag has no {letter:?}: it cannot be seen");
         return Err(Refusal::new("tag", tag.column, text));
     }
     Ok(tag)
