@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import selectors
 import socket
 from collections import deque
 from dataclasses import dataclass
@@ -104,6 +105,9 @@ class Bus:
             self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray()
+        self._unsent = bytearray()
+        #: Replies that nobody waits for any more.
+        self._late = 0
         self._events: deque[Message | View] = deque()
         word, _, name = self._line().partition(" ")
         if word != "bus":
@@ -136,8 +140,7 @@ class Bus:
             raise TypeError(f"a message is bytes, a text or a list, and no {type(message).__name__}")
         names = [domains] if isinstance(domains, str) else domains
         head = f"msg {quote(tag)} {','.join(quote(name) for name in names)} {mark} {len(data)}\n"
-        self._socket.sendall(head.encode() + data + b"\n")
-        self._reply()
+        self._ask(head.encode() + data + b"\n")
 
     def identify(self, name: str) -> None:
         """Be called ``name``; an empty one takes it back."""
@@ -195,15 +198,38 @@ class Bus:
             self._socket.close()
 
     def _command(self, line: str) -> str:
-        self._socket.sendall(line.encode() + b"\n")
-        return self._reply()
+        return self._ask(line.encode() + b"\n")
 
-    def _reply(self) -> str:
-        word, _, rest = self._line().partition(" ")
+    def _ask(self, command: bytes) -> str:
+        try:
+            self._write(command)
+            line = self._line()
+            while self._late or line.startswith(" "):
+                # A reply that came after its time-out, or a line of one.
+                self._late -= not line.startswith(" ")
+                line = self._line()
+        except TimeoutError:
+            self._late += 1
+            raise
+        word, _, rest = line.partition(" ")
         if word == "ok":
             return rest
         code, column, text = rest.split(" ", 2)
         raise BusError(code, int(column), text)
+
+    def _write(self, data: bytes) -> None:
+        """Sends all, and reads meanwhile: the bus may wait for that. A time-out leaves the rest to the next call."""
+        self._unsent += data
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            while self._unsent:
+                ready = selector.select(self._socket.gettimeout())
+                if not ready:
+                    raise TimeoutError("the bus takes nothing")
+                if ready[0][1] & selectors.EVENT_READ:
+                    self._fill()
+                if ready[0][1] & selectors.EVENT_WRITE:
+                    del self._unsent[: self._socket.send(self._unsent[: 1 << 16])]
 
     def _line(self) -> str:
         """The next line that is no delivery and no view; those are kept."""

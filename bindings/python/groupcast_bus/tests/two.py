@@ -1,6 +1,9 @@
 """Two clients at the buses of two daemons, whose addresses are the arguments: each kind of item there and back."""
 
+import socket
 import sys
+import threading
+import time
 
 from groupcast_bus import Bus, BusError, Character, Dotted, Message, Quoted, Symbol, View, dumps, loads
 
@@ -18,6 +21,47 @@ EVERYTHING = [
     Quoted(",", Symbol("@x")),
     Dotted((1, 2), Symbol("end")),
 ]
+
+
+def slow() -> None:
+    """A bus that answers late, and takes a long message only when its client reads."""
+    length = 8 << 20
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def play() -> None:
+        with listener.accept()[0] as peer, peer.makefile("rb") as lines:
+            peer.sendall(b"bus 1 c1@h1\n")
+            assert lines.readline() == b"info\n"
+            time.sleep(0.5)
+            peer.sendall(b"ok name=late\n")
+            assert lines.readline() == b"clients\n"
+            peer.sendall(b'ok 1\n c1@h1 ""\n')
+            assert lines.readline().startswith(b"msg t d raw")
+            peer.sendall(b"msg t d raw %d\n%b\n" % (length, bytes(length)))
+            assert len(lines.read(length + 1)) == length + 1
+            peer.sendall(b"ok\n")
+            assert lines.readline() == b"quit\n"
+            peer.sendall(b"ok\nclosed bye good-bye\n")
+
+    player = threading.Thread(target=play)
+    player.start()
+    host, port = listener.getsockname()
+    with Bus(f"{host}:{port}", timeout=0.2) as bus:
+        try:
+            bus.info()
+        except TimeoutError:
+            pass
+        else:
+            raise AssertionError("it answered in time")
+        time.sleep(0.5)
+        bus._socket.settimeout(10)
+        assert bus.clients() == [["c1@h1", ""]]
+        bus.send("t", "d", bytes(length))
+        message = bus.receive(10)
+        assert isinstance(message, Message)
+        assert len(message.data) == length
+    player.join()
+    listener.close()
 
 
 def main() -> None:
@@ -40,6 +84,7 @@ def main() -> None:
         except ValueError:
             continue
         raise AssertionError(f"{wrong_item!r} was written")
+    slow()
     with Bus(sys.argv[1]) as al, Bus(sys.argv[2]) as bo:
         bo.sender(True)
         bo.views(True)
