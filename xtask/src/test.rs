@@ -101,7 +101,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "python",
-        about: "the lab's Python package, in an environment of its own",
+        about: "the Python packages, in an environment of their own",
         run: |_| python_package(),
     },
     Step {
@@ -307,7 +307,7 @@ fn demo() -> Outcome {
     }
 }
 
-/// The checks of the Python package, each one test, and its tests.
+/// The checks of the Python packages, each one test, and the tests of the lab's.
 fn python_package() -> Outcome {
     let python = match python::environment() {
         Ok(python) => python,

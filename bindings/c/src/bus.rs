@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::error::{Code, Error};
 use crate::message::{Event, Head, Message};
+use crate::said::Said;
 use crate::socket::{Address, Deadline, Socket};
 use crate::words::{self, Syntax};
 
@@ -27,8 +28,6 @@ const READ_BLOCK: usize = 64 << 10;
 const REPLY_WITHIN: Duration = Duration::from_secs(30);
 /// The pauses between two attempts to connect again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-/// Commands that set what holds from then on: the last of each is said again to a new connection.
-const SETTINGS: [&str; 6] = ["id", "loop-back", "service", "syntax", "views", "from"];
 
 /// A connection.
 #[derive(Debug)]
@@ -52,7 +51,7 @@ pub(crate) struct Bus {
     /// The private name; a NUL stands behind it.
     name: String,
     reply_within: Option<Duration>,
-    memory: Vec<Remembered>,
+    said: Said,
     /// Why there is no connection any more.
     end: Option<Error>,
 }
@@ -64,15 +63,6 @@ struct Expected {
     has_lines: bool,
     /// Nobody waits for it any more.
     abandoned: bool,
-}
-
-/// A command that is said again to a new connection.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Remembered {
-    name: String,
-    /// Of an `accept`: tag and domain. Of a setting there is one.
-    arguments: Vec<String>,
-    line: String,
 }
 
 impl Bus {
@@ -90,7 +80,7 @@ impl Bus {
             lines: None,
             name: String::new(),
             reply_within: Some(REPLY_WITHIN),
-            memory: Vec::new(),
+            said: Said::default(),
             end: None,
         };
         bus.attach(Deadline::after(within))?;
@@ -115,8 +105,8 @@ impl Bus {
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSES.1);
         }
-        for remembered in self.memory.clone() {
-            self.command(&remembered.line, false, deadline)?;
+        for line in self.said.lines() {
+            self.command(&line, false, deadline)?;
         }
         Ok(())
     }
@@ -166,7 +156,7 @@ impl Bus {
         };
         let has_lines = matches!(name, "clients" | "help");
         let reply = self.command(line, has_lines, Deadline::after(self.reply_within))?;
-        self.remember(name, line);
+        self.said.note(name, line);
         Ok(reply)
     }
 
@@ -196,10 +186,8 @@ impl Bus {
 
     /// The syntax in which its lists are written.
     pub(crate) fn syntax(&self) -> Syntax {
-        let mut settings = self.memory.iter();
-        let set = settings.find(|it| it.name == "syntax");
-        match set.and_then(|it| it.arguments.first()) {
-            Some(word) if word == "cstream" => Syntax::Cstream,
+        match self.said.syntax() {
+            Some("cstream") => Syntax::Cstream,
             _ => Syntax::Sexp,
         }
     }
@@ -461,36 +449,6 @@ impl Bus {
             self.reply = Some(lines);
         }
         Ok(())
-    }
-
-    /// Keeps in mind a command that was carried out, for a new connection.
-    fn remember(&mut self, name: &str, line: &str) {
-        let words = words::read(line).unwrap_or_default();
-        let arguments: Vec<String> = words[1.min(words.len())..]
-            .iter()
-            .flatten()
-            .map(|word| word.text.clone())
-            .collect();
-        let is_accept = |it: &Remembered| it.name == "accept" && it.arguments == arguments;
-        match name {
-            "accept" if !self.memory.iter().any(is_accept) => {}
-            "reject" => {
-                self.memory.retain(|it| !is_accept(it));
-                return;
-            }
-            name if SETTINGS.contains(&name) => self.memory.retain(|it| it.name != name),
-            _ => return,
-        }
-        let remembered = Remembered {
-            name: name.to_owned(),
-            arguments,
-            line: line.to_owned(),
-        };
-        // Settings first: they hold for what the patterns bring.
-        match name {
-            "accept" => self.memory.push(remembered),
-            _ => self.memory.insert(0, remembered),
-        }
     }
 }
 

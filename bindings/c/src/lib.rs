@@ -22,5 +22,6 @@ mod error;
 mod handles;
 mod list;
 mod message;
+mod said;
 mod socket;
 mod words;

@@ -5,12 +5,15 @@
     reason = "a test that cannot talk to its daemons has failed"
 )]
 
+use std::fs;
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::host::{Host, Running};
+
+const BOOK: &str = include_str!("../../../docs/bus.md");
 
 /// A language: the program that it takes, what runs there, and the bus that it speaks to.
 struct Language {
@@ -172,6 +175,54 @@ fn every_language_sends_and_gets_every_kind_of_item() {
         let mut heard: Vec<_> = heard.lines().collect();
         heard.sort_unstable();
         assert_eq!(heard, expected, "{}: {said}", language.name);
+    }
+}
+
+#[test]
+fn the_examples_of_the_book_do_what_they_say() {
+    let host = Host::new();
+    let (_h1, address) = daemon(&host, "h1");
+    let examples = root().join("examples/bus");
+    for (language, library, command, expected) in [
+        (
+            "lisp",
+            "lisp/groupcast-bus.lisp",
+            &["sbcl", "--script"][..],
+            "(line 3 2.5 \"red\")\n",
+        ),
+        (
+            "js",
+            "node/groupcast-bus.mjs",
+            &["node"],
+            "[ Sym { name: 'line' }, 3n, 2.5, 'red' ]\n",
+        ),
+        (
+            "sh",
+            "shell/groupcast-bus.sh",
+            &["bash"],
+            "draw: (line 3 4)\n",
+        ),
+    ] {
+        if !is_there(command[0]) {
+            continue;
+        }
+        let file = library.rsplit('/').next().unwrap();
+        host.write(file, fs::read(examples.join(library)).unwrap());
+        let opening = format!("```{language}\n");
+        let text = BOOK.split(&opening).nth(1).unwrap();
+        let text = text.split("```").next().unwrap();
+        let program = host.write(
+            &format!("book-{file}"),
+            text.replace("127.0.0.1:4812", &address),
+        );
+        let mut run = Command::new(command[0]);
+        run.args(&command[1..])
+            .arg(program)
+            .current_dir(host.path("."));
+        let output = run.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{language}: {said}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{said}");
     }
 }
 

@@ -3,19 +3,17 @@
 
 (load (merge-pathnames "groupcast-bus.lisp" *load-truename*))
 
-(defun a-symbol (name) (intern name :groupcast-symbols))
-
 (defparameter *everything*
-  (list (a-symbol "plus")
-        (list (a-symbol "odd ) one") (intern "key" :keyword) '())
+  (list (groupcast-bus:sym "plus")
+        (list (groupcast-bus:sym "odd ) one") (intern "key" :keyword) '())
         -12345678901234567890123
         2.5d0
         (format nil "a \"quoted\" \\ text~%in lines ~C" (code-char 252))
         (coerce #(0 255 10) '(vector (unsigned-byte 8)))
         #\a #\Space #\(
-        (list 'quote (a-symbol "x"))
+        (list 'quote (groupcast-bus:sym "x"))
         (vector 1 2)
-        (list* 1 2 (a-symbol "end"))))
+        (list* 1 2 (groupcast-bus:sym "end"))))
 
 (defun same (one other)
   (cond ((and (consp one) (consp other))

@@ -6,7 +6,7 @@
 (defpackage :groupcast-bus
   (:use :cl)
   (:export #:connect #:disconnect #:name #:command #:accept #:ping #:send #:receive
-           #:read-item #:write-item #:bus-error #:closed
+           #:sym #:read-item #:write-item #:bus-error #:closed
            #:message #:message-tag #:message-domains #:message-syntax #:message-data))
 
 ;;; Where symbols of messages live: they keep their case, so `list` is none of Lisp's own.
@@ -183,6 +183,10 @@
     (nreverse words)))
 
 ;;; Items
+
+(defun sym (name)
+  "The symbol that is written NAME in messages."
+  (intern name :groupcast-symbols))
 
 (defun read-bytes (stream character argument)
   "#u8(0 255), which Lisp itself does not know."

@@ -1,0 +1,87 @@
+//! What a connection has set and accepted, to say it again to a new one.
+
+use crate::words;
+
+/// Commands that set what holds from then on; the last of each counts.
+const SETTINGS: [&str; 6] = ["id", "loop-back", "service", "syntax", "views", "from"];
+
+/// The commands that hold.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// Settings first: they hold for what the patterns bring.
+    commands: Vec<Command>,
+}
+
+#[derive(PartialEq, Eq, Debug)]
+struct Command {
+    name: String,
+    /// Of an `accept`: tag and domain. Of a setting there is one.
+    arguments: Vec<String>,
+    line: String,
+}
+
+impl Said {
+    /// The lines to be said again, in their order.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let commands = self.commands.iter();
+        commands.map(|command| command.line.clone()).collect()
+    }
+
+    /// The word of the last `syntax`.
+    pub(crate) fn syntax(&self) -> Option<&str> {
+        let mut commands = self.commands.iter();
+        let set = commands.find(|command| command.name == "syntax")?;
+        set.arguments.first().map(String::as_str)
+    }
+
+    /// Notes the command `name` that was carried out as `line`.
+    pub(crate) fn note(&mut self, name: &str, line: &str) {
+        let words = words::read(line).unwrap_or_default();
+        let words = words.iter().skip(1).flatten();
+        let arguments: Vec<String> = words.map(|word| word.text.clone()).collect();
+        let is_accept = |it: &Command| it.name == "accept" && it.arguments == arguments;
+        match name {
+            "accept" if !self.commands.iter().any(is_accept) => {}
+            "reject" => {
+                self.commands.retain(|it| !is_accept(it));
+                return;
+            }
+            name if SETTINGS.contains(&name) => self.commands.retain(|it| it.name != name),
+            _ => return,
+        }
+        let at = match name {
+            "accept" => self.commands.len(),
+            _ => 0,
+        };
+        let command = Command {
+            name: name.to_owned(),
+            arguments,
+            line: line.to_owned(),
+        };
+        self.commands.insert(at, command);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_is_said_again_and_nothing_else() {
+        let mut said = Said::default();
+        for (name, line) in [
+            ("accept", "accept \"x y\" d"),
+            ("accept", "accept * e"),
+            ("accept", "accept \"x y\" d"),
+            ("reject", "reject \"*\" e"),
+            ("syntax", "syntax cstream"),
+            ("syntax", "syntax sexp"),
+            ("info", "info"),
+            ("id", "id me"),
+        ] {
+            said.note(name, line);
+        }
+        assert_eq!(said.lines(), ["id me", "syntax sexp", "accept \"x y\" d"]);
+        assert_eq!(said.syntax(), Some("sexp"));
+    }
+}
