@@ -14,7 +14,8 @@ use crate::setup;
 
 /// The package, from the root of the workspace.
 const PACKAGE: &str = "bindings/python/groupcast_lab";
-/// The module for the bus, which is checked with the same tools; the tests of the command line run it.
+/// The module for the bus, which is checked with the same tools; the tests of the command line run
+/// it.
 const BUS: &str = "bindings/python/groupcast_bus";
 /// Scripts that show how it is used.
 const EXAMPLES: &str = "examples/python";
