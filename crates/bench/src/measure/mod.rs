@@ -12,10 +12,12 @@
 //! - [`ring`]: `groupcast bench ring`; `parts` starts its processes, [`clients`] and [`library`]
 //!   are what they do, [`tally`] and [`order`] what they note, [`report`] the result. `endpoint` is
 //!   what members without a daemon drive.
+//! - [`bus`]: `groupcast bench bus`, programs at the message bus beside the binary client.
 //! - [`bulk`]: `groupcast bench bulk`, files to many receivers beside others who carry them.
 //! - [`lan`]: messages to many receivers as 001 measures them, for the lab.
 
 pub mod bulk;
+pub mod bus;
 pub mod clients;
 pub mod clock;
 mod endpoint;

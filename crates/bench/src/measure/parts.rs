@@ -12,8 +12,8 @@ use super::{Assignment, BenchError, assign, await_ready};
 use crate::process::Process;
 use crate::testbed::Testbed;
 
-const MULTICAST: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 79, 1, 1), 4809);
-const PORT: u16 = 4810;
+pub(super) const MULTICAST: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 79, 1, 1), 4809);
+pub(super) const PORT: u16 = 4810;
 const GROUP: &str = "bench";
 
 /// The processes of a measurement.
@@ -36,6 +36,19 @@ impl Parts {
         match options.mode {
             Mode::Daemon => start_daemons_and_clients(bed, options, run, executable),
             Mode::Library => start_members(bed, options, run, executable),
+        }
+    }
+
+    /// Those of another measurement: `receivers` and `senders` are as here.
+    pub(super) fn of(
+        daemons: Vec<Process>,
+        receivers: Vec<Process>,
+        senders: Vec<Process>,
+    ) -> Self {
+        Self {
+            daemons,
+            receivers,
+            senders,
         }
     }
 
@@ -210,8 +223,8 @@ pub(super) fn start(
     start_on(1..=bed.hosts(), worker)
 }
 
-/// The same on some hosts.
-fn start_on(
+/// The same on some hosts; the worker is told which.
+pub(super) fn start_on(
     hosts: impl Iterator<Item = usize>,
     worker: impl Fn(usize) -> Result<Process, BenchError>,
 ) -> Result<Vec<Process>, BenchError> {

@@ -138,7 +138,7 @@ impl Figures {
 }
 
 /// The middle one, or between the middle two; 0 of none.
-fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(super) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

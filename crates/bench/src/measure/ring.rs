@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use groupcast_core::Service;
 
+pub(super) use self::options::interval;
 pub use self::options::{Method, Mode, RingOptions, SIZE_MAX, SIZE_MIN, SPIN, Spinning, Windows};
 use super::clients::{Publish, Subscribe};
 use super::clock::{self, Window};
@@ -275,7 +276,7 @@ pub fn first_messages(
 }
 
 /// How many messages were compared; an error if something is lost or in another order somewhere.
-fn judge(tallies: &[Tally], service: Service) -> Result<u64, BenchError> {
+pub(super) fn judge(tallies: &[Tally], service: Service) -> Result<u64, BenchError> {
     if service == Service::Unreliable {
         return Ok(0);
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bulk::tcp;
+use super::bus;
 use super::clients::{Publish, Subscribe};
 use super::lan::member::Member as LanMember;
 use super::lan::tcp::Unicast;
@@ -28,6 +29,10 @@ pub enum Assignment {
     Publish(Publish),
     /// Receive in a group.
     Subscribe(Subscribe),
+    /// Send by the bus.
+    BusSend(bus::Send),
+    /// Receive by the bus.
+    BusReceive(bus::Receive),
     /// Be a member of the ring: send and receive.
     Member(Member),
     /// Measure what the network costs.
@@ -50,6 +55,8 @@ pub fn work(assignment: &str) -> Result<(), BenchError> {
         Assignment::Ping(part) => part.run(),
         Assignment::Publish(part) => part.run(),
         Assignment::Subscribe(part) => part.run(),
+        Assignment::BusSend(part) => part.run(),
+        Assignment::BusReceive(part) => part.run(),
         Assignment::Member(part) => part.run(),
         Assignment::Probe(part) => part.run(),
         Assignment::TcpSend(part) => part.run(),

@@ -2,6 +2,7 @@
 //! for each measurement; the measuring is `lab`'s.
 
 mod bulk;
+mod bus;
 mod gossip;
 mod ring;
 mod truth;
@@ -14,6 +15,7 @@ use groupcast_bench::calibrate::Calibration;
 use groupcast_bench::measure::{BenchError, WORKER, work};
 
 use self::bulk::Bulk;
+use self::bus::Bus;
 use self::gossip::Gossip;
 use self::ring::Ring;
 use self::truth::Truth;
@@ -34,6 +36,8 @@ enum What {
     /// The ring, or RMP: every host sends and receives, beside the raw multicast limit of the same
     /// network
     Ring(Ring),
+    /// Programs at the message bus, beside the binary client or one daemon for all
+    Bus(Bus),
     /// Gossip beside perturbed members: one sender, all members in this process with sockets of
     /// their own on loopback
     Gossip(Gossip),
@@ -63,6 +67,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         What::Ring(ring) => {
             ring.check()?;
             print(ring.measure(&executable), ring.json)?;
+            true
+        }
+        What::Bus(bus) => {
+            bus.check()?;
+            print(bus.measure(&executable), bus.json)?;
             true
         }
         What::Gossip(gossip) => {
@@ -149,6 +158,10 @@ mod tests {
         assert_eq!(values::permille("1.5"), Ok(15));
         assert!(parse("truth --runs 3 --duration 1 --json").is_ok());
         assert!(parse("calibrate --json").is_ok());
+        assert!(parse("bus --hosts 5 --clients 8 --senders 2 --domains 200").is_err());
+        assert!(
+            parse("bus --clients 8 --syntax sexp-cstream --beside raw --rate 5 --single").is_ok()
+        );
         assert!(
             parse("bulk --receivers 7 --size 1000 --loss 0.5 --peers tcp,uftp --runs 3").is_ok()
         );
@@ -180,6 +193,11 @@ mod tests {
             "gossip --rate 0",
             "gossip --size 10",
             "gossip --protocol srm",
+            "bus --clients 0",
+            "bus --size 63",
+            "bus --syntax raw-sexp",
+            "bus --patterns 1001",
+            "bus --beside ring",
             "bulk --receivers 64",
             "bulk --size 0",
             "bulk --loss 95",

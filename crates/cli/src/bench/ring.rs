@@ -12,7 +12,7 @@ use groupcast_core::Service;
 use groupcast_core::family::OrderFamily;
 use groupcast_protocols::{ring as ring_protocol, rmp};
 
-use super::values::{Switch, permille, seconds};
+use super::values::{Switch, of_a_message, permille, seconds};
 use crate::failure::Failure;
 
 /// Measurements of each of two protocols, unless told otherwise.
@@ -149,14 +149,5 @@ impl Ring {
             is_lone: self.lone,
             loss_permille: self.loss,
         }
-    }
-}
-
-/// A service of the ring's messages.
-fn of_a_message(text: &str) -> Result<Service, String> {
-    match text.parse() {
-        Ok(Service::Bimodal) => Err("the ring does not carry it; see bench gossip".to_owned()),
-        Ok(service) => Ok(service),
-        Err(error) => Err(format!("{error}")),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use groupcast_core::Service;
+
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Switch {
     /// Yes
@@ -37,5 +39,14 @@ pub(super) fn per_second(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(rate) if (0.1..=100_000.0).contains(&rate) => Ok(rate),
         _ => Err("must be a number of messages a second from 0.1 to 100000".to_owned()),
+    }
+}
+
+/// A service of messages that are ordered.
+pub(super) fn of_a_message(text: &str) -> Result<Service, String> {
+    match text.parse() {
+        Ok(Service::Bimodal) => Err("no order carries it; see bench gossip".to_owned()),
+        Ok(service) => Ok(service),
+        Err(error) => Err(format!("{error}")),
     }
 }

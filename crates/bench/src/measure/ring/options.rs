@@ -199,7 +199,7 @@ impl Windows {
 }
 
 /// Nanoseconds between messages of `size` bytes at `mbps`.
-fn interval(size: usize, mbps: f64) -> u64 {
+pub(in super::super) fn interval(size: usize, mbps: f64) -> u64 {
     (size as f64 * 8.0 * 1000.0 / mbps) as u64
 }
 
