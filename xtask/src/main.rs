@@ -39,10 +39,11 @@ Usage: cargo xtask TASK [OPTIONS]
   explore [--losses N] [--crashes N] [...]
                        run every schedule of three members and a few messages; options go through
   soak [WHAT] [...]    run the long live tests, or one of failover, exclusion, forged, transfer, files, small-files,
-                       shares, farewell, large, chaos, hostile, flood, insider, races and rekey; options go through
-                       (files: --rounds N --seed N; chaos: --minutes N --hosts N --seed N; exclusion: --minutes N
-                       --compilers N --real-time; hostile: --clients N --seconds N; flood: --kind K --seconds N
-                       --flood-rate N; insider: --minutes N --seed N; races: --rounds N --against FILE; rekey: --times N)
+                       shares, farewell, large, bus, chaos, hostile, flood, insider, races and rekey; options go through
+                       (files: --rounds N --seed N; chaos: --minutes N --hosts N --seed N; bus:
+                       --minutes N --bus-clients N --seed N; exclusion: --minutes N --compilers N --real-time;
+                       hostile: --clients N --seconds N; flood: --kind K --seconds N --flood-rate N; insider:
+                       --minutes N --seed N; races: --rounds N --against FILE; rekey: --times N)
   bench                measure the ring: links, 3, 5 and 8 hosts, daemon and library, latency, small
                        messages, loss, beside the raw limit; one table (docs/performance.md)
     --quick              3 hosts, one run each       --only PART,...   only these parts

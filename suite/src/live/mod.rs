@@ -7,6 +7,7 @@
 //!   (`src/bin/adversary.rs`).
 //! - [`transfer`]: a text through a lossy network; [`exclusion`]: all members flood.
 //! - [`files`]: files to many hosts, interrupted, many and small, beside other flows.
+//! - [`bus`]: many clients of the bus against a naive model.
 //! - [`chaos`]: everything that happens to hosts, at random; [`compilers`]: what else runs on them.
 //! - [`farewell`]: the last words of a daemon to its clients; [`large`]: the longest messages.
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
@@ -19,6 +20,7 @@
 //! xtask test` asks for them, one at a time: they measure times).
 
 pub mod bars;
+pub mod bus;
 pub mod chaos;
 pub mod cluster;
 pub mod compilers;

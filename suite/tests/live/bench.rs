@@ -1,4 +1,5 @@
-//! `groupcast bench ring` measures what it says: all fields are there and fit together.
+//! `groupcast bench ring` and `groupcast bench bus` measure what they say: all fields are there and
+//! fit together.
 
 use std::process::Command;
 
@@ -8,12 +9,16 @@ use groupcast_suite::live::{Outcome, skipped};
 use serde_json::Value;
 
 fn bench(arguments: &[&str]) -> Outcome<Value> {
+    bench_of("ring", arguments)
+}
+
+fn bench_of(what: &str, arguments: &[&str]) -> Outcome<Value> {
     // A cluster of one host only finds the binary.
     let mut cluster = Cluster::new(1, Link::Unlimited)?;
     cluster.pass();
     let binary = cluster.binary();
     let output = Command::new(binary)
-        .args(["bench", "ring", "--json", "--duration", "1"])
+        .args(["bench", what, "--json", "--duration", "1"])
         .args(arguments)
         .output()?;
     if !output.status.success() {
@@ -151,6 +156,60 @@ fn as_a_library_it_is_one_order_too_encrypted_or_not() -> Outcome {
     println!("{report}");
     if (number(&report, "/mbps_slowest")? - 5.0).abs() > 0.5 {
         return Err(format!("5 Mb/s were offered: {report}").into());
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn programs_at_the_bus_are_measured_beside_what_they_are_compared_with() -> Outcome {
+    if skipped() {
+        return Ok(());
+    }
+    for (arguments, via, syntax, beside) in [
+        (&["--beside", "binary"][..], "bus", "raw", "binary"),
+        (
+            &["--syntax", "sexp-cstream", "--beside", "raw"],
+            "bus",
+            "sexp-cstream",
+            "bus",
+        ),
+        (
+            &["--patterns", "200", "--domains", "3", "--beside", "pattern"],
+            "bus",
+            "raw",
+            "bus",
+        ),
+        (
+            &["--single", "--clients", "5", "--beside", "distributed"],
+            "single",
+            "raw",
+            "bus",
+        ),
+    ] {
+        let report = bench_of(
+            "bus",
+            &[&["--size", "300", "--rate", "5"], arguments].concat(),
+        )?;
+        println!("{report}");
+        let theirs = &report["beside"]["report"];
+        if report["via"] != via || report["syntax"] != syntax || theirs["via"] != beside {
+            return Err(format!("other conditions than asked for: {report}").into());
+        }
+        for report in [&report, theirs] {
+            let mbps = number(report, "/mbps_slowest")?;
+            // A list has another length when it is converted.
+            if !(4.0..6.0).contains(&mbps) || report["order_checked"] != true {
+                return Err(format!("5 Mb/s were offered: {report}").into());
+            }
+        }
+        let (own, other) = (
+            number(&report, "/msgs_per_s")?,
+            number(theirs, "/msgs_per_s")?,
+        );
+        if (number(&report, "/beside/msgs_ratio")? - own / other).abs() > 1e-6 {
+            return Err(format!("figures do not fit together: {report}").into());
+        }
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The message bus over three hosts: a daemon is killed in the middle of a stream and comes back, a
 //! host is cut off and healed. The others' clients go on in one order, `ping` names who is there,
-//! and the histories are judged.
+//! and the histories are judged. And over five: many clients against a naive model.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use groupcast_bench::Link;
+use groupcast_suite::live::bus::{self as crowd, Crowd};
 use groupcast_suite::live::cluster::{Cluster, MULTICAST, RING, RMP};
 use groupcast_suite::live::{Outcome, live, until};
 
@@ -189,4 +190,26 @@ fn clients_of_the_bus_outlive_a_daemon_and_a_cut() -> Outcome {
 #[ignore = "live: needs root and network namespaces"]
 fn clients_of_the_bus_outlive_a_daemon_and_a_cut_of_rmp() -> Outcome {
     bus_of(RMP)
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn what_many_clients_get_is_what_a_naive_model_says() -> Outcome {
+    live(|| {
+        let report = crowd::run(
+            Crowd {
+                hosts: 5,
+                clients: 40,
+                domains: 200,
+                length: Duration::from_secs(6),
+                seed: 17,
+            },
+            |_| {},
+        )?;
+        println!("{report}");
+        match report.deliveries > report.messages && report.replaced > 0 {
+            true => Ok(()),
+            false => Err(format!("too little happened: {report}").into()),
+        }
+    })
 }

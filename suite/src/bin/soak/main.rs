@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use groupcast_bench::Testbed;
+use groupcast_suite::live::bus::{self, Crowd};
 use groupcast_suite::live::chaos::{self, Chaos};
 use groupcast_suite::live::cluster::{RING, RMP};
 use groupcast_suite::live::exclusion::Flood;
@@ -28,6 +29,8 @@ const FAILOVER_MEDIAN: Duration = Duration::from_millis(400);
 const FAILOVER_WORST: Duration = Duration::from_secs(1);
 /// How long faults come and go in a round of chaos.
 const CHAOS_ROUND: Duration = Duration::from_secs(20);
+/// Domains that clients of the bus use.
+const BUS_DOMAINS: usize = 200;
 /// With the longest messages, a daemon may be busy with one thing for so long.
 const BUSY_MAX: Duration = Duration::from_millis(50);
 /// Small files may take so many times as long as one file of the same size.
@@ -49,11 +52,11 @@ struct Options {
     /// What orders the messages, in failover: ring or rmp
     #[arg(long, value_parser = [RING, RMP], default_value = RING)]
     protocol: String,
-    /// How long all members flood, chaos lasts, or a holder of the key does his worst with each
-    /// protocol, in minutes
+    /// How long all members flood, chaos lasts, clients of the bus come and go, or a holder of the
+    /// key does his worst with each protocol, in minutes
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    /// How many hosts there are in chaos
+    /// How many hosts there are in chaos and with clients of the bus
     #[arg(long, default_value_t = 5)]
     hosts: usize,
     /// How many compilers run beside the members that flood
@@ -66,6 +69,9 @@ struct Options {
     /// hostile
     #[arg(long, default_value_t = 1_000)]
     clients: usize,
+    /// Clients of the bus
+    #[arg(long, default_value_t = 500)]
+    bus_clients: usize,
     /// Altered datagrams to send
     #[arg(long, default_value_t = 1_000_000)]
     datagrams: u64,
@@ -110,6 +116,8 @@ enum What {
     Exclusion,
     /// Altered datagrams change counters only
     Forged,
+    /// Clients of the bus at five daemons, against a naive model of what they accept
+    Bus,
     /// A text through 3 and 5 hosts at 0, 1, 5 and 20 % loss
     Transfer,
     /// Transfers of files with processes killed and networks cut: resumed, all is complete
@@ -158,7 +166,7 @@ fn main() -> ExitCode {
         eprintln!("cannot soak: {reason}");
         return ExitCode::FAILURE;
     }
-    let runs: [(What, &str, Run); 15] = [
+    let runs: [(What, &str, Run); 16] = [
         (What::Transfer, "transfer", run_transfer),
         (What::Files, "files", run_files),
         (What::SmallFiles, "small_files", run_small_files),
@@ -166,6 +174,7 @@ fn main() -> ExitCode {
         (What::Failover, "failover", run_failover),
         (What::Forged, "forged", run_forged),
         (What::Exclusion, "exclusion", run_exclusion),
+        (What::Bus, "bus", run_bus),
         (What::Farewell, "farewell", run_farewell),
         (What::Large, "large", run_large),
         (What::Hostile, "hostile", hostile::run_hostile),
@@ -291,6 +300,28 @@ fn run_exclusion(options: &Options) -> Outcome<Value> {
         "configurations": report.configurations,
         "exclusions": report.exclusions,
         "unexplained": report.unexplained,
+    }))
+}
+
+fn run_bus(options: &Options) -> Outcome<Value> {
+    let crowd = Crowd {
+        hosts: options.hosts,
+        clients: options.bus_clients,
+        domains: BUS_DOMAINS,
+        length: Duration::from_secs_f64(options.minutes * 60.0),
+        seed: options.seed,
+    };
+    let report = bus::run(crowd, |line| println!("{line}"))?;
+    Ok(json!({
+        "seed": options.seed,
+        "clients": report.clients,
+        "rounds": report.rounds,
+        "messages": report.messages,
+        "deliveries": report.deliveries,
+        "pings": report.pings,
+        "replaced": report.replaced,
+        "idle_bytes": report.idle_each(),
+        "busy_bytes": report.busy_each(),
     }))
 }
 

@@ -1,0 +1,469 @@
+//! Many clients of the bus against a naive model of what they accept.
+//!
+//! A run goes in rounds. First some clients change what they accept, are called otherwise, leave
+//! and come, while others send; when all that is answered, every client sends and asks, and nobody
+//! changes anything. Then each client must have got exactly what the model says (what was sent
+//! during the changes: those that did not change), in its own syntax, and all of them in one order;
+//! each `ping` must have named those whom the model names.
+//!
+//! Here is the run; [`model`] is the model, [`program`] a client, [`rows`] the order.
+
+pub mod model;
+pub mod program;
+pub mod rows;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use groupcast_bench::Link;
+use groupcast_core::Rng;
+
+use self::model::{Form, Member, Message, domain, pattern, tag, wildcard};
+use self::program::Program;
+use super::cluster::{Cluster, MULTICAST};
+use super::memory::Memory;
+use super::{BrokenPromise, Outcome, until};
+
+/// How long a client may wait for a reply.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Domains that a client accepts beside its first.
+const MORE: usize = 6;
+/// A run longer than this keeps no histories.
+const HISTORIES_UP_TO: Duration = Duration::from_secs(60);
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowd {
+    /// Hosts with a daemon each.
+    pub hosts: usize,
+    /// Clients at all daemons together.
+    pub clients: usize,
+    /// Domains that they use.
+    pub domains: usize,
+    /// For so long rounds begin; one is run in any case.
+    pub length: Duration,
+    /// What is drawn.
+    pub seed: u64,
+}
+
+/// What a run showed.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Report {
+    /// Rounds.
+    pub rounds: usize,
+    /// Messages that were sent.
+    pub messages: usize,
+    /// Deliveries that were compared with the model.
+    pub deliveries: usize,
+    /// Questions that were answered as the model does.
+    pub pings: usize,
+    /// Clients that left, and as many that came.
+    pub replaced: usize,
+    /// Resident memory of all daemons without clients, in bytes.
+    pub memory_alone: u64,
+    /// With all clients, each with a domain and an id, before they say anything else.
+    pub memory_idle: u64,
+    /// The most of the daemons' resident memory after a round.
+    pub memory_busy: u64,
+    /// How many clients that was.
+    pub clients: usize,
+}
+
+impl Report {
+    /// What a client that only waits adds to the daemons' memory, all of them together, in bytes.
+    pub fn idle_each(&self) -> u64 {
+        self.memory_idle.saturating_sub(self.memory_alone) / self.clients.max(1) as u64
+    }
+
+    /// The same of one that sends and gets, at most.
+    pub fn busy_each(&self) -> u64 {
+        self.memory_busy.saturating_sub(self.memory_alone) / self.clients.max(1) as u64
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} rounds, {} messages, {} deliveries and {} pings as the model says, {} clients replaced; of {} clients, \
+             {} KiB each while they wait, {} KiB at most while they work",
+            self.rounds,
+            self.messages,
+            self.deliveries,
+            self.pings,
+            self.replaced,
+            self.clients,
+            self.idle_each() >> 10,
+            self.busy_each() >> 10
+        )
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// Something was not as the model says.
+pub fn run(crowd: Crowd, mut tell: impl FnMut(&str)) -> Outcome<Report> {
+    let mut cluster = Cluster::new(crowd.hosts, Link::Unlimited)?;
+    for host in 1..=crowd.hosts {
+        let bus = format!("unix:{}", cluster.path(&format!("host-{host}.bus")));
+        let options = ["--multicast", MULTICAST, "--bus", &bus];
+        match crowd.length <= HISTORIES_UP_TO {
+            true => cluster.start_with(host, &options)?,
+            false => cluster.start_without_history(host, &options)?,
+        }
+    }
+    cluster.await_members(&(1..=crowd.hosts).collect::<Vec<_>>())?;
+    let mut report = Report {
+        clients: crowd.clients,
+        memory_alone: resident(&mut cluster, crowd.hosts)?,
+        ..Report::default()
+    };
+    let mut world = World {
+        crowd,
+        cluster,
+        rng: Rng::new(crowd.seed),
+        clients: BTreeMap::new(),
+        next: 0,
+        sent: 0,
+    };
+    for _ in 0..crowd.clients {
+        world.connect()?;
+    }
+    world.settle()?;
+    report.memory_idle = resident(&mut world.cluster, crowd.hosts)?;
+    for number in world.numbers() {
+        world.accept_more(number)?;
+    }
+    let deadline = Instant::now() + crowd.length;
+    let mut memory = Memory::default();
+    loop {
+        world.round(&mut report)?;
+        let resident = resident(&mut world.cluster, crowd.hosts)?;
+        memory.sample(resident);
+        report.memory_busy = report.memory_busy.max(resident);
+        tell(&format!("{report}"));
+        if Instant::now() >= deadline {
+            break;
+        }
+    }
+    memory.judge()?;
+    drop(world.clients);
+    match crowd.length <= HISTORIES_UP_TO {
+        true => world.cluster.check_histories()?,
+        false => world.cluster.pass(),
+    }
+    Ok(report)
+}
+
+/// The resident memory of all daemons, in bytes.
+fn resident(cluster: &mut Cluster, hosts: usize) -> Outcome<u64> {
+    let mut sum = 0;
+    for host in 1..=hosts {
+        sum += cluster.daemon(host)?.usage()?.resident;
+    }
+    Ok(sum)
+}
+
+/// A client, and what the model knows of it.
+struct Client {
+    program: Program,
+    member: Member,
+}
+
+struct World {
+    crowd: Crowd,
+    cluster: Cluster,
+    rng: Rng,
+    clients: BTreeMap<usize, Client>,
+    /// The number of the next client.
+    next: usize,
+    /// Messages so far.
+    sent: usize,
+}
+
+impl World {
+    fn below(&mut self, count: usize) -> usize {
+        self.rng.below(count as u64) as usize
+    }
+
+    /// One more client, at any daemon, in any syntax, with an id and a first domain.
+    fn connect(&mut self) -> Outcome<usize> {
+        let number = self.next;
+        self.next += 1;
+        let host = 1 + self.below(self.crowd.hosts);
+        let path = self.cluster.path(&format!("host-{host}.bus"));
+        let mut program = Program::connect(&path)?;
+        let form = [Form::Sexp, Form::Cstream, Form::Raw][self.below(3)];
+        let mut member = Member::new(program.name(), form);
+        member.id = format!("id-{number}.people");
+        program.say(&format!("syntax {}\nid {}", form.name(), member.id))?;
+        let (pattern, domain) = (pattern(self.below(5)), self.domain());
+        program.say(&format!("accept {pattern} {domain}"))?;
+        member.accepted.insert((pattern, domain));
+        self.clients.insert(number, Client { program, member });
+        Ok(number)
+    }
+
+    /// A client accepts some more domains.
+    fn accept_more(&mut self, number: usize) -> Outcome {
+        for _ in 0..MORE {
+            let (pattern, domain) = (pattern(self.below(5)), self.accepted_domain());
+            let Client { program, member } = self.client(number);
+            program.say(&format!("accept {pattern} {domain}"))?;
+            member.accepted.insert((pattern, domain));
+        }
+        Ok(())
+    }
+
+    /// A domain to send to.
+    fn domain(&mut self) -> String {
+        domain(self.below(self.crowd.domains))
+    }
+
+    /// A domain to accept; one of ten means all below some.
+    fn accepted_domain(&mut self) -> String {
+        match self.below(10) {
+            0 => wildcard(self.below(11)),
+            _ => self.domain(),
+        }
+    }
+
+    fn numbers(&self) -> Vec<usize> {
+        self.clients.keys().copied().collect()
+    }
+
+    /// Everybody has all replies, every daemon knows who is there, and nothing is on its way.
+    fn settle(&mut self) -> Outcome {
+        for client in self.clients.values_mut() {
+            client.program.await_replies(LIMIT)?;
+        }
+        let mut expected: Vec<_> = self
+            .clients
+            .values()
+            .map(|it| it.member.name.clone())
+            .collect();
+        expected.sort();
+        let mut asked = std::collections::BTreeSet::new();
+        for client in self.clients.values_mut() {
+            let daemon = client.member.name.rsplit('@').next().unwrap_or_default();
+            if !asked.insert(daemon.to_owned()) {
+                continue;
+            }
+            until(LIMIT, format!("{daemon} knows who is there"), || {
+                let reply = client.program.ask("clients", LIMIT)?;
+                let mut names: Vec<_> = reply.lines().skip(1).filter_map(first_word).collect();
+                names.sort_unstable();
+                Ok((names == expected).then_some(()))
+            })?;
+        }
+        // What was ordered before a question is with whoever asked it before the reply.
+        for client in self.clients.values_mut() {
+            client.program.say("ping x nowhere")?;
+        }
+        for client in self.clients.values_mut() {
+            client.program.await_replies(LIMIT)?;
+        }
+        Ok(())
+    }
+
+    fn round(&mut self, report: &mut Report) -> Outcome {
+        for client in self.clients.values_mut() {
+            client.program.await_replies(LIMIT)?;
+            client.program.forget();
+        }
+        let mut messages = Vec::new();
+        let changed = self.change(&mut messages, report)?;
+        let during_changes = messages.len();
+        self.settle()?;
+        let everybody = self.numbers();
+        for _ in 0..3 {
+            for number in &everybody {
+                messages.push(self.send(*number)?);
+            }
+        }
+        let mut questions = Vec::new();
+        for number in &everybody {
+            let (tag, domain) = (tag(self.below(4)), self.domain());
+            let client = self.client(*number);
+            let place = client.program.say(&format!("ping {tag} {domain}"))?;
+            questions.push((*number, place, tag, domain));
+        }
+        self.settle()?;
+        for (number, place, tag, domain) in &questions {
+            let mut named: Vec<_> = self
+                .clients
+                .values()
+                .filter(|it| it.member.accepts(tag, domain))
+                .map(|it| it.member.called())
+                .collect();
+            named.sort_unstable();
+            let reply = self.clients[number].program.reply(*place);
+            let mut told: Vec<_> = reply.split(' ').skip(1).collect();
+            told.sort_unstable();
+            if !reply.starts_with("ok") || named != told {
+                return broken(format!(
+                    "ping {tag} {domain}: {reply:?}, expected {named:?}"
+                ));
+            }
+        }
+        report.pings += questions.len();
+        report.rounds += 1;
+        report.messages += messages.len();
+        self.judge(&messages, during_changes, &changed, report)
+    }
+
+    /// A tenth of the clients change, while the others send; who has changed.
+    fn change(&mut self, messages: &mut Vec<Message>, report: &mut Report) -> Outcome<Vec<usize>> {
+        let mut numbers = self.numbers();
+        let count = (numbers.len() / 10).max(2);
+        let mut drawn = Vec::new();
+        for _ in 0..count {
+            let which = self.below(numbers.len());
+            drawn.push(numbers.swap_remove(which));
+        }
+        let mut changed = Vec::new();
+        for number in drawn {
+            let sender = numbers[self.below(numbers.len())];
+            messages.push(self.send(sender)?);
+            if self.below(4) > 0 {
+                self.change_one(number)?;
+                changed.push(number);
+                continue;
+            }
+            if let Some(mut client) = self.clients.remove(&number) {
+                client.program.say("quit")?;
+                client.program.await_end(LIMIT)?;
+            }
+            let number = self.connect()?;
+            self.accept_more(number)?;
+            changed.push(number);
+            report.replaced += 1;
+        }
+        Ok(changed)
+    }
+
+    fn change_one(&mut self, number: usize) -> Outcome {
+        let (pattern, domain) = (pattern(self.below(5)), self.accepted_domain());
+        let (choice, which) = (self.below(8), self.below(100));
+        let Client { program, member } = self.client(number);
+        match choice {
+            0..=3 => {
+                program.say(&format!("accept {pattern} {domain}"))?;
+                member.accepted.insert((pattern, domain));
+            }
+            4 | 5 => {
+                let which = which % member.accepted.len().max(1);
+                if let Some(one) = member.accepted.iter().nth(which).cloned() {
+                    program.say(&format!("reject {} {}", one.0, one.1))?;
+                    member.accepted.remove(&one);
+                }
+            }
+            6 => {
+                // Ids may be shared.
+                member.id = format!("id-{}.people", which % 7);
+                program.say(&format!("id {}", member.id))?;
+            }
+            _ => {
+                member.loop_back = !member.loop_back;
+                let word = if member.loop_back { "on" } else { "off" };
+                program.say(&format!("loop-back {word}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn client(&mut self, number: usize) -> &mut Client {
+        self.clients
+            .get_mut(&number)
+            .expect("only clients that are there are asked for")
+    }
+
+    /// A client sends a message in its syntax, to one to three domains, sometimes to an id.
+    fn send(&mut self, sender: usize) -> Outcome<Message> {
+        let number = self.sent;
+        self.sent += 1;
+        let mut domains = Vec::new();
+        for _ in 0..1 + self.below(3) {
+            domains.push(self.domain());
+        }
+        if self.below(5) == 0 {
+            domains.push(format!("id-{}.people", self.below(self.next)));
+        }
+        let tag = tag(self.below(4));
+        let client = self.client(sender);
+        let message = Message {
+            number,
+            sender,
+            tag,
+            domains,
+            form: client.member.form,
+        };
+        client.program.say_bytes(&message.command())?;
+        Ok(message)
+    }
+
+    /// Everybody has what the model says, in one order.
+    fn judge(
+        &self,
+        messages: &[Message],
+        during_changes: usize,
+        changed: &[usize],
+        report: &mut Report,
+    ) -> Outcome {
+        let by_number: BTreeMap<usize, &Message> = messages
+            .iter()
+            .map(|message| (message.number, message))
+            .collect();
+        let mut all = Vec::new();
+        for (number, client) in &self.clients {
+            let mut row = Vec::new();
+            for delivery in client.program.deliveries() {
+                let message = delivery.number().and_then(|it| by_number.get(&it));
+                let Some(message) = message else {
+                    return broken(format!("client {number} got {delivery:?}"));
+                };
+                let expected = message.delivery(client.member.form);
+                if delivery != expected {
+                    return broken(format!(
+                        "client {number} got {delivery:?}, not {expected:?}"
+                    ));
+                }
+                row.push(message.number);
+            }
+            // Whoever changed may have got what was sent meanwhile, or not.
+            let skipped = if changed.contains(number) {
+                during_changes
+            } else {
+                0
+            };
+            let wanted = messages[skipped..].iter().filter(|message| {
+                let own = message.sender == *number && !client.member.loop_back;
+                !own && client.member.gets(message)
+            });
+            let wanted: Vec<usize> = wanted.map(|message| message.number).collect();
+            let first = messages.get(skipped).map_or(usize::MAX, |it| it.number);
+            let mut got: Vec<usize> = row.iter().copied().filter(|it| *it >= first).collect();
+            got.sort_unstable();
+            if got != wanted {
+                let (name, member) = (&client.member.name, &client.member);
+                return broken(format!("{name} got {got:?}, not {wanted:?}: {member:?}"));
+            }
+            report.deliveries += row.len();
+            all.push(row);
+        }
+        match rows::are_one_order(&all) {
+            true => Ok(()),
+            false => broken("the rows of the clients are in no one order".into()),
+        }
+    }
+}
+
+fn broken<T>(text: String) -> Outcome<T> {
+    Err(BrokenPromise(text).into())
+}
+
+fn first_word(line: &str) -> Option<&str> {
+    line.split_ascii_whitespace().next()
+}
