@@ -86,6 +86,12 @@ pub enum ReceiveEvent<'a> {
         /// Bytes that are here.
         received: u64,
     },
+    /// This receiver misses what the sender has released (protocol `xtp`). Files come again in a
+    /// later pass; of a pipe nothing more comes.
+    Outrun {
+        /// The transfer that it concerns.
+        transfer: &'a Described,
+    },
     /// Everything is verified and in place.
     Complete {
         /// The transfer that it concerns.
@@ -192,6 +198,12 @@ impl Service {
                 Notice::Received { id, .. } => {
                     if let Some(incoming) = self.transfers.get(&id) {
                         incoming.disk.ask(Job::Publish);
+                    }
+                }
+                Notice::Outrun { id, receiver: None } => {
+                    if let Some(incoming) = self.transfers.get(&id) {
+                        let transfer = &incoming.described;
+                        tell(ReceiveEvent::Outrun { transfer });
                     }
                 }
                 Notice::Failed { id, failure } => self.broke_off(id, &failure, tell),
@@ -461,6 +473,9 @@ impl Service {
             }
             Failure::Lost => "its sender is not heard any more".into(),
             Failure::Dropped => "its sender gave this receiver up: too slow, or too late".into(),
+            Failure::Outrun => {
+                "its sender has released what this receiver missed, and cannot send it again".into()
+            }
             Failure::SameName => {
                 let name = printable(self.receiving.link.name.as_bytes());
                 format!("another receiver is called {name} too: each needs a name of its own")

@@ -94,6 +94,12 @@ pub enum SendEvent<'a> {
         /// What became of the transfer at the receiver.
         outcome: &'a Outcome,
     },
+    /// A receiver misses what was released before it had it (protocol `xtp`). Files are sent to it
+    /// again after the others are done; of a pipe it gets nothing more.
+    Outrun {
+        /// The name of the receiver.
+        receiver: &'a str,
+    },
     /// A program with another key, or of another release, sends to the group; reported once for
     /// each of the two.
     Stranger(Stranger),
@@ -268,6 +274,13 @@ impl Sender {
                     name,
                     ..
                 } => self.settle(receiver, outcome, &name, tell),
+                Notice::Outrun {
+                    id,
+                    receiver: Some(receiver),
+                } if id == self.id => {
+                    let name = self.names.get(&receiver).map_or("", String::as_str);
+                    tell(SendEvent::Outrun { receiver: name });
+                }
                 Notice::Sent { id } if id == self.id => self.report = Some(self.conclude()),
                 // Other senders' transfers are no business of this one.
                 _ => {}

@@ -73,7 +73,7 @@ fn succeed(mut process: Process) -> Outcome<String> {
     }
 }
 
-fn tree_to_lossy_hosts() -> Outcome {
+fn tree_to_lossy_hosts(protocol: &str) -> Outcome {
     let cluster = Cluster::new(4, Link::Gbit1)?;
     let tree = cluster.path("tree");
     make_tree(Path::new(&tree))?;
@@ -88,7 +88,13 @@ fn tree_to_lossy_hosts() -> Outcome {
         receivers.push(receiver);
     }
 
-    let required = ["--require", "host-2,host-3,host-4", "--json"];
+    let required = [
+        "--require",
+        "host-2,host-3,host-4",
+        "--json",
+        "--protocol",
+        protocol,
+    ];
     let mut options = vec![tree.as_str(), "--rate", "100"];
     options.extend(required);
     let sender = launch(&cluster, 1, "send", &options)?;
@@ -131,5 +137,11 @@ fn tree_to_lossy_hosts() -> Outcome {
 #[test]
 #[ignore = "live: needs root and network namespaces"]
 fn a_tree_reaches_lossy_hosts_and_one_that_was_cut_off() -> Outcome {
-    live(tree_to_lossy_hosts)
+    live(|| tree_to_lossy_hosts("auto"))
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn a_tree_reaches_them_from_a_sender_that_knows_only_the_group() -> Outcome {
+    live(|| tree_to_lossy_hosts("xtp"))
 }

@@ -57,6 +57,9 @@ impl SendBars {
                 names,
                 sent,
             } => self.progress(progress, names, *sent),
+            SendEvent::Outrun { receiver } => {
+                self.say(&format!("{receiver} misses what was released"));
+            }
             SendEvent::Settled { receiver, outcome } => {
                 if let Some(bar) = self.receivers.remove(*receiver) {
                     bar.finish_and_clear();
@@ -155,6 +158,12 @@ impl ReceiveBars {
                     let left = transfer.length.map(|all| all.saturating_sub(*received));
                     bar.set_message(speed.describe(left));
                 }
+            }
+            ReceiveEvent::Outrun { transfer } => {
+                let described = describe(transfer);
+                self.say(&format!(
+                    "{described}: the sender has released what is missing here"
+                ));
             }
             ReceiveEvent::Complete {
                 transfer,

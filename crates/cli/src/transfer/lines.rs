@@ -49,6 +49,7 @@ pub(super) fn sent(event: &SendEvent<'_>) {
                 "receivers": receivers,
             })
         }
+        SendEvent::Outrun { receiver } => json!({"event": "outrun", "receiver": receiver}),
         SendEvent::Settled { receiver, outcome } => json!({
             "event": "settled",
             "receiver": receiver,
@@ -109,6 +110,7 @@ pub(super) fn received(event: &ReceiveEvent<'_>) {
         ReceiveEvent::Progress { transfer, received } => {
             line("progress", transfer, &json!({"received": received}))
         }
+        ReceiveEvent::Outrun { transfer } => line("outrun", transfer, &json!({})),
         ReceiveEvent::Complete {
             transfer,
             received,
@@ -159,6 +161,7 @@ fn name(outcome: &Outcome) -> &'static str {
         Outcome::Vanished => "vanished",
         Outcome::Slow => "slow",
         Outcome::Late => "late",
+        Outcome::Outrun => "outrun",
         Outcome::Absent => "absent",
         Outcome::SameName => "same_name",
         Outcome::Cancelled => "cancelled",

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use groupcast_core::text::printable;
-use groupcast_protocols::bulk::{BulkConfig, Outcome, Policy, RateControl, SlowPolicy};
+use groupcast_protocols::bulk::{BulkConfig, Outcome, Policy, RateControl, SlowPolicy, Xtp};
 use groupcast_transfer::{Audience, Cargo, Scan, ScanError, SendReport, Sending};
 
 use super::bars::SendBars;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES")]
     packet: Option<usize>,
     /// With nak: packets from one that everybody acknowledges to the next [default: an eighth of
-    /// the window]
+    /// the window]; with xtp: from one request to the next [default: a sixteenth of it]
     #[arg(long, value_name = "PACKETS")]
     poll: Option<u32>,
     /// With tree: receivers in a chain
@@ -78,6 +78,8 @@ enum Protocol {
     Ring,
     /// Receivers acknowledge along chains
     Tree,
+    /// Whoever is there answers requests; who misses what was released is served after the others
+    Xtp,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -158,9 +160,15 @@ impl Args {
             Protocol::Tree => Policy::Tree {
                 height: self.height,
             },
+            Protocol::Xtp => Policy::Xtp(Xtp {
+                every: self.poll.unwrap_or((window / 16).max(1)),
+                ..Xtp::for_window(window)
+            }),
         };
+        let parity = !matches!(policy, Policy::Xtp(_));
         BulkConfig {
             policy,
+            block: defaults.block.filter(|_| parity),
             window,
             packet: self.packet.unwrap_or(defaults.packet),
             rate: self.rate,
@@ -306,6 +314,7 @@ pub(super) fn in_words(outcome: &Outcome) -> String {
         Outcome::Vanished => "not heard any more".into(),
         Outcome::Slow => "too slow".into(),
         Outcome::Late => "came too late for a stream".into(),
+        Outcome::Outrun => "outrun: what it missed had been released".into(),
         Outcome::Absent => "never came".into(),
         Outcome::SameName => {
             "another receiver has the same name: give each its own (--name)".into()

@@ -2,6 +2,7 @@
 //! announcement what they need to know.
 
 mod keys;
+mod xtp;
 
 use alloc::format;
 use core::time::Duration;
@@ -9,8 +10,11 @@ use core::time::Duration;
 pub use groupcast_core::settings::ConfigError;
 use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
 
+#[cfg(test)]
+pub(super) use self::xtp::Planted;
+pub use self::xtp::{Control, Damping, Xtp};
 use super::cauchy::SIDE;
-use super::wire::DATA_HEADER;
+use super::wire::{DATA_HEADER, DataHeader};
 
 /// Who acknowledges what, and when (001 section 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +38,9 @@ pub enum Policy {
         /// Receivers in a chain.
         height: u32,
     },
+    /// The sender knows only the group: who is there answers its requests, and what nobody who
+    /// answers misses is released (003 3.3.3).
+    Xtp(Xtp),
 }
 
 /// What is sent again when a packet is missing.
@@ -110,7 +117,10 @@ groupcast_core::settings! {
         /// keeps for repairs. With the policy `ring`, more than there are receivers.
         pub window: u32 = 1024, keys [keys::WINDOW];
         /// Who acknowledges what. With NAK the default is to poll eight times a window.
-        pub policy: Policy = Policy::Nak { poll: 128 }, keys [keys::POLICY, keys::POLL, keys::HEIGHT];
+        pub policy: Policy = Policy::Nak { poll: 128 }, keys [
+            keys::POLICY, keys::POLL, keys::HEIGHT, xtp::EVERY, xtp::CONTROL, xtp::DAMPING, xtp::SLOT,
+            xtp::BUCKETS, xtp::AGREE, xtp::UNANSWERED,
+        ];
         /// What is sent again.
         pub repair: Repair = Repair::Selective, keys [keys::REPAIR];
         /// Packets of a block for forward error correction: where several receivers lose different
@@ -246,6 +256,7 @@ impl BulkConfig {
             let remedy = format!("{}, or it fills before any receiver is asked", error.remedy);
             return Err(error.with_remedy(remedy));
         }
+        self.check_xtp()?;
         if self.block.is_some() && self.repair == Repair::GoBackN {
             let remedy = "leave it out, or use selective repeat: go-back-N repeats everything";
             return Err(self
@@ -273,6 +284,27 @@ impl BulkConfig {
             return Err(error.with_remedy(remedy));
         }
         self.check_time_outs()
+    }
+
+    fn check_xtp(&self) -> Result<(), ConfigError> {
+        let Policy::Xtp(xtp) = &self.policy else {
+            return Ok(());
+        };
+        if xtp.every > self.window {
+            let allowed = format!("at most the window, {}", self.window);
+            return Err(self.refuse("request_every", allowed));
+        }
+        if self.window >= u32::from(DataHeader::KEPT_UNKNOWN) {
+            let allowed = "fewer than 65535 with the policy xtp: requests say how many are kept";
+            return Err(self.refuse("window", allowed));
+        }
+        if self.block.is_some() {
+            let remedy = "leave it out: who misses what is not known";
+            return Err(self
+                .refuse("block", "none with the policy xtp")
+                .with_remedy(remedy));
+        }
+        Ok(())
     }
 
     fn check_time_outs(&self) -> Result<(), ConfigError> {

@@ -80,6 +80,14 @@ impl Context<'_> {
         self.notices.push_back(notice);
     }
 
+    /// Whether that bug is planted.
+    #[cfg(test)]
+    pub(super) fn plants_stale_answers(&self) -> bool {
+        use super::config::{Planted, Policy};
+        let planted = Some(Planted::StaleDamps);
+        matches!(self.config.policy, Policy::Xtp(xtp) if xtp.planted == planted)
+    }
+
     /// Records that a transfer went along one of the `legal` edges.
     ///
     /// # Panics

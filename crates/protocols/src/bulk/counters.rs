@@ -29,6 +29,17 @@ pub struct Counters {
     pub naks_suppressed: u64,
     /// Polls sent because nothing had moved.
     pub polls_sent: u64,
+    /// Requests without data sent (policy `xtp`).
+    pub requests_sent: u64,
+    /// Requests that nobody answered in time.
+    pub requests_unanswered: u64,
+    /// Answers not sent because another receiver had said as much.
+    pub answers_damped: u64,
+    /// Answers received whose bucket was not open any more.
+    pub answers_late: u64,
+    /// At a sender, receivers that missed what was released; at a receiver, transfers of which it
+    /// did.
+    pub outrun: u64,
     /// Receivers that were demoted.
     pub demoted: u64,
     /// Datagrams that did not decode, or came from a member with no part in the transfer.
@@ -74,6 +85,11 @@ impl Counters {
         each("naks received", self.naks_received);
         each("naks suppressed", self.naks_suppressed);
         each("polls sent", self.polls_sent);
+        each("requests sent", self.requests_sent);
+        each("requests unanswered", self.requests_unanswered);
+        each("answers damped", self.answers_damped);
+        each("answers late", self.answers_late);
+        each("outrun", self.outrun);
         each("demoted", self.demoted);
         each("junk", self.junk);
     }

@@ -13,7 +13,8 @@ use groupcast_core::settings::{ConfigError, SettingState, Settings as _, Value};
 use groupcast_core::{Incarnation, Instrumented, MemberId, NodeId, Rng, Service, Time};
 
 use super::{
-    BulkConfig, Messages, MessagesConfig, NakRule, Policy, RateControl, Repair, SlowPolicy, inspect,
+    BulkConfig, Control, Damping, Messages, MessagesConfig, NakRule, Policy, RateControl, Repair,
+    SlowPolicy, Xtp, inspect,
 };
 
 /// Bulk transfers, a message a transfer: what one sender sends comes in its order, and is accounted
@@ -39,6 +40,10 @@ pub const FAMILY: Family = Family {
         Variant {
             name: "tree",
             build: build_tree,
+        },
+        Variant {
+            name: "xtp",
+            build: build_xtp,
         },
     ],
     settings: Some(FamilySettings::of::<MessagesConfig>()),
@@ -84,15 +89,18 @@ impl GroupConfig for MessagesConfig {
 
 /// A member of a group of tests: whoever is there, short time-outs.
 fn build(local: MemberId, rng: Rng, policy: Policy) -> Box<dyn Instrumented> {
+    let lan = BulkConfig::lan();
+    let parity = !matches!(policy, Policy::Xtp(_));
     let bulk = BulkConfig {
         policy,
+        block: lan.block.filter(|_| parity),
         announce_interval: Duration::from_millis(20),
         census: Duration::from_millis(100),
         register_within: Duration::from_secs(2),
         rto_max: Duration::from_millis(250),
         vanish_after: Duration::from_secs(2),
         slow_after: Duration::from_millis(500),
-        ..BulkConfig::lan()
+        ..lan
     };
     let config = MessagesConfig {
         bulk,
@@ -121,6 +129,11 @@ fn build_tree(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
     build(local, rng, Policy::Tree { height: 3 })
 }
 
+/// A member under the XTP policy.
+fn build_xtp(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
+    build(local, rng, Policy::Xtp(Xtp::for_window(256)))
+}
+
 fn vary(rng: Rng, situation: &Situation) -> Factory {
     let settings = MessagesConfig {
         bulk: settings(rng, situation),
@@ -134,6 +147,7 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
 
 /// A policy and settings of its own for each seed.
 fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
+    let mut xtp = rng.fork("xtp");
     // More than there are hosts, as a ring must have it.
     let window = rng.range(10..80) as u32;
     let policy = match rng.below(4) {
@@ -145,6 +159,10 @@ fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
         _ => Policy::Tree {
             height: rng.range(1..9) as u32,
         },
+    };
+    let policy = match xtp.chance(0.25) {
+        true => Policy::Xtp(vary_xtp(&mut xtp, window)),
+        false => policy,
     };
     let packet = if rng.chance(0.2) {
         rng.range(1..9_000) as usize
@@ -159,6 +177,7 @@ fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
     };
     // Parity goes with selective repeat only.
     let parity = pick(&mut rng, 0.7) && repair == Repair::Selective;
+    let parity = parity && !matches!(policy, Policy::Xtp(_));
     BulkConfig {
         policy,
         repair,
@@ -191,5 +210,27 @@ fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
         rto_max: Duration::from_millis(500),
         vanish_after: Duration::from_secs(rng.range(2..5)),
         ..BulkConfig::lan()
+    }
+}
+
+/// XTP with settings of its own for each seed.
+fn vary_xtp(rng: &mut Rng, window: u32) -> Xtp {
+    Xtp {
+        every: rng.range(1..u64::from(window) + 1) as u32,
+        control: Control {
+            multicast: rng.chance(0.8),
+            damping: match rng.below(3) {
+                0 => Damping::Off,
+                1 => Damping::Request,
+                _ => Damping::Rseq,
+            },
+            slot: rng
+                .chance(0.7)
+                .then(|| Duration::from_micros(rng.range(100..20_000))),
+        },
+        buckets: rng.range(1..17) as u32,
+        agree: rng.range(1..6) as u32,
+        unanswered: rng.range(10..30) as u32,
+        ..Xtp::for_window(window)
     }
 }

@@ -21,6 +21,7 @@ pub fn inspect(_class: SocketClass, body: &[u8], _payload: &mut dyn FnMut(&[u8])
             Purpose::Acknowledge => ("report", Role::Control),
             Purpose::Nak => ("nak", Role::Request),
         },
+        Ok((_, Message::Request(_))) => ("request", Role::Control),
         Ok((_, Message::Poll(_))) => ("poll", Role::Control),
         Ok((_, Message::Finish(_))) => ("finish", Role::Control),
         Ok((_, Message::Refuse(_))) => ("refuse", Role::Control),

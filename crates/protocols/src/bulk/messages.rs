@@ -295,7 +295,7 @@ impl Messages {
             Notice::Failed { id, .. } | Notice::Ended { id } => {
                 self.incoming.remove(&id);
             }
-            Notice::Registered { .. } | Notice::Started { .. } => {}
+            Notice::Registered { .. } | Notice::Started { .. } | Notice::Outrun { .. } => {}
         }
     }
 

@@ -4,6 +4,10 @@
 //! Networks". Its four protocols are four policies of acknowledgement ([`Policy`]) over one sender
 //! and one receiver: handshake, window, timers, repairs and rate are shared.
 //!
+//! A fifth policy is XTP's (003 sections 3.1.3, 3.3.3, 3.4 and 4.2): the window follows whoever
+//! answers, and no list of receivers. Its packets, timers, limits and deviations are in
+//! `docs/xtp.md`.
+//!
 //! # A transfer
 //!
 //! ```text
@@ -104,7 +108,10 @@ use bytes::Bytes;
 use groupcast_core::trace::Transition;
 use groupcast_core::{MemberId, Protocol, Rng, Time, Transmit, TransmitBuf};
 
-pub use self::config::{BulkConfig, ConfigError, NakRule, Policy, RateControl, Repair, SlowPolicy};
+pub use self::config::{
+    BulkConfig, ConfigError, Control, Damping, NakRule, Policy, RateControl, Repair, SlowPolicy,
+    Xtp,
+};
 use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};
 pub use self::family::FAMILY;
@@ -429,7 +436,11 @@ impl Protocol for Bulk {
         };
         match message {
             Message::Announce(announce) => self.handle_announce(now, id, announce),
-            Message::Data(_) | Message::Start(_) | Message::Poll(_) | Message::Finish(_) => {
+            Message::Data(_)
+            | Message::Start(_)
+            | Message::Poll(_)
+            | Message::Request(_)
+            | Message::Finish(_) => {
                 self.handle_from_sender(now, id, message);
             }
             Message::Report(_) | Message::Refuse(_) => {

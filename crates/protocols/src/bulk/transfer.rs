@@ -105,6 +105,14 @@ pub enum Notice {
         /// What a receiver that refused calls itself: it did not register. Empty of all others.
         name: Bytes,
     },
+    /// A receiver misses what its sender has released (policy `xtp`). If what is sent can be read
+    /// again, a later pass serves it; else it is given up.
+    Outrun {
+        /// In which transfer.
+        id: TransferId,
+        /// Sender: which one. `None`: this one.
+        receiver: Option<MemberId>,
+    },
     /// Sender: every receiver is settled, and the transfer forgotten.
     Sent {
         /// The transfer that it concerns.
@@ -173,6 +181,8 @@ pub enum Outcome {
     Slow,
     /// It came too late for a transfer that cannot be repeated.
     Late,
+    /// What it missed had been released (policy `xtp`), and cannot be sent again.
+    Outrun,
     /// It never came.
     Absent,
     /// Another receiver that is there has its name.
@@ -191,6 +201,8 @@ pub enum Failure {
     Lost,
     /// This receiver was too slow, or too late.
     Dropped,
+    /// What this receiver missed had been released, and cannot be sent again.
+    Outrun,
     /// Another receiver has the same name.
     SameName,
     /// This receiver's user gave up.

@@ -4,9 +4,10 @@ use core::time::Duration;
 
 use groupcast_core::settings::{Kind, Needs, Setting, SettingField as _, Spec, Value};
 
-use super::{BulkConfig, NakRule, Policy, RateControl, Repair};
+use super::xtp::usual_every;
+use super::{BulkConfig, NakRule, Policy, RateControl, Repair, Xtp};
 
-const POLICIES: &[&str] = &["ack", "nak", "ring", "tree"];
+const POLICIES: &[&str] = &["ack", "nak", "ring", "tree", "xtp"];
 
 /// Packets from one that is flagged to the next, unless told otherwise: an eighth of the window.
 fn usual_poll(window: u32) -> u32 {
@@ -33,6 +34,11 @@ pub(super) const WINDOW: Setting<BulkConfig> = Setting {
         {
             *poll = usual_poll(window);
         }
+        if let Policy::Xtp(xtp) = &mut config.policy
+            && xtp.every == usual_every(config.window)
+        {
+            xtp.every = usual_every(window);
+        }
         config.window = window;
     },
     needs: None,
@@ -41,7 +47,8 @@ pub(super) const WINDOW: Setting<BulkConfig> = Setting {
 pub(super) const POLICY: Setting<BulkConfig> = Setting {
     name: "policy",
     text: "Who acknowledges: every receiver every packet (`ack`), all what is flagged and each what it misses (`nak`), \
-           receivers in turn (`ring`), or chains of receivers (`tree`).",
+           receivers in turn (`ring`), chains of receivers (`tree`), or whoever hears a request, of a sender that \
+           knows only the group (`xtp`, 003: go-back-N unless told otherwise, and no parity).",
     spec: Spec::word(POLICIES),
     wrong: "`ack` with many receivers: more acknowledgements than the sender takes.",
     get: |config| {
@@ -50,6 +57,7 @@ pub(super) const POLICY: Setting<BulkConfig> = Setting {
             Policy::Nak { .. } => "nak",
             Policy::Ring => "ring",
             Policy::Tree { .. } => "tree",
+            Policy::Xtp(_) => "xtp",
         }))
     },
     set: |config, value| {
@@ -62,6 +70,12 @@ pub(super) const POLICY: Setting<BulkConfig> = Setting {
             Value::Word("tree") => Policy::Tree {
                 height: USUAL_HEIGHT,
             },
+            Value::Word("xtp") => {
+                // 003 section 3.4; parity goes with receivers that are known.
+                config.repair = Repair::GoBackN;
+                config.block = None;
+                Policy::Xtp(Xtp::for_window(config.window))
+            }
             _ => return,
         }
     },

@@ -7,6 +7,7 @@
 //! | NAK | every flagged packet | the sender |
 //! | ring | packet k, if it is receiver k mod N and has all up to k; the last packet in any case | the sender |
 //! | tree | every packet that it and all behind it in its chain have, in order | the receiver before it; the first, the sender |
+//! | XTP | every request, in its slot, unless another has said as much (`answers.rs`) | all |
 //!
 //! Under the other policies a flagged packet means that the sender has waited in vain, and so does
 //! a poll: every receiver answers, to the sender. Acknowledgements are cumulative, so one may stand
@@ -17,7 +18,7 @@ use groupcast_core::MemberId;
 use super::super::config::Policy;
 use super::super::context::Context;
 use super::super::numbers::{PacketNumber, PassNumber};
-use super::super::wire::{Message, Purpose, ReceiverReport, Start, Status};
+use super::super::wire::{DataHeader, Message, Purpose, ReceiverReport, Start, Status};
 use super::store::Store;
 use super::{Receiver, State};
 
@@ -96,32 +97,35 @@ impl RosterPlace {
 
 impl Receiver {
     /// Acknowledges a data packet as the policy asks: `new` to this receiver or not, `before` the
-    /// lowest missing packet until then, `answer` if it was flagged.
+    /// lowest missing packet until then, `answer` its header if it was flagged.
     pub(super) fn acknowledge(
         &mut self,
         context: &mut Context<'_>,
         new: bool,
         before: PacketNumber,
-        answer: bool,
+        answer: Option<DataHeader>,
     ) {
         let Some(store) = self.state.store() else {
             return;
         };
         let (next, complete) = (store.next(), store.is_complete());
         let completed = new && complete;
-        if answer {
-            self.report_state(context, true);
+        if let Some(asks) = answer {
+            self.answer(context, asks.stamp, asks.kept_from());
             self.acknowledge_in_chain(context, false);
             return;
         }
         match self.policy() {
             Policy::Ack if new => self.report_state(context, false),
             Policy::Nak { .. } if completed => self.report_state(context, false),
+            Policy::Xtp(_) if completed && self.control().is_none() => {
+                self.report_state(context, false)
+            }
             Policy::Ring if completed || self.has_turn(before, next) => {
                 self.report_state(context, false);
             }
             Policy::Tree { .. } => self.acknowledge_in_chain(context, false),
-            Policy::Ack | Policy::Nak { .. } | Policy::Ring => {}
+            Policy::Ack | Policy::Nak { .. } | Policy::Ring | Policy::Xtp(_) => {}
         }
     }
 

@@ -51,7 +51,11 @@ impl Receiver {
         if taken == Taken::New {
             self.restore(context, header.number);
         }
-        self.acknowledge(context, taken == Taken::New, before, header.answer);
+        if let Some(kept) = header.kept_from() {
+            self.look_for_outrun(context, kept);
+        }
+        let answer = header.answer.then_some(header);
+        self.acknowledge(context, taken == Taken::New, before, answer);
         self.hand_over(context);
         self.ask_for_missing(context);
     }
@@ -75,7 +79,8 @@ impl Receiver {
             blocks.keep_parity(header.number, index, body);
         }
         let restored = self.restore(context, header.number);
-        self.acknowledge(context, restored, before, header.answer);
+        let answer = header.answer.then_some(header);
+        self.acknowledge(context, restored, before, answer);
         self.hand_over(context);
         self.ask_for_missing(context);
     }

@@ -1,5 +1,5 @@
 //! The receiver of one transfer, from the announcement to the end. `intake.rs` takes data,
-//! `reporting.rs` reports and asks for what is missing; `acknowledge.rs` has the policies: which
+//! `reporting.rs` reports and asks for what is missing, `answers.rs` answers the requests of XTP; `acknowledge.rs` has the policies: which
 //! receiver acknowledges what.
 //!
 //! ```text
@@ -12,6 +12,7 @@
 //! for the current pass, it stays in Registering until the Start of the next pass lists it.
 
 mod acknowledge;
+mod answers;
 mod blocks;
 mod intake;
 mod reporting;
@@ -26,6 +27,7 @@ use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::trace::Transition;
 
 use self::acknowledge::RosterPlace;
+use self::answers::Answers;
 use self::blocks::Blocks;
 use self::store::Store;
 use super::config::Policy;
@@ -46,6 +48,7 @@ pub(super) struct Receiver {
     is_received: bool,
     pass: PassNumber,
     place: RosterPlace,
+    answers: Answers,
     /// What parity can restore, if the sender sends any.
     blocks: Option<Blocks>,
     /// One past the highest packet that was sent, as far as is known.
@@ -120,12 +123,14 @@ enum Timer {
     Register,
     /// When to ask for what is missing.
     Nak,
+    /// When the slot of an answer has come.
+    Answer,
     /// When to look whether the sender is still there.
     Alive,
 }
 
 impl TimerKey for Timer {
-    const ALL: &'static [Self] = &[Self::Register, Self::Nak, Self::Alive];
+    const ALL: &'static [Self] = &[Self::Register, Self::Nak, Self::Answer, Self::Alive];
 
     fn index(self) -> usize {
         self as usize
@@ -149,6 +154,7 @@ impl Receiver {
             is_received: false,
             pass: PassNumber::default(),
             place: RosterPlace::default(),
+            answers: Answers::default(),
             blocks: None,
             top: PacketNumber::ZERO,
             seen: Stamp::default(),
@@ -226,6 +232,7 @@ impl Receiver {
             Message::Data(data) => self.handle_data(context, data),
             Message::Start(start) => self.handle_start(context, &start),
             Message::Poll(poll) => self.handle_poll(context, poll),
+            Message::Request(request) => self.handle_request(context, request),
             Message::Finish(finish) => self.handle_finish(context, finish),
             Message::Announce(_) | Message::Report(_) | Message::Refuse(_) => {}
         }
@@ -236,6 +243,10 @@ impl Receiver {
             return;
         }
         if start.pass > self.pass {
+            if start.pass > PassNumber::FIRST {
+                // What it misses is sent again.
+                self.answers = Answers::default();
+            }
             self.pass = start.pass;
             self.place = self.place.in_pass(start.pass);
             self.asked = None;
@@ -293,6 +304,10 @@ impl Receiver {
                 id,
                 failure: Failure::Cancelled(reason),
             },
+            Finish::Dropped if self.answers.is_outrun() => Notice::Failed {
+                id,
+                failure: Failure::Outrun,
+            },
             Finish::Dropped => Notice::Failed {
                 id,
                 failure: Failure::Dropped,
@@ -327,6 +342,7 @@ impl Receiver {
             match timer {
                 Timer::Register => self.register(context),
                 Timer::Nak => self.send_nak(context),
+                Timer::Answer => self.send_answers(context),
                 Timer::Alive => self.look_for_sender(context),
             }
         }

@@ -25,6 +25,8 @@ impl Receiver {
     ) {
         if report.aggregate {
             self.handle_chain(context, from, report);
+        } else if self.control().is_some() {
+            self.damp(context, report);
         } else {
             self.overhear(context, report);
         }
@@ -51,6 +53,10 @@ impl Receiver {
     /// Asks for what is missing, or sets the timer to do so, if anything is missing and it was not
     /// just asked for.
     pub(super) fn ask_for_missing(&mut self, context: &mut Context<'_>) {
+        if self.control().is_some() {
+            // 003 3.3.3: receivers speak when they are asked.
+            return;
+        }
         let Some(store) = self.state.store() else {
             return;
         };
@@ -153,6 +159,7 @@ impl Receiver {
             purpose,
             answers,
             aggregate: false,
+            outrun: self.answers.is_outrun(),
             pass: self.pass,
             status: self.status(),
             next: store.next(),

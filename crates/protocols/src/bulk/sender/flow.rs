@@ -7,7 +7,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use groupcast_core::{Destination, MemberId, SocketClass, Transmit, TransmitBuf};
 
-use super::super::config::{BulkConfig, Policy, Repair};
+use super::super::config::{BulkConfig, Policy, Repair, Xtp};
 use super::super::context::Context;
 use super::super::numbers::PacketNumber;
 use super::super::transfer::Outcome;
@@ -79,6 +79,7 @@ impl Sender {
             stamp,
             number: first,
             parity: Some(index),
+            kept: 0,
         };
         self.packets += 1;
         self.repeated += 1;
@@ -87,7 +88,19 @@ impl Sender {
         buf.push(&[&header.encode(), body]);
     }
 
-    fn has_nothing_to_send(&self, limit: PacketNumber) -> bool {
+    /// How many packets before this one are kept, under the policy that says so.
+    fn kept_before(&self, config: &BulkConfig, number: PacketNumber) -> u16 {
+        if !matches!(config.policy, Policy::Xtp(_)) {
+            return 0;
+        }
+        // Receivers that are known are not outrun.
+        let sending = self.sending().filter(|_| self.buckets().is_some());
+        let kept = sending.map(|sending| number.distance_from(sending.base));
+        kept.and_then(|kept| u16::try_from(kept).ok())
+            .unwrap_or(DataHeader::KEPT_UNKNOWN)
+    }
+
+    pub(super) fn has_nothing_to_send(&self, limit: PacketNumber) -> bool {
         let has_parity = |sending: &Sending| sending.parities.next().is_some();
         self.stream.next(limit).is_none() && !self.sending().is_some_and(has_parity)
     }
@@ -117,9 +130,13 @@ impl Sender {
     ) {
         let (again, stamp) = self.stream.sent(context.now, number);
         let last_of_pass = number + 1 == self.stream.pass_end();
+        let known = self.buckets().is_none();
         let flagged = match context.config.policy {
+            Policy::Xtp(_) if !known => self.request(context, number, stamp, again, limit),
             // 001 section 3: packets i-1, 2i-1 … and always the last.
-            Policy::Nak { poll } => (number + 1).starts_block(poll.into()) || last_of_pass,
+            Policy::Nak { poll } | Policy::Xtp(Xtp { every: poll, .. }) => {
+                (number + 1).starts_block(poll.into()) || last_of_pass
+            }
             Policy::Ack | Policy::Ring | Policy::Tree { .. } => false,
         };
         // After the last repair that can be sent nothing else would make a receiver answer.
@@ -127,7 +144,7 @@ impl Sender {
         if !again {
             self.foresee(number);
         }
-        let repairs_end = again && selective && self.has_nothing_to_send(limit);
+        let repairs_end = known && again && selective && self.has_nothing_to_send(limit);
         let asks = self.sending_mut();
         let asks = asks.is_some_and(|sending| core::mem::take(&mut sending.asks));
         let header = DataHeader {
@@ -138,6 +155,7 @@ impl Sender {
             stamp,
             number,
             parity: None,
+            kept: self.kept_before(context.config, number),
         };
         self.packets += 1;
         self.repeated += u64::from(again);
@@ -167,6 +185,9 @@ impl Sender {
 
     /// Nothing has moved for too long.
     pub(super) fn ask_again(&mut self, context: &mut Context<'_>) {
+        if self.buckets().is_some() {
+            return self.act_on_buckets(context);
+        }
         self.give_up_silent(context);
         match &mut self.state {
             State::Announcing(_) | State::Over => {
@@ -264,6 +285,9 @@ impl Sender {
     /// Keeps the timer that asks again: soon if it waits for reports, now and then if it has
     /// nothing to send.
     pub(super) fn arm(&mut self, context: &mut Context<'_>) {
+        if self.buckets().is_some() {
+            return self.arm_buckets(context);
+        }
         let waits = self.stream.ahead() > 0 && self.has_nothing_to_send(self.limit());
         let is_set = self.timers.due(Timer::Retransmit).is_some();
         let Some(sending) = self.sending_mut() else {

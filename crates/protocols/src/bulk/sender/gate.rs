@@ -3,6 +3,7 @@
 //! whether its receivers are known.
 
 use super::super::numbers::PacketNumber;
+use super::buckets::Buckets;
 use super::peer::Peer;
 
 /// By whose word the window of a pass moves.
@@ -10,6 +11,8 @@ use super::peer::Peer;
 pub(super) enum Gate {
     /// The receivers of the pass, each by its own reports.
     Known,
+    /// Whoever answers: nobody is known (003 3.3.3).
+    Buckets(Buckets),
 }
 
 impl Gate {
@@ -20,6 +23,7 @@ impl Gate {
     ) -> Option<PacketNumber> {
         match self {
             Self::Known => gating.map(|peer| peer.next).min(),
+            Self::Buckets(buckets) => Some(buckets.released()),
         }
     }
 
@@ -30,6 +34,7 @@ impl Gate {
                 let room = gating.map(|peer| peer.limit).min();
                 room.unwrap_or(PacketNumber::MAX)
             }
+            Self::Buckets(buckets) => buckets.room(),
         }
     }
 
@@ -37,6 +42,7 @@ impl Gate {
     pub(super) fn repairs_for(&self, peer: &Peer) -> bool {
         match self {
             Self::Known => peer.gates,
+            Self::Buckets(_) => false,
         }
     }
 }

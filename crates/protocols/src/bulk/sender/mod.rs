@@ -16,8 +16,9 @@
 //! `state.rs` has the states and the edges; `registration.rs` is what happens while it is
 //! announced, `pass.rs` begins and ends passes, `flow.rs` sends, `gate.rs` says what it may send, `reports.rs` reads what receivers
 //! report, `slow.rs` looks for receivers that hold back the others, `repair.rs` decides what is
-//! sent again.
+//! sent again. `buckets.rs` and `xtp.rs` are the flow of a pass whose receivers are not known.
 
+mod buckets;
 mod flow;
 mod gate;
 mod pass;
@@ -28,6 +29,7 @@ mod reports;
 mod slow;
 mod state;
 mod stream;
+mod xtp;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -159,7 +161,14 @@ impl Sender {
 
     /// A message from `from` about this transfer.
     pub(super) fn handle(&mut self, context: &mut Context<'_>, from: MemberId, message: Message) {
-        if let Some(complete) = self.settled.get(&from) {
+        if let Some(complete) = self.settled.get(&from).copied() {
+            if complete
+                && let Message::Report(report) = &message
+                && self.buckets().is_some()
+            {
+                // It may have damped others, so its answer stands for theirs.
+                self.collect(context, report);
+            }
             if !complete {
                 let dropped = Message::Finish(Finish::Dropped);
                 context.outbox.unicast(from, self.id.number, &dropped);

@@ -3,14 +3,15 @@
 
 use alloc::vec::Vec;
 
-use groupcast_core::Destination;
+use groupcast_core::{Destination, MemberId};
 
-use super::super::config::BulkConfig;
+use super::super::config::{BulkConfig, Policy};
 use super::super::context::Context;
 use super::super::numbers::{PacketNumber, PassNumber};
 use super::super::ranges::RangeSet;
-use super::super::transfer::Notice;
+use super::super::transfer::{Notice, Outcome};
 use super::super::wire::{Message, Start};
+use super::buckets::Buckets;
 use super::gate::Gate;
 use super::repair::Parities;
 use super::state::{Concluding, Pass, Sending, Starting, State};
@@ -28,15 +29,49 @@ impl Sender {
             self.release(base);
             return false;
         }
+        let was_unknown = self.buckets().is_some();
         self.stream.release(PacketNumber::END);
+        if was_unknown {
+            self.ask_what_became(context);
+            return true;
+        }
         if !self.begin_pass_if_missed(context) {
             self.transition(context, "all have the pass", |before| {
                 let (pass, backoff) = (before.into_pass(), 0);
-                State::Concluding(Concluding { pass, backoff })
+                let polled = None;
+                State::Concluding(Concluding {
+                    pass,
+                    polled,
+                    backoff,
+                })
             });
             self.ask_after(context);
         }
         true
+    }
+
+    /// The buckets say that all has come. What became of each receiver that has registered only it
+    /// can say.
+    fn ask_what_became(&mut self, context: &mut Context<'_>) {
+        self.transition(context, "the buckets agree", |before| {
+            let (pass, backoff) = (before.into_pass(), 0);
+            let polled = None;
+            State::Concluding(Concluding {
+                pass,
+                polled,
+                backoff,
+            })
+        });
+        for peer in self.peers.values_mut() {
+            // It was not asked by name before.
+            peer.heard = context.now;
+        }
+        self.poll(context);
+        let stamp = self.stream.last_stamp();
+        if let State::Concluding(concluding) = &mut self.state {
+            concluding.polled = Some(stamp);
+        }
+        self.ask_after(context);
     }
 
     /// Every receiver that is waited for has all packets below `base`.
@@ -56,11 +91,33 @@ impl Sender {
     /// Begins another pass if a receiver misses something; whether it did.
     pub(super) fn begin_pass_if_missed(&mut self, context: &mut Context<'_>) -> bool {
         let packets = self.stream.packets();
+        if let State::Concluding(Concluding {
+            polled: Some(stamp),
+            ..
+        }) = self.state
+        {
+            if self.peers.values().any(|peer| peer.seen < stamp) {
+                return false;
+            }
+            if !self.transfer.rewindable {
+                return self.drop_outrun(context, packets);
+            }
+        }
         let misses = self.peers.values().any(|peer| peer.next < packets);
         if misses {
             self.begin_pass(context, "a receiver misses data");
         }
         misses
+    }
+
+    /// What was released cannot be sent again: who misses it is told; whether anybody was.
+    fn drop_outrun(&mut self, context: &mut Context<'_>, packets: PacketNumber) -> bool {
+        let misses = |(member, peer): (&MemberId, &Peer)| (peer.next < packets).then_some(*member);
+        let outrun: Vec<MemberId> = self.peers.iter().filter_map(misses).collect();
+        for receiver in &outrun {
+            self.drop_receiver(context, *receiver, Outcome::Outrun);
+        }
+        !outrun.is_empty()
     }
 
     /// The receivers that move the window.
@@ -174,10 +231,20 @@ impl Sender {
         let first = needed.next_from(PacketNumber::ZERO);
         let base = first.map_or(PacketNumber::ZERO, |range| range.start);
         self.stream.begin(needed);
+        let gate = match context.config.policy {
+            // A later pass is for receivers that have said what they miss.
+            Policy::Xtp(rule) if self.pass_number() == PassNumber::FIRST => {
+                let room = self.gating().map(|peer| peer.limit).min();
+                let room = room.unwrap_or(PacketNumber::MAX);
+                let held = self.gating().map(|peer| peer.next).min();
+                Gate::Buckets(Buckets::new(rule, held.unwrap_or(base), room))
+            }
+            _ => Gate::Known,
+        };
         self.transition(context, "all are ready", |before| {
             State::Sending(Sending {
                 pass: before.into_pass(),
-                gate: Gate::Known,
+                gate,
                 base,
                 parities: Parities::default(),
                 backoff: 0,

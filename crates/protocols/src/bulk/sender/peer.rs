@@ -26,6 +26,10 @@ pub(super) struct Peer {
     /// It has said that it has everything, or its user that all is well.
     pub(super) holds: bool,
     pub(super) concluded: bool,
+    /// It has said that it misses what is not kept any more.
+    pub(super) is_outrun: bool,
+    /// The highest stamp that it has named.
+    pub(super) seen: Stamp,
     pub(super) heard: Time,
     /// How long it has held back the others.
     pub(super) holds_back: Duration,
@@ -49,6 +53,8 @@ impl Peer {
             needs: RangeSet::default(),
             holds: false,
             concluded: false,
+            is_outrun: false,
+            seen: Stamp::default(),
             heard: now,
             holds_back: Duration::ZERO,
             counted: None,
@@ -62,6 +68,7 @@ impl Peer {
     /// than before.
     pub(super) fn read(&mut self, now: Time, report: &ReceiverReport, stamp: Stamp) -> bool {
         self.heard = now;
+        self.seen = self.seen.max(report.seen);
         self.concluded |= report.status == Status::Concluded;
         self.holds |= matches!(report.status, Status::Holding | Status::Concluded);
         self.limit = self.limit.max(report.limit);
@@ -145,6 +152,7 @@ impl Peer {
     /// A pass begins.
     pub(super) fn begin_pass(&mut self, now: Time) {
         self.gates = true;
+        self.is_outrun = false;
         self.ready = false;
         self.counted = None;
         self.holds_back = Duration::ZERO;

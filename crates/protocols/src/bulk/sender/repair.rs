@@ -134,6 +134,7 @@ impl Sender {
             .block
             .is_none_or(|block| usize::from(block) * 2 > self.stream.window())
             || self.pass_number() > PassNumber::FIRST
+            || self.buckets().is_some()
         {
             return false;
         }

@@ -33,6 +33,15 @@ impl Sender {
         }
         self.look_for_loss(context, from, report);
         let moved = self.read_report(context, from, report);
+        if self.buckets().is_some() {
+            if report.outrun {
+                self.handle_outrun(context, from);
+            } else if self.peers.contains_key(&from) {
+                self.collect(context, report);
+            }
+            self.end_epoch(context);
+            return;
+        }
         if report.purpose == Purpose::Ready && report.pass == self.pass_number() {
             self.read_ready(from, report);
         }

@@ -6,7 +6,7 @@ use groupcast_core::trace::Transition;
 use groupcast_core::{MemberId, Time};
 
 use super::super::context::Context;
-use super::super::numbers::{PacketNumber, PassNumber};
+use super::super::numbers::{PacketNumber, PassNumber, Stamp};
 use super::super::transfer::PhaseKind;
 use super::gate::Gate;
 use super::repair::Parities;
@@ -72,6 +72,9 @@ pub(super) struct Sending {
 #[derive(Debug)]
 pub(super) struct Concluding {
     pub(super) pass: Pass,
+    /// After a pass whose receivers were not known: the poll that each of them has to answer before
+    /// it is known what they miss.
+    pub(super) polled: Option<Stamp>,
     /// Time-outs in a row that brought no progress.
     pub(super) backoff: u32,
 }

@@ -219,6 +219,17 @@ impl Stream {
         }
     }
 
+    /// Goes back to `number`, or to the first packet that is kept after it, if that was last sent
+    /// no later than `stamp`.
+    pub(super) fn go_back_to(&mut self, number: PacketNumber, stamp: Stamp) {
+        let first = self.kept.range(number.max(self.base)..).next();
+        let Some((first, slot)) = first else { return };
+        if slot.is_sent() && slot.stamp <= stamp && *first < self.cursor {
+            self.cursor = *first;
+            self.ahead = self.kept.range(self.base..*first).count();
+        }
+    }
+
     /// The first packet that is kept and was sent.
     pub(super) fn first_sent(&self) -> Option<(PacketNumber, &Slot)> {
         let (number, slot) = self.kept.range(self.base..).next()?;

@@ -9,3 +9,4 @@ mod net;
 mod parity;
 mod resume;
 mod transitions;
+mod xtp;

@@ -31,16 +31,28 @@ pub(in crate::bulk) struct DataHeader {
     pub(in crate::bulk) number: PacketNumber,
     /// It is this parity packet of the block that begins with the number.
     pub(in crate::bulk) parity: Option<u16>,
+    /// How many packets before this one the sender keeps, or [`KEPT_UNKNOWN`](Self::KEPT_UNKNOWN):
+    /// under the policy `xtp`; else 0. Not of parity.
+    pub(in crate::bulk) kept: u16,
 }
 
 impl DataHeader {
+    /// So many packets or more are kept.
+    pub(in crate::bulk) const KEPT_UNKNOWN: u16 = u16::MAX;
+
+    /// The first packet that the sender keeps (policy `xtp`), if it says so.
+    pub(in crate::bulk) fn kept_from(self) -> Option<PacketNumber> {
+        let is_known = self.kept != Self::KEPT_UNKNOWN && u64::from(self.kept) <= self.number.0;
+        is_known.then(|| PacketNumber(self.number.0 - u64::from(self.kept)))
+    }
+
     pub(in crate::bulk) fn encode(self) -> [u8; DATA_HEADER] {
         let mut bytes = [0; DATA_HEADER];
         let flags = u8::from(self.answer) | u8::from(self.last) << 1 | u8::from(self.again) << 2;
         bytes[0] = if self.parity.is_some() { 8 } else { 1 };
         bytes[1..5].copy_from_slice(&self.transfer.to_be_bytes());
         bytes[5] = flags;
-        bytes[6..8].copy_from_slice(&self.parity.unwrap_or(0).to_be_bytes());
+        bytes[6..8].copy_from_slice(&self.parity.unwrap_or(self.kept).to_be_bytes());
         bytes[8..16].copy_from_slice(&self.stamp.0.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.number.0.to_be_bytes());
         bytes
@@ -63,6 +75,7 @@ pub(super) fn data(
         stamp: Stamp(reader.u64("stamp")?),
         number: packet(reader, "number")?,
         parity: parity.then_some(index),
+        kept: if parity { 0 } else { index },
     };
     let body = bytes.slice(reader.position()..);
     reader.rest();

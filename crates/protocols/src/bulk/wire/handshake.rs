@@ -1,12 +1,13 @@
 //! What goes before the data: what a transfer is, and which receivers a pass over it serves.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::MemberId;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
-use super::super::config::{BulkConfig, Policy};
+use super::super::config::{BulkConfig, Control, Damping, Policy, Xtp};
 use super::super::numbers::PassNumber;
 use super::{NUMBER_MAX, one_more, small};
 
@@ -41,11 +42,12 @@ pub(in crate::bulk) struct Start {
 pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announce, DecodeError> {
     let code = reader.u8("policy")?;
     let parameter = reader.u32("parameter")?;
-    let policy = match (code, parameter) {
+    let mut policy = match (code, parameter) {
         (1, _) => Policy::Ack,
         (2, 1..) => Policy::Nak { poll: parameter },
         (3, _) => Policy::Ring,
         (4, 1..) => Policy::Tree { height: parameter },
+        (5, 1..) => Policy::Xtp(Xtp::for_window(parameter)),
         _ => return Err(reader.invalid("policy", u64::from(code))),
     };
     let flags = reader.u8("flags")?;
@@ -62,6 +64,11 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         return Err(reader.invalid("length", NUMBER_MAX));
     }
     let nak_delay_us = small(reader, "delay")?;
+    if let Policy::Xtp(xtp) = &mut policy {
+        // Of the rest a receiver needs to know nothing.
+        xtp.every = parameter;
+        xtp.control = control(reader, flags)?;
+    }
     if reader.remaining() > BulkConfig::ABOUT_MAX {
         return Err(reader.invalid("description's length", reader.remaining() as u64));
     }
@@ -80,19 +87,51 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
     })
 }
 
+fn control(reader: &mut Reader<'_>, flags: u8) -> Result<Control, DecodeError> {
+    let slot = small(reader, "slot")?;
+    Ok(Control {
+        multicast: flags & 8 != 0,
+        damping: match (flags & 16 != 0, flags & 32 != 0) {
+            (true, _) => Damping::Request,
+            (false, true) => Damping::Rseq,
+            (false, false) => Damping::Off,
+        },
+        slot: (slot > 0).then(|| Duration::from_micros(slot.min(Xtp::SLOT_MAX_US))),
+    })
+}
+
+fn control_flags(control: &Control) -> u8 {
+    let damping = match control.damping {
+        Damping::Off => 0,
+        Damping::Request => 16,
+        Damping::Rseq => 32,
+    };
+    damping | u8::from(control.multicast) << 3
+}
+
 pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
     let (code, parameter) = match announce.policy {
         Policy::Ack => (1, 0),
         Policy::Nak { poll } => (2, poll),
         Policy::Ring => (3, 0),
         Policy::Tree { height } => (4, height),
+        Policy::Xtp(xtp) => (5, xtp.every),
     };
-    let flags =
-        u8::from(announce.go_back) | u8::from(announce.meet) << 1 | u8::from(announce.confirm) << 2;
+    let control = match &announce.policy {
+        Policy::Xtp(xtp) => Some(&xtp.control),
+        _ => None,
+    };
+    let flags = control.map_or(0, control_flags)
+        | u8::from(announce.go_back)
+        | u8::from(announce.meet) << 1
+        | u8::from(announce.confirm) << 2;
     writer.u8(code).u32(parameter).u8(flags);
     writer.u32(announce.packet).u16(announce.block);
     writer.varint(one_more(announce.length));
     writer.varint(announce.nak_delay_us.unwrap_or(0));
+    if let Some(control) = control {
+        writer.varint(control.slot.unwrap_or_default().as_micros() as u64);
+    }
     writer.put(&announce.about);
 }
 

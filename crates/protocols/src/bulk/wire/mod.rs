@@ -7,12 +7,13 @@
 //!
 //! | kind | from | after kind and number |
 //! |---|---|---|
-//! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again; index (2): 0; stamp (8); packet number (8); bytes of the stream |
+//! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again; index (2): 0, under the policy XTP how many packets before it are kept (65535: so many or more); stamp (8); packet number (8); bytes of the stream |
 //! | 8 parity | sender | as data: index of the parity packet, or 65535 for the sum of the block; number of the first packet of its block; parity |
-//! | 2 announce | sender | policy (1), its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); description |
+//! | 2 announce | sender | policy (1), its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm; of the policy XTP 8 answers are multicast, 16 damped within a request, 32 damped by what they say; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); of the policy XTP the longest slot in µs (varint); description |
 //! | 3 start | sender | pass (2), flags (1): 1 answer, 2 data comes from the start; receivers in all (2), first (2), count (2), members (16 each) |
 //! | 4 report | receiver | see [`ReceiverReport`] |
 //! | 5 poll | sender | pass (2), stamp (8), top: one past the highest packet sent (8), length plus one (varint) |
+//! | 9 request | sender | (XTP) pass (2), stamp (8), top (8), the first packet that is kept (8), length plus one (varint) |
 //! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name; reason |
 //! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
 //!
@@ -47,6 +48,7 @@ pub(super) enum Message {
     Start(Start),
     Report(ReceiverReport),
     Poll(Poll),
+    Request(Request),
     Finish(Finish),
     Refuse(Refusal),
 }
@@ -58,6 +60,19 @@ pub(super) struct Poll {
     pub(super) stamp: Stamp,
     /// One past the highest packet that was sent in this pass.
     pub(super) top: PacketNumber,
+    pub(super) length: Option<u64>,
+}
+
+/// XTP: whoever receives is to answer, in its slot and as control goes (003 3.3.3: a CNTL packet
+/// with SREQ). Data packets ask by their flag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Request {
+    pub(super) pass: PassNumber,
+    pub(super) stamp: Stamp,
+    /// One past the highest packet that was sent in this pass.
+    pub(super) top: PacketNumber,
+    /// Packets below are released.
+    pub(super) kept: PacketNumber,
     pub(super) length: Option<u64>,
 }
 
@@ -101,6 +116,13 @@ impl Message {
                 top: PacketNumber(reader.u64("top")?),
                 length: reader.varint("length")?.checked_sub(1),
             }),
+            9 => Self::Request(Request {
+                pass: PassNumber(reader.u16("pass")?),
+                stamp: Stamp(reader.u64("stamp")?),
+                top: packet(&mut reader, "top")?,
+                kept: packet(&mut reader, "kept")?,
+                length: reader.varint("length")?.checked_sub(1),
+            }),
             6 => Self::Finish(match reader.u8("how")? {
                 1 => Finish::Done,
                 2 => Finish::Cancelled(reason(&mut reader)?),
@@ -132,6 +154,11 @@ impl Message {
                 writer.u8(5).u32(transfer).u16(poll.pass.0);
                 writer.u64(poll.stamp.0);
                 writer.u64(poll.top.0).varint(one_more(poll.length));
+            }
+            Self::Request(request) => {
+                writer.u8(9).u32(transfer).u16(request.pass.0);
+                writer.u64(request.stamp.0).u64(request.top.0);
+                writer.u64(request.kept.0).varint(one_more(request.length));
             }
             Self::Finish(finish) => {
                 writer.u8(6).u32(transfer);

@@ -45,7 +45,7 @@ pub(in crate::bulk) enum Status {
 /// |---|---|
 /// | 8 | incarnation of the sender that it is for |
 /// | 1 | purpose: 1 register, 2 ready, 3 acknowledge, 4 NAK |
-/// | 1 | flags: 1 answers a poll, 2 speaks for its chain |
+/// | 1 | flags: 1 answers a poll or a request, 2 speaks for its chain, 4 what it misses was released |
 /// | 2 | pass |
 /// | 1 | status: 1 receiving, 2 holding, 3 concluded, 4 failed |
 /// | varint | next: the lowest packet that it misses |
@@ -64,6 +64,8 @@ pub(in crate::bulk) struct ReceiverReport {
     pub(in crate::bulk) purpose: Purpose,
     pub(in crate::bulk) answers: bool,
     pub(in crate::bulk) aggregate: bool,
+    /// It misses what the sender does not keep any more.
+    pub(in crate::bulk) outrun: bool,
     pub(in crate::bulk) pass: PassNumber,
     pub(in crate::bulk) status: Status,
     pub(in crate::bulk) next: PacketNumber,
@@ -130,6 +132,7 @@ pub(super) fn report(
         purpose,
         answers: flags & 1 != 0,
         aggregate: flags & 2 != 0,
+        outrun: flags & 4 != 0,
         pass,
         status,
         next,
@@ -150,7 +153,9 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
         Purpose::Acknowledge => 3,
         Purpose::Nak => 4,
     });
-    writer.u8(u8::from(report.answers) | u8::from(report.aggregate) << 1);
+    writer.u8(u8::from(report.answers)
+        | u8::from(report.aggregate) << 1
+        | u8::from(report.outrun) << 2);
     writer.u16(report.pass.0);
     writer.u8(match report.status {
         Status::Receiving => 1,

@@ -2,11 +2,12 @@
 //! is pinned.
 
 use core::ops::Range;
+use core::time::Duration;
 
 use groupcast_core::{Incarnation, MemberId, NodeId};
 use proptest::prelude::*;
 
-use super::super::config::Policy;
+use super::super::config::{Control, Damping, Policy, Xtp};
 use super::*;
 
 fn packets((start, end): (u64, u64)) -> Range<PacketNumber> {
@@ -30,9 +31,12 @@ fn examples() -> Vec<Message> {
             stamp: Stamp(77),
             number: PacketNumber(1 << 33),
             parity: None,
+            kept: 0,
         },
         body: Bytes::from_static(b"stream"),
     };
+    let mut kept = data.clone();
+    kept.header.kept = 1023;
     let mut parity = data.clone();
     parity.header.parity = Some(7);
     let announce = Announce {
@@ -46,6 +50,18 @@ fn examples() -> Vec<Message> {
         nak_delay_us: None,
         about: Bytes::from_static(b"about"),
     };
+    let xtp = Announce {
+        policy: Policy::Xtp(Xtp {
+            every: 16,
+            control: Control {
+                multicast: true,
+                damping: Damping::Rseq,
+                slot: Some(Duration::from_micros(700)),
+            },
+            ..Xtp::for_window(1024)
+        }),
+        ..announce.clone()
+    };
     let start = Start {
         pass: PassNumber(2),
         answer: true,
@@ -58,6 +74,7 @@ fn examples() -> Vec<Message> {
         purpose: Purpose::Nak,
         answers: true,
         aggregate: false,
+        outrun: true,
         pass: PassNumber(2),
         status: Status::Failed("the disk is full".into()),
         next: PacketNumber(5),
@@ -82,6 +99,15 @@ fn examples() -> Vec<Message> {
         Message::Start(start),
         Message::Report(report),
         Message::Poll(poll),
+        Message::Data(kept),
+        Message::Announce(xtp),
+        Message::Request(Request {
+            pass: PassNumber(1),
+            stamp: Stamp(5),
+            top: PacketNumber(80),
+            kept: PacketNumber(17),
+            length: Some(90_000),
+        }),
         Message::Finish(Finish::Done),
         Message::Finish(Finish::Cancelled("why".into())),
         Message::Finish(Finish::Dropped),
@@ -129,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_message_is_another_or_an_error(which in 0usize..10, at in 0usize..90, bit in 0u8..8) {
+    fn a_damaged_message_is_another_or_an_error(which in 0usize..15, at in 0usize..90, bit in 0u8..8) {
         let mut bytes = examples()[which].encode(1).to_vec();
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;

@@ -1,0 +1,387 @@
+//! Goal: under XTP the sender learns what it needs from whoever answers, and a receiver that was
+//! left behind is told and named. Method: a small network of endpoints, exact counts, and schedules
+//! from seeds; planted bugs show that the properties are tested.
+
+use std::time::Duration;
+use std::vec::Vec;
+
+use groupcast_core::Rng;
+
+use super::endpoints::config;
+use super::net::{Net, accepting, file, member};
+use crate::bulk::config::Planted;
+use crate::bulk::{
+    BulkConfig, Control, Damping, Failure, Notice, Order, Outcome, Policy, RateControl, Repair,
+    Transfer, Wanted, Xtp,
+};
+
+/// A request every so many packets, undamped, at once and by multicast.
+fn plain(every: u32) -> Xtp {
+    Xtp {
+        every,
+        control: Control {
+            multicast: true,
+            damping: Damping::Off,
+            slot: None,
+        },
+        buckets: 64,
+        ..Xtp::for_window(1024)
+    }
+}
+
+fn with(xtp: Xtp) -> BulkConfig {
+    BulkConfig {
+        policy: Policy::Xtp(xtp),
+        repair: Repair::Selective,
+        block: None,
+        window: 4096,
+        // Longer than any pause: who pauses is met again in the same transfer.
+        vanish_after: Duration::from_secs(10),
+        ..config()
+    }
+}
+
+/// All outruns that anybody was told of: at the sender, and at receivers.
+fn outruns(net: &Net) -> (usize, usize) {
+    let told = |index: usize| {
+        let notices = net.notices[index].iter();
+        notices
+            .filter(|notice| matches!(notice, Notice::Outrun { .. }))
+            .count()
+    };
+    (told(0), (1..net.notices.len()).map(told).sum())
+}
+
+#[test]
+fn undamped_every_receiver_answers_every_request_once() {
+    for receivers in [2, 7, 50, 200] {
+        let mut net = Net::new(receivers + 1, &with(plain(10)), 95_000);
+        net.send(file(95_000, Wanted::Count(receivers)));
+        net.must(Duration::from_secs(5), Net::is_sent);
+        let sender = net.endpoints[0].counters();
+        // Packets 10, 20 … 90, and the last.
+        assert_eq!(sender.reports_received, 10 * receivers as u64);
+        assert_eq!((sender.requests_sent, sender.polls_sent), (0, 0));
+        assert_eq!((sender.packets_repeated, sender.naks_received), (0, 0));
+        let complete = |index| net.outcomes().get(&member(index)) == Some(&Outcome::Complete);
+        assert!((1..=receivers).all(complete));
+    }
+}
+
+/// Answers to a request, on average, with slots of `slot` and a millisecond from sending to
+/// dequeuing.
+fn answers_a_request(receivers: usize, slot: Duration) -> f64 {
+    const REQUESTS: u64 = 3000;
+    let xtp = Xtp {
+        control: Control {
+            multicast: true,
+            damping: Damping::Request,
+            slot: Some(slot),
+        },
+        ..plain(1)
+    };
+    let settings = BulkConfig {
+        // A request in two slots, so that answers to several do not wait at once.
+        rate: RateControl::Fixed {
+            bytes_per_second: (1024.0 / (2.0 * slot.as_secs_f64())) as u64,
+        },
+        ..with(xtp)
+    };
+    let len = REQUESTS as usize * 1000;
+    let mut net = Net::new(receivers + 1, &settings, len);
+    net.send(file(len, Wanted::Count(receivers)));
+    net.must(Duration::from_secs(600), Net::is_sent);
+    let damped = |index: usize| net.endpoints[index].counters().answers_damped;
+    let damped: u64 = (1..=receivers).map(damped).sum();
+    let asked = REQUESTS + net.endpoints[0].counters().requests_sent;
+    receivers as f64 - damped as f64 / asked as f64
+}
+
+#[test]
+fn slotted_damping_leaves_as_many_answers_as_slot_and_delay_say() {
+    for (receivers, slot_ms) in [(2, 5), (10, 10), (10, 40), (30, 20)] {
+        let measured = answers_a_request(receivers, Duration::from_millis(slot_ms));
+        let share = 1.0 / slot_ms as f64;
+        let expected = 1.0 + receivers as f64 * share - share.powi(receivers as i32);
+        let ratio = measured / expected;
+        assert!(
+            (0.95..1.05).contains(&ratio),
+            "{receivers} receivers, {slot_ms} ms: {measured} instead of {expected}"
+        );
+    }
+}
+
+/// Both ends' user ends with all bytes, or knows that they do not come.
+fn judge(net: &Net, seed: u64) {
+    let outcomes = net.outcomes();
+    for index in 1..net.endpoints.len() {
+        let complete = outcomes.get(&member(index)) == Some(&Outcome::Complete);
+        let is_told = net.notices[index]
+            .iter()
+            .any(|notice| matches!(notice, Notice::Failed { .. } | Notice::Outrun { .. }));
+        let has = net.has_stream(index, 0);
+        assert!(
+            outcomes.contains_key(&member(index)),
+            "seed {seed}: {index} is not named"
+        );
+        assert!(
+            !complete || has,
+            "seed {seed}: {index} is said to be complete"
+        );
+        assert!(
+            has || is_told,
+            "seed {seed}: {index} ends without all bytes, untold"
+        );
+    }
+}
+
+/// Slow, pausing and lossy receivers; the settings and the repair are the seed's.
+fn early_release(seed: u64) -> Net {
+    let mut rng = Rng::new(seed).fork("early release");
+    let receivers = rng.range(1..8) as usize;
+    let window = rng.range(16..200) as u32;
+    let xtp = Xtp {
+        every: rng.range(1..u64::from(window) + 1) as u32,
+        control: Control {
+            multicast: rng.chance(0.7),
+            damping: match rng.below(3) {
+                0 => Damping::Off,
+                1 => Damping::Request,
+                _ => Damping::Rseq,
+            },
+            slot: rng
+                .chance(0.6)
+                .then(|| Duration::from_millis(rng.range(1..10))),
+        },
+        buckets: rng.range(1..20) as u32,
+        agree: rng.range(1..5) as u32,
+        unanswered: 20,
+        planted: None,
+    };
+    let settings = BulkConfig {
+        window,
+        repair: match rng.chance(0.5) {
+            true => Repair::GoBackN,
+            false => Repair::Selective,
+        },
+        ..with(xtp)
+    };
+    let length = rng.range(1_000..300_000) as usize;
+    let mut net = Net::new(receivers + 1, &settings, length);
+    for index in 1..=receivers {
+        if rng.chance(0.4) {
+            net.loss[index] = rng.below(30) as f64 / 100.0;
+        }
+        if rng.chance(0.3) {
+            net.late[index] = Duration::from_millis(rng.range(1..60));
+        }
+    }
+    net.send(Transfer {
+        rewindable: rng.chance(0.5),
+        ..file(length, Wanted::Count(receivers))
+    });
+    for _ in 0..4 {
+        net.run(Duration::from_millis(rng.range(1..200)));
+        let pauses = rng.range(1..receivers as u64 + 1) as usize;
+        net.cut[pauses] = true;
+        net.run(Duration::from_millis(rng.range(1..400)));
+        net.cut[pauses] = false;
+    }
+    net.run(Duration::from_secs(60));
+    assert!(net.is_sent(), "seed {seed}: {:?}", net.notices);
+    judge(&net, seed);
+    net
+}
+
+#[test]
+fn whoever_ends_without_all_bytes_is_told_and_named() {
+    let mut outrun = 0;
+    for seed in 0..1000 {
+        outrun += outruns(&early_release(seed)).1;
+    }
+    assert!(outrun > 20, "{outrun}: the schedules outrun hardly anybody");
+}
+
+/// Receivers that lose nothing, each with a way of its own length; whether every answer came in
+/// time.
+fn without_loss(seed: u64) -> bool {
+    let mut rng = Rng::new(seed).fork("without loss");
+    let receivers = rng.range(1..8) as usize;
+    let xtp = Xtp {
+        every: rng.range(1..64) as u32,
+        control: Control {
+            multicast: rng.chance(0.7),
+            damping: match rng.chance(0.5) {
+                true => Damping::Off,
+                false => Damping::Request,
+            },
+            slot: rng
+                .chance(0.6)
+                .then(|| Duration::from_millis(rng.range(1..10))),
+        },
+        agree: rng.range(1..5) as u32,
+        ..plain(1)
+    };
+    let settings = BulkConfig {
+        window: 64,
+        buffer_max: rng.range(4_000..200_000) as usize,
+        ..with(xtp)
+    };
+    let length = rng.range(1_000..300_000) as usize;
+    let mut net = Net::new(receivers + 1, &settings, length);
+    for late in &mut net.late[1..] {
+        *late = Duration::from_millis(rng.below(30));
+    }
+    net.send(file(length, Wanted::Count(receivers)));
+    net.must(Duration::from_secs(60), Net::is_sent);
+    let in_time = net.endpoints[0].counters().answers_late == 0;
+    assert!(!in_time || outruns(&net) == (0, 0), "seed {seed}");
+    in_time
+}
+
+#[test]
+fn nobody_is_outrun_whose_answers_come_in_time() {
+    let in_time = (0..300).filter(|seed| without_loss(*seed)).count();
+    assert!(in_time > 100, "only {in_time} of 300");
+}
+
+/// How often anybody is outrun when all receivers are away for a while, and otherwise answer in
+/// time.
+fn outrun_by_a_pause(planted: Option<Planted>) -> usize {
+    let xtp = Xtp {
+        planted,
+        ..Xtp::for_window(256)
+    };
+    let settings = BulkConfig {
+        rate: RateControl::Fixed {
+            bytes_per_second: 2_000_000,
+        },
+        window: 256,
+        ..with(xtp)
+    };
+    let mut net = Net::new(4, &settings, 1_000_000);
+    net.send(file(1_000_000, Wanted::Count(3)));
+    for _ in 0..3 {
+        net.run(Duration::from_millis(100));
+        net.cut[1..].fill(true);
+        net.run(Duration::from_millis(100));
+        net.cut[1..].fill(false);
+    }
+    net.must(Duration::from_secs(30), Net::is_sent);
+    for index in 1..4 {
+        assert!(
+            net.has_stream(index, 0),
+            "{index}: {:?}",
+            net.notices[index]
+        );
+    }
+    outruns(&net).1
+}
+
+#[test]
+fn a_bucket_without_answers_releases_nothing() {
+    assert_eq!(outrun_by_a_pause(None), 0);
+    assert!(outrun_by_a_pause(Some(Planted::EmptyReleases)) > 0);
+}
+
+/// Requests that nobody answers though nothing is lost: with slots that are longer than the time
+/// from one request to the next.
+fn unanswered_without_loss(planted: Option<Planted>) -> u64 {
+    let xtp = Xtp {
+        control: Control {
+            multicast: true,
+            damping: Damping::Request,
+            slot: Some(Duration::from_millis(20)),
+        },
+        planted,
+        ..plain(4)
+    };
+    let settings = BulkConfig {
+        rate: RateControl::Fixed {
+            bytes_per_second: 1_000_000,
+        },
+        ..with(xtp)
+    };
+    let mut net = Net::new(9, &settings, 1_000_000);
+    net.send(file(1_000_000, Wanted::Count(8)));
+    net.must(Duration::from_secs(30), Net::is_sent);
+    assert_eq!(outruns(&net), (0, 0));
+    net.endpoints[0].counters().requests_unanswered
+}
+
+#[test]
+fn an_answer_to_an_older_request_damps_none_to_a_newer_one() {
+    assert_eq!(unanswered_without_loss(None), 0);
+    assert!(unanswered_without_loss(Some(Planted::StaleDamps)) > 0);
+}
+
+#[test]
+fn a_smaller_room_is_not_hidden_by_damping() {
+    // Two that have the same, one of which takes nothing more: the sender must stop for it.
+    let settings = BulkConfig {
+        buffer_max: 64_000,
+        ..with(Xtp::for_window(256))
+    };
+    let mut net = Net::new(3, &settings, 500_000);
+    net.consumes[2] = false;
+    net.acceptance[2] = Some(accepting(Order::InOrder));
+    net.send(file(500_000, Wanted::Count(2)));
+    net.run(Duration::from_secs(2));
+    assert!(!net.is_sent());
+    assert_eq!(net.endpoints[2].counters().refused, 0);
+    assert_eq!(outruns(&net), (0, 0));
+}
+
+#[test]
+fn a_transfer_that_nobody_answers_ends_with_a_reason() {
+    let settings = BulkConfig {
+        rate: RateControl::Fixed {
+            bytes_per_second: 2_000_000,
+        },
+        ..with(plain(8))
+    };
+    let mut net = Net::new(3, &settings, 400_000);
+    let id = net.send(Transfer {
+        rewindable: false,
+        ..file(400_000, Wanted::Count(2))
+    });
+    net.must(Duration::from_secs(1), |net| !net.data[1].is_empty());
+    net.loses = Some(std::boxed::Box::new(|_, to, _| to == 0));
+    net.must(Duration::from_secs(30), Net::is_sent);
+    let gone: Vec<Outcome> = net.outcomes().into_values().collect();
+    assert_eq!(gone, [Outcome::Vanished, Outcome::Vanished]);
+    net.run(Duration::from_millis(10));
+    let failure = Failure::Cancelled("no receiver has answered 16 requests".into());
+    assert_eq!(net.notices[1].last(), Some(&Notice::Failed { id, failure }));
+}
+
+#[test]
+fn who_is_outrun_of_a_stream_is_named_and_told() {
+    let xtp = Xtp {
+        agree: 1,
+        ..plain(8)
+    };
+    let settings = BulkConfig {
+        rate: RateControl::Fixed {
+            bytes_per_second: 2_000_000,
+        },
+        window: 32,
+        ..with(xtp)
+    };
+    let mut net = Net::new(3, &settings, 1_000_000);
+    let id = net.send(Transfer {
+        rewindable: false,
+        ..file(1_000_000, Wanted::Count(2))
+    });
+    net.run(Duration::from_millis(100));
+    net.cut[2] = true;
+    net.run(Duration::from_millis(200));
+    net.cut[2] = false;
+    net.must(Duration::from_secs(30), Net::is_sent);
+    net.run(Duration::from_millis(10));
+    assert_eq!(net.outcomes()[&member(1)], Outcome::Complete);
+    assert_eq!(net.outcomes()[&member(2)], Outcome::Outrun);
+    let failure = Failure::Outrun;
+    assert_eq!(net.notices[2].last(), Some(&Notice::Failed { id, failure }));
+    assert!(net.notices[2].contains(&Notice::Outrun { id, receiver: None }));
+}
