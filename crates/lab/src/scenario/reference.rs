@@ -69,6 +69,7 @@ mod tests {
             Kind::Count { least, .. } => Value::Integer(least.max(1)),
             Kind::Time { .. } => Value::Time(Duration::from_millis(10)),
             Kind::Flag => Value::Flag(true),
+            Kind::Word(words) => Value::Word(words[0]),
             other => panic!("{}: a value of {other:?}", setting.name),
         })
     }

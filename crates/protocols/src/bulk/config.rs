@@ -294,6 +294,10 @@ impl BulkConfig {
             let allowed = format!("at most the window, {}", self.window);
             return Err(self.refuse("request_every", allowed));
         }
+        let slot = xtp.control.slot.unwrap_or_default();
+        if slot > Duration::from_micros(Xtp::SLOT_MAX_US) {
+            return Err(self.refuse("slot", "at most 1 s"));
+        }
         if self.window >= u32::from(DataHeader::KEPT_UNKNOWN) {
             let allowed = "fewer than 65535 with the policy xtp: requests say how many are kept";
             return Err(self.refuse("window", allowed));

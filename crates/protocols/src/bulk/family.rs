@@ -215,22 +215,21 @@ fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
 
 /// XTP with settings of its own for each seed.
 fn vary_xtp(rng: &mut Rng, window: u32) -> Xtp {
-    Xtp {
-        every: rng.range(1..u64::from(window) + 1) as u32,
-        control: Control {
-            multicast: rng.chance(0.8),
-            damping: match rng.below(3) {
-                0 => Damping::Off,
-                1 => Damping::Request,
-                _ => Damping::Rseq,
-            },
-            slot: rng
-                .chance(0.7)
-                .then(|| Duration::from_micros(rng.range(100..20_000))),
+    let mut xtp = Xtp::for_window(window);
+    xtp.every = rng.range(1..u64::from(window) + 1) as u32;
+    xtp.control = Control {
+        multicast: rng.chance(0.8),
+        damping: match rng.below(3) {
+            0 => Damping::Off,
+            1 => Damping::Request,
+            _ => Damping::Rseq,
         },
-        buckets: rng.range(1..17) as u32,
-        agree: rng.range(1..6) as u32,
-        unanswered: rng.range(10..30) as u32,
-        ..Xtp::for_window(window)
-    }
+        slot: rng
+            .chance(0.7)
+            .then(|| Duration::from_micros(rng.range(100..20_000))),
+    };
+    xtp.buckets = rng.range(1..17) as u32;
+    xtp.agree = rng.range(1..6) as u32;
+    xtp.unanswered = rng.range(10..30) as u32;
+    xtp
 }

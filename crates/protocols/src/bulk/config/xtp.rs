@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use groupcast_core::settings::{Kind, Needs, Setting, SettingField as _, Spec, Value};
+use groupcast_core::settings::{Needs, Setting, SettingField as _, Spec, Value};
 
 use super::{BulkConfig, Policy};
 
@@ -145,8 +145,8 @@ pub(super) const CONTROL: Setting<BulkConfig> = Setting {
     },
     set: |config, value| {
         set(config, |xtp| {
-            xtp.control.multicast = value == Value::Word("multicast")
-        })
+            xtp.control.multicast = value == Value::Word("multicast");
+        });
     },
     needs: NEEDS,
 };
@@ -169,17 +169,13 @@ pub(super) const DAMPING: Setting<BulkConfig> = Setting {
 pub(super) const SLOT: Setting<BulkConfig> = Setting {
     name: "slot",
     text: "The longest random wait of an answer; 0: none, and nothing is damped. A bucket lives that much longer.",
-    spec: Spec::of(Kind::Time {
-        least: Duration::ZERO,
-        most: Duration::from_secs(1),
-    })
-    .unset("2 ms"),
+    spec: Spec::time().rule("at most 1 s").unset("2 ms"),
     wrong: "Shorter than what an answer takes to the others: nothing is damped. Too large: all buckets live longer.",
     get: |config| xtp(config)?.control.slot.unwrap_or_default().to_value(),
     set: |config, value| {
         if let Some(slot) = Duration::from_value(value) {
             set(config, |xtp| {
-                xtp.control.slot = (!slot.is_zero()).then_some(slot)
+                xtp.control.slot = (!slot.is_zero()).then_some(slot);
             });
         }
     },

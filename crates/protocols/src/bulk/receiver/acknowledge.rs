@@ -119,7 +119,7 @@ impl Receiver {
             Policy::Ack if new => self.report_state(context, false),
             Policy::Nak { .. } if completed => self.report_state(context, false),
             Policy::Xtp(_) if completed && self.control().is_none() => {
-                self.report_state(context, false)
+                self.report_state(context, false);
             }
             Policy::Ring if completed || self.has_turn(before, next) => {
                 self.report_state(context, false);

@@ -1,6 +1,6 @@
 //! The receiver of one transfer, from the announcement to the end. `intake.rs` takes data,
-//! `reporting.rs` reports and asks for what is missing, `answers.rs` answers the requests of XTP; `acknowledge.rs` has the policies: which
-//! receiver acknowledges what.
+//! `reporting.rs` reports and asks for what is missing, `answers.rs` answers the requests of XTP;
+//! `acknowledge.rs` has the policies: which receiver acknowledges what.
 //!
 //! ```text
 //!  Announced ── the user accepts ──▶ Registering ── a Start lists it ──▶ Receiving

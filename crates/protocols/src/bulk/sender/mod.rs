@@ -14,9 +14,10 @@
 //! others, listens; the next pass serves it what it still misses.
 //!
 //! `state.rs` has the states and the edges; `registration.rs` is what happens while it is
-//! announced, `pass.rs` begins and ends passes, `flow.rs` sends, `gate.rs` says what it may send, `reports.rs` reads what receivers
-//! report, `slow.rs` looks for receivers that hold back the others, `repair.rs` decides what is
-//! sent again. `buckets.rs` and `xtp.rs` are the flow of a pass whose receivers are not known.
+//! announced, `pass.rs` begins and ends passes, `flow.rs` sends, `gate.rs` says what it may send,
+//! `reports.rs` reads what receivers report, `slow.rs` looks for receivers that hold back the
+//! others, `repair.rs` decides what is sent again. `buckets.rs` and `xtp.rs` are the flow of a pass
+//! whose receivers are not known.
 
 mod buckets;
 mod flow;

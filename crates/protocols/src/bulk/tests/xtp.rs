@@ -6,13 +6,14 @@ use std::time::Duration;
 use std::vec::Vec;
 
 use groupcast_core::Rng;
+use groupcast_sim::swarm::{Swarm, SwarmConfig};
 
 use super::endpoints::config;
 use super::net::{Net, accepting, file, member};
 use crate::bulk::config::Planted;
 use crate::bulk::{
-    BulkConfig, Control, Damping, Failure, Notice, Order, Outcome, Policy, RateControl, Repair,
-    Transfer, Wanted, Xtp,
+    BulkConfig, Control, Damping, FAMILY, Failure, Notice, Order, Outcome, Policy, RateControl,
+    Repair, Transfer, Wanted, Xtp,
 };
 
 /// A request every so many packets, undamped, at once and by multicast.
@@ -384,4 +385,15 @@ fn who_is_outrun_of_a_stream_is_named_and_told() {
     let failure = Failure::Outrun;
     assert_eq!(net.notices[2].last(), Some(&Notice::Failed { id, failure }));
     assert!(net.notices[2].contains(&Notice::Outrun { id, receiver: None }));
+}
+
+/// Every fourth seed of bulk's swarm draws XTP and settings for it.
+#[test]
+fn groups_of_a_swarm_survive_faults() {
+    let swarm = Swarm::of(&FAMILY, None, SwarmConfig::of(&FAMILY));
+    for seed in 60..180 {
+        let report = swarm.run_seed(seed);
+        let violations = report.violations.join("\n");
+        assert!(violations.is_empty(), "seed {seed}: {violations}");
+    }
 }
