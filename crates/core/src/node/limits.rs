@@ -39,8 +39,8 @@ impl Limits {
             openings: allowance(config.openings_max),
             openings_of_source: vec![allowance(config.source_openings_max); Self::SOURCES].into(),
             answers: allowance(config.answers_max),
-            challenges: Paces::new(secret.fork("challenges"), first),
-            echoes: Paces::new(secret.fork("echoes"), first),
+            challenges: Paces::new(secret.fork("challenges"), first, config.peers_max),
+            echoes: Paces::new(secret.fork("echoes"), first, config.peers_max),
             secret,
         }
     }
@@ -81,9 +81,12 @@ struct Pace {
 }
 
 impl Paces {
+    /// Places at least.
     const SENDERS: usize = 512;
 
-    fn new(secret: Rng, first: Duration) -> Self {
+    /// Twice as many places as there are peers: where all of a large group come at once, few share a
+    /// place, and nobody waits for many others.
+    fn new(secret: Rng, first: Duration, peers_max: usize) -> Self {
         let pace = Pace {
             span: 0,
             next: Time::ZERO,
@@ -92,14 +95,15 @@ impl Paces {
         Self {
             secret,
             first,
-            paces: vec![pace; Self::SENDERS].into(),
+            paces: vec![pace; Self::SENDERS.max(peers_max.saturating_mul(2))].into(),
         }
     }
 
     fn take(&mut self, now: Time, span: u64, sender: Incarnation) -> bool {
         // Who shares a place changes with every span.
         let mut place = self.secret.fork_index(span).fork_index(sender.0);
-        let pace = &mut self.paces[place.below(Self::SENDERS as u64) as usize];
+        let places = self.paces.len() as u64;
+        let pace = &mut self.paces[place.below(places) as usize];
         if pace.span != span {
             *pace = Pace {
                 span,
@@ -169,6 +173,22 @@ mod tests {
         };
         assert_eq!(answers(0, 0..1_000), [0, 5, 15, 35, 75, 155, 315, 635]);
         assert_eq!(answers(1, 1_000..1_010), [1_000, 1_005]);
+    }
+
+    #[test]
+    fn a_large_group_that_comes_at_once_is_answered_within_a_third_of_a_second() {
+        for seed in 0..20 {
+            let config = AdmissionConfig {
+                peers_max: 1_000,
+                ..AdmissionConfig::default()
+            };
+            let mut limits = Limits::new(Rng::new(seed), &config);
+            let mut waiting: vec::Vec<u64> = (0..1_000).collect();
+            for now in (0..=315).map(Time::from_millis) {
+                waiting.retain(|it| !limits.may_echo(now, 0, Incarnation(*it)));
+            }
+            assert!(waiting.is_empty(), "seed {seed}: {waiting:?}");
+        }
     }
 
     #[test]
