@@ -7,6 +7,7 @@
 //! | 2 | bimodal groups |
 //! | 3 | bulk transfers |
 //! | 4 | RMP |
+//! | 5 | group management beside bulk transfers |
 //!
 //! A number that was given is not given again: a node drops what comes on a channel that is not
 //! open at it, and says so in its log, so that releases that give a number to different protocols
@@ -23,6 +24,8 @@ pub const BIMODAL: Channel = Channel(Number::Bimodal as u8);
 pub const BULK: Channel = Channel(Number::Bulk as u8);
 /// RMP.
 pub const RMP: Channel = Channel(Number::Rmp as u8);
+/// Group management beside bulk transfers.
+pub const XGM: Channel = Channel(Number::Xgm as u8);
 
 /// The numbers: as an enum, so that the compiler refuses one that is given twice.
 #[repr(u8)]
@@ -31,4 +34,5 @@ enum Number {
     Bimodal = 2,
     Bulk = 3,
     Rmp = 4,
+    Xgm = 5,
 }

@@ -11,6 +11,7 @@
 //! - [`srm`]: scalable reliable multicast, with fixed and adaptive timers (004 5.4).
 //! - [`total`]: total order on top of gossip, the inverted stack (004 3.3).
 //! - [`windowed`]: a window that all acknowledge, and no view change (004 4.4), for comparison.
+//! - [`xgm`]: group management beside a transport: subgroups, and who is there (003 4.5).
 //!
 //! Every protocol is a value that implements [`groupcast_core::Protocol`]; [`registry`] lists them,
 //! and whatever wants "all protocols" (swarm, fuzzers, conformance tests) goes through it.
@@ -34,3 +35,4 @@ pub mod rmp;
 pub mod srm;
 pub mod total;
 pub mod windowed;
+pub mod xgm;

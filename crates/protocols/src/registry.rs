@@ -16,6 +16,7 @@ pub const FAMILIES: &[&Family] = &[
     &crate::gossip::FAMILY,
     &crate::srm::FAMILY,
     &crate::flood::FAMILY,
+    &crate::xgm::FAMILY,
     #[cfg(feature = "example")]
     &crate::example::FAMILY,
 ];

@@ -1,0 +1,246 @@
+//! The asker's side of a census: whom to ask next, who was heard, when it is over.
+//!
+//! Each host has a position in 0..2^32, drawn by a hash for each census. A poll asks a slice of the
+//! positions. How wide the next slice is follows from how many answered the last one, so that a
+//! poll brings about [`XgmConfig::answers_wanted`] answers, whatever the group's size. When the
+//! last position was asked, the next pass begins: its polls name the hosts of their slice that were
+//! heard, and these keep silent. Nothing is kept at the hosts for it.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use groupcast_core::{Incarnation, MemberId, Rng, Time};
+
+use super::config::XgmConfig;
+use super::wire::{Answer, HEARD_MAX, Poll};
+use super::{Census, CensusHost, CensusRequest, Subgroups};
+
+/// Positions that there are.
+const POSITIONS: u64 = 1 << 32;
+/// The width of the first slice.
+const WIDTH_FIRST: u64 = POSITIONS / 256;
+/// How long a poll waits at most, whatever the round trip.
+const INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// Polls whose time of sending is kept, to learn the round trip from late answers.
+const SENT_MAX: usize = 256;
+
+/// Where `host` stands in the census `census` of `asker`.
+pub(super) fn position(asker: Incarnation, census: u32, host: Incarnation) -> u32 {
+    let census = Rng::new(asker.0).fork_index(u64::from(census));
+    census.fork_index(host.0).next_u64() as u32
+}
+
+/// A census under way.
+#[derive(Debug)]
+pub(super) struct Asking {
+    asker: Incarnation,
+    number: u32,
+    request: CensusRequest,
+    config: XgmConfig,
+    began: Time,
+    due: Time,
+    /// Where the next slice begins.
+    cursor: u64,
+    width: u64,
+    interval: Duration,
+    /// The number of the last poll, and when it and those before it were sent.
+    poll: u16,
+    sent: VecDeque<(u16, Time)>,
+    /// Hosts that were heard for the first time since the last poll.
+    answers: u32,
+    hosts: BTreeMap<(u32, Incarnation), CensusHost>,
+    /// When a host was heard for the first time last, and whether in this pass.
+    news: Time,
+    is_silent: bool,
+    silent_passes: u32,
+    is_cut: bool,
+}
+
+impl Asking {
+    pub(super) fn new(
+        asker: Incarnation,
+        number: u32,
+        request: CensusRequest,
+        config: XgmConfig,
+        now: Time,
+    ) -> Self {
+        Self {
+            asker,
+            number,
+            request,
+            config,
+            began: now,
+            due: now,
+            cursor: POSITIONS,
+            width: WIDTH_FIRST,
+            interval: config.interval,
+            poll: 0,
+            sent: VecDeque::new(),
+            answers: 0,
+            hosts: BTreeMap::new(),
+            news: now,
+            is_silent: false,
+            silent_passes: 0,
+            is_cut: false,
+        }
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(super) fn asked(&self) -> Subgroups {
+        self.request.subgroups
+    }
+
+    /// When [`next_poll`](Self::next_poll) is due.
+    pub(super) fn due(&self) -> Time {
+        self.due.min(self.began + self.request.timeout)
+    }
+
+    /// Notes what a host has. The last answer of a host is the one that counts.
+    pub(super) fn hear(&mut self, now: Time, from: MemberId, answer: &Answer) {
+        self.measure(now, answer);
+        let host = CensusHost {
+            member: from,
+            name: answer.list.as_ref().map(|list| list.name.clone()),
+            members: answer.members,
+            subgroups: answer.union,
+            list: answer.list.as_ref().map(|list| list.members.clone()),
+        };
+        self.count(now, host);
+    }
+
+    /// Counts `host`, if there is room.
+    pub(super) fn count(&mut self, now: Time, host: CensusHost) {
+        let incarnation = host.member.incarnation;
+        let place = (position(self.asker, self.number, incarnation), incarnation);
+        if !self.hosts.contains_key(&place) {
+            if self.hosts.len() >= self.config.hosts_max {
+                self.is_cut = true;
+                return;
+            }
+            self.answers += 1;
+            self.news = now;
+            self.is_silent = false;
+        }
+        self.hosts.insert(place, host);
+    }
+
+    /// A poll has to wait for twice as long as an answer took.
+    fn measure(&mut self, now: Time, answer: &Answer) {
+        let poll = self
+            .sent
+            .iter()
+            .rev()
+            .find(|(poll, _)| *poll == answer.poll);
+        if let Some((_, sent)) = poll {
+            let round_trip = (now - *sent).saturating_sub(answer.held);
+            let wanted = (round_trip * 2 + self.spread()).min(INTERVAL_MAX);
+            self.interval = self.interval.max(wanted);
+        }
+    }
+
+    /// Within which time the answers to a poll come.
+    fn spread(&self) -> Duration {
+        self.config.interval / 2
+    }
+
+    /// The poll that is due, or what the census has found once it is over.
+    pub(super) fn next_poll(&mut self, now: Time) -> Result<Poll, Census> {
+        if now >= self.began + self.request.timeout {
+            return Err(self.result(now, false));
+        }
+        self.widen();
+        if self.cursor >= POSITIONS {
+            if self.poll > 1 {
+                self.end_pass();
+            }
+            let is_quiet = now - self.news >= self.config.quiet;
+            if self.silent_passes >= self.config.silent_passes.max(1) && is_quiet {
+                return Err(self.result(now, true));
+            }
+            if self.poll > 0 {
+                self.cursor = 0;
+                self.is_silent = true;
+            }
+        }
+        Ok(self.poll(now))
+    }
+
+    fn end_pass(&mut self) {
+        self.silent_passes = match self.is_silent {
+            true => self.silent_passes.saturating_add(1),
+            false => 0,
+        };
+    }
+
+    /// As many answers as are wanted: the next slice is as wide as the last answers let expect.
+    fn widen(&mut self) {
+        let answers = u64::from(core::mem::take(&mut self.answers));
+        // The first poll asks nobody: it lets hosts and asker admit each other.
+        if self.poll > 1 {
+            let wanted = u64::from(self.config.answers_wanted.max(1));
+            let width = self.width.saturating_mul(wanted) / answers.max(wanted.div_ceil(4));
+            self.width = width.clamp(1, POSITIONS);
+        }
+    }
+
+    fn poll(&mut self, now: Time) -> Poll {
+        self.poll = self.poll.saturating_add(1);
+        let first = self.cursor;
+        let mut end = (first + self.width).min(POSITIONS);
+        let mut heard = Vec::new();
+        let from = (u32::try_from(first).unwrap_or(u32::MAX), Incarnation(0));
+        for (position, incarnation) in self.hosts.range(from..).map(|(place, _)| *place) {
+            let position = u64::from(position);
+            if first >= POSITIONS || position >= end {
+                break;
+            }
+            if heard.len() >= HEARD_MAX && position > first {
+                end = position;
+                break;
+            }
+            heard.push(incarnation);
+        }
+        heard.truncate(HEARD_MAX);
+        let (first, last) = match first < POSITIONS {
+            true => (first as u32, (end - 1) as u32),
+            false => (1, 0),
+        };
+        self.cursor = end;
+        self.sent.push_back((self.poll, now));
+        if self.sent.len() > SENT_MAX {
+            self.sent.pop_front();
+        }
+        // The more passes were silent, the less there is to hurry.
+        let patience = 1 << self.silent_passes.min(3);
+        self.due = now + self.interval * patience;
+        Poll {
+            census: self.number,
+            number: self.poll,
+            list: self.request.list,
+            asked: self.request.subgroups,
+            first,
+            last,
+            spread: self.spread(),
+            heard,
+        }
+    }
+
+    fn result(&mut self, now: Time, ended_by_itself: bool) -> Census {
+        let hosts: Vec<CensusHost> = core::mem::take(&mut self.hosts).into_values().collect();
+        let unions = hosts.iter().map(|host| host.subgroups);
+        Census {
+            number: self.number,
+            hosts: hosts.len(),
+            members: hosts.iter().map(|host| u64::from(host.members)).sum(),
+            subgroups: unions.fold(Subgroups::NONE, Subgroups::union),
+            list: self.request.list.then_some(hosts),
+            complete: ended_by_itself && !self.is_cut,
+            polls: u32::from(self.poll),
+            took: now - self.began,
+        }
+    }
+}

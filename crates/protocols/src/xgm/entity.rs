@@ -1,0 +1,474 @@
+//! The entity: one host's members, its answers, its censuses (003 4.3: group management entity).
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::mech::allowance::Allowance;
+use groupcast_core::{
+    Destination, MemberId, Protocol, Rng, SocketClass, Time, Transmit, TransmitBuf,
+};
+
+use super::Subgroups;
+use super::census::{Asking, position};
+use super::config::XgmConfig;
+use super::members::Members;
+use super::types::{
+    CensusError, CensusHost, CensusRequest, Change, ChangeVerb, Counters, Key, MemberError,
+    NAME_MAX, Scope, VALUE_MAX, VARIABLES_MAX, VariableError, XgmEvent,
+};
+use super::wire::{Answer, Listed, Message, Poll};
+
+/// The longest that an answer waits, whatever a poll says.
+const SPREAD_MAX: Duration = Duration::from_secs(1);
+/// Datagrams that wait to be sent; the user's are refused, answers are dropped.
+const OUTBOX_MAX: usize = 64;
+/// Events that wait; those of changes and variables are dropped.
+const EVENTS_MAX: usize = 256;
+
+/// An answer that waits for its random time.
+#[derive(Debug)]
+struct Pending {
+    due: Time,
+    asker: MemberId,
+    poll: Poll,
+    arrived: Time,
+}
+
+/// The group management entity of a host.
+///
+/// Drain order: that of [`Protocol`].
+///
+/// ```
+/// use groupcast_core::{Incarnation, MemberId, NodeId, Rng, Time};
+/// use groupcast_protocols::xgm::{CensusRequest, Key, Xgm, XgmConfig};
+///
+/// let local = MemberId { node: NodeId(1), incarnation: Incarnation(2) };
+/// let mut xgm = Xgm::new(local, b"a", XgmConfig::default(), Rng::new(3));
+/// let subgroups = xgm.join(Key(1))?;
+/// assert_eq!(subgroups.len(), 1);
+/// xgm.census(Time::ZERO, CensusRequest::default())?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Xgm {
+    local: MemberId,
+    name: Bytes,
+    config: XgmConfig,
+    rng: Rng,
+    members: Members,
+    variables: BTreeMap<(Scope, Bytes), Bytes>,
+    asking: Option<Asking>,
+    censuses: u32,
+    /// How many hosts the last complete census of the whole group found.
+    size: Option<usize>,
+    allowance: Allowance,
+    pending: Vec<Pending>,
+    outbox: VecDeque<(Destination, Vec<u8>)>,
+    events: VecDeque<XgmEvent>,
+    counters: Counters,
+    /// A planted bug: the host answers whatever subgroups are asked.
+    #[cfg(test)]
+    pub(super) answers_excluded: bool,
+}
+
+impl Xgm {
+    /// An entity without members, on the host that is called `name` (at most [`NAME_MAX`] bytes;
+    /// more are cut).
+    pub fn new(local: MemberId, name: &[u8], config: XgmConfig, rng: Rng) -> Self {
+        Self {
+            local,
+            name: Bytes::copy_from_slice(&name[..name.len().min(NAME_MAX)]),
+            config,
+            rng,
+            members: Members::default(),
+            variables: BTreeMap::new(),
+            asking: None,
+            censuses: 0,
+            size: None,
+            allowance: Allowance::per_second(config.answers_max, config.answers_max),
+            pending: Vec::new(),
+            outbox: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            #[cfg(test)]
+            answers_excluded: false,
+        }
+    }
+
+    /// A local member begins, in a random subgroup (003 4.5.1), which is returned.
+    ///
+    /// # Errors
+    /// If the key is taken, or there are [`MEMBERS_MAX`](super::MEMBERS_MAX) members.
+    pub fn join(&mut self, key: Key) -> Result<Subgroups, MemberError> {
+        let subgroups = Subgroups::ALL.draw(&mut self.rng);
+        self.members.add(key, subgroups)?;
+        Ok(subgroups)
+    }
+
+    /// A local member ends; nothing happens if there is none.
+    pub fn leave(&mut self, key: Key) {
+        self.members.remove(key);
+    }
+
+    /// What a local member is in.
+    pub fn subgroups(&self, key: Key) -> Option<Subgroups> {
+        self.members.subgroups(key)
+    }
+
+    /// Puts a local member into `subgroups`, and no others.
+    ///
+    /// # Errors
+    /// If there is no such member, or `subgroups` is empty.
+    pub fn set_subgroups(&mut self, key: Key, subgroups: Subgroups) -> Result<(), MemberError> {
+        self.members.set(key, subgroups)
+    }
+
+    /// A local member is in a connection of `source`, or in none: while it is, only the manager at
+    /// the source may move it (003 4.5.1).
+    ///
+    /// # Errors
+    /// If there is no such member.
+    pub fn connect(&mut self, key: Key, source: Option<MemberId>) -> Result<(), MemberError> {
+        self.members.connect(key, source)
+    }
+
+    /// Begins a census; [`XgmEvent::Census`] has its number and what it found. It costs some polls
+    /// for each hundred hosts, and an answer a host.
+    ///
+    /// # Errors
+    /// If one is under way, or no subgroup is asked.
+    pub fn census(&mut self, now: Time, request: CensusRequest) -> Result<u32, CensusError> {
+        if self.asking.is_some() {
+            return Err(CensusError::Busy);
+        }
+        if request.subgroups.is_empty() {
+            return Err(CensusError::NoSubgroup);
+        }
+        self.censuses = self.censuses.wrapping_add(1);
+        let number = self.censuses;
+        let asker = self.local.incarnation;
+        let mut asking = Asking::new(asker, number, request, self.config, now);
+        if self.members.union().matches(request.subgroups) {
+            asking.count(now, self.as_host(request.list));
+        }
+        self.asking = Some(asking);
+        Ok(number)
+    }
+
+    /// The members of the group that are in one of `from` leave these, and each draws one of `to`
+    /// (003 4.5.1: partition). With the reliability of a datagram: asking again does no harm.
+    ///
+    /// # Errors
+    /// If `from` or `to` is empty, or too much waits to be sent.
+    pub fn partition(&mut self, from: Subgroups, to: Subgroups) -> Result<(), VariableError> {
+        let verb = ChangeVerb::Partition;
+        self.change(Change { verb, from, to })
+    }
+
+    /// The members of the group that are in one of `from` leave these, and are in the subgroup `to`
+    /// (003 4.5.1: merge). With the reliability of a datagram.
+    ///
+    /// # Errors
+    /// If `from` is empty, `to` is no subgroup, or too much waits to be sent.
+    pub fn merge(&mut self, to: u8, from: Subgroups) -> Result<(), VariableError> {
+        let (verb, to) = (ChangeVerb::Merge, Subgroups::one(to));
+        self.change(Change { verb, from, to })
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), VariableError> {
+        if change.from.is_empty() || change.to.is_empty() {
+            return Err(VariableError::NoSubgroup);
+        }
+        self.post(Destination::Group, &Message::Change(change))?;
+        self.handle_change(self.local, &change);
+        Ok(())
+    }
+
+    /// Sets a variable: of the group and of subgroups at every host that it concerns, this one
+    /// included, with the reliability of a datagram; of a member, at this host.
+    ///
+    /// # Errors
+    /// If it is too long, for nobody, one too many, or too much waits to be sent.
+    pub fn set(&mut self, scope: Scope, name: &[u8], value: &[u8]) -> Result<(), VariableError> {
+        self.set_at(None, scope, name, value)
+    }
+
+    /// Sets a variable of a member of another host, with the reliability of a datagram.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub fn set_member(
+        &mut self,
+        (host, key): (MemberId, Key),
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<(), VariableError> {
+        let at = (host != self.local).then_some(host);
+        self.set_at(at, Scope::Member(key), name, value)
+    }
+
+    fn set_at(
+        &mut self,
+        host: Option<MemberId>,
+        scope: Scope,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<(), VariableError> {
+        if name.len() > NAME_MAX || value.len() > VALUE_MAX {
+            return Err(VariableError::TooLong);
+        }
+        if scope == Scope::Subgroups(Subgroups::NONE) {
+            return Err(VariableError::NoSubgroup);
+        }
+        let name = Bytes::copy_from_slice(name);
+        let value = Bytes::copy_from_slice(value);
+        if host.is_none() && self.is_kept_here(scope) && !self.has_room_for(scope, &name) {
+            return Err(VariableError::TooMany);
+        }
+        let destination = match (host, scope) {
+            (Some(host), _) => Some(Destination::Member(host)),
+            (None, Scope::Member(_)) => None,
+            (None, _) => Some(Destination::Group),
+        };
+        if let Some(destination) = destination {
+            let (name, value) = (name.clone(), value.clone());
+            self.post(destination, &Message::Set { scope, name, value })?;
+        }
+        if host.is_none() {
+            self.handle_set(self.local, scope, name, value);
+        }
+        Ok(())
+    }
+
+    /// The value of a variable, as this host knows it.
+    pub fn variable(&self, scope: Scope, name: &[u8]) -> Option<&Bytes> {
+        let mut variables = self.variables.iter();
+        let found = variables.find(|((of, called), _)| *of == scope && called == name);
+        found.map(|(_, value)| value)
+    }
+
+    /// How many hosts the group had by the last complete census of all of it (003 4.5.1: a cached
+    /// estimate of group size).
+    pub fn size(&self) -> Option<usize> {
+        self.size
+    }
+
+    /// How many members this host has.
+    pub fn members(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Who this is.
+    pub fn local(&self) -> MemberId {
+        self.local
+    }
+
+    /// What was counted since the start.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Whether something waits to be sent.
+    pub(super) fn is_idle(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
+    fn post(&mut self, to: Destination, message: &Message) -> Result<(), VariableError> {
+        if self.outbox.len() >= OUTBOX_MAX {
+            return Err(VariableError::Full);
+        }
+        self.outbox.push_back((to, message.encode()));
+        Ok(())
+    }
+
+    fn tell(&mut self, event: XgmEvent) {
+        if self.events.len() < EVENTS_MAX {
+            self.events.push_back(event);
+        }
+    }
+
+    fn as_host(&self, list: bool) -> CensusHost {
+        CensusHost {
+            member: self.local,
+            name: list.then(|| self.name.clone()),
+            members: self.members.len() as u16,
+            subgroups: self.members.union(),
+            list: list.then(|| self.members.list()),
+        }
+    }
+
+    /// Whether this host is among those that `poll` asks (003 4.5.1: it answers if the union of its
+    /// members' subgroups matches).
+    fn is_asked(&self, asker: MemberId, poll: &Poll) -> bool {
+        #[cfg(test)]
+        let excluded = self.answers_excluded;
+        #[cfg(not(test))]
+        let excluded = false;
+        if self.members.len() == 0 || !(excluded || self.members.union().matches(poll.asked)) {
+            return false;
+        }
+        let local = self.local.incarnation;
+        let slice = poll.first..=poll.last;
+        slice.contains(&position(asker.incarnation, poll.census, local))
+            && !poll.heard.contains(&local)
+    }
+
+    fn handle_poll(&mut self, now: Time, asker: MemberId, poll: Poll) {
+        self.counters.polls += 1;
+        if !self.is_asked(asker, &poll) {
+            return;
+        }
+        let waits = |it: &Pending| it.asker == asker && it.poll.census == poll.census;
+        if self.pending.iter().any(waits) {
+            return;
+        }
+        if !self.allowance.take(now) {
+            self.counters.unanswered += 1;
+            return;
+        }
+        let spread = poll.spread.min(SPREAD_MAX);
+        self.pending.push(Pending {
+            due: now + self.rng.duration(Duration::ZERO, spread),
+            asker,
+            poll,
+            arrived: now,
+        });
+    }
+
+    fn answer(&mut self, now: Time, pending: &Pending) {
+        // Its members may have gone or moved meanwhile.
+        if !self.is_asked(pending.asker, &pending.poll) {
+            return;
+        }
+        let host = self.as_host(pending.poll.list);
+        let list = host.name.zip(host.list);
+        let answer = Message::Answer(Answer {
+            census: pending.poll.census,
+            poll: pending.poll.number,
+            held: now - pending.arrived,
+            union: host.subgroups,
+            members: host.members,
+            list: list.map(|(name, members)| Listed { name, members }),
+        });
+        if self
+            .post(Destination::Member(pending.asker), &answer)
+            .is_ok()
+        {
+            self.counters.answers += 1;
+        }
+    }
+
+    fn handle_answer(&mut self, now: Time, from: MemberId, answer: &Answer) {
+        let asking = self.asking.as_mut();
+        let Some(asking) = asking.filter(|asking| asking.number() == answer.census) else {
+            return;
+        };
+        match asking.asked().matches(answer.union) {
+            true => asking.hear(now, from, answer),
+            false => self.counters.unasked += 1,
+        }
+    }
+
+    fn handle_change(&mut self, by: MemberId, change: &Change) {
+        let changed = self.members.change(by, change, &mut self.rng);
+        self.counters.refused += changed.refused as u64;
+        for (key, subgroups) in changed.moved {
+            self.tell(XgmEvent::Moved { key, subgroups, by });
+        }
+    }
+
+    fn is_kept_here(&self, scope: Scope) -> bool {
+        match scope {
+            Scope::Group => true,
+            Scope::Subgroups(subgroups) => self.members.union().matches(subgroups),
+            Scope::Member(key) => self.members.subgroups(key).is_some(),
+        }
+    }
+
+    fn has_room_for(&self, scope: Scope, name: &Bytes) -> bool {
+        let is_known = self.variables.contains_key(&(scope, name.clone()));
+        is_known || self.variables.len() < VARIABLES_MAX
+    }
+
+    fn handle_set(&mut self, by: MemberId, scope: Scope, name: Bytes, value: Bytes) {
+        if !self.is_kept_here(scope) || !self.has_room_for(scope, &name) {
+            return;
+        }
+        self.variables.insert((scope, name.clone()), value.clone());
+        self.tell(XgmEvent::Set {
+            scope,
+            name,
+            value,
+            by,
+        });
+    }
+
+    /// Sends the poll that is due, or ends the census.
+    fn ask(&mut self, now: Time) {
+        let Some(asking) = self.asking.as_mut().filter(|asking| asking.due() <= now) else {
+            return;
+        };
+        let asks_all = asking.asked() == Subgroups::ALL;
+        match asking.next_poll(now) {
+            Ok(poll) => {
+                let poll = Message::Poll(poll).encode();
+                self.outbox.push_back((Destination::Group, poll));
+            }
+            Err(census) => {
+                if asks_all && census.complete {
+                    self.size = Some(census.hosts);
+                }
+                self.asking = None;
+                // What was asked for is told, whatever else waits.
+                self.events.push_back(XgmEvent::Census(census));
+            }
+        }
+    }
+}
+
+impl Protocol for Xgm {
+    type Event = XgmEvent;
+
+    fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
+        match Message::decode(&body) {
+            Ok(Message::Poll(poll)) => self.handle_poll(now, from, poll),
+            Ok(Message::Answer(answer)) => self.handle_answer(now, from, &answer),
+            Ok(Message::Change(change)) => self.handle_change(from, &change),
+            Ok(Message::Set { scope, name, value }) => self.handle_set(from, scope, name, value),
+            Err(_) => self.counters.junk += 1,
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        let (due, later) = core::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|pending| pending.due <= now);
+        self.pending = later;
+        let due: Vec<Pending> = due;
+        for pending in &due {
+            self.answer(now, pending);
+        }
+        self.ask(now);
+    }
+
+    fn poll_transmit(&mut self, _now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        let (destination, bytes) = self.outbox.pop_front()?;
+        buf.push(&[&bytes]);
+        Some(Transmit {
+            destination,
+            class: SocketClass::Control,
+        })
+    }
+
+    fn poll_event(&mut self) -> Option<XgmEvent> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let answers = self.pending.iter().map(|pending| pending.due);
+        let asking = self.asking.as_ref().map(Asking::due);
+        answers.chain(asking).min()
+    }
+}

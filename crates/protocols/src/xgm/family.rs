@@ -1,0 +1,260 @@
+//! XGM as a family of the registry: a message is a value of a variable of the group, and there is
+//! a census every now and then.
+//!
+//! XGM carries no messages of its own. What a variable promises is what a datagram promises, so
+//! that histories are judged as those of bare multicast are: nothing is invented or changed.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use groupcast_core::contract::Contract;
+use groupcast_core::family::{Factory, Family, Situation, Trial, Variant};
+use groupcast_core::mech::participation::{Participation, Transitions};
+use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
+use groupcast_core::trace::Transition;
+use groupcast_core::{
+    Delivery, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service,
+    SubmitError, Time, Transmit, TransmitBuf,
+};
+
+use super::{CensusRequest, Key, Scope, Subgroups, VALUE_MAX, Xgm, XgmConfig, XgmEvent, inspect};
+
+/// Group management: a variable a message, with the reliability of a datagram.
+pub const FAMILY: Family = Family {
+    name: "xgm",
+    services: XgmMessages::SERVICES,
+    service: Service::Unreliable,
+    contract: Contract::Unreliable,
+    variants: &[Variant { name: "", build }],
+    settings: None,
+    inspect,
+    trial: Trial {
+        len_max: XgmMessages::MESSAGE_MAX,
+        services: Some(XgmMessages::SERVICES),
+        ..Trial::new(vary)
+    },
+};
+
+fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
+    Box::new(XgmMessages::new(local, XgmConfig::default(), rng, now))
+}
+
+/// Settings of a census of its own for each seed.
+fn vary(mut rng: Rng, _situation: &Situation) -> Factory {
+    let config = XgmConfig {
+        interval: Duration::from_millis(rng.range(1..50)),
+        answers_wanted: rng.range(1..40) as u32,
+        quiet: Duration::from_millis(rng.range(0..500)),
+        silent_passes: rng.range(0..4) as u32,
+        hosts_max: rng.range(1..64) as usize,
+        answers_max: rng.range(0..40) as u32,
+    };
+    Arc::new(move |local, rng, now| Box::new(XgmMessages::new(local, config, rng, now)))
+}
+
+/// An entity with one member, whose user sends messages as variables and asks who is there.
+pub(super) struct XgmMessages {
+    pub(super) xgm: Xgm,
+    rng: Rng,
+    queue: SendQueue<Fifo>,
+    events: VecDeque<Event>,
+    /// When it asks or moves members next, if it does.
+    tick: Option<Time>,
+    /// What the last census found.
+    #[cfg(test)]
+    pub(super) last: Option<super::Census>,
+    participation: Participation,
+    transitions: Transitions,
+}
+
+impl XgmMessages {
+    const SERVICES: &[Service] = &[Service::Unreliable];
+    /// A value has the message's number before it.
+    const MESSAGE_MAX: usize = VALUE_MAX - 8;
+    const QUEUE_MAX: usize = 1 << 20;
+    const TICK: Duration = Duration::from_millis(700);
+    pub(super) const KEY: Key = Key(1);
+    const NAME: &[u8] = b"message";
+
+    pub(super) fn new(local: MemberId, config: XgmConfig, rng: Rng, now: Time) -> Self {
+        let mut xgm = Xgm::new(local, b"", config, rng.fork("xgm"));
+        let joined = xgm.join(Self::KEY);
+        joined.expect("the first member finds room");
+        let limits = SendLimits {
+            services: Self::SERVICES,
+            message_max: Self::MESSAGE_MAX,
+            queue_max: Self::QUEUE_MAX,
+        };
+        Self {
+            xgm,
+            rng: rng.fork("user"),
+            queue: SendQueue::new(limits, Fifo::default()),
+            events: VecDeque::new(),
+            tick: Some(now + Self::TICK),
+            #[cfg(test)]
+            last: None,
+            participation: Participation::Member,
+            transitions: Transitions::default(),
+        }
+    }
+
+    /// The same, but its user does nothing of itself.
+    #[cfg(test)]
+    pub(super) fn passive(local: MemberId, config: XgmConfig, rng: Rng, now: Time) -> Self {
+        Self {
+            tick: None,
+            ..Self::new(local, config, rng, now)
+        }
+    }
+
+    fn deliver(&mut self, id: MessageId, payload: Bytes) {
+        self.events.push_back(Event::Deliver(Delivery {
+            id,
+            service: Service::Unreliable,
+            place: None,
+            payload,
+        }));
+    }
+
+    /// Asks somebody, or moves members. A refusal says that there is enough to do already.
+    fn act(&mut self, now: Time) {
+        self.tick = Some(now + Self::TICK);
+        let one = Subgroups::ALL.draw(&mut self.rng);
+        let some = Subgroups(self.rng.next_u64()).union(one);
+        match self.rng.below(4) {
+            0 => {
+                let _ = self.xgm.partition(some, one);
+            }
+            1 => {
+                let to = self.rng.below(64) as u8;
+                let _ = self.xgm.merge(to, some);
+            }
+            _ => {
+                let request = CensusRequest {
+                    subgroups: some,
+                    list: self.rng.chance(0.5),
+                    timeout: Duration::from_secs(1),
+                };
+                let _ = self.xgm.census(now, request);
+            }
+        }
+    }
+}
+
+impl Protocol for XgmMessages {
+    type Event = Event;
+
+    fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
+        if !self.participation.has_left() {
+            self.xgm.handle_datagram(now, from, body);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.participation.has_left() {
+            return;
+        }
+        self.xgm.handle_timeout(now);
+        if self.tick.is_some_and(|tick| tick <= now) {
+            self.act(now);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        if self.xgm.is_idle()
+            && let Some(message) = self.queue.pop()
+        {
+            let mut value = Vec::with_capacity(8 + message.payload.len());
+            value.extend_from_slice(&message.number.to_be_bytes());
+            value.extend_from_slice(&message.payload);
+            let set = self.xgm.set(Scope::Group, Self::NAME, &value);
+            set.expect("nothing waits, and a message is no longer than a value");
+        }
+        if self.queue.take_writable() {
+            self.events.push_back(Event::Writable);
+        }
+        self.xgm.poll_transmit(now, buf)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        while let Some(event) = self.xgm.poll_event() {
+            #[cfg(test)]
+            if let XgmEvent::Census(census) = &event {
+                self.last = Some(census.clone());
+            }
+            let XgmEvent::Set {
+                name,
+                mut value,
+                by,
+                ..
+            } = event
+            else {
+                continue;
+            };
+            // What another entity of the group set under another name is no message.
+            if name == Self::NAME && value.len() >= 8 && by != self.xgm.local() {
+                let number = value.get_u64();
+                self.deliver(MessageId { sender: by, number }, value);
+            }
+        }
+        self.events.pop_front()
+    }
+
+    fn poll_transition(&mut self) -> Option<Transition> {
+        self.transitions.pop()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        if self.participation.has_left() {
+            return None;
+        }
+        self.tick.into_iter().chain(self.xgm.poll_timeout()).min()
+    }
+}
+
+impl Ordered for XgmMessages {
+    fn submit(
+        &mut self,
+        _now: Time,
+        service: Service,
+        payload: Bytes,
+    ) -> Result<MessageId, SubmitError> {
+        let number = self.queue.submit(service, payload.clone())?;
+        let sender = self.xgm.local();
+        self.deliver(MessageId { sender, number }, payload);
+        Ok(MessageId { sender, number })
+    }
+
+    fn services(&self) -> &'static [Service] {
+        self.queue.services()
+    }
+
+    fn leave(&mut self, _now: Time) {
+        if self.participation.is_member() {
+            self.queue.close();
+            self.participation
+                .advance(Participation::Left, "leave", &mut self.transitions);
+            self.xgm.leave(Self::KEY);
+            self.events.push_back(Event::Left);
+        }
+    }
+
+    fn local(&self) -> MemberId {
+        self.xgm.local()
+    }
+}
+
+impl Instrumented for XgmMessages {
+    fn measure(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let counters = self.xgm.counters();
+        each("polls", counters.polls);
+        each("answers", counters.answers);
+        each("unanswered", counters.unanswered);
+        each("unasked", counters.unasked);
+        each("queued", self.queue.bytes() as u64);
+    }
+}

@@ -1,0 +1,60 @@
+//! XGM: multicast group management beside a transport (003 4.3, 4.5).
+//!
+//! One entity a host knows the host's members and speaks for them. A member is a node and a key; it
+//! is in one or more of 64 subgroups, at first in one at random. Entities answer each other's polls,
+//! move members between subgroups and keep variables. They know nothing of each other otherwise:
+//! who is in the group is asked when somebody wants to know.
+//!
+//! ```text
+//!   asker                                   hosts
+//!     │ poll, nobody asked        ──────▶    all     asker and hosts admit each other
+//!     │ poll, slice 1             ──────▶    those in the slice whose union matches
+//!     │        ◀── answer, answer ────────           each at a random time within the spread
+//!     │ poll, slice 2             ──────▶
+//!     │  …
+//!     │ poll, slice 1, heard …    ──────▶    those in the slice that were not heard
+//! ```
+//!
+//! # Parts
+//! `wire` has the layout of the datagrams, `subgroups` the vectors, `members` what one host has,
+//! `census` the asker's side, `config` the settings.
+//!
+//! # Timers
+//! The asker: the next poll, and the end of the census. A host: the answers that wait for their
+//! random time.
+//!
+//! # Guarantees
+//! A census counts a host once, by its last answer. It is a snapshot of who answered, not an agreed
+//! view: members come and go meanwhile. Changes and variables have the reliability of a datagram
+//! (003 4.5.1): who misses one does not have it. A member always has a subgroup. A connected
+//! member's vector changes only at the word of the manager at its connection's source.
+//! A host gives at most [`XgmConfig::answers_max`] answers a second, whoever asks.
+//!
+//! # Deviations
+//! - 003 polls a large group subgroup by subgroup. That fails where an application has put all
+//!   members into one. Here hosts are asked by a hash of what they are, and the asked subgroups are
+//!   a filter beside it.
+//! - Polls name who was heard, so that a repeated poll is answered only by those that were missed.
+//! - The monitor, the checkpoint and the report of 003 4.5.2 are not built.
+
+mod census;
+mod config;
+mod entity;
+mod family;
+mod inspect;
+mod members;
+mod subgroups;
+#[cfg(test)]
+mod tests;
+mod types;
+mod wire;
+
+pub use self::config::XgmConfig;
+pub use self::entity::Xgm;
+pub use self::family::FAMILY;
+pub use self::inspect::inspect;
+pub use self::subgroups::{ParseSubgroupsError, Subgroups};
+pub use self::types::{
+    Census, CensusError, CensusHost, CensusRequest, Change, ChangeVerb, Counters, Key, MEMBERS_MAX,
+    MemberError, NAME_MAX, Scope, VALUE_MAX, VARIABLES_MAX, VariableError, XgmEvent,
+};
