@@ -329,3 +329,46 @@ fn what_cannot_work_is_said_before_anything_is_sent() {
         .unwrap();
     Ran::of(second).fails_with(1, &["another receiver uses"]);
 }
+
+#[test]
+fn a_census_counts_receivers_by_subgroup_and_not_those_that_are_gone() {
+    let group = Group::new();
+    let census = |options: &[&str]| {
+        let mut command = group.command(&["census"]);
+        Ran::of(command.args(options).output().unwrap())
+    };
+    census(&["--timeout", "1"]).fails_with(1, &["no receiver answered", "groupcast recv"]);
+    census(&["--subgroup", "64"]).fails_with(2, &["0,3,8-11"]);
+    census(&["--timeout", "0"]).fails_with(2, &["seconds"]);
+    group
+        .host
+        .run(&[
+            "recv",
+            "--out",
+            "d",
+            "--insecure",
+            "--subgroup",
+            "",
+            "--group",
+            &group.address,
+        ])
+        .fails_with(2, &["0,3,8-11"]);
+    let _one = group.receiver("one", &["--subgroup", "0,3"]);
+    let two = group.receiver("two", &["--subgroup", "1"]);
+    let all = census(&["--list"]);
+    assert_eq!(all.code, 0, "{}", all.stderr);
+    assert!(
+        all.stdout
+            .starts_with("2 hosts, 2 members, subgroups 0-1,3\n")
+    );
+    assert!(all.stdout.contains("one") && all.stdout.contains("127.0.0.1"));
+    let some = census(&["--subgroup", "2-3", "--json"]);
+    let line: Value = serde_json::from_str(&some.stdout).unwrap();
+    assert_eq!(
+        (&line["hosts"], &line["complete"]),
+        (&1.into(), &true.into())
+    );
+    drop(two);
+    let rest = census(&[]);
+    assert!(rest.stdout.starts_with("1 host, 1 member, subgroups 0,3\n"));
+}

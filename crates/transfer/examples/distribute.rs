@@ -63,6 +63,7 @@ fn take_one(link: TransferLink, directory: &Path) -> Result<(), Box<dyn Error + 
         link,
         limits: Limits::default(),
         partials_max: 8,
+        subgroups: None,
     };
     receive(receiving, &AtomicBool::new(false), &mut |event| {
         if let ReceiveEvent::Complete { transfer, took, .. } = event {

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use groupcast_core::node::AdmissionConfig;
-use groupcast_core::{MemberId, Rng, Time};
+use groupcast_core::{MemberId, Protocol, Rng, Time};
 use groupcast_net::{
     Endpoint, EndpointConfig, Key, KeyError, NetError, Purpose, Readiness, Sealing, Stranger,
     new_member, random_u64,
 };
 use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice};
-use groupcast_protocols::channel::BULK;
+use groupcast_protocols::channel::{BULK, XGM};
+use groupcast_protocols::xgm::{Xgm, XgmConfig};
 use mio::{Token, Waker};
 
 use crate::content::ReadError;
+use crate::instance::{Instance, InstanceEvent};
 use crate::spool::SpoolError;
 
 /// A thread that reads or writes has something.
@@ -54,6 +56,9 @@ pub enum TransferError {
     /// The protocol does not take the transfer.
     #[error(transparent)]
     Send(#[from] groupcast_protocols::bulk::SendError),
+    /// The census cannot be asked for.
+    #[error(transparent)]
+    Census(#[from] groupcast_protocols::xgm::CensusError),
     /// The target directory cannot be used.
     #[error(transparent)]
     Spool(#[from] SpoolError),
@@ -76,9 +81,9 @@ impl TransferError {
     }
 }
 
-/// An endpoint with one bulk instance.
+/// An endpoint with one bulk instance, and its group management.
 pub(crate) struct BulkHost {
-    endpoint: Endpoint<Bulk>,
+    endpoint: Endpoint<Instance>,
     waker: Arc<Waker>,
     ready: Vec<(Token, Readiness)>,
     /// Kinds of strangers that the user has heard of.
@@ -89,13 +94,19 @@ impl BulkHost {
     pub(crate) fn open(link: &TransferLink) -> Result<Self, TransferError> {
         let local = new_member(&link.name)?;
         let rng = Rng::new(random_u64()?);
-        let mut endpoint = open_endpoint(link, local, &rng)?;
+        // A member that was restarted is a new peer.
+        let peers_max = link.bulk.receivers_max * 2;
+        let mut endpoint = open_endpoint(link, local, &rng, peers_max)?;
         let mut bulk = link.bulk.clone();
         if link.fit_packet {
             fit(&mut bulk, &endpoint);
         }
         let bulk = Bulk::new(local, bulk, rng.fork("bulk"))?;
-        endpoint.node_mut().open(BULK, bulk);
+        let node = endpoint.node_mut();
+        node.open(BULK, Instance::Bulk(Box::new(bulk)));
+        let name = link.name.as_bytes();
+        let xgm = Xgm::new(local, name, XgmConfig::default(), rng.fork("xgm"));
+        node.open(XGM, Instance::Xgm(Box::new(xgm)));
         let waker =
             Waker::new(endpoint.registry(), WAKE).map_err(TransferError::system("make a waker"))?;
         if let Some(warning) = endpoint.receive_buffer().warning() {
@@ -120,12 +131,24 @@ impl BulkHost {
 
     pub(crate) fn bulk(&mut self) -> &mut Bulk {
         let bulk = self.endpoint.node_mut().instance_mut(BULK);
+        let bulk = bulk.and_then(Instance::bulk);
         bulk.expect("the instance was opened with the host and stays")
     }
 
+    pub(crate) fn xgm(&mut self) -> &mut Xgm {
+        let xgm = self.endpoint.node_mut().instance_mut(XGM);
+        let xgm = xgm.and_then(Instance::xgm);
+        xgm.expect("the instance was opened with the host and stays")
+    }
+
+    /// The next event of the transfers. What group management tells is of no use here.
     pub(crate) fn poll_event(&mut self) -> Option<Notice> {
-        let (_, notice) = self.endpoint.node_mut().poll_event()?;
-        Some(notice)
+        loop {
+            let (_, event) = self.endpoint.node_mut().poll_event()?;
+            if let InstanceEvent::Bulk(notice) = event {
+                return Some(notice);
+            }
+        }
     }
 
     /// Where `member` was heard.
@@ -155,11 +178,13 @@ impl BulkHost {
     }
 }
 
-fn open_endpoint(
+/// The sockets of `link`, with room for `peers_max` peers.
+pub(crate) fn open_endpoint<P: Protocol>(
     link: &TransferLink,
     local: MemberId,
     rng: &Rng,
-) -> Result<Endpoint<Bulk>, TransferError> {
+    peers_max: usize,
+) -> Result<Endpoint<P>, TransferError> {
     let any_port = SocketAddrV4::new(link.interface, 0);
     let config = EndpointConfig::multicast(any_port, link.group);
     let sealing = match &link.key {
@@ -167,8 +192,7 @@ fn open_endpoint(
         None => Sealing::Insecure,
     };
     let admission = AdmissionConfig {
-        // A member that was restarted is a new peer.
-        peers_max: link.bulk.receivers_max * 2,
+        peers_max,
         ..AdmissionConfig::default()
     };
     let endpoint = Endpoint::builder(config, local, sealing)
@@ -182,7 +206,7 @@ fn open_endpoint(
 
 /// Cuts packets so that a datagram fits the interface's frames, if they are smaller than the
 /// settings assume.
-fn fit(bulk: &mut BulkConfig, endpoint: &Endpoint<Bulk>) {
+fn fit(bulk: &mut BulkConfig, endpoint: &Endpoint<Instance>) {
     let header = bulk.body_max().saturating_sub(bulk.packet);
     if let Some(max) = endpoint.body_max() {
         let fitting = max.saturating_sub(header);

@@ -15,7 +15,8 @@
 //!   chunks.
 //! - `spool.rs`, `stage.rs`, `beneath.rs`: what is kept for resuming, the staging tree, the moves
 //!   into place.
-//! - `host.rs`: the endpoint on real sockets.
+//! - `host.rs`, `instance.rs`: the endpoint on real sockets, which carries group management too.
+//! - [`census`](fn@census): who is there to receive.
 //!
 //! A program that distributes files needs nothing else: the settings of the protocol
 //! ([`bulk::BulkConfig`]), outcomes and keys are re-exported. `examples/distribute.rs` is one.
@@ -26,11 +27,13 @@
 mod about;
 mod assemble;
 mod beneath;
+mod census;
 mod content;
 mod disk;
 mod frames;
 mod host;
 mod incoming;
+mod instance;
 pub mod manifest;
 mod read_ahead;
 mod receive;
@@ -42,8 +45,9 @@ mod spool;
 mod stage;
 
 pub use groupcast_net::{Key, KeyError, Stranger};
-pub use groupcast_protocols::bulk;
+pub use groupcast_protocols::{bulk, xgm};
 
+pub use self::census::{Counted, CountedHost, census};
 pub use self::content::ReadError;
 pub use self::host::{TransferError, TransferLink};
 pub use self::manifest::{Limits, Manifest, Scan, ScanError};

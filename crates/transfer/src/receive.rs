@@ -13,6 +13,7 @@ use groupcast_core::Time;
 use groupcast_core::text::printable;
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{Acceptance, Failure, Notice, Order, TransferId};
+use groupcast_protocols::xgm::{Key, Subgroups};
 
 use crate::about::{About, Content};
 use crate::disk::{Disk, Done, Job, Target};
@@ -44,6 +45,9 @@ pub struct Receiving {
     pub limits: Limits,
     /// Transfers that broke off and are kept to be resumed. Default 8; the oldest make room.
     pub partials_max: usize,
+    /// The subgroups that this receiver is in, for a [`census`](crate::census()). Default: one at
+    /// random.
+    pub subgroups: Option<Subgroups>,
 }
 
 /// A transfer, for people and programs.
@@ -138,7 +142,14 @@ pub fn receive(
         Output::Directory(path) => Some(Arc::new(Spool::open(path)?)),
         Output::Stdout => None,
     };
-    let host = BulkHost::open(&receiving.link)?;
+    let mut host = BulkHost::open(&receiving.link)?;
+    let xgm = host.xgm();
+    let joined = xgm.join(KEY);
+    joined.expect("the first member finds room");
+    if let Some(subgroups) = receiving.subgroups.filter(|it| !it.is_empty()) {
+        let set = xgm.set_subgroups(KEY, subgroups);
+        set.expect("it has just joined, and is in a subgroup");
+    }
     let mut service = Service {
         host,
         spool,
@@ -159,11 +170,15 @@ pub fn receive(
         }
         service.take_notices(tell);
         service.take_done(tell);
+        service.connect();
     }
     // The last word to the senders is on its way with the next turn.
     service.host.turn(Duration::ZERO)?;
     Ok(service.totals)
 }
+
+/// The one member of a receiver.
+const KEY: Key = Key(1);
 
 struct Service {
     host: BulkHost,
@@ -184,6 +199,14 @@ impl Service {
     const PLACED_MAX: usize = 4;
     /// Transfers at once; more are refused. Each may hold two times the protocol's `buffer_max`.
     const TRANSFERS_MAX: usize = 16;
+
+    /// While a transfer lasts, only its sender may move this member to other subgroups (003 4.5.1);
+    /// of several, the sender of the first.
+    fn connect(&mut self) {
+        let source = self.transfers.keys().next().map(|id| id.sender);
+        let connected = self.host.xgm().connect(KEY, source);
+        connected.expect("the member stays for as long as the receiver");
+    }
 
     fn is_over(&self) -> bool {
         let ended = self.totals.complete + self.totals.failed;

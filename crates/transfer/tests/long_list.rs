@@ -60,6 +60,7 @@ fn a_list_of_files_longer_than_the_credit_arrives() {
                 link: link("receiver", port),
                 limits: Limits::default(),
                 partials_max: 1,
+                subgroups: None,
             };
             receive(receiving, &AtomicBool::new(false), &mut |event| {
                 if matches!(event, ReceiveEvent::Listening) {

@@ -8,6 +8,7 @@ mod bench;
 mod bimodal;
 mod bus;
 mod capture;
+mod census;
 mod chaos;
 mod copies;
 mod cut;

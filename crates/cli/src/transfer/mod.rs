@@ -1,7 +1,8 @@
-//! `groupcast send` and `groupcast recv`: what the two have in common. The work is
+//! `groupcast send`, `groupcast recv` and `groupcast census`: what they have in common. The work is
 //! `groupcast-transfer`'s.
 
 mod bars;
+pub(crate) mod census;
 mod lines;
 pub(crate) mod receive;
 pub(crate) mod send;
@@ -107,7 +108,9 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 /// The failure that `error` is.
 fn explain(error: &TransferError) -> Failure {
     let failure = match error {
-        TransferError::Config(_) | TransferError::Send(_) => Failure::usage(error),
+        TransferError::Config(_) | TransferError::Send(_) | TransferError::Census(_) => {
+            Failure::usage(error)
+        }
         _ => Failure::failed(error),
     };
     match error {

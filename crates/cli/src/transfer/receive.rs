@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use groupcast_protocols::bulk::BulkConfig;
+use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{Limits, Output, Receiving};
 
 use super::bars::ReceiveBars;
@@ -25,6 +26,10 @@ pub(crate) struct Args {
     /// End with the first transfer: exit code 0 if it is complete, 1 if it broke off
     #[arg(long)]
     once: bool,
+    /// The subgroups that this receiver is in, for `groupcast census`: numbers from 0 to 63, for
+    /// example 0,3,8-11 [default: one at random]
+    #[arg(long, value_name = "BITS")]
+    subgroup: Option<Subgroups>,
     /// Print what happens, one JSON object a line
     #[arg(long)]
     json: bool,
@@ -50,6 +55,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         link: args.network.link(BulkConfig::lan(), true)?,
         limits: Limits::default(),
         partials_max: PARTIALS_MAX,
+        subgroups: args.subgroup,
     };
     let once = receiving.once;
     let stop = stop_flag()?;

@@ -1,0 +1,167 @@
+//! `groupcast census`: who receives in a group.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use groupcast_core::text::printable;
+use groupcast_protocols::bulk::BulkConfig;
+use groupcast_transfer::xgm::{CensusRequest, Subgroups};
+use groupcast_transfer::{Counted, CountedHost};
+use serde_json::{Value, json};
+
+use super::{Network, explain, stop_flag};
+use crate::failure::{Failure, tell};
+use crate::json::write_line;
+use crate::table::Table;
+
+/// Ask who receives in a group.
+///
+/// Counts the hosts on which `groupcast recv` runs in the group, and says which subgroups they are
+/// in. Exit code 0 if somebody answered, 1 if nobody did.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    network: Network,
+    /// Ask only receivers that are in one of these subgroups, for example 0,3,8-11 [default: all]
+    #[arg(long, value_name = "BITS")]
+    subgroup: Option<Subgroups>,
+    /// Take no longer than this many seconds
+    #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
+    timeout: Duration,
+    /// Say who they are, too
+    #[arg(long)]
+    list: bool,
+    /// Print what was found, one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// The longest time-out.
+const TIMEOUT_MAX: f64 = 3_600.0;
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().unwrap_or_default();
+    match seconds > 0.0 && seconds <= TIMEOUT_MAX {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err("not a number of seconds above 0 and up to 3600".into()),
+    }
+}
+
+/// Asks, and prints what was found.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let request = CensusRequest {
+        subgroups: args.subgroup.unwrap_or(Subgroups::ALL),
+        list: args.list,
+        timeout: args.timeout,
+    };
+    let link = args.network.link(BulkConfig::lan(), true)?;
+    let stop = stop_flag()?;
+    let counted = groupcast_transfer::census(&link, request, &stop);
+    let Some(counted) = counted.map_err(|error| explain(&error))? else {
+        return Err(Failure::failed("stopped before the census was over"));
+    };
+    let mut out = io::stdout().lock();
+    let printed = match args.json {
+        true => print_json(&mut out, &counted),
+        false => print(&mut out, &counted),
+    };
+    printed.map_err(|error| Failure::failed(format!("cannot write what was found: {error}")))?;
+    if counted.census.hosts == 0 {
+        return Err(nobody(args.subgroup));
+    }
+    if !counted.census.complete {
+        tell("the census is not complete: the time was over; --timeout S gives it more");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn nobody(subgroups: Option<Subgroups>) -> Failure {
+    let whom = match subgroups {
+        Some(subgroups) => format!("no receiver in the subgroups {subgroups} answered"),
+        None => "no receiver answered".to_owned(),
+    };
+    Failure::failed(whom).help(
+        "receivers are run by `groupcast recv` with the same --group and --key; --interface IP \
+         chooses the network interface",
+    )
+}
+
+fn print(out: &mut impl Write, counted: &Counted) -> io::Result<()> {
+    let census = &counted.census;
+    let (hosts, members) = (plural(census.hosts as u64, "host"), census.members);
+    let members = plural(members, "member");
+    match census.hosts {
+        0 => return Ok(()),
+        _ => writeln!(out, "{hosts}, {members}, subgroups {}", census.subgroups)?,
+    }
+    if counted.hosts.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&["name", "address", "members", "subgroups"]);
+    for host in &counted.hosts {
+        table.row([
+            printable(host.name.as_bytes()),
+            address(host).unwrap_or_default(),
+            host.host.members.to_string(),
+            host.host.subgroups.to_string(),
+        ]);
+    }
+    table.write(out)
+}
+
+fn plural(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+fn address(host: &CountedHost) -> Option<String> {
+    host.address.map(|address| address.ip().to_string())
+}
+
+fn print_json(out: &mut impl Write, counted: &Counted) -> io::Result<()> {
+    for host in &counted.hosts {
+        let members = host.host.list.iter().flatten();
+        let members: Vec<Value> = members
+            .map(|(key, subgroups)| json!({"key": key.0, "subgroups": numbers(*subgroups)}))
+            .collect();
+        let line = json!({
+            "event": "host",
+            "name": host.name,
+            "address": address(host),
+            "subgroups": numbers(host.host.subgroups),
+            "members": members,
+        });
+        write_line(out, &line)?;
+    }
+    let census = &counted.census;
+    let line = json!({
+        "event": "census",
+        "hosts": census.hosts,
+        "members": census.members,
+        "subgroups": numbers(census.subgroups),
+        "complete": census.complete,
+        "polls": census.polls,
+        "seconds": census.took.as_secs_f64(),
+    });
+    write_line(out, &line)
+}
+
+fn numbers(subgroups: Subgroups) -> Vec<u8> {
+    subgroups.numbers().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_out_is_some_seconds() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for text in ["0", "-1", "nan", "inf", "3601", "", "x"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+}

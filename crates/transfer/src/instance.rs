@@ -1,0 +1,97 @@
+//! What runs on a host's channels: bulk transfers, and group management beside them.
+
+use bytes::Bytes;
+use groupcast_core::trace::{Observable, Observation, Transition};
+use groupcast_core::{MemberId, Protocol, SocketClass, Time, Transmit, TransmitBuf};
+use groupcast_protocols::bulk::{Bulk, Notice};
+use groupcast_protocols::xgm::{Xgm, XgmEvent};
+
+/// One of the two.
+pub(crate) enum Instance {
+    Bulk(Box<Bulk>),
+    Xgm(Box<Xgm>),
+}
+
+/// What one of the two tells.
+pub(crate) enum InstanceEvent {
+    Bulk(Notice),
+    Xgm,
+}
+
+impl Instance {
+    pub(crate) fn bulk(&mut self) -> Option<&mut Bulk> {
+        match self {
+            Self::Bulk(bulk) => Some(bulk),
+            Self::Xgm(_) => None,
+        }
+    }
+
+    pub(crate) fn xgm(&mut self) -> Option<&mut Xgm> {
+        match self {
+            Self::Bulk(_) => None,
+            Self::Xgm(xgm) => Some(xgm),
+        }
+    }
+}
+
+impl Observable for InstanceEvent {
+    fn observation(&self) -> Option<Observation> {
+        match self {
+            Self::Bulk(notice) => notice.observation(),
+            Self::Xgm => None,
+        }
+    }
+}
+
+impl Protocol for Instance {
+    type Event = InstanceEvent;
+
+    fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
+        match self {
+            Self::Bulk(bulk) => bulk.handle_datagram(now, from, body),
+            Self::Xgm(xgm) => xgm.handle_datagram(now, from, body),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        match self {
+            Self::Bulk(bulk) => bulk.handle_timeout(now),
+            Self::Xgm(xgm) => xgm.handle_timeout(now),
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        match self {
+            Self::Bulk(bulk) => bulk.poll_transmit(now, buf),
+            Self::Xgm(xgm) => xgm.poll_transmit(now, buf),
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<InstanceEvent> {
+        match self {
+            Self::Bulk(bulk) => bulk.poll_event().map(InstanceEvent::Bulk),
+            Self::Xgm(xgm) => xgm.poll_event().map(|_: XgmEvent| InstanceEvent::Xgm),
+        }
+    }
+
+    fn poll_transition(&mut self) -> Option<Transition> {
+        match self {
+            Self::Bulk(bulk) => bulk.poll_transition(),
+            Self::Xgm(xgm) => xgm.poll_transition(),
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        match self {
+            Self::Bulk(bulk) => bulk.poll_timeout(),
+            Self::Xgm(xgm) => xgm.poll_timeout(),
+        }
+    }
+
+    fn read_first(&self) -> SocketClass {
+        match self {
+            Self::Bulk(bulk) => bulk.read_first(),
+            Self::Xgm(xgm) => xgm.read_first(),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Receivers are counted, with their subgroups; one that was killed is not counted any more.
+//!
+//! Method: the real binary on a test bed of four hosts, `recv` on three, `census` on the first.
+
+use std::time::Duration;
+
+use groupcast_bench::{Link, Process};
+use groupcast_suite::live::cluster::Cluster;
+use groupcast_suite::live::{Outcome, live, until};
+use serde_json::Value;
+
+const GROUP: &str = "239.79.1.2:4820";
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// `groupcast COMMAND` on a host, in the group of the test.
+fn launch(cluster: &Cluster, host: usize, command: &str, options: &[&str]) -> Outcome<Process> {
+    let (key, address) = (cluster.path("cluster.key"), cluster.bed.address(host));
+    let name = format!("host-{host}");
+    let mut line = cluster.command(host, &[command, "--group", GROUP, "--key", &key]);
+    line.args(["--interface", &address.to_string(), "--name", &name]);
+    line.args(options);
+    Ok(cluster.bed.launch(&format!("{command}-{host}"), line)?)
+}
+
+/// What a census prints with these options, and its exit code.
+fn census(cluster: &Cluster, options: &[&str]) -> Outcome<(Vec<Value>, Option<i32>)> {
+    let mut process = launch(cluster, 1, "census", options)?;
+    let Some(status) = process.wait(LIMIT)? else {
+        return Err("the census does not end".into());
+    };
+    let lines = process.stdout()?;
+    let lines = lines.lines().map(serde_json::from_str);
+    Ok((lines.collect::<Result<_, _>>()?, status.code()))
+}
+
+/// Fails unless all receivers of the census are these: names with subgroups.
+fn expect(cluster: &Cluster, options: &[&str], hosts: &[(&str, &[u8])]) -> Outcome {
+    let mut all = vec!["--json", "--list"];
+    all.extend(options);
+    let (lines, code) = census(cluster, &all)?;
+    let found: Vec<Value> = lines
+        .iter()
+        .filter(|line| line["event"] == "host")
+        .map(|line| serde_json::json!([line["name"], line["subgroups"]]))
+        .collect();
+    let wanted: Vec<Value> = hosts
+        .iter()
+        .map(|(name, subgroups)| serde_json::json!([name, subgroups]))
+        .collect();
+    let last = lines.last().cloned().unwrap_or_default();
+    let is_right = found == wanted
+        && last["event"] == "census"
+        && last["hosts"] == hosts.len()
+        && last["complete"] == true
+        && code == Some(i32::from(hosts.is_empty()));
+    match is_right {
+        true => Ok(()),
+        false => Err(format!("{options:?}: {lines:?}, exit code {code:?}").into()),
+    }
+}
+
+fn counted() -> Outcome {
+    let cluster = Cluster::new(4, Link::Gbit1)?;
+    let mut receivers = Vec::new();
+    for (host, subgroups) in [(2, "0,3"), (3, "1"), (4, "1-2")] {
+        let out = cluster.path(&format!("out-{host}"));
+        let options = ["--out", &out, "--json", "--subgroup", subgroups];
+        let receiver = launch(&cluster, host, "recv", &options)?;
+        until(LIMIT, "a receiver listens", || {
+            Ok(receiver.stdout()?.contains("listening").then_some(()))
+        })?;
+        receivers.push(receiver);
+    }
+    let (two, three, four): (_, _, (_, &[u8])) = (
+        ("host-2", &[0u8, 3] as &[u8]),
+        ("host-3", &[1u8] as &[u8]),
+        ("host-4", &[1, 2]),
+    );
+    expect(&cluster, &[], &[two, three, four])?;
+    expect(&cluster, &["--subgroup", "1"], &[three, four])?;
+    expect(&cluster, &["--subgroup", "4-63"], &[])?;
+    receivers[2].kill()?;
+    expect(&cluster, &[], &[two, three])?;
+    receivers[0].kill()?;
+    receivers[1].kill()?;
+    expect(&cluster, &[], &[])
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn receivers_are_counted_and_a_killed_one_is_not() -> Outcome {
+    live(counted)
+}
