@@ -84,8 +84,8 @@ impl Paces {
     /// Places at least.
     const SENDERS: usize = 512;
 
-    /// Twice as many places as there are peers: where all of a large group come at once, few share a
-    /// place, and nobody waits for many others.
+    /// Twice as many places as there are peers: where all of a large group come at once, few share
+    /// a place, and nobody waits for many others.
     fn new(secret: Rng, first: Duration, peers_max: usize) -> Self {
         let pace = Pace {
             span: 0,
