@@ -114,10 +114,11 @@ fn the_answer_of_an_excluded_host_is_caught() {
     assert!(counters(&cluster, 0).unasked > 0, "the fault is seen");
 }
 
-/// 1,000 hosts, 1 % of all datagrams lost: complete in 99 of 100 seeds, in less than 2 s.
+/// 1,000 hosts, 1 % of all datagrams lost: complete in 99 of 100 seeds, in less than 2 s, from
+/// hosts that have never heard of the asker.
 #[test]
 fn a_thousand_hosts_are_counted_in_two_seconds() {
-    let seeds = std::env::var("SEEDS").map_or(20, |it| it.parse().expect("a number"));
+    let seeds = 20;
     let mut complete = 0;
     for seed in 0..seeds {
         let mut cluster = group(1_000, seed);
@@ -127,7 +128,6 @@ fn a_thousand_hosts_are_counted_in_two_seconds() {
             found.took < Duration::from_secs(2),
             "seed {seed}: {found:?}"
         );
-        std::println!("{seed}: {} {:?} {}", found.hosts, found.took, found.polls);
         complete += u64::from(found.hosts == 1_000 && found.complete);
     }
     assert!(complete * 100 >= seeds * 99, "{complete} of {seeds}");
