@@ -45,8 +45,8 @@ fn walk(folder: &Path, breaches: &mut Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// The numbers of the lines that are comments, could be broken and are too long. Examples, drawings,
-/// tables and addresses stay as they are.
+/// The numbers of the lines that are comments, could be broken and are too long. Examples,
+/// drawings, tables and addresses stay as they are.
 fn too_long(text: &str) -> impl Iterator<Item = usize> {
     let mut is_fenced = false;
     text.lines().zip(1..).filter_map(move |(line, number)| {

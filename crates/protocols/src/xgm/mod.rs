@@ -2,8 +2,8 @@
 //!
 //! One entity a host knows the host's members and speaks for them. A member is a node and a key; it
 //! is in one or more of 64 subgroups, at first in one at random. Entities answer each other's
-//! polls, move members between subgroups and keep variables. They know nothing of each other otherwise:
-//! who is in the group is asked when somebody wants to know.
+//! polls, move members between subgroups and keep variables. They know nothing of each other
+//! otherwise: who is in the group is asked when somebody wants to know.
 //!
 //! ```text
 //!   asker                                   hosts

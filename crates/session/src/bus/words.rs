@@ -210,8 +210,8 @@ impl<'a> Words<'a> {
         Ok(byte)
     }
 
-    /// The bytes of the one quoted word that the rest of the line is, if it is that: any bytes, as it
-    /// need not be text.
+    /// The bytes of the one quoted word that the rest of the line is, if it is that: any bytes, as
+    /// it need not be text.
     pub(super) fn quoted_rest(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
         let mut ahead = self.clone();
         if ahead.line.get(ahead.rest_at()) != Some(&b'"') {

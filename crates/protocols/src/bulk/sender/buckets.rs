@@ -103,8 +103,8 @@ impl Buckets {
         });
     }
 
-    /// When the oldest is to be acted on: at the latest when a newer one is due, which may have been
-    /// opened with a shorter wait.
+    /// When the oldest is to be acted on: at the latest when a newer one is due, which may have
+    /// been opened with a shorter wait.
     pub(super) fn due(&self) -> Option<Time> {
         self.open.iter().map(|bucket| bucket.due).min()
     }
