@@ -317,7 +317,7 @@ fn what_cannot_work_is_said_before_anything_is_sent() {
         "9",
     ])
     .fails_with(2, &["the setting poll"]);
-    run(&["send", "group.key", "--insecure", "--protocol", "xtp"]).fails_with(2, &["xtp"]);
+    run(&["send", "group.key", "--insecure", "--protocol", "tcp"]).fails_with(2, &["tcp"]);
     run(&["recv", "--out", "-", "--json", "--insecure"]).fails_with(2, &["--json"]);
     run(&["recv", "--out", "group.key", "--insecure"]).fails_with(1, &["group.key"]);
     run(&["send", "group.key", "--insecure", "--wait", "1"])
