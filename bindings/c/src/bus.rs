@@ -128,8 +128,13 @@ impl Bus {
         self.socket.as_ref().map(Socket::fd)
     }
 
+    /// The private name, with a zero behind it; empty while there is no connection.
     pub(crate) fn name(&self) -> &[u8] {
-        &self.name.as_bytes()[..self.name.len() - 1]
+        let with_zero = match self.name.as_bytes() {
+            [] => b"\0",
+            name => name,
+        };
+        &with_zero[..with_zero.len() - 1]
     }
 
     pub(crate) fn set_reply_within(&mut self, within: Option<Duration>) {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use groupcast_core::Time;
 use groupcast_session::bus::trace::{Head, Item, Trace, TraceRefusal, Tracer, is_trace_name};
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::DaemonError;
@@ -214,8 +214,23 @@ impl TraceFile {
             is_dirty: false,
         };
         file.next_part()?;
-        file.flush()?;
+        if let Err(error) = file.flush() {
+            file.undo();
+            return Err(error);
+        }
         Ok(file)
+    }
+
+    /// Nothing could be written: the file goes, and the one that was put aside for it comes back.
+    fn undo(&mut self) {
+        let name = &self.head.name;
+        let (new, old) = (format!("{name}{SUFFIX}"), format!("{name}{OLD_SUFFIX}"));
+        self.writer = None;
+        let removed = rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty());
+        if removed.is_ok() {
+            // Where there was none before, there is none now.
+            let _ = rustix::fs::renameat(&self.directory, &old, &self.directory, &new);
+        }
     }
 
     /// Puts the file that there is aside, and begins another.
@@ -226,6 +241,12 @@ impl TraceFile {
         self.head.part += 1;
         let name = &self.head.name;
         let (new, old) = (format!("{name}{SUFFIX}"), format!("{name}{OLD_SUFFIX}"));
+        // To rename over a file makes some file systems write the new one out at once, which takes
+        // several times as long as to remove that file first.
+        match rustix::fs::unlinkat(&self.directory, &old, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
         match rustix::fs::renameat(&self.directory, &new, &self.directory, &old) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
@@ -386,9 +407,9 @@ mod tests {
         let file = fs::symlink_metadata(directory.join("t.trace")).unwrap();
         assert!(file.is_file());
 
-        // What cannot be put aside is left.
-        fs::create_dir(directory.join("d.trace")).unwrap();
-        fs::write(directory.join("d.1.trace"), "").unwrap();
+        // What cannot make room is left.
+        fs::write(directory.join("d.trace"), "").unwrap();
+        fs::create_dir(directory.join("d.1.trace")).unwrap();
         assert!(matches!(
             traces.begin("d", "c1@h"),
             Err(TraceRefusal::System(_))
