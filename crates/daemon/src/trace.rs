@@ -460,6 +460,29 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_that_cannot_begin_leaves_the_one_before_it() {
+        let directory = directory("undo");
+        let mut traces = Traces::open(&directory).unwrap();
+        let mut trace = traces.begin("t", "c1@h").unwrap();
+        trace.take(item(b"one\n"));
+        drop(trace);
+        let before = fs::read(directory.join("t.trace")).unwrap();
+        let head = Head {
+            name: "t".to_owned(),
+            client: "c2@h".to_owned(),
+            part: 0,
+            start: Duration::ZERO,
+        };
+        let inner = traces.0.borrow();
+        let mut file = TraceFile::begin(inner.directory.clone(), head, inner.part_max).unwrap();
+        assert!(directory.join("t.1.trace").exists());
+        file.undo();
+        assert_eq!(fs::read(directory.join("t.trace")).unwrap(), before);
+        assert!(!directory.join("t.1.trace").exists());
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
     fn a_directory_that_is_none_is_an_error() {
         let directory = directory("none");
         assert!(Traces::open(&directory.join("missing")).is_err());
