@@ -221,10 +221,15 @@ impl TraceFile {
         Ok(file)
     }
 
+    /// Of the file that is written, and of the one before it.
+    fn names(&self) -> (String, String) {
+        let name = &self.head.name;
+        (format!("{name}{SUFFIX}"), format!("{name}{OLD_SUFFIX}"))
+    }
+
     /// Nothing could be written: the file goes, and the one that was put aside for it comes back.
     fn undo(&mut self) {
-        let name = &self.head.name;
-        let (new, old) = (format!("{name}{SUFFIX}"), format!("{name}{OLD_SUFFIX}"));
+        let (new, old) = self.names();
         self.writer = None;
         let removed = rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty());
         if removed.is_ok() {
@@ -239,8 +244,7 @@ impl TraceFile {
             before.flush()?;
         }
         self.head.part += 1;
-        let name = &self.head.name;
-        let (new, old) = (format!("{name}{SUFFIX}"), format!("{name}{OLD_SUFFIX}"));
+        let (new, old) = self.names();
         // To rename over a file makes some file systems write the new one out at once, which takes
         // several times as long as to remove that file first.
         match rustix::fs::unlinkat(&self.directory, &old, AtFlags::empty()) {

@@ -202,7 +202,8 @@ impl Engine {
     /// Turns the next request into submissions; `None` if there is none.
     fn stage_next(&mut self) -> Option<()> {
         if let Some(id) = self.submissions.changes.next_held_back() {
-            self.stage_request(id);
+            let views = self.views_of_next(id);
+            self.stage_request(id, views);
             match self.has_requests(id) {
                 true => self.submissions.take_turn(id),
                 false => self.out_of_turn(id),
@@ -210,13 +211,14 @@ impl Engine {
             return Some(());
         }
         let id = *self.submissions.turns.front()?;
-        if self.views_of_next(id).is_some() && !self.submissions.changes.have_room() {
+        let views = self.views_of_next(id);
+        if views.is_some() && !self.submissions.changes.have_room() {
             self.submissions.turns.pop_front();
             self.submissions.spent = 0;
             self.submissions.changes.hold_back(id);
             return Some(());
         }
-        self.submissions.spent += self.stage_request(id);
+        self.submissions.spent += self.stage_request(id, views);
         let more = self.has_requests(id);
         if !more || self.submissions.spent >= TURN {
             self.submissions.turns.pop_front();
@@ -229,10 +231,9 @@ impl Engine {
         Some(())
     }
 
-    /// Turns the next request of a client into submissions, if it has one; what that counts for in
-    /// its turn.
-    fn stage_request(&mut self, id: ClientId) -> usize {
-        let views = self.views_of_next(id);
+    /// Turns the next request of a client, which causes `views`, into submissions, if it has one;
+    /// what that counts for in its turn.
+    fn stage_request(&mut self, id: ClientId, views: Option<usize>) -> usize {
         let request = self.clients.get_mut(id).and_then(Client::next_request);
         let Some(request) = request else {
             return 0;
