@@ -87,6 +87,16 @@ const RULES: &[Rule] = &[
         "groupcast-member",
         &["groupcast-core", "groupcast-net", "groupcast-protocols"],
     ),
+    // A crate of its own, so that a member can be had without groups.
+    rule(
+        "groupcast-groups",
+        &[
+            "groupcast-core",
+            "groupcast-member",
+            "groupcast-net",
+            "groupcast-session",
+        ],
+    ),
     rule(
         "groupcast-transfer",
         &["groupcast-core", "groupcast-net", "groupcast-protocols"],

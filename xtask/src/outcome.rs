@@ -84,13 +84,13 @@ pub(crate) fn of_runner(finished: Finished, note: String) -> Outcome {
 }
 
 /// What a step did, and how long it took.
-pub(crate) struct Report {
+pub(crate) struct StepReport {
     name: &'static str,
     outcome: Outcome,
     took: Duration,
 }
 
-impl Report {
+impl StepReport {
     /// Runs `step`, and says so.
     pub(crate) fn of(name: &'static str, about: &str, step: impl FnOnce() -> Outcome) -> Self {
         println!("\n== {name}: {about}");
@@ -113,13 +113,13 @@ impl Report {
 }
 
 /// Prints the table and, last, the line that programs read.
-pub(crate) fn summarise(reports: &[Report], took: Duration) -> Result<(), Failure> {
+pub(crate) fn summarise(reports: &[StepReport], took: Duration) -> Result<(), Failure> {
     let mut sum = Tally::NONE;
     println!(
         "\n{:<9} {:<8} {:>8} {:>7} {:>7} {:>8}  note",
         "step", "state", "seconds", "passed", "failed", "skipped"
     );
-    for Report {
+    for StepReport {
         name,
         outcome,
         took,
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn any_failed_test_fails_the_run() {
-        let report = |outcome| Report {
+        let report = |outcome| StepReport {
             name: "x",
             outcome,
             took: Duration::ZERO,

@@ -9,13 +9,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::exec::{self, cargo};
-use crate::outcome::{Outcome, Report, of_runner, summarise};
+use crate::outcome::{Outcome, StepReport, of_runner, summarise};
 use crate::tally::Tally;
 use crate::{Failure, fuzz, python, setup, swarm};
 
 /// How long the swarms of all protocols run at most, unless told otherwise. With the other steps it
 /// stays below 25 minutes on two cores.
-const SWARM_BUDGET: Duration = Duration::from_secs(240);
+const SWARM_BUDGET: Duration = Duration::from_secs(190);
 /// How long one command of a step may take before something hangs.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(900);
 
@@ -137,10 +137,10 @@ pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
         return Ok(());
     }
     let begun = Instant::now();
-    let reports: Vec<Report> = STEPS
+    let reports: Vec<StepReport> = STEPS
         .iter()
         .filter(|step| options.wants(step.name))
-        .map(|step| Report::of(step.name, step.about, || (step.run)(&options)))
+        .map(|step| StepReport::of(step.name, step.about, || (step.run)(&options)))
         .collect();
     summarise(&reports, begun.elapsed())
 }

@@ -27,7 +27,7 @@ static gcb_code say(gcb_bus bus, const char *domain, const char *name, const cha
     gcb_put_open(builder, NULL);
     gcb_put_symbol(builder, "say", NULL);
     gcb_put_string(builder, name, NULL);
-    gcb_put_string(builder, line, NULL); /* text that is no UTF-8 is left out */
+    gcb_put_string(builder, line, NULL); /* for text that is no UTF-8, gcb_finish has the error */
     gcb_put_close(builder, NULL);
     gcb_code code = gcb_finish(builder, &list, &error);
     if (code != GCB_OK)

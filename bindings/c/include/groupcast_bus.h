@@ -19,7 +19,8 @@
  * Times are milliseconds; a negative one is as long as it takes, 0 does not wait.
  *
  * Threads. Every function may be called from every thread. Calls with one connection wait for each other, so a program
- * that waits in gcb_receive for as long as it takes does not send with that connection meanwhile.
+ * that waits in gcb_receive for as long as it takes does not send with that connection meanwhile. gcb_close ends what other
+ * threads wait for with that connection: they get GCB_CLOSED.
  *
  * This interface may change before version 1.0 of groupcast.
  */
@@ -243,6 +244,9 @@ gcb_code gcb_write(gcb_item item, gcb_syntax syntax, char *buffer, size_t size, 
 /* Begins to write a list. gcb_finish makes a list of it; gcb_builder_free forgets it. */
 gcb_code gcb_build(gcb_builder *builder, gcb_error *error);
 
+/* What is refused while a list is written would be missing in it: gcb_finish returns the first such error, and no list.
+ * So a row of calls may be made, and only gcb_finish looked at. */
+
 /* A list begins. That what is open is closed, and dots and marks stand where they may, is seen by gcb_finish. */
 gcb_code gcb_put_open(gcb_builder builder, gcb_error *error);
 
@@ -274,7 +278,8 @@ gcb_code gcb_put_float(gcb_builder builder, double value, gcb_error *error);
 /* A copy of an item of a list. */
 gcb_code gcb_put_item(gcb_builder builder, gcb_item item, gcb_error *error);
 
-/* The list that was written. The builder is freed in any case. GCB_LIST where it is not well-formed. */
+/* The list that was written. The builder is freed in any case. The first error of what was put; GCB_LIST where it is not
+ * well-formed. */
 gcb_code gcb_finish(gcb_builder builder, gcb_list *list, gcb_error *error);
 
 /* Frees a builder. */

@@ -27,7 +27,8 @@ pub extern "C" fn gcb_connect(
     run(error, || {
         let bus = bus.need("the place for the connection")?;
         let connected = Bus::connect(&address.get("the address")?, duration(timeout_ms))?;
-        let object = Object::Bus(Arc::new(Mutex::new(connected)));
+        let stop = connected.stop();
+        let object = Object::Bus(Arc::new(Mutex::new(connected)), stop);
         bus.set(BusHandle(handles::add(object)));
         Ok(())
     })
@@ -45,9 +46,10 @@ pub extern "C" fn gcb_reconnect(bus: BusHandle, timeout_ms: c_int, error: Out<Re
 #[unsafe(no_mangle)]
 pub extern "C" fn gcb_close(bus: BusHandle, timeout_ms: c_int, error: Out<Report>) -> Code {
     run(error, || {
-        let object = handles::bus(bus.0)?;
+        let (object, stop) = handles::bus_to_close(bus.0)?;
+        stop.set();
         let left = lock(&object).quit(duration(timeout_ms));
-        handles::remove(bus.0, "connection", |it| matches!(it, Object::Bus(_)))?;
+        handles::remove(bus.0, "connection", |it| matches!(it, Object::Bus(..)))?;
         left
     })
 }
@@ -220,8 +222,8 @@ fn words_into(list: &mut Builder, line: &str) -> Result<(), Error> {
     let Some(words) = words::read(line) else {
         return list.atom(Kind::String, line.as_bytes());
     };
-    let mut words = words.iter().flatten();
-    words.try_for_each(|word| list.atom(Kind::String, word.text.as_bytes()))
+    let mut words = words.iter();
+    words.try_for_each(|word| list.atom(Kind::String, word.as_bytes()))
 }
 
 /// Ends the list, and gives the caller its handle.

@@ -199,8 +199,7 @@ pub extern "C" fn gcb_put_dot(builder: BuilderHandle, error: Out<Report>) -> Cod
 #[unsafe(no_mangle)]
 pub extern "C" fn gcb_put_mark(builder: BuilderHandle, mark: Text, error: Out<Report>) -> Code {
     run(error, || {
-        let object = handles::builder(builder.0)?;
-        lock(&object).mark(&mark.get("the mark")?)
+        put_with(builder, |list| list.mark(&mark.get("the mark")?))
     })
 }
 
@@ -214,9 +213,9 @@ pub extern "C" fn gcb_put_atom(
     error: Out<Report>,
 ) -> Code {
     run(error, || {
-        let object = handles::builder(builder.0)?;
-        let text = data.get(len, "the text")?;
-        lock(&object).atom(Kind::meant(kind), &text)
+        put_with(builder, |list| {
+            list.atom(Kind::meant(kind), &data.get(len, "the text")?)
+        })
     })
 }
 
@@ -224,8 +223,9 @@ pub extern "C" fn gcb_put_atom(
 #[unsafe(no_mangle)]
 pub extern "C" fn gcb_put_symbol(builder: BuilderHandle, name: Text, error: Out<Report>) -> Code {
     run(error, || {
-        let object = handles::builder(builder.0)?;
-        lock(&object).atom(Kind::Symbol, name.get("the symbol")?.as_bytes())
+        put_with(builder, |list| {
+            list.atom(Kind::Symbol, name.get("the symbol")?.as_bytes())
+        })
     })
 }
 
@@ -233,8 +233,9 @@ pub extern "C" fn gcb_put_symbol(builder: BuilderHandle, name: Text, error: Out<
 #[unsafe(no_mangle)]
 pub extern "C" fn gcb_put_string(builder: BuilderHandle, text: Text, error: Out<Report>) -> Code {
     run(error, || {
-        let object = handles::builder(builder.0)?;
-        lock(&object).atom(Kind::String, text.get("the string")?.as_bytes())
+        put_with(builder, |list| {
+            list.atom(Kind::String, text.get("the string")?.as_bytes())
+        })
     })
 }
 
@@ -242,8 +243,9 @@ pub extern "C" fn gcb_put_string(builder: BuilderHandle, text: Text, error: Out<
 #[unsafe(no_mangle)]
 pub extern "C" fn gcb_put_integer(builder: BuilderHandle, value: i64, error: Out<Report>) -> Code {
     run(error, || {
-        let object = handles::builder(builder.0)?;
-        lock(&object).atom(Kind::Integer, value.to_string().as_bytes())
+        put_with(builder, |list| {
+            list.atom(Kind::Integer, value.to_string().as_bytes())
+        })
     })
 }
 
@@ -251,13 +253,13 @@ pub extern "C" fn gcb_put_integer(builder: BuilderHandle, value: i64, error: Out
 #[unsafe(no_mangle)]
 pub extern "C" fn gcb_put_float(builder: BuilderHandle, value: f64, error: Out<Report>) -> Code {
     run(error, || {
-        let object = handles::builder(builder.0)?;
-        if !value.is_finite() {
-            return Err(Error::argument(
-                "a list has no infinite number, and none that is none",
-            ));
-        }
-        lock(&object).atom(Kind::Float, format!("{value:?}").as_bytes())
+        put_with(builder, |list| {
+            if !value.is_finite() {
+                let text = "a list has no infinite number, and none that is none";
+                return Err(Error::argument(text));
+            }
+            list.atom(Kind::Float, format!("{value:?}").as_bytes())
+        })
     })
 }
 
@@ -265,16 +267,16 @@ pub extern "C" fn gcb_put_float(builder: BuilderHandle, value: f64, error: Out<R
 #[unsafe(no_mangle)]
 pub extern "C" fn gcb_put_item(builder: BuilderHandle, item: Item, error: Out<Report>) -> Code {
     run(error, || {
-        let object = handles::builder(builder.0)?;
-        let (list, place) = place(item)?;
-        let mut builder = lock(&object);
-        let mut done = Ok(());
-        list.tokens(place, |token| {
-            if done.is_ok() {
-                done = builder.put(&token);
-            }
-        })?;
-        done
+        put_with(builder, |builder| {
+            let (list, place) = place(item)?;
+            let mut done = Ok(());
+            list.tokens(place, |token| {
+                if done.is_ok() {
+                    done = builder.put(&token);
+                }
+            })?;
+            done
+        })
     })
 }
 
@@ -286,10 +288,11 @@ pub extern "C" fn gcb_finish(
     error: Out<Report>,
 ) -> Code {
     run(error, || {
+        // It is empty from now on, whatever the builder is; and that is freed without a place, too.
+        let list = list.need("the place for the list");
         let object = handles::builder(builder.0)?;
         free(builder)?;
-        let list = list.need("the place for the list")?;
-        list.give_list(lock(&object).finish()?);
+        list?.give_list(lock(&object).finish()?);
         Ok(())
     })
 }
@@ -324,7 +327,15 @@ fn step(
 }
 
 fn put(builder: BuilderHandle, token: &Token<'_>) -> Result<(), Error> {
-    lock(&*handles::builder(builder.0)?).put(token)
+    put_with(builder, |list| list.put(token))
+}
+
+/// Has `work` put something; the builder keeps the first error.
+fn put_with(
+    builder: BuilderHandle,
+    work: impl FnOnce(&mut Builder) -> Result<(), Error>,
+) -> Result<(), Error> {
+    lock(&*handles::builder(builder.0)?).try_put(work)
 }
 
 fn free(builder: BuilderHandle) -> Result<(), Error> {

@@ -11,12 +11,15 @@ use crate::words::Syntax;
 #[derive(Debug)]
 pub(crate) struct Builder {
     text: Vec<u8>,
+    /// Why something was not put: then there is no list.
+    refused: Option<Error>,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             text: b"cs".to_vec(),
+            refused: None,
         }
     }
 
@@ -25,6 +28,21 @@ impl Builder {
         let mut builder = Self::new();
         builder.put(&Token::Open)?;
         Ok(builder)
+    }
+
+    /// Has `work` put something. If it cannot, nothing else comes of the builder than the first
+    /// error: what was left out would be missing in the list.
+    pub(crate) fn try_put(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let done = work(self);
+        if let Err(error) = &done
+            && self.refused.is_none()
+        {
+            self.refused = Some(error.clone());
+        }
+        done
     }
 
     /// Appends a token. That brackets, dots and marks stand where they may is seen at the end.
@@ -79,7 +97,14 @@ impl Builder {
     }
 
     /// The list that it all makes.
+    ///
+    /// # Errors
+    /// The first of [`try_put`](Self::try_put), if there was any; otherwise what is not
+    /// well-formed.
     pub(crate) fn finish(&self) -> Result<List, Error> {
+        if let Some(error) = &self.refused {
+            return Err(error.clone());
+        }
         // Places in the text that was built mean nothing to who built it.
         List::read(&self.text, Some(Syntax::Cstream)).map_err(|error| Error { column: 0, ..error })
     }

@@ -5,18 +5,18 @@
 //! waits for the bus to take a long message, do not wait for each other.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
 use crate::error::{Code, Error};
 use crate::message::{Event, Head, Message};
 use crate::said::Said;
-use crate::socket::{Address, Deadline, Socket};
+use crate::socket::{Address, Deadline, Socket, Stop, Waited};
 use crate::words::{self, Syntax};
 
 /// The most bytes that wait in the library to be received, or to be sent after a time-out: then
-/// nothing more is sent.
+/// nothing more is sent, and no reply is waited for, before which more may come.
 const KEPT_MAX: usize = 64 << 20;
 /// The most bytes of a line of the bus, beside the bytes of a delivery.
 const LINE_MAX: usize = 1 << 20;
@@ -26,6 +26,8 @@ const DELIVERY_MAX: usize = 1 << 30;
 const READ_BLOCK: usize = 64 << 10;
 /// How long a command waits for its reply unless told otherwise.
 const REPLY_WITHIN: Duration = Duration::from_secs(30);
+/// Ends of a connection that a new one need not have: the daemon is about to stop, or to be free.
+const PASSING: [&str; 2] = ["stopping", "overload"];
 /// The pauses between two attempts to connect again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
@@ -38,6 +40,12 @@ pub(crate) struct Bus {
     /// What came and was not read; the first so many bytes of it were.
     input: Vec<u8>,
     read: usize,
+    /// How long the input is when it is worth reading on, and how much of it was searched for the
+    /// end of the next line.
+    needed: usize,
+    searched: usize,
+    /// Where a read goes to.
+    block: Vec<u8>,
     output: VecDeque<u8>,
     events: VecDeque<Message>,
     /// About what the events take.
@@ -48,10 +56,16 @@ pub(crate) struct Bus {
     reply: Option<Vec<String>>,
     /// The lines of a reply so far, and how many are missing.
     lines: Option<(Vec<String>, usize)>,
+    /// About what the lines take.
+    lines_kept: usize,
     /// The private name; a NUL stands behind it.
     name: String,
     reply_within: Option<Duration>,
     said: Said,
+    /// Set by who closes the connection.
+    stop: Stop,
+    /// It is the one who does: what comes in is of no use to anybody.
+    leaving: bool,
     /// Why there is no connection any more.
     end: Option<Error>,
 }
@@ -72,15 +86,21 @@ impl Bus {
             socket: None,
             input: Vec::new(),
             read: 0,
+            needed: 0,
+            searched: 0,
+            block: vec![0; READ_BLOCK],
             output: VecDeque::new(),
             events: VecDeque::new(),
             kept: 0,
             expected: VecDeque::new(),
             reply: None,
             lines: None,
+            lines_kept: 0,
             name: String::new(),
             reply_within: Some(REPLY_WITHIN),
             said: Said::default(),
+            stop: Stop::new().map_err(|error| broken("cannot wait for the bus", &error))?,
+            leaving: false,
             end: None,
         };
         bus.attach(Deadline::after(within))?;
@@ -93,18 +113,25 @@ impl Bus {
         let mut pause = PAUSES.0;
         loop {
             self.socket = None;
-            match self.attach(deadline) {
-                Ok(()) => break,
-                Err(error) if error.code != Code::Connection => return Err(self.ended_by(error)),
-                Err(error) => {
-                    if deadline.left().is_some_and(|left| left <= pause) {
-                        return Err(self.ended_by(error));
-                    }
-                }
+            let attached = self.attach(deadline);
+            let attached = attached.map_err(|error| self.ended_by(error));
+            let Err(error) = attached.and_then(|()| self.say_again(deadline)) else {
+                return Ok(());
+            };
+            let is_passing = error.code == Code::Connection
+                || error.code == Code::Closed && PASSING.contains(&&*error.word);
+            if !is_passing || deadline.left().is_some_and(|left| left <= pause) {
+                return Err(error);
             }
-            std::thread::sleep(pause);
+            if self.stop.wait(pause) {
+                return Err(stopped());
+            }
             pause = (pause * 2).min(PAUSES.1);
         }
+    }
+
+    /// Says to a new connection what holds.
+    fn say_again(&mut self, deadline: Deadline) -> Result<(), Error> {
         for line in self.said.lines() {
             self.command(&line, false, deadline)?;
         }
@@ -114,6 +141,9 @@ impl Bus {
     /// Leaves, once what was sent is carried out.
     pub(crate) fn quit(&mut self, within: Option<Duration>) -> Result<(), Error> {
         let deadline = Deadline::after(within);
+        self.leaving = true;
+        self.events.clear();
+        self.kept = 0;
         self.command("quit", false, deadline)?;
         loop {
             match self.step(deadline) {
@@ -122,6 +152,11 @@ impl Bus {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// What ends the waiting of other threads.
+    pub(crate) fn stop(&self) -> Stop {
+        self.stop.clone()
     }
 
     pub(crate) fn fd(&self) -> Option<RawFd> {
@@ -218,7 +253,7 @@ impl Bus {
         let socket = Socket::connect(&self.address, deadline);
         self.socket = Some(socket.map_err(|error| broken("cannot connect to the bus", &error))?);
         self.input.clear();
-        self.read = 0;
+        (self.read, self.needed, self.searched, self.lines_kept) = (0, 0, 0, 0);
         self.output.clear();
         self.expected.clear();
         (self.reply, self.lines, self.end) = (None, None, None);
@@ -240,10 +275,7 @@ impl Bus {
         if let Some(end) = &self.end {
             return Err(end.clone());
         }
-        if self.kept + self.output.len() > KEPT_MAX {
-            let text = "too much waits to be received: receive it first";
-            return Err(Error::new(Code::Full, text));
-        }
+        self.check_room()?;
         for bytes in [head, data, end] {
             self.output.extend(bytes);
         }
@@ -254,13 +286,22 @@ impl Bus {
         Ok(())
     }
 
+    /// That more may be kept.
+    fn check_room(&self) -> Result<(), Error> {
+        if self.kept + self.lines_kept + self.output.len() <= KEPT_MAX {
+            return Ok(());
+        }
+        let text = "too much waits to be received: receive it first";
+        Err(Error::new(Code::Full, text))
+    }
+
     /// Waits for the reply to the command that was queued last.
     fn answer(&mut self, deadline: Deadline) -> Result<Vec<String>, Error> {
         let reply = loop {
             if let Some(reply) = self.reply.take() {
                 break reply;
             }
-            if let Err(error) = self.step(deadline) {
+            if let Err(error) = self.step(deadline).and_then(|()| self.check_room()) {
                 // The reply may have come with the last line of the connection.
                 if let Some(reply) = self.reply.take() {
                     break reply;
@@ -296,11 +337,13 @@ impl Bus {
         let Some(socket) = &mut self.socket else {
             return Err(Error::new(Code::Connection, "there is no connection"));
         };
-        let ready = socket.wait(!self.output.is_empty(), deadline);
-        let mut block = [0; READ_BLOCK];
-        let moved = ready.and_then(|ready| {
-            if !ready {
-                return Err(ErrorKind::TimedOut.into());
+        let stop = Some(&self.stop).filter(|_| !self.leaving);
+        let waited = socket.wait(!self.output.is_empty(), stop, deadline);
+        let moved = waited.and_then(|waited| {
+            match waited {
+                Waited::InVain => return Err(ErrorKind::TimedOut.into()),
+                Waited::Stopped => return Err(ErrorKind::ConnectionAborted.into()),
+                Waited::Ready => {}
             }
             while !self.output.is_empty() {
                 match socket.write(self.output.as_slices().0) {
@@ -311,7 +354,7 @@ impl Bus {
                     Err(error) => return Err(error),
                 }
             }
-            match socket.read(&mut block) {
+            match socket.read(&mut self.block) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
                 read => read.map(Some),
             }
@@ -323,10 +366,12 @@ impl Bus {
                 Err(self.ended_by(Error::new(Code::Connection, text)))
             }
             Ok(Some(len)) => {
-                self.input.extend_from_slice(&block[..len]);
+                self.input.extend_from_slice(&self.block[..len]);
                 self.take().map_err(|error| self.ended_by(error))
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            // Not an end of the connection, which is still to be left.
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => Err(stopped()),
             Err(error) if error.kind() == ErrorKind::TimedOut => {
                 Err(Error::new(Code::Timeout, "nothing came in time"))
             }
@@ -345,8 +390,12 @@ impl Bus {
 
     /// Reads all that has come whole.
     fn take(&mut self) -> Result<(), Error> {
-        while self.take_one()? {}
+        while self.input.len() >= self.needed && self.take_one()? {
+            (self.needed, self.searched) = (0, self.read);
+        }
         self.input.drain(..self.read);
+        self.needed = self.needed.saturating_sub(self.read);
+        self.searched = self.searched.saturating_sub(self.read);
         self.read = 0;
         Ok(())
     }
@@ -354,7 +403,10 @@ impl Bus {
     /// Reads a line, with the bytes of a delivery; whether it had come whole.
     fn take_one(&mut self) -> Result<bool, Error> {
         let rest = &self.input[self.read..];
-        let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+        let from = self.searched.saturating_sub(self.read);
+        let found = rest[from..].iter().position(|byte| *byte == b'\n');
+        let Some(end) = found.map(|at| from + at) else {
+            self.searched = self.input.len();
             return match rest.len() > LINE_MAX {
                 true => Err(protocol()),
                 false => Ok(false),
@@ -373,6 +425,7 @@ impl Bus {
                     return Err(protocol());
                 }
                 let Some(data) = rest.get(len..len + head.len + 1) else {
+                    self.needed = self.read + len + head.len + 1;
                     return Ok(false);
                 };
                 len += data.len();
@@ -408,17 +461,20 @@ impl Bus {
         }
         let words = words::read(rest).unwrap_or_default();
         let (Some("1"), Some(name)) = (
-            words.first().map(|it| &*it[0].text),
+            words.first().map(String::as_str),
             words.get(1).filter(|_| word == "bus"),
         ) else {
             let text = "what listens there is no bus of version 1";
             return Err(Error::new(Code::Address, text));
         };
-        self.name = format!("{}\0", name[0].text);
+        self.name = format!("{name}\0");
         Ok(())
     }
 
     fn keep(&mut self, message: Message) {
+        if self.leaving {
+            return;
+        }
         self.kept += message.size();
         self.events.push_back(message);
     }
@@ -428,6 +484,7 @@ impl Bus {
         let expected = self.expected.front().ok_or_else(protocol)?;
         let lines = match &mut self.lines {
             Some((lines, missing)) if line.starts_with(' ') && *missing > 0 => {
+                self.lines_kept += line.len() + size_of::<String>();
                 lines.push(line);
                 *missing -= 1;
                 if *missing > 0 {
@@ -448,7 +505,7 @@ impl Bus {
             }
             _ => return Err(protocol()),
         };
-        self.lines = None;
+        (self.lines, self.lines_kept) = (None, 0);
         let expected = self.expected.pop_front();
         if expected.is_some_and(|it| !it.abandoned) {
             self.reply = Some(lines);
@@ -457,14 +514,21 @@ impl Bus {
     }
 }
 
+fn stopped() -> Error {
+    Error::new(Code::Closed, "the program has closed the connection")
+}
+
 fn protocol() -> Error {
     Error::new(Code::Connection, "the bus said what makes no sense")
 }
 
-fn broken(what: &str, error: &std::io::Error) -> Error {
+fn broken(what: &str, error: &io::Error) -> Error {
     let code = match error.kind() {
         ErrorKind::TimedOut => Code::Timeout,
         _ => Code::Connection,
     };
     Error::new(code, format!("{what}: {error}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,11 +12,13 @@ use crate::bus::Bus;
 use crate::error::{Code, Error};
 use crate::list::List;
 use crate::message::Message;
+use crate::socket::Stop;
 
 /// Something that has a handle.
 #[derive(Clone)]
 pub(crate) enum Object {
-    Bus(Arc<Mutex<Bus>>),
+    /// With what ends the waiting of those who have its lock.
+    Bus(Arc<Mutex<Bus>>, Stop),
     Message(Arc<Message>),
     List(Arc<List>),
     Builder(Arc<Mutex<Builder>>),
@@ -79,7 +81,15 @@ fn unknown(handle: u64, what: &str) -> Error {
 
 pub(crate) fn bus(handle: u64) -> Result<Arc<Mutex<Bus>>, Error> {
     get(handle, "connection", |object| match object {
-        Object::Bus(bus) => Some(bus),
+        Object::Bus(bus, _) => Some(bus),
+        _ => None,
+    })
+}
+
+/// The connection, and what ends the waiting of those who have its lock.
+pub(crate) fn bus_to_close(handle: u64) -> Result<(Arc<Mutex<Bus>>, Stop), Error> {
+    get(handle, "connection", |object| match object {
+        Object::Bus(bus, stop) => Some((bus, stop)),
         _ => None,
     })
 }

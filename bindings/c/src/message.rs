@@ -45,7 +45,7 @@ pub(crate) struct Head {
 impl Head {
     /// `TAG DOMAINS [from=ID] [SYNTAX] LENGTH`
     pub(crate) fn read(line: &str) -> Option<Self> {
-        let words = words::read(line)?;
+        let words = words::read_head(line)?;
         let [tag, domains, options @ .., len] = &words[..] else {
             return None;
         };
@@ -92,12 +92,12 @@ impl Message {
     pub(crate) fn line(event: Event, rest: &str) -> Option<Self> {
         let words = match event {
             // Its last part is a text for people.
-            Event::Left => rest.splitn(3, ' ').map(str::to_owned).collect(),
-            _ => words::read(rest)?
-                .into_iter()
-                .flatten()
-                .map(|word| word.text)
-                .collect::<Vec<_>>(),
+            Event::Left => {
+                let (domain, rest) = words::first(rest)?;
+                let (code, text) = words::first(rest)?;
+                vec![domain, code, text.to_owned()]
+            }
+            _ => words::read(rest)?,
         };
         Some(Self {
             event,
@@ -206,5 +206,13 @@ mod tests {
         assert!(view.word(5).is_err() && view.tag().is_err());
         let left = Message::line(Event::Left, "d forbidden the rules \"say\" so").expect("well");
         assert_eq!(left.word(2), Ok(&b"the rules \"say\" so"[..]));
+        let left = Message::line(Event::Left, "\"a b\" forbidden so").expect("well-formed");
+        assert_eq!(
+            (left.word(0), left.word(2)),
+            (Ok(&b"a b"[..]), Ok(&b"so"[..]))
+        );
+        let view = Message::line(Event::View, "d regular,x join from=a c").expect("well-formed");
+        assert_eq!(view.words(), 5);
+        assert_eq!(view.word(3), Ok(&b"from=a"[..]));
     }
 }

@@ -37,8 +37,7 @@ impl Said {
     /// Notes the command `name` that was carried out as `line`.
     pub(crate) fn note(&mut self, name: &str, line: &str) {
         let words = words::read(line).unwrap_or_default();
-        let words = words.iter().skip(1).flatten();
-        let arguments: Vec<String> = words.map(|word| word.text.clone()).collect();
+        let arguments: Vec<String> = words.into_iter().skip(1).collect();
         let is_accept = |it: &Command| it.name == "accept" && it.arguments == arguments;
         match name {
             "accept" if !self.commands.iter().any(is_accept) => {}
@@ -83,5 +82,21 @@ mod tests {
         }
         assert_eq!(said.lines(), ["id me", "syntax sexp", "accept \"x y\" d"]);
         assert_eq!(said.syntax(), Some("sexp"));
+    }
+
+    #[test]
+    fn a_domain_may_begin_as_a_sender_does_and_a_tag_may_hold_commas() {
+        let mut said = Said::default();
+        for line in [
+            "accept t d",
+            "accept t from=d",
+            "accept a,b d",
+            "accept \"a\" d",
+        ] {
+            said.note("accept", line);
+        }
+        said.note("reject", "reject \"a,b\" d");
+        said.note("reject", "reject t \"from=d\"");
+        assert_eq!(said.lines(), ["accept t d", "accept \"a\" d"]);
     }
 }

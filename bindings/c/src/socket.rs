@@ -2,15 +2,22 @@
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{SendFlags, send};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
+};
 
 use crate::error::{Code, Error};
+
+/// Between two attempts to connect to a Unix socket that has no room for one more connection.
+const ROOM_PAUSE: Duration = Duration::from_millis(5);
 
 /// Where a bus is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +55,41 @@ impl Deadline {
     }
 }
 
+/// Ends what other threads wait for, once and for all.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop(Arc<OwnedFd>);
+
+impl Stop {
+    pub(crate) fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self(Arc::new(event)))
+    }
+
+    pub(crate) fn set(&self) {
+        // It can only fail because it was set more often than can be counted.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// Waits for so long; whether it was set.
+    pub(crate) fn wait(&self, time: Duration) -> bool {
+        let time = Timespec {
+            tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        poll(&mut [PollFd::new(&*self.0, PollFlags::IN)], Some(&time)) == Ok(1)
+    }
+}
+
+/// What a wait has brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waited {
+    /// Nothing before the deadline.
+    InVain,
+    Ready,
+    /// The stop was set.
+    Stopped,
+}
+
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -58,11 +100,7 @@ pub(crate) enum Socket {
 impl Socket {
     pub(crate) fn connect(address: &Address, deadline: Deadline) -> io::Result<Self> {
         match address {
-            Address::Unix(path) => {
-                let stream = UnixStream::connect(path)?;
-                stream.set_nonblocking(true)?;
-                Ok(Self::Unix(stream))
-            }
+            Address::Unix(path) => connect_unix(path, deadline).map(Self::Unix),
             Address::Tcp(address) => {
                 let stream = match deadline.left() {
                     Some(left) if left.is_zero() => return Err(io::ErrorKind::TimedOut.into()),
@@ -85,8 +123,13 @@ impl Socket {
         Ok(send(self, bytes, SendFlags::NOSIGNAL)?)
     }
 
-    /// Waits until it can be read, or written if `writes`; whether it can before the deadline.
-    pub(crate) fn wait(&self, writes: bool, deadline: Deadline) -> io::Result<bool> {
+    /// Waits until it can be read, or written if `writes`, or `stop` is set; which it is.
+    pub(crate) fn wait(
+        &self,
+        writes: bool,
+        stop: Option<&Stop>,
+        deadline: Deadline,
+    ) -> io::Result<Waited> {
         let flags = match writes {
             true => PollFlags::IN | PollFlags::OUT,
             false => PollFlags::IN,
@@ -97,14 +140,40 @@ impl Socket {
                 tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
                 tv_nsec: left.subsec_nanos().into(),
             });
-            match poll(&mut [PollFd::new(self, flags)], limit.as_ref()) {
-                Ok(0) => return Ok(false),
-                Ok(_) => return Ok(true),
+            let mut polled = vec![PollFd::new(self, flags)];
+            polled.extend(stop.map(|stop| PollFd::new(&*stop.0, PollFlags::IN)));
+            match poll(&mut polled, limit.as_ref()) {
+                Ok(0) => return Ok(Waited::InVain),
+                Ok(_) if polled.iter().skip(1).any(|it| !it.revents().is_empty()) => {
+                    return Ok(Waited::Stopped);
+                }
+                Ok(_) => return Ok(Waited::Ready),
                 // A signal of the program is none of ours.
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+/// The system waits without a limit for room in the row of those who are not accepted yet, so it is
+/// asked not to wait.
+fn connect_unix(path: &Path, deadline: Deadline) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    loop {
+        match connect(&socket, &address) {
+            Ok(()) => return Ok(socket.into()),
+            Err(Errno::AGAIN) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let left = deadline.left().unwrap_or(ROOM_PAUSE);
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(left.min(ROOM_PAUSE));
     }
 }
 
@@ -123,5 +192,38 @@ impl Read for Socket {
             Self::Unix(stream) => stream.read(bytes),
             Self::Tcp(stream) => stream.read(bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_nobody_accepts_takes_no_longer_than_told() {
+        let path = std::env::temp_dir().join(format!("gcb-full-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let address = Address::Unix(path.clone());
+        let connect =
+            || Socket::connect(&address, Deadline::after(Some(Duration::from_millis(50))));
+        let mut held = Vec::new();
+        let error = loop {
+            match connect() {
+                Ok(socket) => held.push(socket),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(held.len() <= 2, "{} in a row without room", held.len());
+        std::fs::remove_file(path).unwrap();
     }
 }

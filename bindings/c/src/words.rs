@@ -37,16 +37,36 @@ pub(crate) struct Word {
     pub(crate) sender: bool,
 }
 
-/// The words of a line, each as the row of words between its commas: only the second may be a row,
-/// and only from the third on may `from=` stand before one.
-pub(crate) fn read(line: &str) -> Option<Vec<Vec<Word>>> {
-    let mut rest = line.trim_end_matches('\r');
+/// The words of a reply, a command or a view: all that stands between blanks. Of `KEY="VALUE"` the
+/// quotes are taken off as well.
+pub(crate) fn read(line: &str) -> Option<Vec<String>> {
+    let mut rest = start(line);
     let mut words = Vec::new();
-    loop {
-        rest = rest.trim_start_matches([' ', '\t']);
-        if rest.is_empty() {
-            return Some(words);
-        }
+    while !rest.is_empty() {
+        let value = rest.find(['=', '"', ' ', '\t']).map_or(0, |at| at + 1);
+        let key = match rest[..value].ends_with('=') && rest[value..].starts_with('"') {
+            true => &rest[..value],
+            false => "",
+        };
+        let (word, behind) = first(&rest[key.len()..])?;
+        words.push(format!("{key}{word}"));
+        rest = behind;
+    }
+    Some(words)
+}
+
+/// The first word of a line, and the rest behind blanks.
+pub(crate) fn first(line: &str) -> Option<(String, &str)> {
+    let (first, rest) = word(start(line), false)?;
+    is_end(rest).then(|| (first, start(rest)))
+}
+
+/// The words of the line of a delivery, each as the row of words between its commas: only the
+/// second, the domains, may be a row, and only from the third on may `from=` stand before one.
+pub(crate) fn read_head(line: &str) -> Option<Vec<Vec<Word>>> {
+    let mut rest = start(line);
+    let mut words = Vec::new();
+    while !rest.is_empty() {
         let sender = match words.len() {
             0 | 1 => None,
             _ => rest.strip_prefix("from="),
@@ -63,11 +83,23 @@ pub(crate) fn read(line: &str) -> Option<Vec<Vec<Word>>> {
                 _ => break,
             }
         }
-        if !(rest.is_empty() || rest.starts_with([' ', '\t'])) {
+        if !is_end(rest) {
             return None;
         }
         words.push(row);
+        rest = start(rest);
     }
+    Some(words)
+}
+
+/// What begins behind blanks, without the end of the line.
+fn start(text: &str) -> &str {
+    text.trim_end_matches('\r').trim_start_matches([' ', '\t'])
+}
+
+/// Whether a word ends before `rest`.
+fn is_end(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with([' ', '\t'])
 }
 
 /// The word at the beginning of `text`, and what follows it.
@@ -142,18 +174,37 @@ mod tests {
             "from=x",
         ] {
             let line = format!("x {} {0}", quoted(text));
-            let words = read(&line).expect("it is well-formed");
+            let words = read_head(&line).expect("it is well-formed");
             assert_eq!(words[1].len(), 1);
             assert_eq!((&*words[1][0].text, &*words[2][0].text), (text, text));
+            assert_eq!(
+                read(&line),
+                Some(vec!["x".into(), text.into(), text.into()])
+            );
         }
     }
 
     #[test]
+    fn a_word_of_a_reply_is_whole_whatever_it_begins_with_or_holds() {
+        let line = " c1@h1 a,b from=x from=\t\"from= y\"\r";
+        let words = ["c1@h1", "a,b", "from=x", "from=", "from= y"];
+        assert_eq!(read(line).as_deref(), Some(&words.map(str::to_owned)[..]));
+        let words = read("id=\"a b\" from=on x==y").expect("they are well-formed");
+        assert_eq!(words, ["id=a b", "from=on", "x==y"]);
+        assert_eq!(
+            first("\"a b\" rest \"of"),
+            Some(("a b".to_owned(), "rest \"of"))
+        );
+        assert_eq!(first("\"a\"b"), None);
+    }
+
+    #[test]
     fn what_is_no_line_of_words_is_refused() {
-        for wrong in [
-            "\"a", "\"a\"b", "a\"b", "\"\\q\"", "\"\\x0\"", "x a,,b", "x a,",
-        ] {
-            assert_eq!(read(wrong), None, "{wrong}");
+        for wrong in ["\"a", "\"a\"b", "a\"b", "\"\\q\"", "\"\\x0\""] {
+            assert_eq!((read(wrong), read_head(wrong)), (None, None), "{wrong}");
+        }
+        for wrong in ["x a,,b", "x a,"] {
+            assert_eq!(read_head(wrong), None, "{wrong}");
         }
     }
 }

@@ -27,6 +27,15 @@ pub struct Usage {
     pub resident: u64,
 }
 
+/// How often a process has given its processor up.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Switches {
+    /// To sleep until something wakes it.
+    pub voluntary: u64,
+    /// Because another one was to run.
+    pub involuntary: u64,
+}
+
 /// A running or ended process.
 #[derive(Debug)]
 pub struct Process {
@@ -138,6 +147,21 @@ impl Process {
         usage(self.pid())
     }
 
+    /// How often its threads have given their processors up so far; those that have ended are not
+    /// counted, but for the first one.
+    pub fn switches(&self) -> io::Result<Switches> {
+        let mut sum = Switches::default();
+        for thread in fs::read_dir(format!("/proc/{}/task", self.pid()))? {
+            // A thread that ends meanwhile is one that has ended.
+            if let Ok(status) = fs::read_to_string(thread?.path().join("status")) {
+                let switches = switches(&status)?;
+                sum.voluntary += switches.voluntary;
+                sum.involuntary += switches.involuntary;
+            }
+        }
+        Ok(sum)
+    }
+
     /// The most memory that it had resident at a time, in bytes; only while it runs.
     pub fn resident_peak(&self) -> io::Result<u64> {
         high_water(&fs::read_to_string(format!("/proc/{}/status", self.pid()))?)
@@ -165,6 +189,19 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
         cpu: time(14, 15)?,
         children: time(16, 17)?,
         resident: field(&stat, 24)? * rustix::param::page_size() as u64,
+    })
+}
+
+/// The lines of /proc/PID/task/TID/status that count switches.
+fn switches(status: &str) -> io::Result<Switches> {
+    let line = |name: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name));
+        let count = value.and_then(|value| value.trim().parse().ok());
+        count.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no counts of switches"))
+    };
+    Ok(Switches {
+        voluntary: line("voluntary_ctxt_switches:")?,
+        involuntary: line("nonvoluntary_ctxt_switches:")?,
     })
 }
 
@@ -212,6 +249,17 @@ mod tests {
         let status = "Name:\tx\nVmPeak:\t  900 kB\nVmHWM:\t    12 kB\nVmRSS:\t 3 kB\n";
         assert_eq!(high_water(status).unwrap(), 12 * 1024);
         assert!(high_water("Name:\tx\n").is_err());
+    }
+
+    #[test]
+    fn switches_of_both_kinds_are_told_apart() {
+        let status = "Threads:\t1\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+        let expected = Switches {
+            voluntary: 12,
+            involuntary: 3,
+        };
+        assert_eq!(switches(status).unwrap(), expected);
+        assert!(switches("Threads:\t1\n").is_err());
     }
 
     #[test]

@@ -186,10 +186,7 @@ fn observation(
             let default = if *place == "-" { unreliable } else { ordered };
             let known = submitted.get(&id).copied().unwrap_or(default);
             let (service, digest) = promise(rest, known);
-            let place = place.split_once(':').map(|(id, seq)| OrderPlace {
-                config: config(id),
-                seq: seq.parse().unwrap(),
-            });
+            let place = self::place(place);
             Observation::Deliver {
                 id,
                 service,
@@ -209,6 +206,28 @@ fn observation(
             group: (*group).to_owned(),
             view: (*view).to_owned(),
             members: members.split(',').map(str::to_owned).collect(),
+        },
+        ("asked", [request, group, client]) => Observation::Asked {
+            request: (*request).to_owned(),
+            group: (*group).to_owned(),
+            client: (*client).to_owned(),
+        },
+        ("replied", [request, client, handler]) => Observation::Replied {
+            request: (*request).to_owned(),
+            client: (*client).to_owned(),
+            handler: handler.parse().ok(),
+        },
+        ("granted", [group, role, client, at]) => Observation::Granted {
+            group: (*group).to_owned(),
+            role: (*role).to_owned(),
+            client: (*client).to_owned(),
+            place: place(at).unwrap(),
+        },
+        ("freed", [group, role, client, at]) => Observation::Freed {
+            group: (*group).to_owned(),
+            role: (*role).to_owned(),
+            client: (*client).to_owned(),
+            place: place(at).unwrap(),
         },
         ("enrolled", [id]) => Observation::Enrolled { id: message(id) },
         ("account", [id, complete, failed]) => {
@@ -241,6 +260,13 @@ fn member(letter: &str) -> MemberId {
         node: NodeId(u64::from(*code)),
         incarnation: Incarnation(u64::from(*code) << 8),
     }
+}
+
+fn place(text: &str) -> Option<OrderPlace> {
+    text.split_once(':').map(|(id, seq)| OrderPlace {
+        config: config(id),
+        seq: seq.parse().unwrap(),
+    })
 }
 
 fn letters(members: &str) -> Vec<MemberId> {

@@ -100,10 +100,15 @@ impl Failure {
 
     /// The exit code.
     pub(crate) fn code(&self) -> ExitCode {
+        ExitCode::from(self.number())
+    }
+
+    /// The exit code as a number.
+    pub(crate) fn number(&self) -> u8 {
         match self.exit {
-            Exit::Failed => ExitCode::from(1),
-            Exit::Usage => ExitCode::from(2),
-            Exit::SomeReceivers => ExitCode::from(3),
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::SomeReceivers => 3,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The lines that `sub` prints: field names and their order are a contract with scripts.
 
+use std::fmt;
 use std::io::{self, Write};
 
 use base64::Engine as _;
@@ -171,6 +172,46 @@ impl JsonLines {
             self.config = Some((id, id.to_string()));
         }
     }
+}
+
+/// A warning of the daemon: a subscriber takes its messages more slowly than they come.
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct Behind {
+    pub(crate) waiting: u64,
+    pub(crate) limit: u64,
+    pub(crate) dropped: u64,
+}
+
+impl fmt::Display for Behind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            waiting,
+            limit,
+            dropped,
+        } = self;
+        write!(
+            f,
+            "too slow: {waiting} bytes wait in the daemon, which disconnects this program at {limit}"
+        )?;
+        match dropped {
+            0 => Ok(()),
+            1 => write!(f, "; 1 unreliable message was missed"),
+            _ => write!(f, "; {dropped} unreliable messages were missed"),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct BehindLine {
+    event: &'static str,
+    #[serde(flatten)]
+    behind: Behind,
+}
+
+/// Writes the line of a warning.
+pub(crate) fn behind(out: &mut impl Write, behind: Behind) -> io::Result<()> {
+    let event = "behind";
+    write_line(out, &BehindLine { event, behind })
 }
 
 /// The connection of a subscriber, as `--json` prints it.

@@ -4,6 +4,7 @@
 //! Exit codes: 0 done, 1 failed, 2 usage, 3 some receivers failed. A command or option whose
 //! capability is not built does not exist.
 
+mod answer;
 mod bench;
 mod bus;
 mod check;
@@ -16,15 +17,18 @@ mod keygen;
 mod lab;
 mod line;
 mod lines;
+mod number;
 mod order;
 mod publish;
 mod rekey;
+mod request;
 mod server;
 mod sim;
 mod status;
 mod sub;
 mod table;
 mod target;
+mod tls;
 mod transfer;
 
 use std::process::ExitCode;
@@ -50,6 +54,8 @@ enum Command {
     Send(Box<transfer::send::Args>),
     Recv(Box<transfer::receive::Args>),
     Census(transfer::census::Args),
+    Request(Box<request::Args>),
+    Answer(Box<answer::Args>),
     Status(status::Args),
     Groups(groups::Args),
     Bus(bus::Args),
@@ -70,6 +76,8 @@ fn main() -> ExitCode {
         Command::Send(args) => transfer::send::run(*args),
         Command::Recv(args) => transfer::receive::run(*args),
         Command::Census(args) => transfer::census::run(&args),
+        Command::Request(args) => request::run(*args),
+        Command::Answer(args) => answer::run(*args),
         Command::Status(args) => status::run(&args),
         Command::Groups(args) => groups::run(&args),
         Command::Bus(args) => bus::run(args),

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use groupcast_client::{
-    Cause, Client, ClientError, ClientEvent, ConnectError, Message, Refusal, View, ViewId, ViewKind,
+    Cause, Client, ClientError, ClientEvent, ConnectError, Message, Refusal, View, ViewId,
+    ViewKind, WhenSlow,
 };
 use groupcast_core::id::fnv1a;
 use groupcast_core::text::printable;
@@ -22,7 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::{Failure, tell};
-use crate::line::{self, JsonLines, Plain, describe_gap, describe_view};
+use crate::line::{self, Behind, JsonLines, Plain, describe_gap, describe_view};
 use crate::target::Target;
 
 /// While nothing comes, signals and the reader of stdout are looked at this often.
@@ -63,6 +64,10 @@ pub(crate) struct Args {
     /// End when the connection to the daemon ends, instead of connecting again
     #[arg(long)]
     once: bool,
+    /// What the daemon does when this program takes messages too slowly: `block`, publishers wait;
+    /// `drop`, unreliable messages are missed; `disconnect` [default: what the daemon's rules say]
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    when_slow: Option<WhenSlow>,
     /// End after N messages
     #[arg(long, value_name = "N")]
     count: Option<NonZeroU64>,
@@ -73,6 +78,15 @@ fn group(name: &str) -> Result<String, String> {
         Ok(()) => Ok(name.to_owned()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+fn policy(word: &str) -> Result<WhenSlow, String> {
+    WhenSlow::find(|policy| policy.name() == word).ok_or_else(|| {
+        format!(
+            "there are: {}",
+            WhenSlow::ALL.map(WhenSlow::name).join(", ")
+        )
+    })
 }
 
 /// Why it prints no more.
@@ -94,6 +108,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
     }
     let mut client = args.target.connect(args.name.as_deref())?;
+    if let Some(policy) = args.when_slow {
+        client.set_when_slow(policy).map_err(Failure::failed)?;
+    }
     for group in &args.groups {
         client.join(group).map_err(Failure::failed)?;
     }
@@ -218,6 +235,15 @@ fn follow(
                 first,
                 last,
             }) => printer.gap(&group, &sender, (first, last))?,
+            Some(ClientEvent::Behind {
+                waiting,
+                limit,
+                dropped,
+            }) => printer.behind(Behind {
+                waiting,
+                limit,
+                dropped,
+            })?,
             Some(ClientEvent::Rejected { request, text, .. }) => {
                 return Err(Failure::failed(format!(
                     "the daemon rejected the {request}: {text}"
@@ -341,6 +367,17 @@ impl Printer {
             Some(lines) => lines.gap(&mut self.stdout, group, sender, range),
             None => {
                 let _ = describe_gap(&mut anstream::stderr().lock(), group, sender, range);
+                Ok(())
+            }
+        };
+        self.after(printed)
+    }
+
+    fn behind(&mut self, behind: Behind) -> Result<Option<()>, Failure> {
+        let printed = match self.json {
+            Some(_) => line::behind(&mut self.stdout, behind),
+            None => {
+                let _ = writeln!(anstream::stderr(), "{behind}");
                 Ok(())
             }
         };

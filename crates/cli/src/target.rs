@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use groupcast_client::tls::{self, ClientFiles};
 use groupcast_client::{AccessToken, Address, Client, ClientError, ClientKind, Options};
 use groupcast_net::Key;
 use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::server::Server;
+use crate::tls::TlsArgs;
 
 /// How long the daemon may take to answer a question.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct Target {
     /// The daemon's Unix socket [default: $GROUPCAST_SOCKET, else that of this user's daemon, or of
     /// this host's]
-    #[arg(long, value_name = "PATH", conflicts_with = "server")]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["server", "tls_ca"])]
     socket: Option<PathBuf>,
     /// The daemon's TCP address for clients, or a name of its host and the port
     #[arg(long, value_name = "IP:PORT")]
@@ -35,24 +35,8 @@ pub(crate) struct Target {
         conflicts_with = "socket"
     )]
     token: Option<PathBuf>,
-    /// Speak TLS; one of the authorities in this file (PEM) must have signed the daemon's
-    /// certificate
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "server",
-        conflicts_with = "socket"
-    )]
-    tls_ca: Option<PathBuf>,
-    /// The DNS name or the address that the daemon's certificate is for [default: that of --server]
-    #[arg(long, value_name = "NAME", requires = "tls_ca", value_parser = tls_name)]
-    tls_name: Option<String>,
-    /// The certificate (PEM) to show to a daemon that asks for one
-    #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
-    tls_certificate: Option<PathBuf>,
-    /// Its private key (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 impl Target {
@@ -62,10 +46,7 @@ impl Target {
             socket,
             server: None,
             token: None,
-            tls_ca: None,
-            tls_name: None,
-            tls_certificate: None,
-            tls_key: None,
+            tls: TlsArgs::default(),
         }
     }
 
@@ -123,26 +104,16 @@ impl Target {
     /// The daemon at `server`, by each of its addresses.
     fn remote(&self, server: &Server) -> Result<Vec<Address>, Failure> {
         let addresses = server.addresses()?.into_iter();
-        let Some(ca) = self.tls_ca.clone() else {
+        let Some(tls) = self.tls.load()? else {
             return Ok(addresses.map(Address::Tcp).collect());
         };
-        let identity = self.tls_certificate.clone().zip(self.tls_key.clone());
-        let tls = tls::Client::load(&ClientFiles { ca, identity }).map_err(Failure::failed)?;
-        let name = self.tls_name.as_deref().or(server.name());
+        let name = self.tls.name().or(server.name());
         let by_tls = |address| Address::Tls {
             address,
             name: name.map(str::to_owned),
             tls: tls.clone(),
         };
         Ok(addresses.map(by_tls).collect())
-    }
-}
-
-/// A name that a certificate can be for.
-fn tls_name(word: &str) -> Result<String, String> {
-    match tls::is_name(word) {
-        true => Ok(word.to_owned()),
-        false => Err("write a DNS name or an address, without a port".into()),
     }
 }
 

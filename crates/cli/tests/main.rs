@@ -9,6 +9,7 @@ mod host;
 mod lab;
 mod languages;
 mod process;
+mod requests;
 mod service;
 mod sim;
 mod tls;

@@ -4,11 +4,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::{self, Permissions};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use crate::host::{Host, Running, free_port, until};
+use groupcast_tls::{Server, ServerFiles};
+
+use crate::host::{Host, Ran, Running, free_port, until};
 
 /// Writes the authority `NAME.pem`, and certificates that it signed: `OF.pem` and `OF.key`, each
 /// for one name.
@@ -73,7 +77,7 @@ fn clients_speak_tls_and_rules_name_their_certificates() {
         host.command(&whole)
     };
     let run = |command: &[&str], ca: &str, identity: &str| {
-        crate::host::Ran::of(as_of(command, ca, identity).output().unwrap())
+        Ran::of(as_of(command, ca, identity).output().unwrap())
     };
     let mut sub = host.launch(
         "sub",
@@ -248,4 +252,70 @@ fn what_tls_needs_is_said() {
         host.run(&["status", "--socket", "s", option, "ca.pem"])
             .fails_with(2, &["--socket", option]);
     }
+}
+
+/// Serves one connection as the bus does; what came in it.
+fn serve(listener: &TcpListener, tls: &Server) -> String {
+    let (socket, _) = listener.accept().unwrap();
+    let mut stream = tls.accept(socket).unwrap();
+    let mut came = Vec::new();
+    let mut greeted = false;
+    loop {
+        if !greeted && !stream.is_handshaking() {
+            stream.write_all(b"bus 1 c1@a\n").unwrap();
+            greeted = true;
+        }
+        let mut bytes = [0; 4096];
+        match stream.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(len) => came.extend_from_slice(&bytes[..len]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+        if came.ends_with(b"quit\n") {
+            break;
+        }
+    }
+    let _ = stream.write_all(b"ok\nclosed bye until later\n");
+    stream.end_output();
+    let _ = stream.flush();
+    String::from_utf8(came).unwrap()
+}
+
+/// The bus speaks TLS at addresses beyond loopback alone, so a test of its own stands for it.
+#[test]
+fn terminals_and_processes_reach_the_bus_by_tls() {
+    const LINES: usize = 20_000;
+    let host = Host::new();
+    authority(&host, "ca", &[("daemon", "127.0.0.1")]);
+    authority(&host, "other", &[]);
+    let files = ServerFiles {
+        certificate: host.path("daemon.pem").into(),
+        key: host.path("daemon.key").into(),
+        client_ca: None,
+    };
+    let tls = Server::load(&files).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let bus = |ca: &str, more: &[&str]| {
+        let ca = host.path(ca);
+        host.command(&[&["bus", "--server", &address, "--tls-ca", &ca], more].concat())
+    };
+    let served = std::thread::scope(|scope| {
+        let server = scope.spawn(|| [(); 3].map(|()| serve(&listener, &tls)));
+        let commands = host.write("commands", "info\nquit\n");
+        let stdin = fs::File::open(commands).unwrap();
+        let talked = Ran::of(bus("ca.pem", &[]).stdin(stdin).output().unwrap());
+        assert_eq!(talked.code, 0, "{}", talked.stderr);
+        assert_eq!(talked.stdout, "bus 1 c1@a\nok\nclosed bye until later\n");
+        // It writes more than sockets hold and ends without reading a word: all of it arrives.
+        let script = format!("yes 'msg t d hello' | head -n {LINES}");
+        let ran = bus("ca.pem", &["--exec", "sh", "-c", &script]).output();
+        assert_eq!(Ran::of(ran.unwrap()).code, 0);
+        Ran::of(bus("other.pem", &[]).output().unwrap()).fails_with(1, &["cannot connect"]);
+        server.join().unwrap()
+    });
+    assert_eq!(served[0], "info\nquit\n");
+    assert_eq!(served[1].lines().count(), LINES);
+    assert_eq!(served[2], "");
 }

@@ -98,6 +98,133 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 #[test]
+fn options_that_make_no_sense_are_refused_and_a_dry_run_sends_nothing() {
+    let group = Group::new();
+    fs::create_dir_all(group.path("tree/cache")).unwrap();
+    fs::write(group.path("tree/a"), "12345").unwrap();
+    fs::write(group.path("tree/a.o"), "object").unwrap();
+    fs::write(group.path("tree/cache/b"), "cached").unwrap();
+    let options = [
+        "tree",
+        "--exclude",
+        "*.o",
+        "--exclude",
+        "cache/",
+        "--dry-run",
+    ];
+    let listed = group.send(&options);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    let lines: Vec<&str> = listed.stdout.lines().map(str::trim_start).collect();
+    assert_eq!(lines[..2], ["directory  tree", "5  tree/a"]);
+    assert!(
+        lines[2].contains("2 entries; nothing was sent"),
+        "{lines:?}"
+    );
+    assert!(listed.stderr.contains("left out: 2 entries"));
+    let json = group.send(&[&options[..], &["--json"]].concat());
+    let total: Value = serde_json::from_str(json.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((&total["entries"], &total["bytes"]), (&2.into(), &5.into()));
+
+    for (options, problem) in [
+        (&["tree", "--exclude", "[a"][..], "[a"),
+        (&["tree", "--exclude", "tree"], "leaves out everything"),
+        (&["-", "--dry-run"], "for files"),
+        (&["-", "--exclude", "*"], "for files"),
+        (&["tree", "--dry-run", "--status", "s"], "--status"),
+        (&["tree", "--together", "--max-failed", "1"], "--together"),
+        (&["tree", "--ttl", "0"], "--ttl"),
+        (&["tree", "--dscp", "64"], "--dscp"),
+    ] {
+        group.send(options).fails_with(2, &[problem]);
+    }
+    let mut nowhere = group.host.command(&["send", "tree", "--key", "group.key"]);
+    nowhere.args(["--group", &group.address, "--interface", "none7"]);
+    Ran::of(nowhere.output().unwrap()).fails_with(2, &["none7", "lo"]);
+    let stdout = ["recv", "--out", "-", "--exec", "true"];
+    Ran::of(group.command(&stdout).output().unwrap()).fails_with(2, &["--exec"]);
+}
+
+#[test]
+fn a_command_runs_where_files_arrived_and_the_sender_hears_if_it_failed() {
+    let group = Group::new();
+    fs::write(group.path("image"), noise(100_000)).unwrap();
+    let script =
+        "echo \"$GROUPCAST_OUTCOME $GROUPCAST_LABEL $GROUPCAST_GROUP\" > told; test $1 = well";
+    let receiver = |name: &str, how| {
+        let out = format!("out-{name}");
+        let before = ["--once", "--no-sync", "--out", &out];
+        let exec = ["--exec", "sh", "-c", script, "sh", how];
+        group.receiver(name, &[&before[..], &exec].concat())
+    };
+    let (mut good, mut bad) = (receiver("good", "well"), receiver("bad", "badly"));
+    let options = [
+        "image",
+        "--require",
+        "good,bad",
+        "--status",
+        "status",
+        "--ttl",
+        "2",
+    ];
+    let sent = group.send(&[&options[..], &["--dscp", "8"]].concat());
+    sent.fails_with(
+        3,
+        &["bad: failed: it is in place, but the command failed: exit status: 1"],
+    );
+    assert_eq!((good.wait(), bad.wait()), (0, 1));
+    let told = format!("complete image {}\n", group.address);
+    for name in ["good", "bad"] {
+        assert_eq!(group.received(name, "told"), told.as_bytes());
+        assert!(group.received(name, "image") == noise(100_000));
+    }
+    let status: Value = serde_json::from_str(&group.host.read("status")).unwrap();
+    assert_eq!(
+        (&status["state"], &status["exit_code"]),
+        (&"done".into(), &3.into())
+    );
+    let outcomes = status["receivers"].as_array().unwrap().iter();
+    let outcomes: Vec<(&str, &str)> = outcomes
+        .map(|it| {
+            (
+                it["receiver"].as_str().unwrap(),
+                it["outcome"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(outcomes, [("bad", "failed"), ("good", "complete")]);
+}
+
+#[test]
+fn too_many_failures_end_it_for_all_who_are_told() {
+    let group = Group::new();
+    fs::write(group.path("image"), noise(2_000_000)).unwrap();
+    let mut one = group.receiver("one", &["--once", "--json"]);
+    let mut two = group.receiver("two", &["--once", "--json"]);
+    let options = [
+        "image",
+        "--require",
+        "one,two,three",
+        "--max-failed",
+        "0",
+        "--wait",
+        "2",
+    ];
+    let begun = Instant::now();
+    let sent = group.send(&options);
+    sent.fails_with(
+        3,
+        &["three: never came", "one: cancelled", "two: cancelled"],
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!((one.wait(), two.wait()), (1, 1));
+    let last = group.lines("two").pop().unwrap();
+    assert_eq!(last["event"], "failed");
+    let reason = last["reason"].as_str().unwrap();
+    assert!(reason.contains("more than 0 receivers failed"), "{reason}");
+    assert_eq!(group.received("two", "image"), b"");
+}
+
+#[test]
 fn a_tree_reaches_two_receivers_whole_and_leaves_nothing_else() {
     let group = Group::new();
     let tree = group.path("tree");
@@ -328,6 +455,72 @@ fn what_cannot_work_is_said_before_anything_is_sent() {
         .output()
         .unwrap();
     Ran::of(second).fails_with(1, &["another receiver uses"]);
+}
+
+#[test]
+fn below_the_least_nobody_is_served_and_at_the_most_it_begins() {
+    let group = Group::new();
+    fs::write(group.path("image"), noise(300_000)).unwrap();
+    let mut one = group.receiver("one", &["--json", "--once"]);
+    group
+        .send(&["image", "--protocol", "multidriver", "--height", "2"])
+        .fails_with(2, &["--height is for --protocol tree"]);
+    let arguments = ["image", "--protocol", "multidriver", "--wait", "2"];
+    let alone = [&arguments[..], &["--min", "2", "--max", "3"]].concat();
+    group
+        .send(&alone)
+        .fails_with(1, &["only 1 receiver came: nobody was served"]);
+    assert_eq!(one.wait(), 1);
+    assert!(
+        group
+            .host
+            .read("one.out")
+            .contains("1 receiver has come, and it needs 2")
+    );
+    assert!(!group.path("out-one/image").exists());
+
+    let mut two = group.receiver("two", &["--once"]);
+    let mut three = group.receiver("three", &["--once"]);
+    let sent = group.send(&["image", "--protocol", "multidriver", "--max", "2"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert_eq!((two.wait(), three.wait()), (0, 0));
+    assert_eq!(group.received("two", "image"), noise(300_000));
+    group
+        .send(&["image", "--min", "3", "--max", "2"])
+        .fails_with(2, &["--min 3 is more than the most"]);
+}
+
+#[test]
+fn together_means_everywhere_or_nowhere() {
+    let group = Group::new();
+    fs::write(group.path("image"), noise(300_000)).unwrap();
+    let mut one = group.receiver("one", &["--json"]);
+    let mut two = group.receiver("two", &["--json"]);
+    let together = ["image", "--together", "--require"];
+    let absent = [&together[..], &["one,two,three", "--wait", "2"]].concat();
+    let problems = ["0 of 3", "one: cancelled", "three: never came"];
+    group.send(&absent).fails_with(3, &problems);
+    assert!(group.received("one", "image").is_empty());
+
+    for _ in 0..2 {
+        // The second time everything is in place.
+        for protocol in ["auto", "multidriver"] {
+            let options = ["one,two", "--protocol", protocol];
+            let sent = group.send(&[&together[..], &options[..]].concat());
+            assert_eq!(sent.code, 0, "{protocol}: {}", sent.stderr);
+        }
+    }
+    for name in ["one", "two"] {
+        assert_eq!(group.received(name, "image"), noise(300_000));
+        let mut listing = group.listing(name);
+        // The receiver's own, as long as it runs.
+        listing.retain(|entry| entry != ".groupcast");
+        assert_eq!(listing, ["image"], "nothing else is left");
+    }
+    group
+        .send(&["-", "--together"])
+        .fails_with(2, &["--together is for files"]);
+    assert_eq!((one.terminate(), two.terminate()), (0, 0));
 }
 
 #[test]

@@ -5,12 +5,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use groupcast_core::Service;
+use groupcast_session::WhenSlow;
 use groupcast_session::client::{Answer, ClientEvent, Connection, RequestError};
 use groupcast_session::frame::{AccessToken, ClientKind, Disconnect};
 
 use crate::address::Address;
+use crate::calls::Calls;
 use crate::error::{ClientError, ConnectError};
-use crate::stream::Stream;
+use crate::guests::draw_guest;
+use crate::stream::{Ready, Stream};
 
 /// Messages are gathered up to here, then written.
 const WRITE_BUFFER: usize = 64 * 1024;
@@ -58,6 +61,7 @@ pub struct Client {
     connect_within: Duration,
     /// Why the stream can no longer be read, if the system or the other side's TLS says so.
     broken: Option<io::Error>,
+    calls: Calls,
 }
 
 impl Client {
@@ -76,15 +80,21 @@ impl Client {
             address: address.clone(),
             connect_within: options.connect_within,
             broken: None,
+            calls: Calls::default(),
         };
+        let guest = draw_guest().map_err(|source| ConnectError::Io {
+            address: address.to_string(),
+            source,
+        })?;
+        client.connection.set_guest(guest);
         client.greet(deadline)?;
         Ok(client)
     }
 
     /// Connects again, by the options of the first time, after the connection has ended: the client
-    /// joins its groups again. What was sent to them meanwhile is not repeated, messages that were
-    /// not accepted may be lost, and the next message has number 1. Events that came before the end
-    /// can still be taken.
+    /// joins its groups again, and asks again what had not ended. What was sent to the groups
+    /// meanwhile is not repeated, messages that were not accepted may be lost, and the next message
+    /// has number 1. Events that came before the end can still be taken.
     ///
     /// # Errors
     /// The connection stays ended; try again later.
@@ -119,6 +129,14 @@ impl Client {
         self.flush()
     }
 
+    /// Says what the daemon is to do when this client takes its messages too slowly: with
+    /// [`WhenSlow::Block`], as it is at first, publishers at the same daemon wait for it, unless
+    /// the daemon's rules say otherwise of a group. [`ClientEvent::Behind`] warns.
+    pub fn set_when_slow(&mut self, policy: WhenSlow) -> Result<(), ClientError> {
+        self.connection.set_when_slow(policy)?;
+        self.flush()
+    }
+
     /// Publishes a message to groups (or private names), in the order in which receivers look for
     /// one that they are in. Returns its number: 1, 2, … Waits for credit if there is none, taking
     /// in events meanwhile.
@@ -150,7 +168,9 @@ impl Client {
     /// Writes what was gathered.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         while let Some(bytes) = self.connection.poll_transmit() {
-            match self.stream.try_write(bytes) {
+            let written = self.stream.try_write(bytes);
+            self.calls.count_write(&written);
+            match written {
                 Ok(Some(len)) => self.connection.handle_transmitted(len),
                 Ok(None) => self.wait_for_room()?,
                 Err(error) => return Err(self.write_failed(error)),
@@ -286,6 +306,11 @@ impl Client {
         self.connection.undecided()
     }
 
+    /// The system calls that this client has made.
+    pub fn calls(&self) -> Calls {
+        self.calls
+    }
+
     /// The longest payload that the daemon takes.
     pub fn message_max(&self) -> u64 {
         let welcome = self.connection.welcome();
@@ -294,6 +319,10 @@ impl Client {
 }
 
 impl Client {
+    pub(crate) fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
     /// Waits for the welcome.
     fn greet(&mut self, deadline: Instant) -> Result<(), ConnectError> {
         let (address, waited) = (self.address.clone(), self.connect_within);
@@ -323,12 +352,8 @@ impl Client {
                     _ => failed(source),
                 });
             }
-            if !self
-                .stream
-                .wait(false, Some(deadline))
-                .map_err(failed)?
-                .read
-            {
+            let ready = self.wait(false, Some(deadline)).map_err(failed)?;
+            if !ready.read {
                 return Err(ConnectError::TimedOut {
                     address: address.to_string(),
                     waited,
@@ -347,10 +372,12 @@ impl Client {
 
     fn write_hello(&mut self) -> io::Result<()> {
         while let Some(bytes) = self.connection.poll_transmit() {
-            match self.stream.try_write(bytes)? {
+            let written = self.stream.try_write(bytes);
+            self.calls.count_write(&written);
+            match written? {
                 Some(len) => self.connection.handle_transmitted(len),
                 None => {
-                    self.stream.wait(true, None)?;
+                    self.wait(true, None)?;
                 }
             }
         }
@@ -410,7 +437,7 @@ impl Client {
 
     /// Waits for credit. Once this client's unread events fill its window, the daemon may be
     /// holding back credit because of this very client: then only its program can help.
-    fn wait_for_credit(&mut self) -> Result<(), ClientError> {
+    pub(crate) fn wait_for_credit(&mut self) -> Result<(), ClientError> {
         while !self.connection.has_credit() {
             self.check_end()?;
             self.connection.give_credit();
@@ -439,7 +466,9 @@ impl Client {
     /// Writes all of `bytes`.
     fn write(&mut self, mut bytes: &[u8]) -> Result<(), ClientError> {
         while !bytes.is_empty() {
-            match self.stream.try_write(bytes) {
+            let written = self.stream.try_write(bytes);
+            self.calls.count_write(&written);
+            match written {
                 Ok(Some(len)) => bytes = &bytes[len..],
                 Ok(None) => self.wait_for_room()?,
                 Err(error) => return Err(self.write_failed(error)),
@@ -451,7 +480,7 @@ impl Client {
     /// Waits for room to write, taking in what comes meanwhile so that neither side waits for the
     /// other.
     fn wait_for_room(&mut self) -> Result<(), ClientError> {
-        let ready = self.stream.wait(true, None)?;
+        let ready = self.wait(true, None)?;
         if ready.read && !ready.write {
             self.read()?;
             self.check_end()?;
@@ -474,9 +503,14 @@ impl Client {
         }
     }
 
+    fn wait(&mut self, writes: bool, deadline: Option<Instant>) -> io::Result<Ready> {
+        self.calls.waits += 1;
+        self.stream.wait(writes, deadline)
+    }
+
     /// Waits for something to read and takes it in; `false` if nothing came before `deadline`.
     fn turn(&mut self, deadline: Option<Instant>) -> Result<bool, ClientError> {
-        if !self.stream.wait(false, deadline)?.read {
+        if !self.wait(false, deadline)?.read {
             return Ok(false);
         }
         self.read()?;
@@ -485,7 +519,9 @@ impl Client {
 
     /// Reads once and takes in what came; whether anything came.
     fn read(&mut self) -> Result<bool, ClientError> {
-        match self.stream.try_read(self.connection.space()) {
+        let read = self.stream.try_read(self.connection.space());
+        self.calls.count_read(&read);
+        match read {
             Ok(Some(0)) => {
                 let text = "the daemon closed it without a word";
                 self.connection.handle_closed(text);

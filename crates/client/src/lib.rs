@@ -31,22 +31,27 @@
 //!
 //! The client's side of the protocol is `groupcast_session::client`, which does no I/O; this crate
 //! adds the socket and the waiting. With the feature `tls` it speaks TLS ([`Address::Tls`]). An
-//! asynchronous client and locks are left to others.
+//! asynchronous client is left to others.
 #![forbid(unsafe_code)]
 
 mod address;
+mod calls;
 mod client;
 mod error;
+mod guests;
 mod stream;
 
 pub use address::{Address, default_socket_path};
+pub use calls::Calls;
 pub use client::{Client, Options};
 pub use error::{ClientError, ConnectError};
 pub use groupcast_core::{OrderPlace, Service};
-pub use groupcast_session::client::{ClientEvent, RequestError};
+pub use groupcast_session::WhenSlow;
+pub use groupcast_session::client::{Ask, Asked, ClientEvent, RequestError};
 pub use groupcast_session::frame::{
     AccessToken, ClientKind, Disconnect, Message, Refusal, Reject, Request,
 };
+pub use groupcast_session::guests::{Ending, Role, RoleNotice, RoleState};
 pub use groupcast_session::view::{Cause, View, ViewId, ViewKind};
 #[cfg(feature = "tls")]
 pub use groupcast_tls as tls;

@@ -99,6 +99,46 @@ pub enum Observation {
         /// Names of the members, in the view's order.
         members: Vec<alloc::string::String>,
     },
+    /// A client of the member was given a request to a process group.
+    Asked {
+        /// The request's name, equal wherever the request is the same.
+        request: alloc::string::String,
+        /// The group's name.
+        group: alloc::string::String,
+        /// The client's name.
+        client: alloc::string::String,
+    },
+    /// A client of the member answered a request.
+    Replied {
+        /// The request's name.
+        request: alloc::string::String,
+        /// The client's name.
+        client: alloc::string::String,
+        /// The handler that the request asked for, if it asked for one.
+        handler: Option<u16>,
+    },
+    /// At this place of the order a client, of whatever member, has a role in a process group.
+    Granted {
+        /// The group's name.
+        group: alloc::string::String,
+        /// What the role is called.
+        role: alloc::string::String,
+        /// The client's name.
+        client: alloc::string::String,
+        /// Where in the order.
+        place: OrderPlace,
+    },
+    /// From this place of the order on it has the role no more.
+    Freed {
+        /// The group's name.
+        group: alloc::string::String,
+        /// What the role is called.
+        role: alloc::string::String,
+        /// The client's name.
+        client: alloc::string::String,
+        /// Where in the order.
+        place: OrderPlace,
+    },
     /// The member left gracefully. Nothing follows.
     Leave,
     /// The member's life ended without a word. Nothing follows.

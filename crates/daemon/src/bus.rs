@@ -67,6 +67,11 @@ impl BusStream {
         std::mem::take(&mut self.work) + self.socket.take_work()
     }
 
+    /// How many traces it began since the last call, whatever came of them.
+    pub(crate) fn take_begins(&mut self) -> usize {
+        self.bus.take_begins()
+    }
+
     /// Whether text waits for room.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.bus.text().is_empty() || self.socket.has_unsent()
@@ -75,7 +80,9 @@ impl BusStream {
     /// Whether the engine can read something although the socket has told of nothing.
     pub(crate) fn has_unread(&self) -> bool {
         !self.socket.is_handshaking()
-            && (self.bus.has_frames() || self.starved && self.bus.wants_text())
+            && (self.bus.has_frames()
+                || self.bus.is_paused()
+                || self.starved && self.bus.wants_text())
     }
 
     /// Frames that are ready; `None` if there are none.
@@ -92,15 +99,22 @@ impl BusStream {
 
 impl Read for BusStream {
     /// # Errors
-    /// [`ErrorKind::Interrupted`]: text came, and no frame of it can be read yet; call again.
+    /// [`ErrorKind::Interrupted`]: text came, and no frame of it can be read yet; call again, after
+    /// a trace in a later turn.
     /// [`ErrorKind::WouldBlock`]: the socket has nothing, or no text is wanted now. And those of
     /// the socket.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut text = [0; READ_BLOCK];
         // Nobody is a client before both sides have agreed on keys.
         if !self.socket.is_handshaking() {
+            if self.bus.is_paused() {
+                self.bus.resume();
+            }
             if let Some(len) = self.read_frames(bytes) {
                 return Ok(len);
+            }
+            if self.bus.is_paused() {
+                return Err(ErrorKind::Interrupted.into());
             }
             self.starved = !self.bus.wants_text();
             if self.starved {

@@ -23,6 +23,7 @@ use groupcast_session::{ClientId, Engine};
 use groupcast_tls::{Doubt, Server};
 use mio::{Interest, Registry, Token};
 
+use crate::client_calls::ClientCalls;
 use crate::error::DaemonError;
 use crate::linger::Lingering;
 use crate::listen::{BusAcceptor, TcpAcceptor, UnixAcceptor};
@@ -34,6 +35,9 @@ use crate::turns::Turns;
 const READ_SHARE: usize = 256 << 10;
 /// Bytes that all clients are read in one turn.
 const READ_TOTAL: usize = 1 << 20;
+/// Bytes of these that are read before the network: a token waits for no longer than that takes,
+/// some 50 us.
+const READ_FIRST: usize = 64 << 10;
 /// What a message counts beside its bytes: taking it over takes as long as reading so many.
 const MESSAGE_COST: usize = 64;
 /// What another frame counts beside its bytes: handling the shortest takes as long as that.
@@ -45,6 +49,11 @@ const REQUESTS_FREE: usize = 32;
 const REQUEST_REST: Duration = Duration::from_micros(2);
 /// What a step of a TLS handshake counts: a signature takes as long as reading so many bytes.
 const HANDSHAKE_COST: usize = 64 << 10;
+/// What the beginning of a trace counts: the system makes, renames and removes files for it, and
+/// may take as long as for all else that a turn reads.
+const TRACE_COST: usize = READ_TOTAL;
+/// Who began a trace rests for so long.
+const TRACE_REST: Duration = Duration::from_millis(5);
 /// Bytes that one client is written in one turn; the last call may exceed it.
 const WRITE_SHARE: usize = 512 << 10;
 /// Bytes that all clients are written in one turn.
@@ -88,10 +97,15 @@ pub(crate) struct Clients {
     writable: Turns,
     /// Did not take all; written to again when there is room.
     blocked: BTreeSet<ClientId>,
+    /// Ended by the other side: behind what they have sent is their end.
+    ended: BTreeSet<ClientId>,
     /// Ended by this side, and not yet by the other.
     lingering: Lingering,
     /// Connections may be waiting, to be accepted not before this time.
     accept_at: Option<Time>,
+    /// Bytes that may still be read in this turn.
+    left: usize,
+    calls: ClientCalls,
 }
 
 impl Clients {
@@ -126,8 +140,11 @@ impl Clients {
             rested_at: Time::ZERO,
             writable: Turns::default(),
             blocked: BTreeSet::new(),
+            ended: BTreeSet::new(),
             lingering: Lingering::default(),
             accept_at: None,
+            left: READ_TOTAL,
+            calls: ClientCalls::default(),
         })
     }
 
@@ -168,6 +185,9 @@ impl Clients {
         if self.lingering.handle_ready(id) {
             return;
         }
+        if readiness.closed && self.streams.contains_key(&id) {
+            self.ended.insert(id);
+        }
         if (readiness.readable || readiness.closed) && !self.rests.contains(&id) {
             self.readable.push(id);
         }
@@ -176,7 +196,14 @@ impl Clients {
         }
     }
 
-    /// Takes new connections, and of each client that has something its share.
+    /// Takes what clients have sent, within the bound of what may come before the network.
+    pub(crate) fn take_first_input(&mut self, now: Time, engine: &mut Engine) {
+        let left = self.read_in_turn(now, engine, READ_FIRST);
+        self.left = READ_TOTAL - (READ_FIRST - left);
+    }
+
+    /// Takes new connections, and of each client that has something its share of what is left of
+    /// the turn, which ends.
     pub(crate) fn take_input(&mut self, now: Time, engine: &mut Engine) {
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept_at = self.accept(now, engine);
@@ -185,7 +212,12 @@ impl Clients {
             self.rests.remove(&id);
             self.readable.push(id);
         }
-        let mut left = READ_TOTAL;
+        let left = std::mem::replace(&mut self.left, READ_TOTAL);
+        self.read_in_turn(now, engine, left);
+    }
+
+    /// Reads clients in turn until each was read once or `left` is used up; what is left of it.
+    fn read_in_turn(&mut self, now: Time, engine: &mut Engine, mut left: usize) -> usize {
         // Each has one turn at most: those that have more come again behind the others.
         for _ in 0..self.readable.len() {
             if left == 0 {
@@ -194,20 +226,24 @@ impl Clients {
             let Some(id) = self.readable.pop() else {
                 break;
             };
-            let share = self.read(now, id, engine);
+            if self.rests.contains(&id) {
+                continue;
+            }
+            let share = self.read(now, id, engine, left.min(READ_SHARE));
             left = left.saturating_sub(share.taken);
-            if share.requests > REQUESTS_FREE {
-                self.rest(now, id, share.requests);
+            let rest = share.rest();
+            if !rest.is_zero() {
+                self.rest(now, id, rest);
             } else if share.more {
                 self.readable.push(id);
             }
         }
+        left
     }
 
-    /// The client is not read until it has rested for so many requests, behind those that rest
-    /// already.
-    fn rest(&mut self, now: Time, id: ClientId, requests: usize) {
-        self.rested_at = self.rested_at.max(now) + REQUEST_REST * requests as u32;
+    /// The client is not read until it has rested for so long, behind those that rest already.
+    fn rest(&mut self, now: Time, id: ClientId, time: Duration) {
+        self.rested_at = self.rested_at.max(now) + time;
         self.resting.push_back((self.rested_at, id));
         self.rests.insert(id);
     }
@@ -288,6 +324,11 @@ impl Clients {
         self.tcp.as_ref().map_or(Vec::new(), TcpAcceptor::doubts)
     }
 
+    /// What was counted since the start.
+    pub(crate) fn calls(&self) -> ClientCalls {
+        self.calls
+    }
+
     /// How many connections there are.
     pub(crate) fn count(&self) -> usize {
         self.streams.len() + self.lingering.count()
@@ -343,19 +384,24 @@ impl Clients {
         }
     }
 
-    /// Reads the share of one client.
-    fn read(&mut self, now: Time, id: ClientId, engine: &mut Engine) -> ReadShare {
+    /// Reads a share of `max` bytes of one client; the last call may exceed it.
+    fn read(&mut self, now: Time, id: ClientId, engine: &mut Engine, max: usize) -> ReadShare {
         let mut share = ReadShare::default();
         let Some(stream) = self.streams.get_mut(&id) else {
             return share;
         };
-        while share.taken < READ_SHARE {
+        while share.taken < max {
             let Some(space) = engine.space(id) else {
                 break;
             };
+            let room = space.len();
             let handshaking = stream.is_handshaking();
             let read = stream.read(space);
+            self.calls.count_read(&read);
             share.taken += stream.take_work();
+            let begins = stream.take_begins();
+            share.taken += begins * TRACE_COST;
+            share.begins += begins;
             if handshaking {
                 share.taken += HANDSHAKE_COST;
                 if !stream.is_handshaking() {
@@ -376,6 +422,10 @@ impl Clients {
                     share.taken += len + handled.moved;
                     share.taken += handled.messages * MESSAGE_COST + requests * REQUEST_COST;
                     share.requests += requests;
+                    // The kernel gives all that there is: the next event tells of more.
+                    if len < room && stream.is_plain() && !self.ended.contains(&id) {
+                        return share;
+                    }
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => {
@@ -399,12 +449,12 @@ impl Clients {
         share
     }
 
-    /// Writes the share of one client; how much it was.
+    /// Writes the share of one client; how much it was, with what it counts for.
     fn write(&mut self, now: Time, id: ClientId, engine: &mut Engine) -> usize {
         let Some(stream) = self.streams.get_mut(&id) else {
             return 0;
         };
-        let (written, drained) = match drain(now, id, engine, stream) {
+        let (written, drained) = match drain(now, id, engine, stream, &mut self.calls) {
             Ok(drained) => drained,
             Err(error) => {
                 tracing::debug!("{id:?}: {error}");
@@ -412,16 +462,24 @@ impl Clients {
                 return 0;
             }
         };
-        if stream.has_unread() {
+        let begins = stream.take_begins();
+        let cost = written + begins * TRACE_COST;
+        if stream.has_unread() && !self.rests.contains(&id) {
             self.readable.push(id);
+        }
+        if begins > 0 {
+            self.rest(now, id, TRACE_REST * begins as u32);
         }
         let blocked = drained == Drained::Blocked;
         if drained == Drained::Share {
             self.writable.push(id);
         }
         if blocked == self.blocked.contains(&id) {
-            return written;
+            return cost;
         }
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return cost;
+        };
         match stream.watch_room(&self.registry, token_of(id), blocked) {
             Ok(()) if blocked => {
                 self.blocked.insert(id);
@@ -434,7 +492,7 @@ impl Clients {
                 self.end(now, id, engine);
             }
         }
-        written
+        cost
     }
 
     /// The connection has ended from the other side.
@@ -447,6 +505,7 @@ impl Clients {
     fn forget(&mut self, id: ClientId) -> Option<Stream> {
         // Its place among the readable is skipped when its turn comes.
         self.blocked.remove(&id);
+        self.ended.remove(&id);
         self.streams.remove(&id)
     }
 }
@@ -458,8 +517,21 @@ struct ReadShare {
     taken: usize,
     /// Frames that published nothing.
     requests: usize,
+    /// Traces that were begun.
+    begins: usize,
     /// There may be more to read.
     more: bool,
+}
+
+impl ReadShare {
+    /// How long the client is not read after it.
+    fn rest(&self) -> Duration {
+        let requests = match self.requests > REQUESTS_FREE {
+            true => REQUEST_REST * self.requests as u32,
+            false => Duration::ZERO,
+        };
+        requests + TRACE_REST * self.begins as u32
+    }
 }
 
 /// Why no more is written to a client.
@@ -479,6 +551,7 @@ fn drain(
     id: ClientId,
     engine: &mut Engine,
     socket: &mut impl Write,
+    calls: &mut ClientCalls,
 ) -> io::Result<(usize, Drained)> {
     let mut written = 0;
     while written < WRITE_SHARE {
@@ -493,7 +566,9 @@ fn drain(
                 Err(error) => Err(error),
             };
         }
-        match socket.write_vectored(&slices[..count]) {
+        let result = socket.write_vectored(&slices[..count]);
+        calls.count_write(&result);
+        match result {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(len) => {
                 written += len;

@@ -1,10 +1,10 @@
 //! The daemon: one thread, one loop around the network's endpoint, the groups' engine and the
 //! clients' sockets.
 //!
-//! A turn: the endpoint sends, waits and reads the network; the order's and the bimodal groups'
-//! events go to the engine; clients are accepted and read; the engine's messages go to the order
-//! and to the groups; each client that has output is written to once. What is submitted here leaves
-//! with the next turn, which begins by sending.
+//! A turn: the endpoint sends and waits; clients are read within a bound, so that what they have
+//! sent goes with a token that has come; the endpoint reads the network; the order's and the
+//! bimodal groups' events go to the engine; clients are accepted, and read on; the engine's
+//! messages go to the order and to the groups; each client that has output is written to once.
 
 mod leaving;
 mod observe;
@@ -98,6 +98,7 @@ impl Daemon {
             engine.require_token(token);
         }
         engine.set_access(Time::ZERO, config.access.clone());
+        engine.set_slow_rules(config.when_slow.clone());
         engine.set_own_user(rustix::process::geteuid().as_raw());
 
         raise_file_limit(config.engine.clients_max)
@@ -202,9 +203,8 @@ impl Daemon {
     pub(crate) fn turn(&mut self) -> Result<bool, DaemonError> {
         let patience = self.patience();
         self.endpoint
-            .turn(patience, &mut self.ready)
+            .await_work(patience, &mut self.ready)
             .map_err(DaemonError::system("wait for the network"))?;
-        self.take_events()?;
 
         let now = self.endpoint.now();
         let (mut stop_requests, mut asked) = (0, false);
@@ -219,6 +219,15 @@ impl Daemon {
         if asked {
             self.do_as_signals_ask();
         }
+        // What clients have sent goes with the token that has come, if one has.
+        self.clients.take_first_input(now, &mut self.engine);
+        self.submit(now);
+        self.endpoint
+            .work()
+            .map_err(DaemonError::system("read the network"))?;
+        self.take_events()?;
+
+        let now = self.endpoint.now();
         self.clients.take_input(now, &mut self.engine);
         self.engine.handle_timeout(now);
         self.tend(now);
@@ -400,6 +409,7 @@ impl Daemon {
     fn status(&mut self) -> Value {
         let mut said = status::status(&self.config, &mut self.endpoint, &self.engine);
         said["key"] = self.rekeying.status(&self.engine);
+        said["counters"]["clients"] = status::client_calls(self.clients.calls());
         said
     }
 

@@ -27,6 +27,7 @@
 
 mod bimodal;
 mod bus;
+mod client_calls;
 mod client_log;
 mod clients;
 pub mod config;

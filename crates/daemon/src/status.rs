@@ -12,6 +12,7 @@ use groupcast_session::groups::{Counters as SessionCounters, Status};
 use serde_json::{Map, Value, json};
 
 use crate::bimodal::Bimodal;
+use crate::client_calls::ClientCalls;
 use crate::config::{Config, Security};
 use crate::instance::{self, Instance};
 use crate::narrate::{OTHERS_HINT, place};
@@ -162,6 +163,8 @@ fn clients(session: &Status) -> Value {
                 "unaccepted": client.unaccepted,
                 "backlog": client.backlog,
                 "dropped": client.dropped,
+                "when_slow": client.when_slow.name(),
+                "holds_back": client.holds_back,
             })
         })
         .collect()
@@ -259,6 +262,8 @@ fn net_counters(counters: NetCounters) -> Value {
         control,
         data,
         sent,
+        waits,
+        timers,
         gaps,
         gap_longest,
     } = counters;
@@ -266,6 +271,8 @@ fn net_counters(counters: NetCounters) -> Value {
         "control": receive_counters(control),
         "data": receive_counters(data),
         "sent": send_counters(sent),
+        "waits": waits,
+        "timers": timers,
         "gaps": gaps,
         "gap_longest": gap_longest.as_secs_f64(),
     })
@@ -276,6 +283,7 @@ fn receive_counters(counters: ReceiveCounters) -> Value {
         datagrams,
         bytes,
         calls,
+        empty,
         coalesced,
         filtered,
         errors,
@@ -285,6 +293,7 @@ fn receive_counters(counters: ReceiveCounters) -> Value {
         "datagrams": datagrams,
         "bytes": bytes,
         "calls": calls,
+        "empty": empty,
         "coalesced": coalesced,
         "filtered": filtered,
         "errors": errors,
@@ -324,6 +333,22 @@ fn send_counters(counters: SendCounters) -> Value {
         "too_large": too_large,
         "other_errors": other_errors,
         "unroutable": unroutable,
+    })
+}
+
+/// What the clients' sockets took in system calls.
+pub(crate) fn client_calls(calls: ClientCalls) -> Value {
+    let ClientCalls {
+        reads,
+        reads_empty,
+        writes,
+        writes_blocked,
+    } = calls;
+    json!({
+        "reads": reads,
+        "reads_empty": reads_empty,
+        "writes": writes,
+        "writes_blocked": writes_blocked,
     })
 }
 

@@ -51,6 +51,11 @@ impl Stream {
         }
     }
 
+    /// Whether a read that does not fill its buffer has taken all that there was.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Unix(_) | Self::Tcp(_))
+    }
+
     /// The names of the certificate that a client showed.
     pub(crate) fn certificate(&self) -> Vec<String> {
         match self {
@@ -66,6 +71,14 @@ impl Stream {
             Self::Unix(_) | Self::Tcp(_) => 0,
             Self::Tls(stream) => stream.take_work(),
             Self::Bus(stream) => stream.take_work(),
+        }
+    }
+
+    /// How many traces of the bus it began since the last call.
+    pub(crate) fn take_begins(&mut self) -> usize {
+        match self {
+            Self::Bus(stream) => stream.take_begins(),
+            Self::Unix(_) | Self::Tcp(_) | Self::Tls(_) => 0,
         }
     }
 

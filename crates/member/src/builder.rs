@@ -122,6 +122,6 @@ impl MemberBuilder {
         let make = config.members()?.factory(1);
         let member = make(local, rng.fork(order.name()), endpoint.now());
         endpoint.node_mut().open(order.channel, member);
-        Ok(Member::new(endpoint, order)?)
+        Ok(Member::new(self.name, endpoint, order)?)
     }
 }

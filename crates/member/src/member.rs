@@ -26,6 +26,7 @@ const WAKE: Token = Token(0);
 /// the others up, and is then taken for crashed. A member that is dropped falls silent in the same
 /// way; [`leave`](Self::leave) first.
 pub struct Member {
+    name: String,
     endpoint: Endpoint<Box<dyn Instrumented>>,
     order: &'static OrderFamily,
     waker: Arc<Waker>,
@@ -41,6 +42,7 @@ impl Member {
     }
 
     pub(crate) fn new(
+        name: String,
         endpoint: Endpoint<Box<dyn Instrumented>>,
         order: &'static OrderFamily,
     ) -> Result<Self, NetError> {
@@ -49,6 +51,7 @@ impl Member {
             source,
         })?;
         Ok(Self {
+            name,
             endpoint,
             order,
             waker: Arc::new(waker),
@@ -127,6 +130,16 @@ impl Member {
     /// Who this is in configurations and in the ids of messages.
     pub fn id(&self) -> MemberId {
         self.endpoint.node().local()
+    }
+
+    /// The name that it was opened with.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name of the protocol that orders its messages: `ring` or `rmp`.
+    pub fn order(&self) -> &'static str {
+        self.order.name()
     }
 
     /// The endpoint under it: addresses of peers, counters, whether the kernel granted the receive

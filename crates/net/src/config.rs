@@ -46,6 +46,9 @@ pub struct EndpointConfig {
     /// How many routers a multicast may pass, plus one. Default 1: it stays on the link. At least
     /// 1.
     pub multicast_ttl: u8,
+    /// The class of service that every datagram asks for (DSCP, RFC 2474), 0 to 63. Default 0:
+    /// none. Networks that know nothing of it ignore it.
+    pub dscp: u8,
     /// Whether multicasts also reach other members on this host. Default `None`: if the listen
     /// address is a loopback one. Set it where several members share a host's real address; each
     /// then also hears itself.
@@ -91,6 +94,7 @@ impl EndpointConfig {
             listen,
             group,
             multicast_ttl: 1,
+            dscp: 0,
             multicast_loop: None,
             copies_max: AdmissionConfig::default().copies_max,
             receive_buffer: 8 << 20,
@@ -166,6 +170,12 @@ impl EndpointConfig {
                 "a multicast TTL of 0 reaches nobody: 1 stays on the link, more passes routers"
                     .into(),
             );
+        }
+        if self.dscp > 63 {
+            return wrong(format!(
+                "a DSCP of {} is not possible: choose 0 to 63",
+                self.dscp
+            ));
         }
         if !(1..=64).contains(&self.segments_max) {
             return wrong(format!(

@@ -11,6 +11,8 @@ pub struct ReceiveCounters {
     pub bytes: u64,
     /// System calls that brought something.
     pub calls: u64,
+    /// System calls that found nothing.
+    pub empty: u64,
     /// Calls that brought several datagrams at once (receive offload).
     pub coalesced: u64,
     /// Datagrams dropped by [`set_filter`](crate::Endpoint::set_filter).
@@ -70,6 +72,10 @@ pub struct Counters {
     pub data: ReceiveCounters,
     /// Of all sends; they leave from the control socket.
     pub sent: SendCounters,
+    /// System calls that waited for something, or asked whether there is something.
+    pub waits: u64,
+    /// Times that timers of the node were due.
+    pub timers: u64,
     /// Scheduling gaps of more than [`GAP`](crate::Endpoint::GAP).
     pub gaps: u64,
     /// The longest time between two looks at the clock that was not spent waiting: the process did

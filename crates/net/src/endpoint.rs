@@ -53,6 +53,8 @@ pub struct Endpoint<P> {
     unsent: bool,
     /// Whether the control socket is registered for room in its send buffer.
     watches_room: bool,
+    /// Times that timers of the node were due.
+    timers: u64,
     gaps: u64,
     gap_longest: Duration,
 }
@@ -117,6 +119,7 @@ impl<P: Protocol> Endpoint<P> {
             junk: 0,
             unsent: false,
             watches_room: false,
+            timers: 0,
             gaps: 0,
             gap_longest: Duration::ZERO,
         })
@@ -136,6 +139,20 @@ impl<P: Protocol> Endpoint<P> {
         max_wait: Option<Duration>,
         ready: &mut Vec<(Token, Readiness)>,
     ) -> io::Result<()> {
+        self.await_work(max_wait, ready)?;
+        self.work()
+    }
+
+    /// The first half of a turn: sends what is waiting, and waits. What the caller submits between
+    /// the halves goes with what comes of the second: with a token that has arrived meanwhile.
+    ///
+    /// # Errors
+    /// As [`turn`](Self::turn).
+    pub fn await_work(
+        &mut self,
+        max_wait: Option<Duration>,
+        ready: &mut Vec<(Token, Readiness)>,
+    ) -> io::Result<()> {
         ready.clear();
         let now = self.tick(Duration::ZERO);
         self.flush(now);
@@ -147,6 +164,15 @@ impl<P: Protocol> Endpoint<P> {
         if self.sender.is_blocked() {
             self.flush(now);
         }
+        Ok(())
+    }
+
+    /// The second half of a turn: reads, runs the timers, sends what comes of it. What was
+    /// submitted before leaves at the latest with the next turn, or a [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// As [`turn`](Self::turn).
+    pub fn work(&mut self) -> io::Result<()> {
         self.receive()?;
         self.run_timers();
         Ok(())
@@ -252,6 +278,8 @@ impl<P: Protocol> Endpoint<P> {
             control: self.control.counters,
             data: self.data.counters,
             sent: self.sender.counters,
+            waits: self.waiter.calls,
+            timers: self.timers,
             gaps: self.gaps,
             gap_longest: self.gap_longest,
         }
@@ -392,6 +420,7 @@ impl<P: Protocol> Endpoint<P> {
             self.backlog = None;
         }
         if self.node.poll_timeout().is_some_and(|due| due <= now) {
+            self.timers += 1;
             self.node.handle_timeout(now);
             self.flush(now);
         }

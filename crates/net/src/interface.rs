@@ -30,6 +30,27 @@ pub fn default_interface() -> Ipv4Addr {
     choose_interface().address
 }
 
+/// The first IPv4 address of the interface called `name`, if it is up.
+///
+/// # Errors
+/// In words: no such interface, and which there are.
+pub fn interface_named(name: &str) -> Result<Ipv4Addr, String> {
+    let up = sys::interfaces().map_err(|error| format!("cannot list the interfaces: {error}"))?;
+    find(name, &up)
+}
+
+fn find(name: &str, up: &[Interface]) -> Result<Ipv4Addr, String> {
+    if let Some(interface) = up.iter().find(|interface| interface.name == name) {
+        return Ok(interface.address);
+    }
+    let mut names: Vec<&str> = up.iter().map(|interface| &*interface.name).collect();
+    names.dedup();
+    Err(format!(
+        "no interface `{name}` with an IPv4 address is up: there are {}",
+        names.join(", ")
+    ))
+}
+
 /// Chooses the interface that multicasts leave by if the host has a route for them, else the one
 /// LAN that is up. Of several it takes the first, without any 127.0.0.1, and says so.
 pub fn choose_interface() -> InterfaceChoice {
@@ -143,6 +164,21 @@ mod tests {
         let none = choose(None, &[interface("lo", 0)]);
         assert_eq!(none.address, Ipv4Addr::LOCALHOST);
         assert!(none.warning.unwrap().contains("127.0.0.1"));
+    }
+
+    #[test]
+    fn an_interface_is_found_by_its_name_and_one_that_is_not_there_is_told() {
+        let up = [
+            interface("lo", 0),
+            interface("eth0", 1),
+            interface("eth0", 2),
+        ];
+        assert_eq!(find("eth0", &up), Ok(Ipv4Addr::new(10, 0, 0, 1)));
+        let error = find("eth1", &up).unwrap_err();
+        assert!(
+            error.contains("eth1") && error.ends_with("lo, eth0"),
+            "{error}"
+        );
     }
 
     #[test]

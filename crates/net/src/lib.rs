@@ -87,7 +87,7 @@ pub use config::{EndpointConfig, Group, Spin};
 pub use counters::{Counters, ReceiveCounters, SendCounters};
 pub use endpoint::{Endpoint, Filter};
 pub use error::NetError;
-pub use interface::{InterfaceChoice, choose_interface, default_interface};
+pub use interface::{InterfaceChoice, choose_interface, default_interface, interface_named};
 pub use key::{Key, KeyError, open_regular, random_u64};
 pub use open::{EndpointBuilder, Sealing, new_member};
 pub use report::Stranger;

@@ -128,7 +128,10 @@ impl Receiver {
                     return Ok(Some(batch));
                 }
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::EAGAIN) => break,
+                    Some(libc::EAGAIN) => {
+                        self.counters.empty += 1;
+                        break;
+                    }
                     Some(libc::EINTR) => {}
                     Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EINVAL) => {
                         return Err(error);

@@ -67,6 +67,10 @@ impl Sockets {
         let listen = config.listen;
         let control = bound(listen)?;
         set_up_sending(&control, *listen.ip(), config.multicast_ttl, config.loops())?;
+        // The upper six bits of the byte; the lower two are the network's (ECN).
+        control
+            .set_tos_v4(u32::from(config.dscp) << 2)
+            .map_err(NetError::system("set the DSCP"))?;
         let data = match config.group {
             Group::Multicast(group) => joined(group, *listen.ip())?,
             Group::Mesh(_) => bound(SocketAddrV4::new(*listen.ip(), listen.port() + 1))?,
@@ -292,10 +296,12 @@ mod tests {
         let sockets = opened(|config| {
             config.multicast_loop = Some(false);
             config.multicast_ttl = 3;
+            config.dscp = 8;
             config.offload = false;
         });
         assert!(!sockets.control.multicast_loop_v4().unwrap());
         assert_eq!(sockets.control.multicast_ttl_v4().unwrap(), 3);
+        assert_eq!(sockets.control.tos_v4().unwrap(), 8 << 2);
         let coalesces = sys::option(sockets.data.as_fd(), libc::SOL_UDP, libc::UDP_GRO);
         assert_eq!(coalesces.unwrap(), 0);
     }

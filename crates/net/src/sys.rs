@@ -172,6 +172,55 @@ pub(crate) fn wait_readable(descriptor: &impl AsRawFd, timeout: Duration) -> io:
     }
 }
 
+/// Waits until `epoll` has an event or `timeout` has passed, to the kernel's timer slack, and puts
+/// the events into the capacity of `events`, which is emptied before.
+///
+/// # Errors
+/// `Unsupported` on kernels before 5.11 and where a filter of system calls does not know the call.
+pub(crate) fn wait_events(
+    epoll: &impl AsRawFd,
+    events: &mut Vec<libc::epoll_event>,
+    timeout: Duration,
+) -> io::Result<()> {
+    /// The kernel's own, of the same size everywhere.
+    #[repr(C)]
+    struct Timespec {
+        seconds: i64,
+        nanos: i64,
+    }
+    events.clear();
+    let timeout = Timespec {
+        seconds: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        nanos: timeout.subsec_nanos().into(),
+    };
+    // SAFETY: the kernel writes at most as many events as there is capacity for, which is
+    // exclusively borrowed, and reads one `Timespec`; both are alive during the call. No signal
+    // mask.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_raw_fd(),
+            events.as_mut_ptr(),
+            events.capacity() as c_int,
+            &raw const timeout,
+            ptr::null::<c_void>(),
+            0_usize,
+        )
+    };
+    match check(result as isize) {
+        Ok(count) => {
+            // SAFETY: the kernel has written the first `count` events, no more than the capacity.
+            unsafe { events.set_len(count.min(events.capacity())) };
+            Ok(())
+        }
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EINTR) => Ok(()),
+            Some(libc::ENOSYS | libc::EPERM) => Err(io::ErrorKind::Unsupported.into()),
+            _ => Err(error),
+        },
+    }
+}
+
 /// How many datagrams the kernel has dropped at this socket's receive buffer, modulo 2^32.
 pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut info = [0u32; 9];

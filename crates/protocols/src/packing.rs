@@ -197,7 +197,7 @@ impl Backlog for Packer {
 }
 
 /// Whether a message of `service` is delivered only once other members than its sender hold it.
-fn waits_for_holders(service: Service) -> bool {
+pub fn waits_for_holders(service: Service) -> bool {
     match service {
         Service::KResilient(failures) => failures > 0,
         Service::Majority | Service::Safe => true,

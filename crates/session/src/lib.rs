@@ -8,8 +8,10 @@
 //! - [`client`]: a client's side of a connection: credit, numbers of messages, events;
 //! - [`groups`]: the engine of a daemon: clients and their credit, groups and their views, what
 //!   goes to the ring and what comes from it;
+//! - [`guests`]: requests to groups, handlers and locks, for whatever host has an agreed order;
 //! - [`name`] and [`view`]: what groups and clients are called, and what a group looks like at a
 //!   moment of its history;
+//! - [`names`]: which ring carries which groups, where there are several;
 //! - [`rekey`]: how daemons change the cluster's key together while they run.
 //!
 //! Sockets, processes and time belong to the daemon and to the client library; ordering belongs to
@@ -20,10 +22,14 @@ pub mod bus;
 pub mod client;
 pub mod frame;
 pub mod groups;
+pub mod guests;
 pub mod name;
+pub mod names;
 pub mod rekey;
 pub mod socket;
 pub mod view;
+mod when_slow;
 
 pub use groups::{ClientId, Engine, EngineConfig};
 pub use view::{Cause, View, ViewId, ViewKind};
+pub use when_slow::WhenSlow;

@@ -18,14 +18,14 @@ pub const CLIENT_NAME_MAX: usize = 127;
 /// The most bytes of a daemon's name.
 pub const HOST_NAME_MAX: usize = 127;
 
-/// NameKind is wrong with a name. The text says what is allowed.
+/// What is wrong with a name. The text says what is allowed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
     /// No letters at all.
     #[error("the name of a {what} must not be empty: give it 1 to {max} bytes")]
     Empty {
-        /// NameKind the name is for.
+        /// What the name is for.
         what: NameKind,
         /// The most bytes.
         max: usize,
@@ -35,7 +35,7 @@ pub enum NameError {
         "the name of a {what} has {len} bytes, at most {max} are allowed: choose a shorter one"
     )]
     TooLong {
-        /// NameKind the name is for.
+        /// What the name is for.
         what: NameKind,
         /// How many it has.
         len: usize,
@@ -48,7 +48,7 @@ pub enum NameError {
         "the name of a {what} must not contain control characters or others that cannot be seen (byte {at} begins one)"
     )]
     Control {
-        /// NameKind the name is for.
+        /// What the name is for.
         what: NameKind,
         /// Its offset in bytes.
         at: usize,
@@ -58,7 +58,7 @@ pub enum NameError {
         "the name {name:?} contains '@', which only private names (client@host) have: choose another for the {what}"
     )]
     At {
-        /// NameKind the name is for.
+        /// What the name is for.
         what: NameKind,
         /// The name.
         name: String,

@@ -41,6 +41,12 @@ impl TraceHash {
         self.member(id.representative);
     }
 
+    fn texts<'a>(&mut self, texts: impl IntoIterator<Item = &'a String>) {
+        for text in texts {
+            self.absorb(groupcast_core::trace::digest(text.as_bytes()));
+        }
+    }
+
     fn observation(&mut self, observation: &Observation) {
         match observation {
             Observation::Start => self.absorb(1),
@@ -78,9 +84,7 @@ impl TraceHash {
                 members,
             } => {
                 self.absorb(5);
-                for text in [group, view].into_iter().chain(members) {
-                    self.absorb(groupcast_core::trace::digest(text.as_bytes()));
-                }
+                self.texts([group, view].into_iter().chain(members));
             }
             Observation::Account {
                 id,
@@ -102,6 +106,40 @@ impl TraceHash {
                 self.member(gap.sender);
                 self.absorb(gap.first);
                 self.absorb(gap.last);
+            }
+            Observation::Asked {
+                request,
+                group,
+                client,
+            } => {
+                self.absorb(11);
+                self.texts([request, group, client]);
+            }
+            Observation::Replied {
+                request,
+                client,
+                handler,
+            } => {
+                self.absorb(12 + (handler.map_or(0, |it| u64::from(it) + 1) << 8));
+                self.texts([request, client]);
+            }
+            Observation::Granted {
+                group,
+                role,
+                client,
+                place,
+            }
+            | Observation::Freed {
+                group,
+                role,
+                client,
+                place,
+            } => {
+                let granted = matches!(observation, Observation::Granted { .. });
+                self.absorb(if granted { 13 } else { 14 });
+                self.texts([group, role, client]);
+                self.config(place.config);
+                self.absorb(place.seq);
             }
             Observation::Leave => self.absorb(6),
             Observation::Crash => self.absorb(7),

@@ -34,6 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         cargo: Cargo::Files(Scan::of(&[path])?),
         label: "an example".into(),
         audience: Audience::Required(vec!["one".into(), "two".into()]),
+        together: false,
+        failed_max: None,
+        compare: true,
         link: link("sender", &key),
     };
     let report = send(sending, &AtomicBool::new(false), &mut |event| {
@@ -63,6 +66,8 @@ fn take_one(link: TransferLink, directory: &Path) -> Result<(), Box<dyn Error + 
         link,
         limits: Limits::default(),
         partials_max: 8,
+        durable: true,
+        on_arrival: None,
         subgroups: None,
     };
     receive(receiving, &AtomicBool::new(false), &mut |event| {
@@ -77,6 +82,8 @@ fn link(name: &str, key: &Key) -> TransferLink {
     TransferLink {
         name: name.into(),
         interface: Ipv4Addr::LOCALHOST,
+        ttl: 1,
+        dscp: 0,
         group: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 3), 4821),
         key: Some(key.clone()),
         bulk: BulkConfig::lan(),

@@ -6,16 +6,18 @@
 //! | field | bytes | meaning |
 //! |---|---|---|
 //! | version | 1 | 1 |
-//! | kind | 1 | 0 files, 1 stream |
+//! | kind | 1 | 0 files, 1 stream, 2 a request to a group, 3 a list of files (`list.rs`) |
 //! | host | varint, n | the sender's name |
-//! | label | varint, n | what is sent, for people |
+//! | label | varint, n | what is sent, for people (not of a request) |
 //! | *files:* content id | 32 | hash of the manifest |
 //! | manifest, content, chunk, entries | 4, 8, 4, 4 | lengths in bytes; number of entries |
+//! | *a list:* the same, and hashed | 1 | 1 if hashes follow the manifest, else 0 |
 //!
 //! A stream of files is the manifest, then the content of all files one after the other, cut into
 //! chunks of equal size; each chunk is followed by its BLAKE3 hash (32 bytes). Chunks do not end
 //! where files end, so that many small files have few hashes. The stream of a pipe is laid out by
-//! `frames.rs`.
+//! `frames.rs`. That of a list is the manifest, and if it is hashed the BLAKE3 hash of each 256 KiB
+//! of each file, from the file's start.
 
 use std::ops::Range;
 
@@ -52,6 +54,17 @@ pub(crate) enum Content {
     },
     /// A pipe of unknown length.
     Pipe,
+    /// The list of files that are about to be sent.
+    List {
+        /// The content that it concerns.
+        id: ContentId,
+        /// How they will lie in the stream.
+        layout: Layout,
+        /// How many entries the manifest has.
+        entries: u32,
+        /// Whether hashes follow the manifest.
+        hashed: bool,
+    },
 }
 
 impl About {
@@ -67,6 +80,7 @@ impl About {
         let kind = match self.content {
             Content::Files { .. } => 0,
             Content::Pipe => 1,
+            Content::List { .. } => 3,
         };
         out.u8(Self::VERSION).u8(kind);
         for text in [&self.host, &self.label] {
@@ -77,6 +91,12 @@ impl About {
             id,
             layout,
             entries,
+        }
+        | Content::List {
+            id,
+            layout,
+            entries,
+            ..
         } = &self.content
         {
             out.put(&id.0)
@@ -84,6 +104,9 @@ impl About {
                 .u64(layout.content)
                 .u32(layout.chunk)
                 .u32(*entries);
+        }
+        if let Content::List { hashed, .. } = &self.content {
+            out.u8(u8::from(*hashed));
         }
         bytes.into()
     }
@@ -108,6 +131,7 @@ impl About {
         let content = match kind {
             0 => files(&mut reader, length, limits)?,
             1 => Content::Pipe,
+            3 => list(&mut reader, length, limits)?,
             other => return Err(reader.invalid("kind", other.into())),
         };
         reader.finish()?;
@@ -119,11 +143,96 @@ impl About {
     }
 }
 
+/// What a request to a group says of itself. Who receives files takes no notice of it, and who
+/// answers requests takes none of files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct AboutRequest {
+    /// The requester's name, for people.
+    pub(crate) host: String,
+}
+
+impl AboutRequest {
+    const KIND: u8 = 2;
+
+    /// Whether an announcement is that of a request.
+    pub(crate) fn is_announced(bytes: &[u8]) -> bool {
+        bytes.starts_with(&[About::VERSION, Self::KIND])
+    }
+
+    /// Its bytes. A name that is too long is cut off.
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut bytes = Vec::new();
+        let host = &self.host[..self.host.floor_char_boundary(About::TEXT_MAX)];
+        Writer::new(&mut bytes)
+            .u8(About::VERSION)
+            .u8(Self::KIND)
+            .varint(host.len() as u64)
+            .put(host.as_bytes());
+        bytes.into()
+    }
+
+    /// Reads the announcement of a request.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let version = reader.u8("version")?;
+        let kind = reader.u8("kind")?;
+        if (version, kind) != (About::VERSION, Self::KIND) {
+            return Err(reader.invalid("kind", kind.into()));
+        }
+        let host = text(&mut reader, "host")?;
+        reader.finish()?;
+        Ok(Self { host })
+    }
+}
+
 fn files(
     reader: &mut Reader<'_>,
     length: Option<u64>,
     limits: &Limits,
 ) -> Result<Content, DecodeError> {
+    let (id, layout, entries) = described(reader, limits)?;
+    if layout.checked_len() != length || length.is_none() {
+        return Err(reader.invalid("content", layout.content));
+    }
+    Ok(Content::Files {
+        id,
+        layout,
+        entries,
+    })
+}
+
+fn list(
+    reader: &mut Reader<'_>,
+    length: Option<u64>,
+    limits: &Limits,
+) -> Result<Content, DecodeError> {
+    let (id, layout, entries) = described(reader, limits)?;
+    let hashed = reader.u8("hashed")?;
+    let hashes = length.and_then(|length| length.checked_sub(layout.manifest.into()));
+    let is_length = match hashed {
+        0 => hashes == Some(0),
+        1 => hashes.is_some_and(|hashes| hashes <= limits.manifest_max as u64),
+        other => return Err(reader.invalid("hashed", other.into())),
+    };
+    // The layout is one of files that are to come.
+    if !is_length || layout.checked_len().is_none() {
+        return Err(reader.invalid("length", length.unwrap_or_default()));
+    }
+    Ok(Content::List {
+        id,
+        layout,
+        entries,
+        hashed: hashed == 1,
+    })
+}
+
+fn described(
+    reader: &mut Reader<'_>,
+    limits: &Limits,
+) -> Result<(ContentId, Layout, u32), DecodeError> {
     let mut id = ContentId([0; 32]);
     id.0.copy_from_slice(reader.take("content id", 32)?);
     let manifest = reader.u32("manifest")?;
@@ -140,18 +249,11 @@ fn files(
         content,
         chunk,
     };
-    if layout.checked_len() != length || length.is_none() {
-        return Err(reader.invalid("content", content));
-    }
     let entries = reader.u32("entries")?;
     if entries as usize > limits.entries_max {
         return Err(reader.invalid("entries", entries.into()));
     }
-    Ok(Content::Files {
-        id,
-        layout,
-        entries,
-    })
+    Ok((id, layout, entries))
 }
 
 fn text(reader: &mut Reader<'_>, field: &'static str) -> Result<String, DecodeError> {
@@ -268,6 +370,25 @@ mod tests {
     }
 
     #[test]
+    fn a_request_is_told_from_what_is_for_receivers_of_files() {
+        let request = AboutRequest {
+            host: "häuser".repeat(60),
+        };
+        let bytes = request.encode();
+        let read = AboutRequest::decode(&bytes).unwrap();
+        assert!(request.host.starts_with(&read.host) && read.host.len() > 250);
+        assert!(AboutRequest::is_announced(&bytes));
+        assert!(About::decode(&bytes, Some(1), &Limits::default()).is_err());
+        let pipe = About {
+            host: "a".into(),
+            label: "b".into(),
+            content: Content::Pipe,
+        };
+        assert!(!AboutRequest::is_announced(&pipe.encode()));
+        assert!(AboutRequest::decode(&pipe.encode()).is_err());
+    }
+
+    #[test]
     fn an_announcement_is_read_as_it_was_written_and_nonsense_is_refused() {
         let limits = Limits::default();
         let about = About {
@@ -292,6 +413,28 @@ mod tests {
         assert!(About::decode(&bytes, None, &limits).is_err());
         for len in 0..bytes.len() {
             assert!(About::decode(&bytes[..len], length, &limits).is_err());
+        }
+        for (hashed, len, is_one) in [(false, 9, true), (false, 10, false), (true, 9 + 96, true)] {
+            let Content::Files {
+                id,
+                layout,
+                entries,
+            } = about.content
+            else {
+                unreachable!()
+            };
+            let content = Content::List {
+                id,
+                layout,
+                entries,
+                hashed,
+            };
+            let list = About {
+                content,
+                ..about.clone()
+            };
+            let read = About::decode(&list.encode(), Some(len), &limits);
+            assert_eq!(read.is_ok_and(|read| read.content == content), is_one);
         }
         let absurd = About {
             content: Content::Files {

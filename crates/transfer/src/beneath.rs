@@ -3,21 +3,25 @@
 //!
 //! Every call goes through a descriptor of the directory; the kernel resolves the rest beneath it
 //! (openat2). What is changed is opened first and changed by its descriptor, so that nothing else
-//! can take its place in between.
+//! can take its place in between. Nor does a path lead to another file system: nothing could be
+//! moved there.
+
+mod calls;
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timespec,
-    Timestamps,
+    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat,
+    StatxAttributes, StatxFlags, Timespec, Timestamps,
 };
 use rustix::io::Errno;
 
+pub(crate) use self::calls::{append, sync, write_at};
 use crate::manifest::{Timestamp, parent};
 
 /// Which file or directory it is, whatever it is called: device and inode.
@@ -44,7 +48,9 @@ pub(crate) struct Root {
     last: Option<(Vec<u8>, OwnedFd)>,
 }
 
-const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
+const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_XDEV);
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
@@ -88,7 +94,7 @@ impl Root {
     pub(crate) fn write(&self, path: &[u8]) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::from_raw_mode(0o600);
-        let file = rustix::fs::openat2(&self.directory, name(path), flags, mode, RESOLVE)?;
+        let file = calls::open(&self.directory, name(path), flags, mode, RESOLVE)?;
         own_file(file)
     }
 
@@ -96,7 +102,7 @@ impl Root {
     /// but no directory, is removed before.
     pub(crate) fn create(&mut self, path: &[u8], mode: u16) -> io::Result<File> {
         let removed = self.in_parent(path, |parent, last| {
-            rustix::fs::unlinkat(parent, last, AtFlags::empty())
+            calls::unlink(parent, last, AtFlags::empty())
         });
         match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -104,19 +110,28 @@ impl Root {
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode.into());
-        let file = rustix::fs::openat2(&self.directory, name(path), flags, mode, RESOLVE)?;
+        let file = calls::open(&self.directory, name(path), flags, mode, RESOLVE)?;
         Ok(file.into())
     }
 
     /// Makes a new file at `path`, for the owner only, that holds `bytes`.
-    pub(crate) fn create_with(&mut self, path: &[u8], bytes: &[u8]) -> io::Result<()> {
-        self.create(path, 0o600)?.write_all(bytes)
+    pub(crate) fn create_with(&mut self, path: &[u8], bytes: &[u8]) -> io::Result<File> {
+        let mut file = self.create(path, 0o600)?;
+        append(&mut file, bytes)?;
+        Ok(file)
+    }
+
+    /// Returns when everything that was written to this file system, by anybody, is on its disk.
+    pub(crate) fn sync_file_system(&self) -> io::Result<()> {
+        calls::sync_file_system(&self.directory)
     }
 
     /// Makes a directory for the owner only; one that is there stays.
     pub(crate) fn make_directory(&mut self, path: &[u8]) -> io::Result<()> {
         let mode = Mode::from_raw_mode(0o700);
-        match self.in_parent(path, |parent, last| rustix::fs::mkdirat(parent, last, mode)) {
+        match self.in_parent(path, |parent, last| {
+            calls::make_directory(parent, last, mode)
+        }) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             other => other,
         }
@@ -125,10 +140,10 @@ impl Root {
     /// Makes a symbolic link; one that is there is replaced.
     pub(crate) fn make_link(&mut self, path: &[u8], target: &[u8]) -> io::Result<()> {
         self.in_parent(path, |parent, last| {
-            match rustix::fs::symlinkat(name(target), parent, last) {
+            match calls::make_link(parent, last, name(target)) {
                 Err(Errno::EXIST) => {
-                    rustix::fs::unlinkat(parent, last, AtFlags::empty())?;
-                    rustix::fs::symlinkat(name(target), parent, last)
+                    calls::unlink(parent, last, AtFlags::empty())?;
+                    calls::make_link(parent, last, name(target))
                 }
                 other => other,
             }
@@ -144,6 +159,44 @@ impl Root {
             Ok(stat) => Ok(Some(stat)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Why nothing can be moved to `path`, or what is there not be replaced, as far as that can be
+    /// known before.
+    pub(crate) fn obstacle(&mut self, path: &[u8]) -> io::Result<Option<&'static str>> {
+        let found = self.in_parent(path, |parent, last| {
+            let access = Access::WRITE_OK | Access::EXEC_OK;
+            match rustix::fs::accessat(parent, ".", access, AtFlags::EACCESS) {
+                Err(Errno::ACCESS) => return Ok(Some("its directory cannot be written to")),
+                Err(Errno::ROFS) => return Ok(Some("its file system cannot be written to")),
+                other => other?,
+            }
+            let above = rustix::fs::fstat(parent)?;
+            let mask = StatxFlags::BASIC_STATS;
+            let there = match rustix::fs::statx(parent, last, AtFlags::SYMLINK_NOFOLLOW, mask) {
+                Ok(there) => there,
+                Err(Errno::NOENT | Errno::NOSYS) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let fixed = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
+            if there.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+                return Ok(Some("another file system is mounted there"));
+            }
+            if there.stx_attributes.intersects(fixed) {
+                return Ok(Some("what is there is marked as not to be changed"));
+            }
+            let own = rustix::process::geteuid().as_raw();
+            let is_kept = own != 0 && above.st_mode & 0o1000 != 0;
+            let is_others = there.stx_uid != own && above.st_uid != own;
+            let problem = "another user's file is there, in a directory that keeps it his";
+            Ok((is_kept && is_others).then_some(problem))
+        });
+        match found {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::XDEV) => {
+                Ok(Some("another file system is mounted above it"))
+            }
+            other => other,
         }
     }
 
@@ -170,7 +223,7 @@ impl Root {
     /// Removes what is called `last` in this directory, and all below it; that nothing is there is
     /// no error.
     pub(crate) fn remove(&self, last: &[u8]) -> io::Result<()> {
-        let removed = rustix::fs::unlinkat(&self.directory, name(last), AtFlags::empty());
+        let removed = calls::unlink(self.directory.as_fd(), name(last), AtFlags::empty());
         match removed {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             // What unlink says of directories: Linux, and POSIX.
@@ -181,7 +234,7 @@ impl Root {
         for name in below.names()? {
             below.remove(&name)?;
         }
-        rustix::fs::unlinkat(&self.directory, name(last), AtFlags::REMOVEDIR)?;
+        calls::unlink(self.directory.as_fd(), name(last), AtFlags::REMOVEDIR)?;
         Ok(())
     }
 
@@ -202,13 +255,9 @@ impl Root {
     /// Moves the file `last` of this directory to the directory `to`, where it is called `there`.
     /// What is there is replaced.
     pub(crate) fn rename_to(&self, last: &[u8], to: &Self, there: &[u8]) -> io::Result<()> {
-        let (last, there) = (name(last), name(there));
-        Ok(rustix::fs::renameat(
-            &self.directory,
-            last,
-            &to.directory,
-            there,
-        )?)
+        let (from, to) = (self.directory.as_fd(), to.directory.as_fd());
+        let flags = RenameFlags::empty();
+        Ok(calls::rename(from, name(last), to, name(there), flags)?)
     }
 
     /// Moves `path` of this directory to the same path of `to`, in one step. What is there is
@@ -220,9 +269,11 @@ impl Root {
         };
         self.in_parent(path, |from, last| {
             to.in_parent(path, |to, _| {
-                match rustix::fs::renameat_with(from, last, to, last, flags) {
+                match calls::rename(from, last, to, last, flags) {
                     // Some file systems do not know the flag.
-                    Err(Errno::INVAL) if fresh => rustix::fs::renameat(from, last, to, last),
+                    Err(Errno::INVAL) if fresh => {
+                        calls::rename(from, last, to, last, RenameFlags::empty())
+                    }
                     other => other,
                 }
             })
@@ -260,8 +311,7 @@ impl Root {
     }
 
     fn open_at(&self, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
-        let opened =
-            rustix::fs::openat2(&self.directory, name(path), flags, Mode::empty(), RESOLVE)?;
+        let opened = calls::open(&self.directory, name(path), flags, Mode::empty(), RESOLVE)?;
         Ok(opened)
     }
 

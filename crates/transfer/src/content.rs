@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use bytes::Bytes;
 
 use crate::about::{Content, HASH, Layout};
-use crate::manifest::{ContentId, Kind, Manifest, Scan, fingerprint};
+use crate::compare::{BLOCK, blocks};
+use crate::manifest::{ContentId, Kind, Limits, Manifest, Scan, fingerprint};
 
 /// Why the content cannot be read on.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +98,51 @@ impl Files {
         chunk[len..].copy_from_slice(hash.as_bytes());
         Ok(chunk.into())
     }
+
+    /// The hash of each block of each file, in the order of the manifest; `None` if there are more
+    /// than receivers take, or `go_on`, which is asked now and then, says no.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or is not what it was.
+    pub(crate) fn block_hashes(
+        &mut self,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Vec<u8>>, ReadError> {
+        let len = blocks(&self.scan.manifest) * HASH;
+        if len > Limits::default().manifest_max as u64 {
+            return Ok(None);
+        }
+        let mut hashes = Vec::with_capacity(len as usize);
+        let mut block = vec![0; BLOCK as usize];
+        let mut unasked = 0;
+        let files: Vec<(usize, u64)> = self.scan.manifest.files().collect();
+        for (entry, size) in files {
+            let mut offset = 0;
+            while offset < size {
+                let left = size - offset;
+                let place = FilePlace {
+                    entry,
+                    offset,
+                    left,
+                };
+                let bytes = &mut block[..left.min(BLOCK) as usize];
+                self.read_file(place, bytes)?;
+                hashes.extend(blake3::hash(bytes).as_bytes());
+                offset += bytes.len() as u64;
+                unasked += bytes.len();
+                if unasked >= Self::ASK_EVERY {
+                    unasked = 0;
+                    if !go_on() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        Ok(Some(hashes))
+    }
+
+    /// Bytes that are hashed between two looks at whether to go on.
+    const ASK_EVERY: usize = 32 << 20;
 
     fn read_file(&mut self, place: FilePlace, into: &mut [u8]) -> Result<(), ReadError> {
         let path = &self.scan.sources[place.entry];

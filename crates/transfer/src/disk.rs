@@ -1,8 +1,11 @@
 //! The receiver's side of a transfer on a thread of its own: it verifies, writes and puts in place,
 //! so that a slow disk holds up no time-out.
 //!
-//! A thread a transfer; it ends when it is dropped, after what it was given is written. [`Job`]s go
-//! in, [`Done`]s come out in the same order, and the waker says that there are some.
+//! A thread a transfer; it ends when it is retired or dropped, after what it was given is written.
+//! [`Job`]s go in, [`Done`]s come out in the same order, and the waker says that there are some.
+//!
+//! Nothing that the network's thread calls here touches the disk. A transfer that is sent anew
+//! waits on its own thread for the end of the former one's.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -15,11 +18,13 @@ use bytes::Bytes;
 use groupcast_core::text::printable;
 use mio::Waker;
 
-use crate::about::Layout;
+use crate::about::{HASH, Layout};
+use crate::arrival::ArrivalCommand;
+use crate::compare::{blocks, may_hold};
 use crate::frames::Deframer;
-use crate::manifest::{ContentId, Limits};
-use crate::received::ReceivedFiles;
-use crate::spool::{Claim, Reserved};
+use crate::manifest::{ContentId, Limits, Manifest};
+use crate::received::{ReceivedFiles, are_in_place};
+use crate::spool::{Claim, Reserved, Spool};
 
 /// What a disk is asked to do.
 #[derive(Debug)]
@@ -30,7 +35,11 @@ pub(crate) enum Job {
     Chunk(u64, Vec<u8>),
     /// The next bytes of a pipe arrived.
     Pipe(Bytes),
-    /// Everything has arrived.
+    /// A list of files has arrived: looks for what it names.
+    Compare,
+    /// Everything has arrived: says so once all before is written and verified, and keeps it.
+    Verify,
+    /// Everything has arrived, and is to be put in place.
     Publish,
     /// The content is not wanted any more: nothing of it is kept.
     Discard,
@@ -45,33 +54,74 @@ pub(crate) enum Done {
     Consumed(u64),
     /// This chunk is written.
     Written(Vec<u8>),
+    /// What a list names was looked for.
+    Compared {
+        /// Whether something of it may be here.
+        is_here: bool,
+        /// What of the stream that is to come is held. The thread goes on with that transfer.
+        held: Option<Vec<Range<u64>>>,
+    },
+    /// Everything is verified and kept aside.
+    Verified,
     /// Everything is in place.
     Published,
-    /// It cannot go on: why. Nothing was put in place.
-    Failed(String),
+    /// It cannot go on.
+    Failed {
+        /// Why.
+        reason: String,
+        /// Whether what has arrived is kept for the next attempt.
+        kept: bool,
+    },
 }
 
 /// What is received, and where to.
 #[derive(Debug)]
 pub(crate) enum Target {
     /// Files into a directory.
-    Files {
-        claim: Claim,
-        id: ContentId,
-        layout: Layout,
-        limits: Limits,
-        /// The manifest of the same content, if this process has put it in place before.
-        placed: Option<Bytes>,
-    },
+    Files(Expected),
+    /// A list of files, and then, if it is hashed, those files.
+    List { expected: Expected, hashed: bool },
     /// A pipe into a file of this name in a directory; its bytes are kept in the spool under the
     /// name `temporary` until then.
     PipeToFile {
-        claim: Claim,
+        spool: Arc<Spool>,
         temporary: String,
         name: String,
     },
     /// A pipe to the standard output.
     PipeToStdout,
+}
+
+/// Files that are expected.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    pub(crate) spool: Arc<Spool>,
+    /// Transfers that broke off and are kept, this one included.
+    pub(crate) partials_max: usize,
+    /// The threads of former transfers of the same content.
+    pub(crate) former: Vec<JoinHandle<()>>,
+    pub(crate) id: ContentId,
+    pub(crate) layout: Layout,
+    pub(crate) limits: Limits,
+    /// The manifest of the same content, if this process has put it in place before.
+    pub(crate) placed: Option<Bytes>,
+}
+
+impl Expected {
+    /// The files, once nobody else writes to their folder.
+    fn open(&mut self) -> Result<ReceivedFiles, String> {
+        // What a former thread wrote last is taken over.
+        for thread in self.former.drain(..) {
+            // It has said what was wrong before it ended.
+            let _ = thread.join();
+        }
+        // What is here of it stays, whatever is removed to make room.
+        let claim = Claim::new(&self.spool, self.id.short().into_bytes());
+        if let Err(error) = self.spool.trim(self.partials_max) {
+            tracing::warn!("cannot remove what an old transfer left: {error}");
+        }
+        ReceivedFiles::new(claim, self.id, self.layout, self.limits)
+    }
 }
 
 /// The thread.
@@ -84,7 +134,12 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    pub(crate) fn open(target: Target, waker: Arc<Waker>) -> io::Result<Self> {
+    /// Begins; `command` is run when everything is in place.
+    pub(crate) fn open(
+        target: Target,
+        command: Option<ArrivalCommand>,
+        waker: Arc<Waker>,
+    ) -> io::Result<Self> {
         let (jobs, given) = mpsc::channel();
         let (tell, done) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -92,6 +147,7 @@ impl Disk {
         let worker = Worker {
             given,
             tell: Teller { tell, waker },
+            command,
             stop: Arc::clone(&stop),
         };
         let thread = thread::Builder::new()
@@ -113,6 +169,13 @@ impl Disk {
             // A thread that has ended has said that it failed.
             let _ = jobs.send(job);
         }
+    }
+
+    /// Nothing more is asked for. The thread ends when what it was given is done; it is not waited
+    /// for here.
+    pub(crate) fn retire(mut self) -> Option<JoinHandle<()>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take()
     }
 
     /// What was done since the last call.
@@ -148,42 +211,121 @@ impl Teller {
 struct Worker {
     given: Receiver<Job>,
     tell: Teller,
+    command: Option<ArrivalCommand>,
     stop: Arc<AtomicBool>,
 }
 
 impl Worker {
     fn run(self, target: Target) {
         let result = match target {
-            Target::Files {
-                claim,
-                id,
-                layout,
-                limits,
-                placed,
-            } => ReceivedFiles::new(claim, id, layout, limits)
-                .and_then(|files| self.receive_files(files, placed)),
+            Target::Files(expected) => {
+                let (spool, id) = (Arc::clone(&expected.spool), expected.id);
+                let received = self.files(expected);
+                received.map_err(|reason| (reason, spool.has(&id)))
+            }
+            Target::List { expected, hashed } => {
+                let (spool, id) = (Arc::clone(&expected.spool), expected.id);
+                let received = self.list(expected, hashed);
+                received.map_err(|reason| (reason, spool.has(&id)))
+            }
             Target::PipeToFile {
-                claim,
+                spool,
                 temporary,
                 name,
-            } => self.pipe_to_file(claim, &temporary, &name),
-            Target::PipeToStdout => self.pipe_to_stdout(),
+            } => {
+                let received = self.pipe_to_file(&spool, &temporary, &name);
+                received.map_err(|reason| (reason, false))
+            }
+            Target::PipeToStdout => self.pipe_to_stdout().map_err(|reason| (reason, false)),
         };
-        if let Err(reason) = result {
-            self.tell.tell(Done::Failed(reason));
+        if let Err((reason, kept)) = result {
+            self.tell.tell(Done::Failed { reason, kept });
         }
     }
 
-    fn receive_files(&self, mut files: ReceivedFiles, placed: Option<Bytes>) -> Result<(), String> {
-        if placed.is_some_and(|manifest| files.are_in_place(&manifest)) {
+    fn files(&self, mut expected: Expected) -> Result<(), String> {
+        let mut files = expected.open()?;
+        let placed = expected.placed;
+        let is_finished = files.finish_publishing()?;
+        if is_finished || placed.is_some_and(|manifest| files.are_in_place(&manifest)) {
             self.tell.tell(Done::Prepared(files.everything()));
-            if let Ok(Job::Publish) = self.given.recv() {
-                self.tell.tell(Done::Published);
-            }
+            self.leave_in_place();
             return Ok(());
         }
         let held = files.resume(&self.stop)?;
         self.tell.tell(Done::Prepared(held));
+        self.receive_files(files)
+    }
+
+    /// Receives a list of files, looks for them, and goes on with them if it is hashed.
+    fn list(&self, mut expected: Expected, hashed: bool) -> Result<(), String> {
+        self.tell.tell(Done::Prepared(Vec::new()));
+        let mut stream = Vec::new();
+        loop {
+            match self.given.recv() {
+                Ok(Job::Pipe(bytes)) => {
+                    stream.extend_from_slice(&bytes);
+                    self.tell.tell(Done::Consumed(bytes.len() as u64));
+                }
+                Ok(Job::Compare) => break,
+                Ok(_) => {}
+                Err(_) => return Ok(()),
+            }
+        }
+        let wrong = || "the list is not what was announced".to_owned();
+        let len = expected.layout.manifest as usize;
+        let (manifest, hashes) = stream.split_at_checked(len).ok_or_else(wrong)?;
+        let decoded = Manifest::decode(manifest, &expected.limits);
+        let decoded = decoded.map_err(|error| error.to_string())?;
+        if !hashed {
+            let placed = expected.placed.as_ref();
+            let limits = &expected.limits;
+            // What this process has put in place before is held without a look at its content.
+            let is_known =
+                placed.is_some_and(|placed| are_in_place(&expected.spool, placed, limits));
+            let target = expected.spool.target();
+            let mut target = target.map_err(|error| error.to_string())?;
+            let is_here = !is_known && may_hold(&decoded, &mut target);
+            self.tell.tell(Done::Compared {
+                is_here,
+                held: None,
+            });
+            return Ok(());
+        }
+        if hashes.len() as u64 != blocks(&decoded) * HASH {
+            return Err(wrong());
+        }
+        drop(decoded);
+        let mut files = expected.open()?;
+        let is_finished = files.finish_publishing()?;
+        let held = match is_finished {
+            true => files.everything(),
+            false => files.compare(manifest, hashes, &self.stop)?,
+        };
+        drop(stream);
+        self.tell.tell(Done::Compared {
+            is_here: true,
+            held: Some(held),
+        });
+        if is_finished {
+            self.leave_in_place();
+            return Ok(());
+        }
+        self.receive_files(files)
+    }
+
+    /// Everything is in place already.
+    fn leave_in_place(&self) {
+        while let Ok(job) = self.given.recv() {
+            match job {
+                Job::Verify => self.tell.tell(Done::Verified),
+                Job::Publish => self.tell.tell(Done::Published),
+                _ => {}
+            }
+        }
+    }
+
+    fn receive_files(&self, mut files: ReceivedFiles) -> Result<(), String> {
         while let Ok(job) = self.given.recv() {
             match job {
                 Job::Manifest(bytes) => {
@@ -196,12 +338,18 @@ impl Worker {
                         self.tell.tell(Done::Written(chunk));
                     }
                 }
+                // A chunk that is not what the manifest says has ended this loop.
+                Job::Verify => {
+                    files.verify()?;
+                    self.tell.tell(Done::Verified);
+                }
                 Job::Publish => {
                     files.publish()?;
+                    self.arrived()?;
                     self.tell.tell(Done::Published);
                 }
                 Job::Discard => files.discard()?,
-                Job::Pipe(_) => {}
+                Job::Pipe(_) | Job::Compare => {}
             }
         }
         Ok(())
@@ -209,8 +357,8 @@ impl Worker {
 
     /// Receives a pipe into `temporary` of the spool, and has it take its place when it is
     /// complete.
-    fn pipe_to_file(&self, claim: Claim, temporary: &str, name: &str) -> Result<(), String> {
-        let spool = Arc::clone(claim.spool());
+    fn pipe_to_file(&self, spool: &Arc<Spool>, temporary: &str, name: &str) -> Result<(), String> {
+        let claim = Claim::new(spool, temporary.as_bytes().to_vec());
         let path = spool.path().join(name);
         let path = printable(path.as_os_str().as_encoded_bytes());
         let failed = |error: io::Error| format!("cannot write {path}: {error}");
@@ -223,11 +371,19 @@ impl Worker {
             other => other,
         };
         match complete {
-            Ok(true) => self.tell.tell(Done::Published),
+            Ok(true) => {
+                self.arrived()?;
+                self.tell.tell(Done::Published);
+            }
             // What is not complete is of no use: a pipe cannot be resumed.
             Ok(false) | Err(_) => spool.discard_stream(temporary).map_err(failed)?,
         }
         complete.map(|_| ())
+    }
+
+    /// Everything is in place: runs the command.
+    fn arrived(&self) -> Result<(), String> {
+        self.command.as_ref().map_or(Ok(()), ArrivalCommand::run)
     }
 
     fn pipe_to_stdout(&self) -> Result<(), String> {

@@ -32,6 +32,10 @@ pub struct TransferLink {
     pub interface: Ipv4Addr,
     /// The group's multicast address and port.
     pub group: SocketAddrV4,
+    /// How many routers its multicasts may pass, plus one. Default 1: they stay on the link.
+    pub ttl: u8,
+    /// The class of service that its datagrams ask for (DSCP), 0 to 63. Default 0: none.
+    pub dscp: u8,
     /// The key of the group. Without one, every host on the network can read and forge everything.
     pub key: Option<Key>,
     /// The protocol's settings. A sender's rule its transfers.
@@ -186,7 +190,9 @@ pub(crate) fn open_endpoint<P: Protocol>(
     peers_max: usize,
 ) -> Result<Endpoint<P>, TransferError> {
     let any_port = SocketAddrV4::new(link.interface, 0);
-    let config = EndpointConfig::multicast(any_port, link.group);
+    let mut config = EndpointConfig::multicast(any_port, link.group);
+    config.multicast_ttl = link.ttl;
+    config.dscp = link.dscp;
     let sealing = match &link.key {
         Some(key) => Sealing::Key(key.clone()),
         None => Sealing::Insecure,

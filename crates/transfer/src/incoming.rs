@@ -14,7 +14,6 @@ use crate::assemble::Assembler;
 use crate::disk::{Disk, Job};
 use crate::manifest::ContentId;
 use crate::receive::Described;
-use crate::spool::Spool;
 
 /// A transfer that is being received.
 pub(crate) struct Incoming {
@@ -23,6 +22,8 @@ pub(crate) struct Incoming {
     assembler: Option<Assembler>,
     pub(crate) disk: Disk,
     pub(crate) manifest: Option<Bytes>,
+    /// Whether something of it is there for the next attempt, as far as it was said.
+    pub(crate) is_kept: bool,
     pub(crate) since: Instant,
     pub(crate) held: u64,
     pub(crate) received: u64,
@@ -48,12 +49,13 @@ impl Incoming {
         Self {
             assembler: match content {
                 Content::Files { layout, .. } => Some(Assembler::new(layout)),
-                Content::Pipe => None,
+                Content::Pipe | Content::List { .. } => None,
             },
             described,
             content,
             disk,
             manifest: None,
+            is_kept: false,
             since: Instant::now(),
             held: 0,
             received: 0,
@@ -65,7 +67,7 @@ impl Incoming {
     pub(crate) fn content_id(&self) -> Option<ContentId> {
         match self.content {
             Content::Files { id, .. } => Some(id),
-            Content::Pipe => None,
+            Content::Pipe | Content::List { .. } => None,
         }
     }
 
@@ -73,7 +75,7 @@ impl Incoming {
     pub(crate) fn manifest_len(&self) -> usize {
         match self.content {
             Content::Files { layout, .. } => layout.manifest as usize,
-            Content::Pipe => 0,
+            Content::Pipe | Content::List { .. } => 0,
         }
     }
 
@@ -81,6 +83,7 @@ impl Incoming {
     pub(crate) fn prepared(&mut self, held: &[Range<u64>]) {
         self.state = State::Receiving;
         self.held = held.iter().map(|range| range.end - range.start).sum();
+        self.is_kept = self.held > 0;
         if let Some(assembler) = &mut self.assembler {
             assembler.hold(held);
         }
@@ -110,11 +113,5 @@ impl Incoming {
         if let Some(assembler) = &mut self.assembler {
             assembler.recycle(chunk);
         }
-    }
-
-    /// Whether something of it is there for the next attempt.
-    pub(crate) fn is_kept(&self, spool: Option<&Spool>) -> bool {
-        let folder = spool.zip(self.content_id());
-        folder.is_some_and(|(spool, content)| spool.has(&content))
     }
 }

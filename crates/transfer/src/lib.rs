@@ -11,12 +11,16 @@
 //! - `about.rs`: the announcement, and the layout of the stream: manifest, chunks, hashes.
 //!   `frames.rs`: that of a pipe.
 //! - `content.rs`, `read_ahead.rs`: reading; a file that changes meanwhile ends the transfer.
+//! - `list.rs`, `compare.rs`: what receivers hold already, asked before it is sent.
 //! - `incoming.rs`, `assemble.rs`, `disk.rs`, `received.rs`: from bytes in any order to verified
 //!   chunks.
-//! - `spool.rs`, `stage.rs`, `beneath.rs`: what is kept for resuming, the staging tree, the moves
-//!   into place.
+//! - `spool.rs`, `stage.rs`, `publish.rs`, `beneath.rs`: what is kept for resuming, the staging
+//!   tree, the moves into place, paths that lead nowhere else.
+//! - `arrival.rs`: the command that a receiver runs then.
 //! - `host.rs`, `instance.rs`: the endpoint on real sockets, which carries group management too.
 //! - [`census`](fn@census): who is there to receive.
+//! - [`request`](fn@request) and [`answer`](fn@answer): a request to a group, and what each member
+//!   replies (003 5.3.2).
 //!
 //! A program that distributes files needs nothing else: the settings of the protocol
 //! ([`bulk::BulkConfig`]), outcomes and keys are re-exported. `examples/distribute.rs` is one.
@@ -25,19 +29,27 @@
 //! `docs/files.md` is for users.
 
 mod about;
+mod answer;
+mod arrival;
 mod assemble;
 mod beneath;
 mod census;
+mod compare;
 mod content;
 mod disk;
 mod frames;
 mod host;
 mod incoming;
 mod instance;
+mod list;
 pub mod manifest;
+#[cfg(test)]
+mod power_loss;
+mod publish;
 mod read_ahead;
 mod receive;
 mod received;
+mod request;
 #[cfg(test)]
 mod scratch;
 mod send;
@@ -47,10 +59,13 @@ mod stage;
 pub use groupcast_net::{Key, KeyError, Stranger};
 pub use groupcast_protocols::{bulk, xgm};
 
+pub use self::answer::{AnswerEvent, Answered, Answering, Asked, answer};
+pub use self::arrival::OnArrival;
 pub use self::census::{Counted, CountedHost, census};
 pub use self::content::ReadError;
 pub use self::host::{TransferError, TransferLink};
-pub use self::manifest::{Limits, Manifest, Scan, ScanError};
+pub use self::manifest::{Exclude, Limits, Manifest, PatternError, Scan, ScanError};
 pub use self::receive::{Described, Output, ReceiveEvent, Received, Receiving, receive};
+pub use self::request::{Became, RequestEvent, RequestReport, Requesting, request};
 pub use self::send::{Audience, Cargo, SendEvent, SendReport, Sending, send};
 pub use self::spool::SpoolError;

@@ -1,27 +1,33 @@
 //! Receiving: a service that takes any number of transfers into a directory, or pipes to the
 //! standard output.
 
+mod event;
+mod lists;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::Time;
 use groupcast_core::text::printable;
-use groupcast_net::Stranger;
-use groupcast_protocols::bulk::{Acceptance, Failure, Notice, Order, TransferId};
+use groupcast_protocols::bulk::{Acceptance, DeliverTo, Failure, Notice, Order, TransferId};
 use groupcast_protocols::xgm::{Key, Subgroups};
 
-use crate::about::{About, Content};
-use crate::disk::{Disk, Done, Job, Target};
+pub use self::event::{Described, ReceiveEvent, Received};
+use self::lists::Lists;
+use crate::about::{About, AboutRequest, Content, Layout};
+use crate::arrival::{ArrivalCommand, OnArrival};
+use crate::disk::{Disk, Done, Expected, Job, Target};
 use crate::host::{BulkHost, TransferError, TransferLink};
 use crate::incoming::{Incoming, State};
 use crate::manifest::{ContentId, Limits};
 use crate::send::STOPPED;
-use crate::spool::{Claim, Spool};
+use crate::spool::Spool;
 
 /// Where transfers go.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,87 +51,17 @@ pub struct Receiving {
     pub limits: Limits,
     /// Transfers that broke off and are kept to be resumed. Default 8; the oldest make room.
     pub partials_max: usize,
+    /// Whether everything is synchronised with the disk before it is said to be complete. Default
+    /// in the command line; without it, a crash of the machine can lose what was complete shortly
+    /// before.
+    pub durable: bool,
+    /// A command for each transfer that is in place, before its sender hears that it is complete.
+    /// Where it fails, the transfer has failed here. A transfer that was in place already runs
+    /// none. Default: none.
+    pub on_arrival: Option<OnArrival>,
     /// The subgroups that this receiver is in, for a [`census`](crate::census()). Default: one at
     /// random.
     pub subgroups: Option<Subgroups>,
-}
-
-/// A transfer, for people and programs.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Described {
-    /// The transfer that it concerns.
-    pub id: TransferId,
-    /// What its sender calls it.
-    pub label: String,
-    /// What its sender is called.
-    pub sender: String,
-    /// Bytes of its stream, manifest and hashes included; unknown for a pipe.
-    pub length: Option<u64>,
-}
-
-/// Something that a receiver's user may want to see.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ReceiveEvent<'a> {
-    /// It is ready for transfers.
-    Listening,
-    /// A transfer is taken.
-    Accepted {
-        /// The transfer that it concerns.
-        transfer: &'a Described,
-        /// Bytes of it that are here from an earlier one.
-        held: u64,
-    },
-    /// A transfer is not taken: nothing of it was written.
-    Refused {
-        /// The transfer that it concerns.
-        transfer: &'a Described,
-        /// The reason, in words.
-        reason: &'a str,
-    },
-    /// About ten times a second for each transfer that moves on.
-    Progress {
-        /// The transfer that it concerns.
-        transfer: &'a Described,
-        /// Bytes that are here.
-        received: u64,
-    },
-    /// This receiver misses what the sender has released (protocol `xtp`). Files come again in a
-    /// later pass; of a pipe nothing more comes.
-    Outrun {
-        /// The transfer that it concerns.
-        transfer: &'a Described,
-    },
-    /// Everything is verified and in place.
-    Complete {
-        /// The transfer that it concerns.
-        transfer: &'a Described,
-        /// Bytes that arrived: what was held before is not among them.
-        received: u64,
-        /// Since it was accepted.
-        took: Duration,
-    },
-    /// It broke off: nothing was put in place.
-    Failed {
-        /// The transfer that it concerns.
-        transfer: &'a Described,
-        /// The reason, in words.
-        reason: &'a str,
-        /// Whether what has arrived is kept for the next attempt.
-        kept: bool,
-    },
-    /// A program with another key, or of another release, sends to the group; reported once for
-    /// each of the two.
-    Stranger(Stranger),
-}
-
-/// How a receiver ended.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Received {
-    /// Transfers that are in place.
-    pub complete: usize,
-    /// Transfers that were taken and broke off.
-    pub failed: usize,
 }
 
 /// Receives until `stop` is set, or the first transfer has ended if only one is wanted. `tell`
@@ -139,7 +75,11 @@ pub fn receive(
     tell: &mut dyn FnMut(ReceiveEvent<'_>),
 ) -> Result<Received, TransferError> {
     let spool = match &receiving.output {
-        Output::Directory(path) => Some(Arc::new(Spool::open(path)?)),
+        Output::Directory(path) => Some(Arc::new(Spool::open(
+            path,
+            &receiving.limits,
+            receiving.durable,
+        )?)),
         Output::Stdout => None,
     };
     let mut host = BulkHost::open(&receiving.link)?;
@@ -155,6 +95,8 @@ pub fn receive(
         spool,
         receiving,
         transfers: BTreeMap::new(),
+        retired: Vec::new(),
+        lists: Lists::default(),
         placed: VecDeque::new(),
         totals: Received::default(),
     };
@@ -170,10 +112,16 @@ pub fn receive(
         }
         service.take_notices(tell);
         service.take_done(tell);
+        service.take_compared();
         service.connect();
     }
     // The last word to the senders is on its way with the next turn.
     service.host.turn(Duration::ZERO)?;
+    service.retired.extend(service.lists.end_all());
+    for (_, thread) in service.retired.drain(..) {
+        // What arrived is written. The thread has said what was wrong before it ended.
+        let _ = thread.join();
+    }
     Ok(service.totals)
 }
 
@@ -185,6 +133,10 @@ struct Service {
     spool: Option<Arc<Spool>>,
     receiving: Receiving,
     transfers: BTreeMap<TransferId, Incoming>,
+    /// The disk's threads of transfers that are over, while they still write.
+    retired: Vec<(Option<ContentId>, JoinHandle<()>)>,
+    /// Lists of files that are about to be sent, and what was found of them.
+    lists: Lists,
     /// Manifests of what was put in place last: a sender that did not hear of it may come again.
     placed: VecDeque<(ContentId, Bytes)>,
     totals: Received,
@@ -217,8 +169,23 @@ impl Service {
         while let Some(notice) = self.host.poll_event() {
             match notice {
                 Notice::Announced { id, about, length } => self.announced(id, &about, length, tell),
+                Notice::Data { id, bytes, .. } if self.lists.has(id) => self.lists.take(id, bytes),
+                Notice::Received { id, .. } if self.lists.has(id) => self.lists.is_whole(id),
+                Notice::Failed { id, .. } | Notice::Ended { id } if self.lists.has(id) => {
+                    let thread = self.lists.end(id);
+                    self.retired.extend(thread);
+                }
                 Notice::Data { id, offset, bytes } => self.data(id, offset, bytes, tell),
                 Notice::Received { id, .. } => {
+                    let deliver_to = self.host.bulk().deliver_to(id);
+                    if let Some(incoming) = self.transfers.get(&id) {
+                        incoming.disk.ask(match deliver_to {
+                            Some(DeliverTo::Aside) => Job::Verify,
+                            _ => Job::Publish,
+                        });
+                    }
+                }
+                Notice::AllHold { id } => {
                     if let Some(incoming) = self.transfers.get(&id) {
                         incoming.disk.ask(Job::Publish);
                     }
@@ -230,9 +197,7 @@ impl Service {
                     }
                 }
                 Notice::Failed { id, failure } => self.broke_off(id, &failure, tell),
-                Notice::Ended { id } => {
-                    self.transfers.remove(&id);
-                }
+                Notice::Ended { id } => self.retire(id),
                 _ => {}
             }
         }
@@ -245,6 +210,10 @@ impl Service {
         length: Option<u64>,
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
+        if AboutRequest::is_announced(about) {
+            // It is for those that answer requests.
+            return;
+        }
         let about = match About::decode(about, length, &self.receiving.limits) {
             Ok(about) => about,
             Err(error) => {
@@ -263,16 +232,26 @@ impl Service {
             sender: printable(about.host.as_bytes()),
             length,
         };
+        if let Content::List { .. } = about.content {
+            return self.list_announced(&described, &about);
+        }
         let is_busy = self.receiving.once
             && (self.totals.complete + self.totals.failed > 0 || !self.transfers.is_empty());
         if is_busy {
             return self.refuse(&described, "this receiver takes one transfer only", tell);
         }
+        if let Some(ready) = self.lists.ready(about.content) {
+            // What it holds was looked for before.
+            let incoming = Incoming::new(described, about.content, ready.disk, self.host.now());
+            self.transfers.insert(id, incoming);
+            return self.prepared(id, ready.held, tell);
+        }
         let target = match self.target(&about, id) {
             Ok(target) => target,
             Err(reason) => return self.refuse(&described, reason, tell),
         };
-        match Disk::open(target, self.host.waker()) {
+        let command = self.command(&described);
+        match Disk::open(target, command, self.host.waker()) {
             Ok(disk) => {
                 let incoming = Incoming::new(described, about.content, disk, self.host.now());
                 self.transfers.insert(id, incoming);
@@ -281,13 +260,51 @@ impl Service {
         }
     }
 
+    /// The command for a transfer, if there is one.
+    fn command(&self, described: &Described) -> Option<ArrivalCommand> {
+        let on_arrival = self.receiving.on_arrival.clone()?;
+        let Output::Directory(directory) = &self.receiving.output else {
+            return None;
+        };
+        let here = std::path::absolute(directory);
+        let directory = here.unwrap_or_else(|_| directory.clone());
+        let length = described.length.map(|length| length.to_string());
+        Some(ArrivalCommand {
+            on_arrival,
+            environment: vec![
+                ("GROUPCAST_DIR", directory.clone().into()),
+                (
+                    "GROUPCAST_GROUP",
+                    self.receiving.link.group.to_string().into(),
+                ),
+                ("GROUPCAST_OUTCOME", "complete".into()),
+                ("GROUPCAST_LABEL", described.label.clone().into()),
+                ("GROUPCAST_SENDER", described.sender.clone().into()),
+                ("GROUPCAST_LENGTH", length.unwrap_or_default().into()),
+            ],
+            directory,
+        })
+    }
+
+    /// Forgets a transfer. Its disk ends by itself.
+    fn retire(&mut self, id: TransferId) {
+        if let Some(incoming) = self.transfers.remove(&id) {
+            let content = incoming.content_id();
+            let thread = incoming.disk.retire();
+            self.retired.extend(thread.map(|thread| (content, thread)));
+        }
+    }
+
     /// Where a transfer goes, or why it is not taken.
     fn target(&mut self, about: &About, id: TransferId) -> Result<Target, &'static str> {
-        if self.transfers.len() >= Self::TRANSFERS_MAX {
+        self.retired.retain(|(_, thread)| !thread.is_finished());
+        let under_way = self.transfers.len() + self.lists.len() + self.retired.len();
+        if under_way >= Self::TRANSFERS_MAX {
             return Err("this receiver takes no more transfers at once");
         }
         let spool = self.spool.clone();
         match (about.content, spool) {
+            (Content::List { .. }, None) => Err("this receiver takes a stream only"),
             (Content::Files { .. }, None) => Err("this receiver takes a stream only"),
             (Content::Pipe, None) if !self.transfers.is_empty() => {
                 Err("this receiver takes one stream at a time")
@@ -297,7 +314,7 @@ impl Service {
                 let temporary = format!("stream-{}-{}", id.sender, id.number);
                 Ok(Target::PipeToFile {
                     name: pipe_name(&about.label).ok_or("a stream needs a plain name")?,
-                    claim: Claim::new(&spool, temporary.clone().into_bytes()),
+                    spool,
                     temporary,
                 })
             }
@@ -317,27 +334,55 @@ impl Service {
                     let now = self.host.now();
                     let reason = "the same content is sent anew";
                     self.host.bulk().conclude(now, former, Err(reason));
-                    self.transfers.remove(&former);
+                    self.retire(former);
                 }
-                let listed: usize = self.transfers.values().map(Incoming::manifest_len).sum();
-                if listed + layout.manifest as usize > self.receiving.limits.manifest_max {
-                    return Err("the lists of files of all transfers under way are too long");
-                }
-                // What is here of it stays, whatever is removed to make room.
-                let claim = Claim::new(&spool, content.short().into_bytes());
-                if let Err(error) = spool.trim(self.receiving.partials_max) {
-                    tracing::warn!("cannot remove what an old transfer left: {error}");
-                }
-                let placed = self.placed.iter().find(|(id, _)| *id == content);
-                Ok(Target::Files {
-                    placed: placed.map(|(_, manifest)| manifest.clone()),
-                    claim,
+                let expected = self.expected(spool, content, layout)?;
+                Ok(Target::Files(expected))
+            }
+            (
+                Content::List {
                     id: content,
                     layout,
-                    limits: self.receiving.limits,
-                })
+                    hashed,
+                    ..
+                },
+                Some(spool),
+            ) => {
+                let is_same = |one: &Incoming| one.content_id() == Some(content);
+                if hashed && self.transfers.values().any(is_same) {
+                    return Err("the same content is under way");
+                }
+                let expected = self.expected(spool, content, layout)?;
+                Ok(Target::List { expected, hashed })
             }
         }
+    }
+
+    /// The files of `content`, as the disk's thread needs to know them.
+    fn expected(
+        &mut self,
+        spool: Arc<Spool>,
+        content: ContentId,
+        layout: Layout,
+    ) -> Result<Expected, &'static str> {
+        let listed: usize = self.transfers.values().map(Incoming::manifest_len).sum();
+        let listed = listed + self.lists.manifests_len();
+        if listed + layout.manifest as usize > self.receiving.limits.manifest_max {
+            return Err("the lists of files of all transfers under way are too long");
+        }
+        let is_former = |retired: &mut (Option<ContentId>, _)| retired.0 == Some(content);
+        let former = self.retired.extract_if(.., is_former);
+        let former = former.map(|(_, thread)| thread).collect();
+        let placed = self.placed.iter().find(|(id, _)| *id == content);
+        Ok(Expected {
+            placed: placed.map(|(_, manifest)| manifest.clone()),
+            spool,
+            partials_max: self.receiving.partials_max,
+            former,
+            id: content,
+            layout,
+            limits: self.receiving.limits,
+        })
     }
 
     fn refuse(
@@ -382,12 +427,24 @@ impl Service {
             while let Some(done) = self.transfers.get(&id).and_then(|one| one.disk.poll()) {
                 match done {
                     Done::Prepared(held) => self.prepared(id, held, tell),
-                    Done::Consumed(bytes) => self.host.bulk().consumed(now, id, bytes),
+                    Done::Consumed(bytes) => self.consumed(now, id, bytes),
                     Done::Written(chunk) => self.written(now, id, chunk),
+                    // Of lists alone, which are not among these.
+                    Done::Compared { .. } => {}
+                    Done::Verified => self.host.bulk().conclude(now, id, Ok(())),
                     Done::Published => self.published(id, tell),
-                    Done::Failed(reason) => self.failed(id, &reason, tell),
+                    Done::Failed { reason, kept } => self.failed(id, &reason, kept, tell),
                 }
             }
+        }
+    }
+
+    /// Bytes that are not files' chunks are done with: a pipe's, or those that came before the
+    /// manifest.
+    fn consumed(&mut self, now: Time, id: TransferId, bytes: u64) {
+        self.host.bulk().consumed(now, id, bytes);
+        if let Some(incoming) = self.transfers.get_mut(&id) {
+            incoming.is_kept = incoming.content_id().is_some();
         }
     }
 
@@ -414,7 +471,7 @@ impl Service {
             held,
             order: match incoming.content {
                 Content::Files { .. } => Order::AsTheyCome,
-                Content::Pipe => Order::InOrder,
+                Content::Pipe | Content::List { .. } => Order::InOrder,
             },
             name: Bytes::copy_from_slice(self.receiving.link.name.as_bytes()),
         };
@@ -424,15 +481,15 @@ impl Service {
                 held: incoming.held,
             }),
             // Its sender has gone meanwhile.
-            Err(_) => {
-                self.transfers.remove(&id);
-            }
+            Err(_) => self.retire(id),
         }
     }
 
     fn published(&mut self, id: TransferId, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
         let now = self.host.now();
         self.host.bulk().conclude(now, id, Ok(()));
+        // Where all had to hold it first, the sender waits for this.
+        self.host.bulk().in_place(now, id);
         let Some(incoming) = self.transfers.get_mut(&id) else {
             return;
         };
@@ -451,7 +508,13 @@ impl Service {
     }
 
     /// This receiver cannot go on with a transfer.
-    fn failed(&mut self, id: TransferId, reason: &str, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
+    fn failed(
+        &mut self,
+        id: TransferId,
+        reason: &str,
+        kept: bool,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
         let now = self.host.now();
         let Some(incoming) = self.transfers.get_mut(&id) else {
             return;
@@ -466,9 +529,9 @@ impl Service {
         tell(ReceiveEvent::Failed {
             transfer: &incoming.described,
             reason,
-            kept: incoming.is_kept(self.spool.as_deref()),
+            kept,
         });
-        self.transfers.remove(&id);
+        self.retire(id);
     }
 
     /// The transfer ended without this receiver's doing.
@@ -478,15 +541,15 @@ impl Service {
         failure: &Failure,
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
-        let Some(incoming) = self.transfers.remove(&id) else {
+        let Some(incoming) = self.transfers.get(&id) else {
             return;
         };
         if incoming.state == State::Concluded {
-            return;
+            return self.retire(id);
         }
         // What a sender that was stopped has brought can be resumed; otherwise its content is not
         // there any more.
-        let is_gone = matches!(failure, Failure::Cancelled(reason) if reason != STOPPED);
+        let is_gone = matches!(failure, Failure::Cancelled(reason) if !reason.starts_with(STOPPED));
         if is_gone {
             incoming.disk.ask(Job::Discard);
         }
@@ -499,6 +562,9 @@ impl Service {
             Failure::Outrun => {
                 "its sender has released what this receiver missed, and cannot send it again".into()
             }
+            Failure::Full => {
+                "the sender has as many receivers as it takes: this one was one too many".into()
+            }
             Failure::SameName => {
                 let name = printable(self.receiving.link.name.as_bytes());
                 format!("another receiver is called {name} too: each needs a name of its own")
@@ -509,17 +575,19 @@ impl Service {
         tell(ReceiveEvent::Failed {
             transfer: &incoming.described,
             reason: &reason,
-            kept: !is_gone && incoming.is_kept(self.spool.as_deref()),
+            kept: !is_gone && incoming.is_kept,
         });
+        self.retire(id);
     }
 
     /// Stops: senders are told.
     fn give_up(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
         let ids: Vec<TransferId> = self.transfers.keys().copied().collect();
         for id in ids {
-            let is_concluded = |one: &Incoming| one.state == State::Concluded;
-            if !self.transfers.get(&id).is_none_or(is_concluded) {
-                self.failed(id, "the receiver was stopped", tell);
+            let under_way = self.transfers.get(&id);
+            if let Some(incoming) = under_way.filter(|one| one.state != State::Concluded) {
+                let kept = incoming.is_kept;
+                self.failed(id, "the receiver was stopped", kept, tell);
             }
         }
     }

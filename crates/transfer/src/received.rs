@@ -10,9 +10,10 @@ use rustix::fs::FileType;
 
 use crate::about::{HASH, Layout, Piece};
 use crate::beneath::Root;
+use crate::compare::Found;
 use crate::content::content_id;
 use crate::manifest::{ContentId, Entry, Kind, Limits, Manifest};
-use crate::spool::{Claim, Journal, TransferFolder};
+use crate::spool::{Claim, Journal, Spool, TransferFolder};
 use crate::stage::StagingTree;
 
 /// One transfer of files at a receiver. Errors are told to the sender's user, too.
@@ -27,6 +28,8 @@ pub(crate) struct ReceivedFiles {
     writing: Option<Writing>,
     /// Chunks that came before the manifest.
     early: Vec<(u64, Vec<u8>)>,
+    /// Bytes of files that are in place already and need no room.
+    spared: u64,
 }
 
 #[derive(Debug)]
@@ -50,6 +53,7 @@ impl ReceivedFiles {
             limits,
             writing: None,
             early: Vec::new(),
+            spared: 0,
         })
     }
 
@@ -62,13 +66,70 @@ impl ReceivedFiles {
     /// Whether the files of `manifest`, put in place before, are still as they were then, by size
     /// and time.
     pub(crate) fn are_in_place(&self, manifest: &[u8]) -> bool {
-        let manifest = Manifest::decode(manifest, &self.limits);
-        let (Ok(manifest), Ok(mut target)) = (manifest, self.claim.spool().target()) else {
-            return false;
+        are_in_place(self.claim.spool(), manifest, &self.limits)
+    }
+
+    /// Takes up what is in the target already, and what an earlier transfer of this content left:
+    /// the ranges of the stream that are here. `hashes` are those of the files' blocks.
+    pub(crate) fn compare(
+        &mut self,
+        manifest: &[u8],
+        hashes: &[u8],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Range<u64>>, String> {
+        if content_id(manifest) != self.id {
+            return Err("the list of files is not the one that was announced".into());
+        }
+        let decoded = self.read_manifest(manifest)?;
+        let mut target = self.claim.spool().target().map_err(kept)?;
+        let found = Found::look(&decoded, hashes, &mut target, stop);
+        let files = decoded.files();
+        let is_kept = |(entry, _): &(usize, u64)| found.kept.contains_key(entry);
+        self.spared = files.filter(is_kept).map(|(_, size)| size).sum();
+        let mut held = self.resume(stop)?;
+        if self.writing.is_none() {
+            self.begin(manifest)?;
+            held = vec![self.layout.range(Piece::Manifest)];
+        }
+        let Some(Writing { stage, journal }) = &mut self.writing else {
+            return Ok(held);
         };
-        let mut entries = manifest.entries().iter();
-        entries.all(|entry| is_in_place(&mut target, entry))
-            && self.claim.spool().is_in_place().unwrap_or(false)
+        let resumed = held.clone();
+        for index in 0..self.layout.chunks() {
+            let range = self.layout.range(Piece::Chunk(index));
+            let after = resumed.partition_point(|held| held.end < range.end);
+            if resumed
+                .get(after)
+                .is_some_and(|held| held.start <= range.start)
+            {
+                continue;
+            }
+            let Some(copies) = found.chunk(&self.layout.content_of(index)) else {
+                continue;
+            };
+            let mut bytes = Vec::new();
+            for (at, part) in copies {
+                self.claim.make_way(part.len() as u64).map_err(kept)?;
+                let written = stage.write(at, &part);
+                written.map_err(|error| error.to_string())?;
+                self.claim.written(part.len() as u64);
+                bytes.extend(part);
+            }
+            // One that lies in files that are kept, too, is found again by another comparison.
+            let content = self.layout.content_of(index);
+            if bytes.len() as u64 == content.end - content.start {
+                let hash = blake3::hash(&bytes);
+                journal.append(index, &hash).map_err(kept)?;
+            }
+            held.push(range);
+        }
+        stage.keep(found.kept);
+        held.sort_by_key(|range| range.start);
+        let mut joined = Vec::new();
+        for range in held {
+            extend(&mut joined, range);
+        }
+        Ok(joined)
     }
 
     /// Takes up what an earlier transfer of this content left: the ranges of the stream that are
@@ -154,22 +215,65 @@ impl ReceivedFiles {
         Ok(Some(chunk))
     }
 
-    /// Everything has arrived: puts it in place, and leaves nothing behind.
-    pub(crate) fn publish(&mut self) -> Result<(), String> {
-        let Some(Writing { mut stage, journal }) = self.writing.take() else {
-            return Err("the list of files is missing".into());
-        };
-        drop(journal);
+    /// Finishes what an earlier receiver had begun to put in place; whether there was such a thing.
+    pub(crate) fn finish_publishing(&self) -> Result<bool, String> {
+        if !self.folder.is_publishing() {
+            return Ok(false);
+        }
         let spool = self.claim.spool();
         let mut target = spool.target().map_err(kept)?;
-        stage
-            .publish(&mut target)
-            .map_err(|error| error.to_string())?;
+        let durable = spool.is_durable();
+        let finished = self
+            .folder
+            .finish_publishing(&mut target, &self.limits, durable);
+        finished.map_err(|problem| {
+            format!("an earlier transfer is half in place, and the rest cannot be: {problem}")
+        })
+    }
+
+    /// Everything has arrived and is kept aside: whether it can be put in place later. It is on the
+    /// disk then.
+    pub(crate) fn verify(&mut self) -> Result<(), String> {
+        let writing = self.writing.as_mut().ok_or(NO_LIST)?;
+        let spool = self.claim.spool();
+        let mut target = spool.target().map_err(kept)?;
+        let planned = writing.stage.prepare(&mut target);
+        planned.map_err(|error| error.to_string())?;
+        match spool.is_durable() {
+            true => self.folder.sync().map_err(not_synced),
+            false => Ok(()),
+        }
+    }
+
+    /// Everything has arrived: puts it in place, and leaves nothing behind. It is on the disk then.
+    pub(crate) fn publish(&mut self) -> Result<(), String> {
+        let Writing { mut stage, journal } = self.writing.take().ok_or(NO_LIST)?;
+        drop(journal);
+        let spool = self.claim.spool();
+        let durable = spool.is_durable();
+        let mut target = spool.target().map_err(kept)?;
+        let plan = stage.prepare(&mut target);
+        let plan = plan.map_err(|error| error.to_string())?;
+        // In this order: what is moved is whole, that it is being moved is known, it is moved.
+        if durable {
+            self.folder.sync().map_err(not_synced)?;
+        }
+        self.folder.begin_publishing(durable).map_err(kept)?;
+        stage.publish(plan, &mut target).map_err(|error| {
+            format!("{error}; the next start of the receiver, or the next transfer, goes on")
+        })?;
         if !spool.is_in_place().map_err(kept)? {
             let path = spool.path().display();
             return Err(format!("{path} was moved away while files were put there"));
         }
-        self.folder.remove().map_err(kept)
+        if durable {
+            self.folder.sync().map_err(not_synced)?;
+        }
+        // Everything is in place: what stays here is removed by the next receiver.
+        if let Err(error) = self.folder.remove() {
+            tracing::warn!("cannot remove the folder of a transfer that is complete: {error}");
+        }
+        Ok(())
     }
 
     /// Removes what has arrived.
@@ -188,7 +292,7 @@ impl ReceivedFiles {
 
     /// Has room kept for `bytes` more.
     fn reserve(&self, bytes: u64) -> Result<(), String> {
-        let reserved = self.claim.reserve(bytes);
+        let reserved = self.claim.reserve(bytes.saturating_sub(self.spared));
         reserved.map_err(|error| error.to_string())
     }
 
@@ -203,6 +307,17 @@ impl ReceivedFiles {
         });
         Ok(blocks.fold(0, u64::saturating_add).saturating_mul(block))
     }
+}
+
+/// Whether the files of `manifest` are in the target of `spool` as they were put there, by size and
+/// time.
+pub(crate) fn are_in_place(spool: &Spool, manifest: &[u8], limits: &Limits) -> bool {
+    let manifest = Manifest::decode(manifest, limits);
+    let (Ok(manifest), Ok(mut target)) = (manifest, spool.target()) else {
+        return false;
+    };
+    let mut entries = manifest.entries().iter();
+    entries.all(|entry| is_in_place(&mut target, entry)) && spool.is_in_place().unwrap_or(false)
 }
 
 /// Whether `entry` is in `target` as it was put there, by size and time.
@@ -231,6 +346,13 @@ fn extend(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
         Some(last) if last.end == range.start => last.end = range.end,
         _ => ranges.push(range),
     }
+}
+
+/// Everything came, and the list of files did not.
+const NO_LIST: &str = "the list of files is missing";
+
+fn not_synced(error: io::Error) -> String {
+    format!("cannot write it to the disk: {error}")
 }
 
 fn kept(error: io::Error) -> String {

@@ -1,6 +1,8 @@
 //! Sending: paths or a pipe, to the receivers that register or are required, until each of them is
 //! settled.
 
+mod settled;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddr;
@@ -11,12 +13,16 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
-    Notice, Outcome, PhaseKind, Progress, Transfer, TransferId, Wanted,
+    DeliverTo, Notice, Outcome, PhaseKind, Progress, Transfer, TransferId, Wanted,
 };
 
+use self::settled::{
+    Settled, absent, by_name, failures, named, nobody, tell_settled, those_present,
+};
 use crate::about::{About, Content};
 use crate::content::Files;
 use crate::host::{BulkHost, TransferError, TransferLink};
+use crate::list::{self, Answers};
 use crate::manifest::Scan;
 use crate::read_ahead::{FileSource, PipeSource, Supply};
 
@@ -40,6 +46,14 @@ pub enum Audience {
     Count(usize),
     /// These, by name; others may come.
     Required(Vec<String>),
+    /// At least `min`, or nobody is served; at most `max`. It begins when `max` are there, or
+    /// `register_within` is over.
+    Between {
+        /// The fewest.
+        min: usize,
+        /// The most; not fewer.
+        max: usize,
+    },
 }
 
 /// A transfer to be sent.
@@ -50,6 +64,17 @@ pub struct Sending {
     pub label: String,
     /// Which receivers it waits for.
     pub audience: Audience,
+    /// Whether no receiver puts anything in place before every one that is waited for, or was there
+    /// at the start, has verified all of it. One that is gone before ends it for all. A pipe is
+    /// refused.
+    pub together: bool,
+    /// The most receivers that may fail; one more ends it for all. What has come is kept there for
+    /// the next attempt. Default: any number.
+    pub failed_max: Option<usize>,
+    /// Whether receivers are asked first what they hold of the files, so that it is not sent again.
+    /// If any may hold something, all files are read once more, for their hashes. Not done for a
+    /// pipe, nor for [`Audience::Between`].
+    pub compare: bool,
     /// Over which network, by which protocol.
     pub link: TransferLink,
 }
@@ -115,7 +140,7 @@ pub struct SendReport {
     /// Bytes of it that were sent, without repeated packets. Less than all if the receivers held
     /// the rest; more if a later pass sent some again.
     pub sent: u64,
-    /// Packets sent, repeated ones included.
+    /// Packets of it sent, repeated ones included.
     pub packets: u64,
     /// Packets sent again.
     pub repeated: u64,
@@ -136,9 +161,13 @@ pub fn send(
     tell: &mut dyn FnMut(SendEvent<'_>),
 ) -> Result<SendReport, TransferError> {
     let host = BulkHost::open(&sending.link)?;
-    let mut sender = Sender::begin(host, sending, tell)?;
+    let mut sender = match Sender::begin(host, sending, stop, tell)? {
+        Begun::Sending(sender) => sender,
+        Begun::Nobody(report) => return Ok(report),
+    };
     loop {
         sender.take_notices(tell);
+        sender.give_up_if_too_many_failed();
         if let Some(report) = sender.report.take() {
             // The last word to the receivers is on its way with the next turn.
             sender.host.turn(Duration::ZERO)?;
@@ -170,20 +199,30 @@ enum Source {
     Pipe(PipeSource),
 }
 
+/// A transfer that has begun, or that has ended because nobody is there.
+enum Begun {
+    Sending(Box<Sender>),
+    Nobody(SendReport),
+}
+
 struct Sender {
     host: BulkHost,
     id: TransferId,
     source: Source,
     names: BTreeMap<MemberId, String>,
     required: BTreeMap<NodeId, String>,
-    settled: Vec<(MemberId, String, Outcome)>,
+    settled: Vec<Settled>,
     begun: Option<Instant>,
+    /// Packets of the list that receivers were asked about, sent and sent again.
+    of_list: (u64, u64),
     shown: Time,
     /// Bytes of the stream, if they are known, and those that were read and sent.
     length: Option<u64>,
     read: u64,
     report: Option<SendReport>,
     stopped: bool,
+    /// How many may fail, as long as that was not reached.
+    failed_max: Option<usize>,
     failure: Option<TransferError>,
 }
 
@@ -198,40 +237,60 @@ impl Sender {
     fn begin(
         mut host: BulkHost,
         sending: Sending,
+        stop: &AtomicBool,
         tell: &mut dyn FnMut(SendEvent<'_>),
-    ) -> Result<Self, TransferError> {
-        let thread = TransferError::system("start a thread");
-        let (source, content, bytes, entries) = match sending.cargo {
-            Cargo::Files(scan) => {
-                let entries = scan.manifest.entries().len();
-                let files = Files::new(scan);
-                let (content, bytes) = (files.content(), files.layout().content);
-                let source = FileSource::new(files, host.waker()).map_err(thread)?;
-                (Source::Files(source), content, Some(bytes), entries)
-            }
-            Cargo::Pipe(pipe) => {
-                let source = PipeSource::new(pipe, host.waker()).map_err(thread)?;
-                (Source::Pipe(source), Content::Pipe, None, 0)
-            }
-        };
-        let about = About {
-            host: sending.link.name.clone(),
-            label: sending.label,
-            content,
-        };
+    ) -> Result<Begun, TransferError> {
         let mut required = BTreeMap::new();
-        let receivers = match sending.audience {
+        let mut receivers = match sending.audience {
             Audience::Anybody => Wanted::Open,
             Audience::Count(count) => Wanted::Count(count),
+            Audience::Between { min, max } => Wanted::Between { min, max },
             Audience::Required(names) => {
                 let ids = names.iter().map(|name| NodeId::from_name(name));
                 required = ids.clone().zip(names.iter().cloned()).collect();
                 Wanted::Members(ids.collect())
             }
         };
-        let length = match content {
-            Content::Files { layout, .. } => Some(layout.len()),
-            Content::Pipe => None,
+        let mut about = About {
+            host: sending.link.name.clone(),
+            label: sending.label,
+            content: Content::Pipe,
+        };
+        let thread = TransferError::system("start a thread");
+        let mut length = None;
+        let mut settled = Vec::new();
+        let source = match sending.cargo {
+            Cargo::Files(scan) => {
+                let entries = scan.manifest.entries().len();
+                let mut files = Files::new(scan);
+                about.content = files.content();
+                length = Some(files.layout().len());
+                let bytes = Some(files.layout().content);
+                tell(SendEvent::Announced { bytes, entries });
+                if sending.compare && !matches!(receivers, Wanted::Between { .. }) {
+                    let wanted = receivers.clone();
+                    let asked = list::ask(&mut host, &about, &mut files, wanted, stop, tell)?;
+                    let (answers, is_anybody) = match asked {
+                        Answers::Present(answers) => (answers, true),
+                        Answers::Nobody(answers) => (answers, false),
+                    };
+                    let named = named(answers, &required);
+                    if !is_anybody {
+                        return Ok(Begun::Nobody(nobody(named, length, stop, tell)));
+                    }
+                    if !sending.together {
+                        settled = absent(&named);
+                        settled.iter().for_each(|one| tell_settled(one, tell));
+                        receivers = those_present(receivers, &named);
+                    }
+                }
+                Source::Files(FileSource::new(files, host.waker()).map_err(thread)?)
+            }
+            Cargo::Pipe(pipe) => {
+                let (bytes, entries) = (None, 0);
+                tell(SendEvent::Announced { bytes, entries });
+                Source::Pipe(PipeSource::new(pipe, host.waker()).map_err(thread)?)
+            }
         };
         let transfer = Transfer {
             about: about.encode(),
@@ -239,25 +298,33 @@ impl Sender {
             rewindable: matches!(source, Source::Files(_)),
             receivers,
             confirm: true,
+            replies: false,
+            deliver_to: match sending.together {
+                true => DeliverTo::Aside,
+                false => DeliverTo::AtOnce,
+            },
         };
         let now = host.now();
+        let counters = host.bulk().counters();
+        let of_list = (counters.packets_sent, counters.packets_repeated);
         let id = host.bulk().send(now, transfer)?;
-        tell(SendEvent::Announced { bytes, entries });
-        Ok(Self {
+        Ok(Begun::Sending(Box::new(Self {
             host,
             id,
             source,
             names: BTreeMap::new(),
             required,
-            settled: Vec::new(),
+            settled,
             begun: None,
+            of_list,
             shown: now,
             length,
             read: 0,
             report: None,
             stopped: false,
+            failed_max: sending.failed_max,
             failure: None,
-        })
+        })))
     }
 
     fn take_notices(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) {
@@ -336,10 +403,21 @@ impl Sender {
             receivers: by_name(std::mem::take(&mut self.settled)),
             bytes: self.length.unwrap_or(self.read),
             sent: self.read,
-            packets: counters.packets_sent,
-            repeated: counters.packets_repeated,
+            packets: counters.packets_sent - self.of_list.0,
+            repeated: counters.packets_repeated - self.of_list.1,
             took: self.begun.map(|begun| begun.elapsed()).unwrap_or_default(),
             stopped: self.stopped,
+        }
+    }
+
+    fn give_up_if_too_many_failed(&mut self) {
+        // Before the first data those that are there may not have registered: they must hear of it.
+        let Some(max) = self.failed_max.filter(|_| self.begun.is_some()) else {
+            return;
+        };
+        if failures(&self.settled, self.names.keys()) > max {
+            self.failed_max = None;
+            self.give_up(&format!("{STOPPED}: more than {max} receivers failed"));
         }
     }
 
@@ -404,46 +482,5 @@ impl Sender {
                 sent: self.read,
             });
         }
-    }
-}
-
-/// What became of each receiver. One that was restarted and is complete since counts as complete,
-/// though its former incarnation is not heard any more.
-fn by_name(settled: Vec<(MemberId, String, Outcome)>) -> Vec<(String, Outcome)> {
-    let complete: Vec<NodeId> = settled
-        .iter()
-        .filter(|(_, _, outcome)| *outcome == Outcome::Complete)
-        .map(|(member, ..)| member.node)
-        .collect();
-    let is_former = |member: &MemberId, outcome: &Outcome| {
-        *outcome == Outcome::Vanished && complete.contains(&member.node)
-    };
-    settled
-        .into_iter()
-        .filter(|(member, _, outcome)| !is_former(member, outcome))
-        .map(|(_, name, outcome)| (name, outcome))
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use groupcast_core::Incarnation;
-
-    use super::*;
-
-    #[test]
-    fn a_former_life_of_a_complete_receiver_is_no_failure() {
-        let member = |node, life| MemberId {
-            node: NodeId(node),
-            incarnation: Incarnation(life),
-        };
-        let settled = vec![
-            (member(1, 1), "a".to_owned(), Outcome::Vanished),
-            (member(1, 2), "a@later".to_owned(), Outcome::Complete),
-            (member(2, 3), "b".to_owned(), Outcome::Vanished),
-            (member(1, 4), "a@other".to_owned(), Outcome::Slow),
-        ];
-        let names: Vec<String> = by_name(settled).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["a@later", "b", "a@other"]);
     }
 }

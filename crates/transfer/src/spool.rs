@@ -7,12 +7,18 @@
 //!         manifest                as it was received
 //!         journal                 36 bytes for each chunk that was verified and written: number (4), hash (32)
 //!         tree/                   the staging tree
+//!         publishing              is there while the tree is moved into DIR
 //! ```
 //!
 //! A transfer that breaks off leaves its folder; the next one of the same content begins with what
 //! the journal says and the tree confirms, byte for byte. The journal is not synchronised with the
 //! disk: what a crash of the machine loses fails its hash and is sent again. A complete transfer
 //! leaves nothing.
+//!
+//! What is put in place was synchronised before, then `publishing`, then the moves, and only then
+//! is the transfer complete. So a folder with `publishing` in it holds all that is not in place
+//! yet: the next receiver moves the rest, before it does anything else. One without has changed
+//! nothing in DIR.
 //!
 //! The target may be a directory that other users write to. So the folder is this user's alone
 //! (0700, checked), it and all in it are reached by descriptors, no link is followed, and files are
@@ -31,8 +37,8 @@ use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, Stat, flock};
 pub(crate) use self::folder::{Journal, TransferFolder};
 use self::room::Room;
 pub(crate) use self::room::{Claim, Reserved};
-use crate::beneath::{FileIdentity, Root};
-use crate::manifest::{ContentId, SPOOL};
+use crate::beneath::{FileIdentity, Root, sync};
+use crate::manifest::{ContentId, Limits, SPOOL};
 
 /// Why there is no folder to receive into.
 #[derive(Debug, thiserror::Error)]
@@ -70,11 +76,14 @@ pub(crate) struct Spool {
     /// Holds the lock.
     folder: Root,
     room: Mutex<Room>,
+    /// Whether what is complete is on the disk before it is said to be.
+    durable: bool,
 }
 
 impl Spool {
-    /// The target directory at `path`, made if it is not there.
-    pub(crate) fn open(path: &Path) -> Result<Self, SpoolError> {
+    /// The target directory at `path`, made if it is not there. What a receiver that died there has
+    /// begun to put in place is finished.
+    pub(crate) fn open(path: &Path, limits: &Limits, durable: bool) -> Result<Self, SpoolError> {
         let failed = |source| SpoolError::Io {
             path: path.into(),
             source,
@@ -102,9 +111,38 @@ impl Spool {
             target,
             folder,
             room: Mutex::default(),
+            durable,
         };
         spool.remove_streams().map_err(failed)?;
+        spool.finish_publications(limits).map_err(failed)?;
         Ok(spool)
+    }
+
+    /// Whether what is complete is on the disk before it is said to be.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable
+    }
+
+    /// Finishes what was being put in place when a receiver died. What cannot be finished stays
+    /// for the next attempt.
+    fn finish_publications(&self, limits: &Limits) -> io::Result<()> {
+        for name in self.folder.names()? {
+            let folder = TransferFolder {
+                spool: self.folder.directory(b".")?,
+                name,
+            };
+            if !folder.is_publishing() {
+                continue;
+            }
+            let path = self.path.display();
+            match folder.finish_publishing(&mut self.target()?, limits, self.durable) {
+                Ok(_) => tracing::info!("a transfer that was half in place in {path} is complete"),
+                Err(problem) => tracing::warn!(
+                    "a transfer is half in place in {path}, and the rest cannot be: {problem}"
+                ),
+            }
+        }
+        Ok(())
     }
 
     /// The target directory, to put things in place.
@@ -145,8 +183,15 @@ impl Spool {
 
     /// The stream called `name` is complete: it takes its place, under the name `there`.
     pub(crate) fn publish_stream(&self, name: &str, there: &str) -> io::Result<()> {
+        if self.durable {
+            sync(self.folder.read(name.as_bytes())?)?;
+        }
         self.folder
-            .rename_to(name.as_bytes(), &self.target, there.as_bytes())
+            .rename_to(name.as_bytes(), &self.target, there.as_bytes())?;
+        match self.durable {
+            true => sync(self.target.descriptor()),
+            false => Ok(()),
+        }
     }
 
     /// The stream called `name` broke off.
@@ -172,7 +217,8 @@ impl Spool {
             let Ok(mut folder) = self.folder.directory(&name) else {
                 continue;
             };
-            if !room.is_claimed(&name) {
+            let is_half_in_place = matches!(folder.stat(folder::PUBLISHING), Ok(Some(_)));
+            if !room.is_claimed(&name) && !is_half_in_place {
                 let journal = folder.stat(b"journal").ok().flatten();
                 let age = journal.map(|stat| (stat.st_mtime, stat.st_mtime_nsec));
                 folders.push((age, name));

@@ -1,24 +1,23 @@
-//! Placing what is received: chunks into files of a staging tree, and the whole tree into the
-//! target when it is complete.
+//! The staging tree of what is received: chunks are written into its files.
 //!
-//! The staging tree lies in the receiver's folder (`spool.rs`) on the same file system as the
-//! target, with the names that its entries will have. Nothing is visible in the target before
-//! everything is verified. Then whatever is not there yet is moved in one step, a whole tree if it
-//! is new; files that are there are replaced, each in one step; directories that are there stay and
-//! get what is new.
+//! It lies in the receiver's folder (`spool.rs`) on the same file system as the target, with the
+//! names that its entries will have. Nothing is visible in the target before everything is
+//! verified; `publish.rs` puts it in place then.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use groupcast_core::text::printable;
-use rustix::fs::{FileType, Mode};
+use rustix::fs::Mode;
 
 use crate::about::Layout;
-use crate::beneath::{FileIdentity, Root, timestamps};
+use crate::beneath::{Root, timestamps, write_at};
+use crate::compare::Stamp;
 use crate::content::{FilePlace, FilePlaces};
-use crate::manifest::{Entry, Kind, Manifest, parent};
+use crate::manifest::{Entry, Kind, Manifest};
+use crate::publish::{Plan, Publication};
 
 /// Why something cannot be placed.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +43,14 @@ pub(crate) enum PlaceError {
         /// What the transfer has for the place.
         comes: &'static str,
     },
+    /// A move would fail.
+    #[error("{path} cannot be put in place: {problem}")]
+    Blocked {
+        /// The path of the entry.
+        path: String,
+        /// What stops it.
+        problem: &'static str,
+    },
 }
 
 /// The staging tree of one transfer.
@@ -57,6 +64,8 @@ pub(crate) struct StagingTree {
     open: Option<(usize, File)>,
     /// Which entries have their mode and time already.
     has_metadata: Vec<bool>,
+    /// Files that are in the target already and stay there.
+    kept: BTreeMap<usize, Stamp>,
 }
 
 impl StagingTree {
@@ -80,12 +89,23 @@ impl StagingTree {
             layout,
             tree,
             open: None,
+            kept: BTreeMap::new(),
         })
+    }
+
+    /// These files, by their entries, are in the target already and stay there: what comes of them
+    /// is not written.
+    pub(crate) fn keep(&mut self, kept: BTreeMap<usize, Stamp>) {
+        self.kept = kept;
     }
 
     /// Writes the bytes of chunk `index`, hash not included.
     pub(crate) fn write_chunk(&mut self, index: u64, bytes: &[u8]) -> Result<(), PlaceError> {
-        let mut at = self.layout.content_of(index).start;
+        self.write(self.layout.content_of(index).start, bytes)
+    }
+
+    /// Writes the bytes of the content from `at` on.
+    pub(crate) fn write(&mut self, mut at: u64, bytes: &[u8]) -> Result<(), PlaceError> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let place = self.places.find(at);
@@ -126,117 +146,43 @@ impl StagingTree {
         self.open = None;
     }
 
-    /// Everything is written and verified: moves it into `target`.
+    /// Everything is written and verified: makes what no chunk touches, and says how all of it gets
+    /// into `target`. Nothing is moved.
     ///
     /// # Errors
-    /// Conflicts are found before anything is moved.
-    pub(crate) fn publish(&mut self, target: &mut Root) -> Result<(), PlaceError> {
+    /// If something is in the way.
+    pub(crate) fn prepare(&mut self, target: &mut Root) -> Result<Plan, PlaceError> {
         self.open = None;
-        self.complete()?;
-        let Plan { moves, directories } = self.plan(target)?;
-        self.tree.forget();
-        for Move { entry, fresh } in moves {
-            let entry = &self.manifest.entries()[entry];
-            self.tree
-                .move_to(target, &entry.path, fresh)
-                .map_err(failed("put in place", entry))?;
-        }
-        // Last and deepest first: a directory that cannot be written, or whose time changes with
-        // every move. Each must be the one that was moved, or was there before: where another has
-        // taken its place, not all is in place.
-        target.forget();
-        for (entry, identity) in directories.into_iter().rev() {
-            let entry = &self.manifest.entries()[entry];
-            set_metadata(target, entry, identity)?;
-        }
-        Ok(())
-    }
-
-    /// Makes what no chunk touches, and gives files and links their modes and times.
-    fn complete(&mut self) -> Result<(), PlaceError> {
-        let Self {
-            manifest,
-            tree,
-            has_metadata,
-            ..
-        } = self;
-        for (entry, done) in manifest.entries().iter().zip(has_metadata) {
+        for (index, entry) in self.manifest.entries().iter().enumerate() {
             match &entry.kind {
-                _ if *done => continue,
-                Kind::Directory => continue,
-                Kind::File { size: 0, .. } => {
-                    tree.write(&entry.path).map_err(failed("make", entry))?;
+                Kind::File { size: 0, .. } if !self.kept.contains_key(&index) => {
+                    let made = self.tree.write(&entry.path);
+                    made.map_err(failed("make", entry))?;
                 }
-                Kind::File { .. } => {}
-                Kind::Link { target } => tree
+                Kind::Link { target } => self
+                    .tree
                     .make_link(&entry.path, target)
                     .map_err(failed("make the link", entry))?,
+                Kind::File { .. } | Kind::Directory => {}
             }
-            let looked = tree.stat(&entry.path).map_err(failed("look at", entry))?;
-            if let Some(stat) = looked {
-                set_metadata(tree, entry, FileIdentity::of(&stat))?;
-            }
-            *done = true;
         }
-        Ok(())
+        self.publication().plan(target)
     }
 
-    /// What has to be moved so that everything is in `target`: as few moves as possible.
-    fn plan(&mut self, target: &mut Root) -> Result<Plan, PlaceError> {
-        let mut moves = Vec::new();
-        let mut directories = Vec::new();
-        // What moves with the directory that it lies in needs no move of its own.
-        let mut carried: BTreeSet<&[u8]> = BTreeSet::new();
-        for (index, entry) in self.manifest.entries().iter().enumerate() {
-            let path = &entry.path[..];
-            let is_carried = parent(path).is_some_and(|above| carried.contains(above));
-            let there = match is_carried {
-                true => None,
-                false => target.stat(path).map_err(failed("look at", entry))?,
-            };
-            let kind = there.map(|stat| FileType::from_raw_mode(stat.st_mode));
-            if entry.kind == Kind::Directory {
-                let stays = there.filter(|_| kind == Some(FileType::Directory));
-                let stat = match stays {
-                    Some(stat) => Some(stat),
-                    None => self.tree.stat(path).map_err(failed("look at", entry))?,
-                };
-                directories.extend(stat.map(|stat| (index, FileIdentity::of(&stat))));
-            }
-            if is_carried {
-                if entry.kind == Kind::Directory {
-                    carried.insert(path);
-                }
-                continue;
-            }
-            let fresh = there.is_none();
-            match (kind, &entry.kind) {
-                (None, Kind::Directory) => {
-                    carried.insert(path);
-                }
-                (Some(FileType::Directory), Kind::Directory) => continue,
-                (Some(there), comes) if is_in_the_way(there, comes) => {
-                    return Err(PlaceError::Conflict {
-                        path: printable(path),
-                        there: in_words(there),
-                        comes: match comes {
-                            Kind::Directory => "a directory",
-                            Kind::File { .. } => "a file",
-                            Kind::Link { .. } => "a link",
-                        },
-                    });
-                }
-                _ => {}
-            }
-            moves.push(Move {
-                entry: index,
-                fresh,
-            });
-        }
-        Ok(Plan { moves, directories })
+    /// Moves everything into `target`, as `plan` says.
+    pub(crate) fn publish(&mut self, plan: Plan, target: &mut Root) -> Result<(), PlaceError> {
+        self.publication().carry_out(plan, target)
+    }
+
+    fn publication(&mut self) -> Publication<'_> {
+        let (tree, has_metadata) = (&mut self.tree, &self.has_metadata);
+        Publication::of_whole(&self.manifest, tree, has_metadata, &self.kept)
     }
 
     fn write_file(&mut self, place: FilePlace, bytes: &[u8]) -> Result<(), PlaceError> {
+        if self.kept.contains_key(&place.entry) {
+            return Ok(());
+        }
         let entry = &self.manifest.entries()[place.entry];
         if self
             .open
@@ -248,8 +194,7 @@ impl StagingTree {
             self.open = Some((place.entry, file));
         }
         let (_, file) = self.open.as_ref().expect("it was just opened");
-        file.write_all_at(bytes, place.offset)
-            .map_err(failed("write", entry))?;
+        write_at(file, bytes, place.offset).map_err(failed("write", entry))?;
         // A file of one piece is finished while it is open. One that its owner could not read again
         // after a restart waits.
         let whole = place.offset == 0 && place.left == bytes.len() as u64;
@@ -264,45 +209,7 @@ impl StagingTree {
     }
 }
 
-/// How everything comes into the target.
-struct Plan {
-    moves: Vec<Move>,
-    /// Each directory's entry, and which directory it will be.
-    directories: Vec<(usize, FileIdentity)>,
-}
-
-struct Move {
-    entry: usize,
-    /// Nothing is there yet.
-    fresh: bool,
-}
-
-/// Gives `entry` of `root`, which must be the one of `identity`, its mode and its time.
-fn set_metadata(root: &mut Root, entry: &Entry, identity: FileIdentity) -> Result<(), PlaceError> {
-    let (path, modified) = (&entry.path, entry.modified);
-    match entry.kind {
-        Kind::Link { .. } => root.set_link_modified(path, modified),
-        _ => root.set_metadata(path, entry.mode, modified, identity),
-    }
-    .map_err(failed("set the mode and time of", entry))
-}
-
-/// Whether what is there cannot be replaced in one step, or should not be.
-fn is_in_the_way(there: FileType, comes: &Kind) -> bool {
-    let replaceable = matches!(there, FileType::RegularFile | FileType::Symlink);
-    matches!(comes, Kind::Directory) || !replaceable
-}
-
-fn in_words(kind: FileType) -> &'static str {
-    match kind {
-        FileType::Directory => "a directory",
-        FileType::RegularFile => "a file",
-        FileType::Symlink => "a link",
-        _ => "neither a file nor a directory",
-    }
-}
-
-fn failed(what: &'static str, entry: &Entry) -> impl FnOnce(io::Error) -> PlaceError {
+pub(crate) fn failed(what: &'static str, entry: &Entry) -> impl FnOnce(io::Error) -> PlaceError {
     let path = printable(&entry.path);
     move |source| PlaceError::Io { what, path, source }
 }
@@ -336,7 +243,9 @@ mod tests {
             assert_eq!(stage.hash_chunk(index).unwrap().as_bytes(), hash);
             stage.close();
         }
-        stage.publish(&mut Root::open(&scratch.path(to)).unwrap())
+        let mut target = Root::open(&scratch.path(to)).unwrap();
+        let plan = stage.prepare(&mut target)?;
+        stage.publish(plan, &mut target)
     }
 
     fn assert_same(a: &Path, b: &Path) {

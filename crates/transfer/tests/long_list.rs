@@ -26,6 +26,8 @@ fn link(name: &str, port: u16) -> TransferLink {
     TransferLink {
         name: name.into(),
         interface: Ipv4Addr::LOCALHOST,
+        ttl: 1,
+        dscp: 0,
         group: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 81), port),
         key: None,
         bulk: BulkConfig::lan(),
@@ -60,6 +62,8 @@ fn a_list_of_files_longer_than_the_credit_arrives() {
                 link: link("receiver", port),
                 limits: Limits::default(),
                 partials_max: 1,
+                durable: true,
+                on_arrival: None,
                 subgroups: None,
             };
             receive(receiving, &AtomicBool::new(false), &mut |event| {
@@ -75,6 +79,9 @@ fn a_list_of_files_longer_than_the_credit_arrives() {
             cargo: Cargo::Files(scan),
             label: "files".into(),
             audience: Audience::Count(1),
+            together: false,
+            failed_max: None,
+            compare: true,
             link: link("sender", port),
         };
         let report = send(sending, &AtomicBool::new(false), &mut |_| ());

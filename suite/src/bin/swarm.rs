@@ -31,7 +31,7 @@ Usage: swarm --seeds A..B [OPTIONS]
 
   --seeds A..B         the seeds to run, A to B-1
   --protocol NAME      a family of the registry (default: ring), or groups: daemons with clients on a
-                       ring; each seed has settings of its own
+                       ring, or groups-rmp: those with RMP; each seed has settings of its own
   --list-protocols     name them
   --jobs N             threads (default: one a core)
   --plant NAME         break a rule of the protocol on purpose
@@ -61,14 +61,14 @@ enum Subject {
     /// One over a protocol.
     Family(&'static Family),
     /// One over daemons with clients.
-    Groups,
+    Groups(groups::Order),
 }
 
 impl Subject {
     fn name(self) -> &'static str {
         match self {
             Self::Family(family) => family.name,
-            Self::Groups => groups::NAME,
+            Self::Groups(order) => order.name,
         }
     }
 
@@ -81,7 +81,7 @@ impl Subject {
         FAMILIES
             .iter()
             .map(|family| Self::Family(family))
-            .chain([Self::Groups])
+            .chain(groups::ORDERS.map(Self::Groups))
     }
 }
 
@@ -180,7 +180,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
     if let Some(name) = plant {
         let plant = match options.subject {
             Subject::Family(family) => family.plant(name),
-            Subject::Groups => None,
+            Subject::Groups(_) => None,
         };
         options.plant = Some(plant.ok_or(format!(
             "{} has no planted bug {name}: --list-plants names them",
@@ -212,9 +212,9 @@ fn run(options: &Options) -> bool {
     }
     match options.subject {
         Subject::Family(family) if options.resilience => resilience::run(options, family),
-        Subject::Groups => {
+        Subject::Groups(order) => {
             let tally = Arc::default();
-            let swarm = groups::swarm(again(options.subject), Arc::clone(&tally));
+            let swarm = groups::swarm(order, Arc::clone(&tally));
             let done = run_swarm(options, &swarm);
             print_tally(options, &tally.lock().expect("no holder panics"));
             done
@@ -275,19 +275,26 @@ fn print_tally(options: &Options, tally: &groups::Tally) {
         published,
         seen,
         views,
-        ..
+        asked,
     } = tally;
     if options.json {
         println!(
             "{}",
             json!({"event": "clients", "connections": connections, "parted": parted,
                 "expelled": expelled, "lost": lost, "published": published, "seen": seen,
-                "views": views})
+                "views": views, "requests_complete": asked.complete,
+                "requests_otherwise": asked.otherwise, "requests_given": asked.given,
+                "roles_held": asked.held})
         );
     } else {
         println!(
             "{connections} connections of clients: {parted} said good-bye, {expelled} were expelled, \
              {lost} were lost; {published} messages published, {seen} seen, {views} views"
+        );
+        println!(
+            "{} requests got all answers that they wanted, {} ended otherwise, members were given {}; \
+             {} handlers and locks were held in the end",
+            asked.complete, asked.otherwise, asked.given, asked.held
         );
     }
 }

@@ -39,7 +39,7 @@ const RULES_MAX: usize = 4;
 /// Plays `script` to a daemon that is alone.
 pub fn access(script: &[u8]) {
     let mut script = Script(script);
-    let mut stage = Stage::new();
+    let mut stage = FuzzStage::new();
     while let Some(step) = script.step() {
         stage.play(step, &mut script);
         stage.settle();
@@ -56,7 +56,7 @@ struct Client {
     shown: Vec<(String, Vec<u8>)>,
 }
 
-struct Stage {
+struct FuzzStage {
     engine: Engine,
     now: Time,
     config: ConfigId,
@@ -67,7 +67,7 @@ struct Stage {
     seq: u64,
 }
 
-impl Stage {
+impl FuzzStage {
     fn new() -> Self {
         let engine = Engine::new(EngineConfig::default(), member(0), "host");
         let config = ConfigId {

@@ -39,7 +39,7 @@ pub fn family(name: &str, script: &[u8]) {
         }
     };
     let mut script = Script(script);
-    let mut stage = Stage::new(variant.build, family.contract);
+    let mut stage = FuzzStage::new(variant.build, family.contract);
     while let Some(step) = script.step() {
         stage.play(step, &mut script);
         stage.settle();
@@ -54,7 +54,7 @@ struct Datagram {
     body: Bytes,
 }
 
-struct Stage {
+struct FuzzStage {
     members: Vec<Box<dyn Instrumented>>,
     now: Time,
     buf: TransmitBuf,
@@ -64,7 +64,7 @@ struct Stage {
     honest: bool,
 }
 
-impl Stage {
+impl FuzzStage {
     fn new(build: Build, contract: Contract) -> Self {
         let rng = Rng::new(1);
         let mut checker = Checker::new().under(contract);

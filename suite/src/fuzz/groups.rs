@@ -19,7 +19,7 @@ use groupcast_session::frame::{
     encode_publish_head,
 };
 use groupcast_session::groups::{Carrier, Transport};
-use groupcast_session::{ClientId, Engine, EngineConfig};
+use groupcast_session::{ClientId, Engine, EngineConfig, WhenSlow};
 
 use super::{Script, member};
 
@@ -33,7 +33,7 @@ const GROUPS: [&str; 4] = ["chat", "chat/ops", "c1@host-0", "ünï"];
 /// Plays `script` to two daemons.
 pub fn groups(script: &[u8]) {
     let mut script = Script(script);
-    let mut stage = Stage::new();
+    let mut stage = FuzzStage::new();
     while let Some(step) = script.step() {
         stage.play(step, &mut script);
         stage.settle();
@@ -50,7 +50,7 @@ struct Ordered {
     payload: Bytes,
 }
 
-struct Stage {
+struct FuzzStage {
     daemons: Vec<Daemon>,
     now: Time,
     /// Messages of each component that are ordered and not delivered yet; one component if the ring
@@ -70,7 +70,7 @@ struct Daemon {
     full: bool,
 }
 
-impl Stage {
+impl FuzzStage {
     fn new() -> Self {
         let daemons = (0..DAEMONS)
             .map(|index| {
@@ -437,7 +437,11 @@ fn request(bytes: &mut Vec<u8>, script: &mut Script<'_>) {
         },
         5 => ClientFrame::Status,
         6 => ClientFrame::Groups,
-        _ if how & 128 == 0 => ClientFrame::Ping { token: 7 },
+        _ if how & 128 == 0 && how & 64 == 0 => ClientFrame::Ping { token: 7 },
+        _ if how & 128 == 0 => {
+            let policy = script.u8() as usize % WhenSlow::ALL.len();
+            ClientFrame::WhenSlow(WhenSlow::ALL[policy])
+        }
         _ => ClientFrame::Bye,
     }
     .encode(bytes);

@@ -16,6 +16,7 @@ mod history;
 mod lists;
 mod node;
 mod rekey;
+mod replies;
 
 pub use access::access;
 pub use bus::bus;
@@ -26,6 +27,7 @@ pub use history::history;
 pub use lists::lists;
 pub use node::node;
 pub use rekey::rekey;
+pub use replies::replies;
 
 /// A target: its name, which is also that of its corpus, and its body.
 pub type Target = (&'static str, fn(&[u8]));
@@ -41,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     ("lists", lists),
     ("node", node),
     ("rekey", rekey),
+    ("replies", replies),
 ];
 
 /// The member number `index` of a script's world.

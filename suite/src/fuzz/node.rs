@@ -44,7 +44,7 @@ const ADMISSION: AdmissionConfig = AdmissionConfig {
 /// Plays `script` to a node and its instance.
 pub fn node(script: &[u8]) {
     let mut script = Script(script);
-    let mut stage = Stage::new();
+    let mut stage = FuzzStage::new();
     while let Some(step) = script.step() {
         stage.play(step, &mut script);
         stage.settle();
@@ -77,7 +77,7 @@ impl Protocol for Sink {
     }
 }
 
-struct Stage {
+struct FuzzStage {
     node: Node<Sink>,
     now: Time,
     buf: TransmitBuf,
@@ -94,7 +94,7 @@ struct Stage {
     taken: BTreeSet<(Incarnation, u64)>,
 }
 
-impl Stage {
+impl FuzzStage {
     fn new() -> Self {
         let config = NodeConfig {
             local: LOCAL,

@@ -27,7 +27,7 @@ const TURNS_MAX: usize = 10_000;
 /// If a daemon breaks a promise.
 pub fn rekey(script: &[u8]) {
     let mut script = Script(script);
-    let mut stage = Stage::new();
+    let mut stage = FuzzStage::new();
     while let Some(step) = script.step() {
         stage.play(step, &mut script);
         stage.check();
@@ -49,13 +49,13 @@ struct Daemon {
     part: usize,
 }
 
-struct Stage {
+struct FuzzStage {
     daemons: Vec<Daemon>,
     /// No statement was invented so far.
     honest: bool,
 }
 
-impl Stage {
+impl FuzzStage {
     fn new() -> Self {
         let daemon = |index| Daemon {
             change: KeyChange::new(member(index), key(0)),

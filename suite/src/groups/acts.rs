@@ -11,7 +11,7 @@ use groupcast_sim::{Cluster, Status};
 use super::client::{Client, Published};
 use super::daemon::{Daemon, lock};
 use super::ledger::{Ledger, Tally};
-use super::{GROUPS, judge};
+use super::{GROUPS, asking, judge};
 
 /// Clients of one host, beside its witness.
 const CLIENTS_MAX: usize = 4;
@@ -173,6 +173,7 @@ fn carry_out_drawn(
         }
         20..24 => client.reads = false,
         24..30 => client.reads = true,
+        30..48 => asking::act(client, rng),
         _ => publish(client, rng, service, len),
     }
 }

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use groupcast_core::id::fnv1a;
 use groupcast_core::{MemberId, Service};
 use groupcast_session::client::{ClientEvent, Connection};
 use groupcast_session::frame::{ClientKind, Disconnect, Message, Request};
 use groupcast_session::{ClientId, View};
+
+use super::asking::Asking;
 
 /// Bytes that a pipe holds, as a socket's buffer: little, so that frames come in pieces.
 const PIPE_MAX: usize = 8 << 10;
@@ -27,6 +30,8 @@ pub(super) struct Client {
     pub(super) reads: bool,
     /// The daemon has closed the connection: what is in the pipe is all that comes.
     closed: bool,
+    /// What it asked and was asked.
+    pub(super) asking: Asking,
     /// Its connections, the last of them perhaps still there.
     pub(super) lives: Vec<Life>,
 }
@@ -43,6 +48,8 @@ pub(super) struct Life {
     /// been by then.
     pub(super) acceptances: Vec<(u64, usize)>,
     pub(super) rejected: BTreeMap<u64, String>,
+    /// Unreliable messages that it missed because it was slow, as the last warning says.
+    pub(super) dropped: u64,
     /// Messages without a verdict when the connection ended.
     pub(super) undecided: u64,
     pub(super) said_bye: bool,
@@ -112,8 +119,10 @@ impl Life {
 impl Client {
     pub(super) fn new(name: String, host: usize, witness: bool) -> Self {
         let window = if witness { 1 << 40 } else { 64 << 10 };
+        let mut connection = Connection::new(Some(name.clone()), ClientKind::Application, window);
+        connection.set_guest(fnv1a(name.as_bytes()));
         Self {
-            connection: Connection::new(Some(name.clone()), ClientKind::Application, window),
+            connection,
             name,
             host,
             witness,
@@ -122,6 +131,7 @@ impl Client {
             joined: false,
             reads: true,
             closed: false,
+            asking: Asking::default(),
             lives: Vec::new(),
         }
     }
@@ -130,6 +140,7 @@ impl Client {
     pub(super) fn connected(&mut self, daemon: MemberId, at: ClientId, number: usize) {
         if !self.lives.is_empty() {
             self.connection.restart();
+            self.asking.restart();
         }
         self.at = Some(at);
         self.pipe.clear();
@@ -141,6 +152,7 @@ impl Client {
             published: Vec::new(),
             acceptances: Vec::new(),
             rejected: BTreeMap::new(),
+            dropped: 0,
             undecided: 0,
             said_bye: false,
             vanished: false,
@@ -152,6 +164,14 @@ impl Client {
     /// Whether a connection is there whose end the client has not seen.
     pub(super) fn is_connected(&self) -> bool {
         self.lives.last().is_some_and(|life| life.end.is_none())
+    }
+
+    /// Requests of a connected client that have not ended.
+    pub(super) fn open_requests(&self) -> usize {
+        match self.is_connected() {
+            true => self.connection.open_requests(),
+            false => 0,
+        }
     }
 
     pub(super) fn is_welcome(&self) -> bool {
@@ -223,7 +243,10 @@ impl Client {
             }
             match event {
                 ClientEvent::Message(message) => life.seen.push(Seen::Message(message)),
-                ClientEvent::View(view) => life.seen.push(Seen::View(view)),
+                ClientEvent::View(view) => {
+                    self.asking.view(&view, &self.name);
+                    life.seen.push(Seen::View(view));
+                }
                 ClientEvent::Accepted { up_to } => life.acceptances.push((up_to, configs)),
                 ClientEvent::Rejected { request, text, .. } => {
                     if let Request::Publish(number) = request {
@@ -234,6 +257,21 @@ impl Client {
                     life.undecided = self.connection.undecided();
                     life.end = Some((code, text));
                 }
+                ClientEvent::Behind { dropped, .. } if dropped >= life.dropped => {
+                    life.dropped = dropped;
+                }
+                ClientEvent::Asked(asked) => self.asking.given(life.daemon, asked),
+                ClientEvent::Taken { number, asked } => self.asking.taken(number, asked),
+                ClientEvent::Answer { number, from, .. } => {
+                    self.asking.answered(life.daemon, number, from);
+                }
+                ClientEvent::Ended {
+                    number,
+                    ending,
+                    answers,
+                    ..
+                } => self.asking.ended(number, ending, answers),
+                ClientEvent::Role(notice) => self.asking.role(notice),
                 other => return Err(format!("{} sees {other:?}", self.name)),
             }
         }

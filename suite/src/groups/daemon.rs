@@ -1,4 +1,5 @@
-//! A daemon without sockets: a ring, the engine of its groups, and pipes to its clients.
+//! A daemon without sockets: a member of the order, the engine of its groups, and pipes to its
+//! clients.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -12,13 +13,15 @@ use groupcast_core::{
     SocketClass, SubmitError, Time, Transmit, TransmitBuf,
 };
 use groupcast_session::groups::{Carrier, Fact, Question, Transport};
+use groupcast_session::guests::Planted;
 use groupcast_session::{ClientId, Engine, EngineConfig};
 
+use super::asking;
 use super::client::Client;
 use super::ledger::Ledger;
 use super::{GROUPS, acts};
 
-/// A process of the simulator: a member of the ring with the clients of its host.
+/// A process of the simulator: a member of the ring or of RMP with the clients of its host.
 pub struct Daemon {
     ring: Box<dyn Instrumented>,
     engine: Engine,
@@ -48,7 +51,7 @@ impl Daemon {
     /// connected to the one before.
     pub(super) fn new(
         ring: Box<dyn Instrumented>,
-        limits: &EngineConfig,
+        (limits, plant): (&EngineConfig, Option<Planted>),
         local: MemberId,
         now: Time,
         ledger: Arc<Mutex<Ledger>>,
@@ -56,9 +59,11 @@ impl Daemon {
         // The simulator numbers its hosts so.
         let host = local.node.0 as usize - 1;
         let engine = Engine::new(limits.clone(), local, &format!("h{host}"));
+        let mut engine = engine.expect("the limits are right");
+        engine.plant(plant);
         let mut daemon = Self {
             ring,
-            engine: engine.expect("the limits are right"),
+            engine,
             local,
             host,
             ledger,
@@ -242,7 +247,7 @@ impl Daemon {
         let mut wrong = Vec::new();
         for client in ledger.of_host(self.host) {
             match client.read(configs) {
-                Ok(any) => moved |= any,
+                Ok(any) => moved |= any | asking::answer(client),
                 Err(error) => wrong.push(error),
             }
         }

@@ -11,10 +11,10 @@ use groupcast_session::View;
 use groupcast_session::frame::{Disconnect, Message};
 use groupcast_sim::{Cluster, Status};
 
-use super::GROUPS;
 use super::client::{Client, Life, Published, Seen, origin};
 use super::daemon::Daemon;
 use super::ledger::Ledger;
+use super::{GROUPS, asking};
 
 /// What the clients of a finished run have against it.
 pub(super) fn violations(cluster: &Cluster<Daemon>, ledger: &Ledger) -> Vec<String> {
@@ -25,6 +25,7 @@ pub(super) fn violations(cluster: &Cluster<Daemon>, ledger: &Ledger) -> Vec<Stri
     judge_gaps(ledger, &mut found);
     judge_last_words(ledger, &mut found);
     let living = living(cluster);
+    asking::judge(&living, ledger, &mut found);
     judge_accepted(&living, ledger, &mut found);
     judge_virtual_synchrony(&living, ledger, &mut found);
     found
@@ -48,6 +49,17 @@ pub(super) fn apart(cluster: &Cluster<Daemon>, ledger: &Ledger) -> Option<String
                 return Some(format!("{member:?} has another view of {group}: {view:?}"));
             }
         }
+    }
+    let asks = |client: &&Client| {
+        let daemon = client.lives.last().map(|life| life.daemon);
+        client.open_requests() > 0 && daemon.is_some_and(|daemon| living.contains(&daemon))
+    };
+    if let Some(client) = ledger.clients.iter().find(asks) {
+        let open = client.open_requests();
+        return Some(format!(
+            "{} waits for the end of {open} requests",
+            client.name
+        ));
     }
     let mut lives = ledger.lives();
     let stuck = lives
@@ -107,7 +119,8 @@ fn judge_order(ledger: &Ledger, found: &mut Vec<String>) {
     }
 }
 
-/// What comes was published, by that client, to that group, and comes once.
+/// What comes was published, by that client, to that group, and comes once, unless it is
+/// unreliable.
 fn judge_payloads(ledger: &Ledger, found: &mut Vec<String>) {
     let lives = ledger.lives();
     let published: BTreeMap<usize, (&Client, &Life)> = lives
@@ -128,7 +141,7 @@ fn judge_payloads(ledger: &Ledger, found: &mut Vec<String>) {
                     "{} has {message:?}, which nobody published",
                     client.name
                 )),
-                Some(id) if !seen.insert(id) => {
+                Some(id) if !seen.insert(id) && message.service != Service::Unreliable => {
                     found.push(format!("{} has {id:?} twice", client.name));
                 }
                 Some(_) => {}

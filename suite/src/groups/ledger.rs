@@ -6,6 +6,7 @@ use groupcast_core::{ConfigId, MemberId, MessageId};
 use groupcast_session::ClientId;
 use groupcast_session::frame::Disconnect;
 
+use super::asking::AskTally;
 use super::client::{Client, Life};
 
 /// All clients of a run, and what its daemons went through.
@@ -39,11 +40,14 @@ pub struct Tally {
     pub seen: u64,
     /// Views that they saw, and the witnesses.
     pub views: u64,
+    /// What they asked each other.
+    pub asked: AskTally,
 }
 
 impl Tally {
     /// Adds what the clients of one run went through.
     pub(super) fn add(&mut self, ledger: &Ledger) {
+        self.asked.add(ledger);
         for (client, life) in ledger.lives() {
             self.seen += life.messages().count() as u64;
             self.views += life.views().count() as u64;

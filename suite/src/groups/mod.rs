@@ -1,15 +1,17 @@
-//! The swarm over whole daemons: the engine of process groups and its clients on top of the ring,
-//! in one simulation.
+//! The swarm over whole daemons: the engine of process groups and its clients on top of what orders
+//! their messages, in one simulation.
 //!
-//! A process of the simulator is a [`Daemon`]: a ring, the engine of its groups, and clients, each
-//! a [`Connection`](groupcast_session::client::Connection) behind pipes that hold little. What a
-//! seed submits are acts of clients: they publish, join and leave, come, say good-bye, vanish, stop
-//! reading until they are expelled, and read again. The histories are judged as those of any ring;
-//! beside that, what the clients saw is judged from end to end (`judge`): one order for all,
-//! exactly the accepted messages, equal views, gaps with views around them, and for each connection
-//! the right last word.
+//! A process of the simulator is a [`Daemon`]: a member of the ring or of RMP, the engine of its
+//! groups, and clients, each a [`Connection`](groupcast_session::client::Connection) behind pipes
+//! that hold little. What a seed submits are acts of clients: they publish, ask and answer, claim
+//! and release roles, join and leave, come, say good-bye, vanish, stop reading until they are
+//! expelled, and read again. The histories are judged as those of any member; beside that, what the
+//! clients saw is judged from end to end (`judge`, `asking`): one order for all, exactly the
+//! accepted messages, equal views, gaps with views around them, no request carried out twice, one
+//! holder of a role, and for each connection the right last word.
 
 mod acts;
+mod asking;
 mod client;
 mod daemon;
 mod judge;
@@ -17,28 +19,54 @@ mod ledger;
 
 use std::sync::{Arc, Mutex};
 
+use groupcast_core::Family;
 use groupcast_core::family::Situation;
-use groupcast_protocols::ring;
+use groupcast_protocols::{ring, rmp};
 use groupcast_session::EngineConfig;
+use groupcast_session::guests::Planted;
 use groupcast_sim::swarm::{Group, Scenario, Swarm, SwarmConfig};
 
 pub use self::acts::Acts;
+pub use self::asking::AskTally;
 pub use self::daemon::Daemon;
 pub use self::ledger::{Ledger, Tally};
 
-/// The name of this swarm beside those of the families.
-pub const NAME: &str = "groups";
+/// What orders the messages of the daemons of a swarm.
+#[derive(Clone, Copy)]
+pub struct Order {
+    /// The name of the swarm beside those of the families.
+    pub name: &'static str,
+    family: &'static Family,
+}
+
+/// Daemons on a ring.
+pub const RING: Order = Order {
+    name: "groups",
+    family: &ring::FAMILY,
+};
+/// Daemons with RMP.
+pub const RMP: Order = Order {
+    name: "groups-rmp",
+    family: &rmp::FAMILY,
+};
+/// The orders that there are swarms over daemons of.
+pub const ORDERS: [Order; 2] = [RING, RMP];
 
 /// The groups that clients are in. A witness is in all of them.
 const GROUPS: [&str; 3] = ["a", "b/c", "d"];
 
-/// The swarm, each seed with settings of its own. What its clients went through is added to
-/// `tally`.
-pub fn swarm(options: String, tally: Arc<Mutex<Tally>>) -> Swarm<Daemon> {
-    let family = &ring::FAMILY;
+/// The swarm of daemons over `order`, each seed with settings of its own. What its clients went
+/// through is added to `tally`.
+pub fn swarm(order: Order, tally: Arc<Mutex<Tally>>) -> Swarm<Daemon> {
+    swarm_with(order, tally, None)
+}
+
+/// The same with a bug in what daemons make of requests and roles.
+pub fn swarm_with(order: Order, tally: Arc<Mutex<Tally>>, plant: Option<Planted>) -> Swarm<Daemon> {
+    let family = order.family;
     let config = SwarmConfig {
         messages: 600,
-        options,
+        options: format!("--protocol {}", order.name),
         ..SwarmConfig::of(family)
     };
     let situation = |scenario: &Scenario| Situation {
@@ -48,14 +76,14 @@ pub fn swarm(options: String, tally: Arc<Mutex<Tally>>) -> Swarm<Daemon> {
         plant: None,
     };
     let maker = move |scenario: &Scenario| {
-        let rings = family.vary(&situation(scenario));
+        let members = family.vary(&situation(scenario));
         let ledger = Arc::new(Mutex::new(Ledger::default()));
         let engine = limits(scenario.seed);
         let acts = Acts::new(scenario.seed, Arc::clone(&ledger), Arc::clone(&tally));
         Group {
             factory: Arc::new(move |member, rng, now| {
-                let ring = rings(member, rng, now);
-                Daemon::new(ring, &engine, member, now, Arc::clone(&ledger))
+                let ordered = members(member, rng, now);
+                Daemon::new(ordered, (&engine, plant), member, now, Arc::clone(&ledger))
             }),
             application: Box::new(acts),
         }

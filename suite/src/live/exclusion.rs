@@ -34,7 +34,7 @@ pub struct Flood {
 }
 
 /// What a flood showed.
-pub struct Report {
+pub struct SoakReport {
     /// Views, at any subscriber, in which a member was missing.
     pub exclusions: u64,
     /// Those of them that no scheduling gap explains.
@@ -47,7 +47,7 @@ pub struct Report {
     pub packets: u64,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SoakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -60,7 +60,7 @@ impl fmt::Display for Report {
 
 /// Floods from all hosts. An error if a member was excluded although no daemon had logged a
 /// scheduling gap; of daemons with real-time priority, if a member was excluded at all.
-pub fn flood(flood: Flood) -> Outcome<Report> {
+pub fn flood(flood: Flood) -> Outcome<SoakReport> {
     let Flood { hosts, length, .. } = flood;
     let mut cluster = Cluster::new(hosts, Link::Unlimited)?;
     let config = cluster.path("flood.toml");
@@ -102,7 +102,7 @@ pub fn flood(flood: Flood) -> Outcome<Report> {
     }
     let after = figures(&cluster, hosts)?;
     drop((compilers, publishers, subscribers));
-    let report = Report {
+    let report = SoakReport {
         exclusions: last,
         unexplained,
         configurations: after.configurations - before.configurations,
@@ -144,8 +144,8 @@ fn subscribe_to_nothing(cluster: &Cluster, host: usize) -> Outcome<Process> {
     Ok(cluster.bed.launch(&format!("sub-{host}"), command)?)
 }
 
-fn figures(cluster: &Cluster, hosts: usize) -> Outcome<Report> {
-    let mut sum = Report {
+fn figures(cluster: &Cluster, hosts: usize) -> Outcome<SoakReport> {
+    let mut sum = SoakReport {
         exclusions: 0,
         unexplained: 0,
         configurations: 0,

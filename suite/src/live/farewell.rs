@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const EXPELLED_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long a run took.
-pub struct Report {
+pub struct SoakReport {
     /// Clients that closed, and how long that took altogether.
     pub closed: (usize, Duration),
     /// Clients that were thrown out, and how long that took altogether.
@@ -30,7 +30,7 @@ pub struct Report {
 
 /// Lets `count` clients close at one daemon and as many be thrown out at another, one after the
 /// other.
-pub fn run(count: usize) -> Outcome<Report> {
+pub fn run(count: usize) -> Outcome<SoakReport> {
     let mut cluster = Cluster::new(2, Link::Unlimited)?;
     cluster.write_text("farewell.toml", CONFIG)?;
     let options = ["--multicast", MULTICAST];
@@ -55,7 +55,7 @@ pub fn run(count: usize) -> Outcome<Report> {
         return Err(format!("the flood ended: {}", flood.stderr()?).into());
     }
     cluster.pass();
-    Ok(Report {
+    Ok(SoakReport {
         closed: (count, closed),
         expelled: (count, expelled),
     })

@@ -10,6 +10,7 @@
 //! - [`bus`]: many clients of the bus against a naive model.
 //! - [`chaos`]: everything that happens to hosts, at random; [`compilers`]: what else runs on them.
 //! - [`farewell`]: the last words of a daemon to its clients; [`large`]: the longest messages.
+//! - [`guests`]: requests to a group, a handler and a lock, of which holders are killed.
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
 //! - [`hostile`]: a thousand clients, some of them hostile; [`flood`]: datagrams that no daemon
 //!   should believe; [`insider`]: a holder of the key; [`races`]: a local user against a receiver.
@@ -31,6 +32,7 @@ pub mod farewell;
 pub mod files;
 pub mod flood;
 pub mod forged;
+pub mod guests;
 pub mod hostile;
 pub mod insider;
 pub mod judge;

@@ -35,7 +35,7 @@ pub enum Load {
 
 /// What a run showed.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct SoakReport {
     /// How long each change took, from the first command on.
     pub took: Vec<Duration>,
     /// What all daemons together counted from before the first change to after the last: lost
@@ -51,7 +51,7 @@ pub struct Report {
 ///
 /// # Errors
 /// A message is missing somewhere, or a change does not end.
-pub fn run(changes: usize, load: Load) -> Outcome<Report> {
+pub fn run(changes: usize, load: Load) -> Outcome<SoakReport> {
     let (share, rate) = match load {
         Load::Text => (TEXT, RATE),
         Load::Full => (TEXT_BESIDE, RATE_BESIDE),
@@ -113,7 +113,7 @@ pub fn run(changes: usize, load: Load) -> Outcome<Report> {
         Load::Text => cluster.check_histories()?,
         Load::Full => cluster.pass(),
     }
-    Ok(Report {
+    Ok(SoakReport {
         took,
         broken: std::array::from_fn(|index| after[index] - before[index]),
         messages: published.len(),

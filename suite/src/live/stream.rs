@@ -58,6 +58,8 @@ pub enum Line {
     Disconnected,
     /// There is a connection again, perhaps to another daemon.
     Reconnected,
+    /// The subscriber took its messages too slowly, and was warned.
+    Behind,
 }
 
 /// What is wrong with a line.
@@ -129,6 +131,7 @@ fn parse_line(line: &str) -> Result<Line, String> {
         "view" => Ok(Line::View(parse_view(&value)?)),
         "disconnected" => text(&value, "message").map(|_| Line::Disconnected),
         "reconnected" => text(&value, "name").map(|_| Line::Reconnected),
+        "behind" => Ok(Line::Behind),
         other => Err(format!("an event {other:?}, which `sub` does not print")),
     }
 }

@@ -14,6 +14,7 @@ mod copies;
 mod corpus;
 mod explore;
 mod groups;
+mod guests;
 mod presets;
 mod reach;
 mod swarm;

@@ -11,8 +11,8 @@ fn daemons_survive_everything_for_a_while() -> Outcome {
     live(|| {
         let chaos = Chaos {
             hosts: 5,
-            length: Duration::from_secs(30),
-            round: Duration::from_secs(12),
+            length: Duration::from_secs(16),
+            round: Duration::from_secs(8),
             seed: 1,
         };
         let report = run(chaos, |line| println!("{line}"))?;

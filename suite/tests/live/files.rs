@@ -145,3 +145,9 @@ fn a_tree_reaches_lossy_hosts_and_one_that_was_cut_off() -> Outcome {
 fn a_tree_reaches_them_from_a_sender_that_knows_only_the_group() -> Outcome {
     live(|| tree_to_lossy_hosts("xtp"))
 }
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn a_tree_reaches_them_in_rounds_in_which_all_reply() -> Outcome {
+    live(|| tree_to_lossy_hosts("multidriver"))
+}

@@ -1,4 +1,7 @@
-//! A group of five idle daemons costs next to nothing, and wakes at once.
+//! A group of five idle daemons seldom wakes, and does so at once when a message comes.
+//!
+//! What must hold on every machine is counted: wakings, not processor time. The processor time and
+//! the latency themselves stand in docs/performance.md.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -9,26 +12,30 @@ use groupcast_suite::live::cluster::{Cluster, RING, RMP};
 use groupcast_suite::live::{Outcome, skipped};
 
 const HOSTS: usize = 5;
-/// How long the processors' time is counted.
-const COUNTED: Duration = Duration::from_secs(10);
-/// The most that an idle daemon may use of one core.
-const SHARE_MAX: f64 = 0.01;
-/// The first message after idleness arrives within this, in the median.
-const FIRST_MAX_US: f64 = 2000.0;
+/// How long wakings are counted.
+const COUNTED: Duration = Duration::from_secs(5);
+/// The most that an idle daemon may wake in a second. Its token rests 35 ms at a time, so it comes
+/// by 28 times.
+const WAKINGS_MAX: f64 = 100.0;
+/// How long nobody sends before a first message.
+const PAUSE: Duration = Duration::from_millis(400);
+/// The first message after idleness arrives within this, in the median: a fraction of the token's
+/// rest, which a message ends.
+const FIRST_MAX_US: f64 = 10_000.0;
 
 #[test]
 #[ignore = "live: needs root and network namespaces"]
-fn idle_daemons_use_less_than_a_hundredth_of_a_core() -> Outcome {
-    share_of_a_core(RING)
+fn idle_daemons_seldom_wake() -> Outcome {
+    wakings(RING)
 }
 
 #[test]
 #[ignore = "live: needs root and network namespaces"]
-fn idle_daemons_of_rmp_do_too() -> Outcome {
-    share_of_a_core(RMP)
+fn idle_daemons_of_rmp_do_so_too() -> Outcome {
+    wakings(RMP)
 }
 
-fn share_of_a_core(protocol: &str) -> Outcome {
+fn wakings(protocol: &str) -> Outcome {
     if skipped() {
         return Ok(());
     }
@@ -36,15 +43,19 @@ fn share_of_a_core(protocol: &str) -> Outcome {
     sleep(Duration::from_secs(1));
     let mut before = Vec::new();
     for host in 1..=HOSTS {
-        before.push(cluster.daemon(host)?.usage()?.cpu);
+        let daemon = cluster.daemon(host)?;
+        before.push((daemon.switches()?, daemon.usage()?.cpu));
     }
     sleep(COUNTED);
-    for host in 1..=HOSTS {
-        let used = cluster.daemon(host)?.usage()?.cpu - before[host - 1];
-        let share = used.as_secs_f64() / COUNTED.as_secs_f64();
-        println!("host-{host}: {:.2} % of a core", share * 100.0);
-        if share >= SHARE_MAX {
-            return Err(format!("host-{host} used {used:?} in {COUNTED:?}").into());
+    for (host, (switches, cpu)) in (1..=HOSTS).zip(before) {
+        let daemon = cluster.daemon(host)?;
+        let wakings = daemon.switches()?.voluntary - switches.voluntary;
+        let a_second = wakings as f64 / COUNTED.as_secs_f64();
+        let share = (daemon.usage()?.cpu - cpu).as_secs_f64() / COUNTED.as_secs_f64();
+        let percent = share * 100.0;
+        println!("host-{host}: {a_second:.0} wakings a second, {percent:.2} % of a core");
+        if a_second > WAKINGS_MAX {
+            return Err(format!("host-{host} woke {wakings} times in {COUNTED:?}").into());
         }
     }
     cluster.check_histories()
@@ -52,13 +63,13 @@ fn share_of_a_core(protocol: &str) -> Outcome {
 
 #[test]
 #[ignore = "live: needs root and network namespaces"]
-fn the_first_message_after_idleness_arrives_within_two_milliseconds() -> Outcome {
+fn the_first_message_after_idleness_waits_for_no_rest() -> Outcome {
     first_message(RING)
 }
 
 #[test]
 #[ignore = "live: needs root and network namespaces"]
-fn the_first_message_of_rmp_after_idleness_does_too() -> Outcome {
+fn the_first_message_of_rmp_after_idleness_does_not_either() -> Outcome {
     first_message(RMP)
 }
 
@@ -71,7 +82,7 @@ fn first_message(protocol: &str) -> Outcome {
         &cluster.bed,
         cluster.binary(),
         |host| cluster.socket(host),
-        Duration::from_secs(1),
+        PAUSE,
         8,
     )?;
     let (median, worst) = (

@@ -21,7 +21,7 @@ fn a_daemon_is_stopped_for_ten_seconds() -> Outcome {
         let mut cluster = Cluster::running(3, Link::Unlimited)?;
         cluster.write_text("text", &text)?;
         let mut subscriptions = cluster.subscribe_all(&[1, 2, 3])?;
-        let publisher = cluster.publish(1, "text", &["--rate", "1000"])?;
+        let publisher = cluster.publish(1, "text", &["--rate", "2000"])?;
         until(LIMIT, "a tenth is delivered at host 3", || {
             Ok((subscriptions[2].printed()? > TEXT as u64 / 10).then_some(()))
         })?;

@@ -15,9 +15,24 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Bus", "BusError", "Character", "Closed", "Dotted", "Message", "Quoted", "Symbol", "View", "dumps", "loads"]
+__all__ = [
+    "Bus",
+    "BusError",
+    "Character",
+    "Closed",
+    "Dotted",
+    "Full",
+    "Message",
+    "Quoted",
+    "Symbol",
+    "View",
+    "dumps",
+    "loads",
+]
 
 DEPTH_MAX = 1000
+#: The most bytes of deliveries that wait to be received: then no reply is waited for, before which more may come.
+KEPT_MAX = 64 << 20
 
 
 class BusError(Exception):
@@ -26,6 +41,13 @@ class BusError(Exception):
     def __init__(self, code: str, column: int, text: str) -> None:
         super().__init__(f"{code} (column {column}): {text}")
         self.code, self.column, self.text = code, column, text
+
+
+class Full(BusError):
+    """Too much waits to be received: receive it first. What was sent without a reply may have arrived or not."""
+
+    def __init__(self) -> None:
+        super().__init__("full", 0, "too much waits to be received: receive it first")
 
 
 class Closed(ConnectionError):
@@ -109,6 +131,8 @@ class Bus:
         #: Replies that nobody waits for any more.
         self._late = 0
         self._events: deque[Message | View] = deque()
+        #: The bytes of the deliveries among them.
+        self._kept = 0
         word, _, name = self._line().partition(" ")
         if word != "bus":
             raise Closed("other", f"this is no bus: {word} {name}")
@@ -168,7 +192,8 @@ class Bus:
 
     def info(self) -> dict[str, str]:
         """What this connection is and has chosen."""
-        return dict(word.partition("=")[::2] for word in self._command("info").split())
+        found = re.findall(r'([^ ="]+)=("(?:[^"\\]|\\.)*"|[^ "]*)', self._command("info"))
+        return {key: unquote(value) for key, value in found}
 
     def clients(self) -> list[list[str]]:
         """All clients of the bus: name, id and domains of each."""
@@ -184,14 +209,18 @@ class Bus:
                 self._read()
         finally:
             self._socket.settimeout(before)
-        return self._events.popleft()
+        event = self._events.popleft()
+        if isinstance(event, Message):
+            self._kept -= len(event.data)
+        return event
 
     def close(self) -> None:
         """Leave, once all that was sent is carried out."""
         try:
             self._socket.sendall(b"quit\n")
             while True:
-                self._line()
+                self._read()
+                self._events.clear()
         except OSError:
             pass
         finally:
@@ -201,6 +230,8 @@ class Bus:
         return self._ask(line.encode() + b"\n")
 
     def _ask(self, command: bytes) -> str:
+        if self._kept > KEPT_MAX:
+            raise Full
         try:
             self._write(command)
             line = self._line()
@@ -208,7 +239,7 @@ class Bus:
                 # A reply that came after its time-out, or a line of one.
                 self._late -= not line.startswith(" ")
                 line = self._line()
-        except TimeoutError:
+        except (TimeoutError, Full):
             self._late += 1
             raise
         word, _, rest = line.partition(" ")
@@ -237,6 +268,8 @@ class Bus:
             line = self._read()
             if line is not None:
                 return line
+            if self._kept > KEPT_MAX:
+                raise Full
 
     def _read(self) -> str | None:
         """Reads a line, with the bytes of a delivery; None if it is kept. Nothing is lost by a time-out."""
@@ -254,6 +287,7 @@ class Bus:
         del self._buffer[: end + 1]
         if word == "msg":
             self._events.append(_message(rest, data))
+            self._kept += length
         elif word == "view":
             domain, kind, cause, who, *members = words(rest)
             self._events.append(View(domain, kind, cause, who, tuple(members)))

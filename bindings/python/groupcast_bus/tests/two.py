@@ -5,7 +5,8 @@ import sys
 import threading
 import time
 
-from groupcast_bus import Bus, BusError, Character, Dotted, Message, Quoted, Symbol, View, dumps, loads
+import groupcast_bus
+from groupcast_bus import Bus, BusError, Character, Dotted, Full, Message, Quoted, Symbol, View, dumps, loads
 
 EVERYTHING = [
     Symbol("plus"),
@@ -21,6 +22,43 @@ EVERYTHING = [
     Quoted(",", Symbol("@x")),
     Dotted((1, 2), Symbol("end")),
 ]
+
+
+def full() -> None:
+    """A bus that sends without an end before it replies, and words that a plain split takes apart."""
+    groupcast_bus.KEPT_MAX = 1 << 20
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def play() -> None:
+        with listener.accept()[0] as peer, peer.makefile("rb") as lines:
+            peer.sendall(b"bus 1 c1@h1\n")
+            assert lines.readline() == b"views on\n"
+            for _ in range(20):
+                peer.sendall(b"msg t d raw 100000\n%b\n" % bytes(100000))
+            peer.sendall(b"ok\n")
+            assert lines.readline() == b"info\n"
+            peer.sendall(b'ok name=c1@h1 id="a \\"b" from=on x=\n')
+            assert lines.readline() == b"quit\n"
+            peer.sendall(b"ok\nclosed bye good-bye\n")
+
+    player = threading.Thread(target=play)
+    player.start()
+    host, port = listener.getsockname()
+    with Bus(f"{host}:{port}", timeout=10) as bus:
+        for _ in range(2):
+            try:
+                bus.views(True)
+            except Full:
+                assert 1 << 20 < bus._kept < 2 << 20
+            else:
+                raise AssertionError("it is not full")
+        for _ in range(20):
+            bus.receive(10)
+        assert bus._kept == 0
+        assert bus.info() == {"name": "c1@h1", "id": 'a "b', "from": "on", "x": ""}
+    player.join()
+    listener.close()
+    groupcast_bus.KEPT_MAX = 64 << 20
 
 
 def slow() -> None:
@@ -84,6 +122,7 @@ def main() -> None:
         except ValueError:
             continue
         raise AssertionError(f"{wrong_item!r} was written")
+    full()
     slow()
     with Bus(sys.argv[1]) as al, Bus(sys.argv[2]) as bo:
         bo.sender(True)

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use groupcast_bench::measure::report::Rate;
-use groupcast_bench::measure::ring::{self, Mode, RingOptions, Spinning, Windows};
+use groupcast_bench::measure::ring::{self, ClientsOf, Mode, RingOptions, Spinning, Windows};
 use groupcast_bench::measure::{WORKER, raw, work};
 use groupcast_bench::{Link, Testbed};
 use groupcast_core::Service;
@@ -166,6 +166,8 @@ fn ours(options: &Options, mode: Mode, rate: Rate) -> Result<Value, Failure> {
         windows: Windows::default(),
         spin: Spinning::Auto,
         loss_permille: 0,
+        clients: ClientsOf::Two,
+        wakes: false,
     };
     let report = ring::run(&ring, 1, &options.groupcast)?.medians;
     Ok(json!({

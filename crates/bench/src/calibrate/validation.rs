@@ -25,7 +25,7 @@ use super::Calibration;
 use crate::measure::BenchError;
 use crate::measure::library::QUEUE_MAX;
 use crate::measure::report::Rate;
-use crate::measure::ring::{Mode, RingOptions, Spinning, Windows, carry};
+use crate::measure::ring::{ClientsOf, Mode, RingOptions, Spinning, Windows, carry};
 use crate::testbed::{Link, Testbed};
 
 /// How far throughput may be off, as a part of what was measured.
@@ -179,6 +179,8 @@ fn measure(
         windows: Windows::default(),
         spin: Spinning::default(),
         loss_permille: 0,
+        clients: ClientsOf::default(),
+        wakes: false,
     };
     let carried = carry(bed, &ring, executable)?;
     Ok(Outcome {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::clock::{self, Instant, Window};
 use super::stamp::Stamp;
 use super::tally::Tally;
+use super::wakes::{Counts, InWindow};
 use super::{BenchError, Said, await_window, say};
 
 /// How long daemons may take to start, and all receivers to be in the group.
@@ -48,7 +49,7 @@ pub struct Subscribe {
 }
 
 impl Publish {
-    /// Publishes until the window's end; the result is how many.
+    /// Publishes until the window's end; the result is [`Sent`].
     pub(super) fn run(&self) -> Result<(), BenchError> {
         let service: Service = self
             .service
@@ -58,6 +59,7 @@ impl Publish {
         let mut payload = vec![b'.'; self.size];
         let window = await_window()?;
         let mut schedule = Schedule::staggered(clock::now(), self.interval_ns)?;
+        let mut in_window = InWindow::default();
         let mut index = 0;
         loop {
             let due = schedule.next();
@@ -69,6 +71,7 @@ impl Publish {
             if now >= window.until {
                 break;
             }
+            in_window.look(now >= window.from, || client.calls().into());
             Stamp {
                 sender: self.sender,
                 index,
@@ -85,8 +88,20 @@ impl Publish {
             }
             index += 1;
         }
-        say(&Said::Result(index))
+        say(&Said::Result(Sent {
+            messages: index,
+            counts: in_window.end(client.calls().into()),
+        }))
     }
+}
+
+/// What a sending client did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sent {
+    /// Messages, warm-up included.
+    pub messages: u64,
+    /// What it counted of itself within the window.
+    pub counts: Counts,
 }
 
 /// When the next message is due.
@@ -138,14 +153,17 @@ impl Subscribe {
         self.await_members(&mut client)?;
         let window = await_window()?;
         let mut tally = Tally::new();
+        let mut in_window = InWindow::default();
         let mut now = clock::now();
         while now < window.until {
+            in_window.look(now >= window.from, || client.calls().into());
             now = self.receive(&mut client, window, &mut tally, window.until - now)?;
         }
+        tally.counts = in_window.end(client.calls().into());
         say(&Said::Result(tally))
     }
 
-    fn await_members(&self, client: &mut Client) -> Result<(), BenchError> {
+    pub(super) fn await_members(&self, client: &mut Client) -> Result<(), BenchError> {
         let deadline = clock::now() + clock::nanos(JOINING);
         loop {
             let patience = Duration::from_nanos(deadline.saturating_sub(clock::now()));
@@ -169,7 +187,7 @@ impl Subscribe {
 
     /// Takes what comes first within `patience`, and says when that was: the clock is read once for
     /// a message, and not again to see whether time is up.
-    fn receive(
+    pub(super) fn receive(
         &self,
         client: &mut Client,
         window: Window,
@@ -212,7 +230,7 @@ impl Subscribe {
 }
 
 /// Connects to a daemon that may be starting.
-fn connect(socket: &str) -> Result<Client, BenchError> {
+pub(super) fn connect(socket: &str) -> Result<Client, BenchError> {
     const INTERVAL: Duration = Duration::from_millis(20);
     let address = Address::from(Path::new(socket));
     let deadline = clock::now() + clock::nanos(JOINING);

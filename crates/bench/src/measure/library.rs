@@ -28,6 +28,7 @@ use super::endpoint::{self, Driver, failed, window_in_time};
 use super::ring::{Method, Spinning, Windows};
 use super::stamp::Stamp;
 use super::tally::Tally;
+use super::wakes::{Counts, InWindow};
 use super::{BenchError, Said, say};
 
 /// Payload bytes that wait for the token when the ring sets the pace: the two largest visits.
@@ -90,6 +91,7 @@ impl Member {
             index: 0,
             complete: false,
             full: false,
+            in_window: InWindow::default(),
         };
         actor.await_members()?;
         actor.window = actor.drive_until(&window_in_time())?;
@@ -97,6 +99,8 @@ impl Member {
             true => actor.measure(self.interval_ns)?,
             false => actor.receive()?,
         }
+        let counts = actor.counts();
+        actor.tally.counts = actor.in_window.end(counts);
         say(&Said::Result(actor.tally))
     }
 
@@ -181,6 +185,7 @@ struct Actor {
     complete: bool,
     /// The ring refused a message and has not asked for more since.
     full: bool,
+    in_window: InWindow,
 }
 
 impl Actor {
@@ -228,6 +233,7 @@ impl Actor {
             if now >= self.window.until {
                 return Ok(());
             }
+            self.look(now);
             let next = if self.full {
                 self.window.until
             } else {
@@ -240,10 +246,12 @@ impl Actor {
     /// Keeps the ring going until the window's end.
     fn receive(&mut self) -> Result<(), BenchError> {
         loop {
-            let left = self.window.until.saturating_sub(clock::now());
+            let now = clock::now();
+            let left = self.window.until.saturating_sub(now);
             if left == 0 {
                 return Ok(());
             }
+            self.look(now);
             self.turn(Duration::from_nanos(left))?;
         }
     }
@@ -268,6 +276,28 @@ impl Actor {
                 Ok(false)
             }
             Err(error) => Err(BenchError::client("submit", error)),
+        }
+    }
+
+    /// Notes what was counted before the window.
+    fn look(&mut self, now: Instant) {
+        if now >= self.window.from && !self.in_window.is_open() {
+            let counts = self.counts();
+            self.in_window.look(true, || counts);
+        }
+    }
+
+    /// What was counted since the start.
+    fn counts(&mut self) -> Counts {
+        let mut visits = 0;
+        self.member().measure(&mut |name, count| {
+            if name == "visits" {
+                visits = count;
+            }
+        });
+        Counts {
+            visits,
+            ..Counts::from(self.endpoint.counters())
         }
     }
 

@@ -10,12 +10,14 @@
 //! - [`gossip`]: `groupcast bench gossip`, the one that needs no test bed: all members are in one
 //!   process.
 //! - [`ring`]: `groupcast bench ring`; `parts` starts its processes, [`clients`] and [`library`]
-//!   are what they do, [`tally`] and [`order`] what they note, [`report`] the result. `endpoint` is
-//!   what members without a daemon drive.
+//!   are what they do ([`both`]: a client that sends and receives), [`tally`] and [`order`] what
+//!   they note, [`report`] the result. `endpoint` is what members without a daemon drive.
+//! - [`wakes`]: what the processes of `bench ring` did for a message.
 //! - [`bus`]: `groupcast bench bus`, programs at the message bus beside the binary client.
 //! - [`bulk`]: `groupcast bench bulk`, files to many receivers beside others who carry them.
 //! - [`lan`]: messages to many receivers as 001 measures them, for the lab.
 
+pub mod both;
 pub mod bulk;
 pub mod bus;
 pub mod clients;
@@ -32,6 +34,7 @@ pub mod report;
 pub mod ring;
 mod stamp;
 pub mod tally;
+pub mod wakes;
 mod worker;
 
 use std::fmt;

@@ -5,9 +5,12 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::time::Duration;
 
+use super::both::Both;
 use super::clients::{Publish, Subscribe};
 use super::library::Member;
-use super::ring::{Mode, RingOptions};
+use super::ring::{ClientsOf, Mode, RingOptions};
+use super::wakes::meter::{self, Meter};
+use super::wakes::report::{Done, Role};
 use super::{Assignment, BenchError, assign, await_ready};
 use crate::process::Process;
 use crate::testbed::Testbed;
@@ -19,6 +22,8 @@ const GROUP: &str = "bench";
 /// The processes of a measurement.
 pub(super) struct Parts {
     daemons: Vec<Process>,
+    /// What the receivers are.
+    receivers_are: Role,
     /// Each has a [`Tally`] for a result.
     pub(super) receivers: Vec<Process>,
     /// Senders that are not receivers; each says how many messages it sent.
@@ -47,6 +52,7 @@ impl Parts {
     ) -> Self {
         Self {
             daemons,
+            receivers_are: Role::Receivers,
             receivers,
             senders,
         }
@@ -61,6 +67,26 @@ impl Parts {
                 let usage = process.usage().map_err(|_| ended(process))?;
                 Ok(sum + usage.cpu.as_secs_f64())
             })
+    }
+
+    /// What they have done so far, by role, but for what they count themselves.
+    pub(super) fn done(&self) -> Result<Vec<Done>, BenchError> {
+        let roles = [
+            (Role::Daemons, &self.daemons),
+            (Role::Senders, &self.senders),
+            (self.receivers_are, &self.receivers),
+        ];
+        let present = roles
+            .into_iter()
+            .filter(|(_, processes)| !processes.is_empty());
+        present
+            .map(|(role, processes)| meter::done(role, processes))
+            .collect()
+    }
+
+    /// Connections to the daemons, to ask what they count.
+    pub(super) fn meter(&self, bed: &Testbed) -> Result<Meter, BenchError> {
+        Meter::connect((1..=self.daemons.len()).map(|host| socket(bed, host)))
     }
 
     /// The most memory that any daemon had resident at a time, in bytes; of any member, where there
@@ -88,10 +114,19 @@ fn start_daemons_and_clients(
     run: usize,
     executable: &Path,
 ) -> Result<Parts, BenchError> {
-    Ok(Parts {
-        daemons: start_daemons(bed, executable, options)?,
-        receivers: start_receivers(bed, executable)?,
-        senders: start_senders(bed, executable, options, run)?,
+    let daemons = start_daemons(bed, executable, options)?;
+    Ok(match options.clients {
+        ClientsOf::Two => Parts::of(
+            daemons,
+            start_receivers(bed, executable)?,
+            start_senders(bed, executable, options, run)?,
+        ),
+        ClientsOf::One => Parts {
+            daemons,
+            receivers_are: Role::Clients,
+            receivers: start_both(bed, executable, options, run)?,
+            senders: Vec::new(),
+        },
     })
 }
 
@@ -123,6 +158,7 @@ fn start_members(
     })?;
     Ok(Parts {
         daemons: Vec::new(),
+        receivers_are: Role::Members,
         receivers,
         senders: Vec::new(),
     })
@@ -183,13 +219,47 @@ fn start_daemons(
 /// One receiving client a host; all of them are members of the group when this returns.
 fn start_receivers(bed: &Testbed, executable: &Path) -> Result<Vec<Process>, BenchError> {
     start(bed, |host| {
-        let part = Subscribe {
-            socket: socket(bed, host),
-            group: GROUP.to_owned(),
-            members: bed.hosts(),
-        };
+        let part = subscribe(bed, host);
         let label = format!("receiver-{host}");
         assign(bed, host, &label, executable, &Assignment::Subscribe(part))
+    })
+}
+
+fn subscribe(bed: &Testbed, host: usize) -> Subscribe {
+    Subscribe {
+        socket: socket(bed, host),
+        group: GROUP.to_owned(),
+        members: bed.hosts(),
+    }
+}
+
+fn publish(bed: &Testbed, host: usize, options: &RingOptions) -> Publish {
+    Publish {
+        socket: socket(bed, host),
+        group: GROUP.to_owned(),
+        sender: host as u32,
+        size: options.size,
+        service: options.service.to_string(),
+        interval_ns: options.interval(),
+    }
+}
+
+/// One client a host that receives, and sends if the host does; all of them are members of the
+/// group when this returns.
+fn start_both(
+    bed: &Testbed,
+    executable: &Path,
+    options: &RingOptions,
+    run: usize,
+) -> Result<Vec<Process>, BenchError> {
+    start(bed, |host| {
+        let sends = options.sends(host, run);
+        let part = Both {
+            subscribe: subscribe(bed, host),
+            publish: sends.then(|| publish(bed, host, options)),
+        };
+        let label = format!("client-{host}");
+        assign(bed, host, &label, executable, &Assignment::Both(part))
     })
 }
 
@@ -202,14 +272,7 @@ fn start_senders(
 ) -> Result<Vec<Process>, BenchError> {
     let hosts = (1..=bed.hosts()).filter(|host| options.sends(*host, run));
     start_on(hosts, |host| {
-        let part = Publish {
-            socket: socket(bed, host),
-            group: GROUP.to_owned(),
-            sender: host as u32,
-            size: options.size,
-            service: options.service.to_string(),
-            interval_ns: options.interval(),
-        };
+        let part = publish(bed, host, options);
         let label = format!("sender-{host}");
         assign(bed, host, &label, executable, &Assignment::Publish(part))
     })

@@ -21,8 +21,10 @@ use crate::testbed::Testbed;
 
 /// One ping each so often: both sides have gone to sleep meanwhile.
 const INTERVAL: Duration = Duration::from_millis(3);
-/// Pings that count.
+/// Pings that count, as far as [`LENGTH`] allows.
 const ROUNDS: u32 = 330;
+/// They are sent for no longer than this.
+const LENGTH: Duration = Duration::from_secs(2);
 /// Pings before those.
 const WARM_UP: Duration = Duration::from_millis(100);
 /// A ping without an answer for so long is given up, and does not count.
@@ -37,14 +39,26 @@ pub struct Ping {
     address: Ipv4Addr,
     /// Whom it asks; without, it answers.
     peer: Option<Ipv4Addr>,
+    /// From one ping to the next.
+    interval: Duration,
 }
 
 /// Round trips between hosts 1 and 2.
 pub(super) fn round_trips(bed: &Testbed, executable: &Path) -> Result<Latencies, BenchError> {
+    round_trips_after(bed, executable, INTERVAL)
+}
+
+/// The same with a ping after each `interval`.
+pub(super) fn round_trips_after(
+    bed: &Testbed,
+    executable: &Path,
+    interval: Duration,
+) -> Result<Latencies, BenchError> {
     let start = |host, peer| {
         let part = Ping {
             address: bed.address(host),
             peer,
+            interval,
         };
         let label = format!("ping-{host}");
         assign(bed, host, &label, executable, &Assignment::Ping(part))
@@ -53,7 +67,7 @@ pub(super) fn round_trips(bed: &Testbed, executable: &Path) -> Result<Latencies,
     let mut ping = start(1, Some(bed.address(2)))?;
     await_ready(&mut pong)?;
     await_ready(&mut ping)?;
-    let window = Window::after(WARM_UP, INTERVAL * ROUNDS);
+    let window = Window::after(WARM_UP, LENGTH.min(interval * ROUNDS));
     open_window(&mut pong, window)?;
     open_window(&mut ping, window)?;
     let latencies: Latencies = await_result(&mut ping, window)?;
@@ -74,7 +88,12 @@ impl Ping {
             .map_err(BenchError::io("set a time-out"))?;
         let window = await_window()?;
         let latencies = match self.peer {
-            Some(peer) => ask(&socket, SocketAddrV4::new(peer, PORT), window),
+            Some(peer) => ask(
+                &socket,
+                SocketAddrV4::new(peer, PORT),
+                self.interval,
+                window,
+            ),
             None => answer(&socket, window).map(|()| Latencies::default()),
         };
         say(&Said::Result(
@@ -83,12 +102,18 @@ impl Ping {
     }
 }
 
-fn ask(socket: &UdpSocket, peer: SocketAddrV4, window: Window) -> io::Result<Latencies> {
+fn ask(
+    socket: &UdpSocket,
+    peer: SocketAddrV4,
+    interval: Duration,
+    window: Window,
+) -> io::Result<Latencies> {
     let mut latencies = Latencies::default();
     let mut datagram = [0; SIZE];
     let mut due = clock::now();
     loop {
-        due += clock::nanos(INTERVAL);
+        // A round trip that took longer than the interval is followed by a whole one.
+        due = (due + clock::nanos(interval)).max(clock::now());
         clock::sleep_until(due);
         let sent = clock::now();
         if sent >= window.until {
@@ -158,7 +183,7 @@ mod tests {
         };
         let window = Window::after(Duration::from_millis(10), Duration::from_millis(60));
         let thread = std::thread::spawn(move || answer(&answering, window));
-        let latencies = ask(&asking, peer, window).unwrap();
+        let latencies = ask(&asking, peer, INTERVAL, window).unwrap();
         thread.join().unwrap().unwrap();
         assert!((1..=20).contains(&latencies.count()));
         assert!(latencies.percentile_us(50.0) > 0.0);

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::ring::{Mode, RingOptions, ceiling_mbps};
 use super::tally::Latencies;
+use super::wakes::report::{Wakes, Work};
 
 /// What runs of the ring showed, and under which conditions. Rates are payload, 10^6 bits a second.
 #[derive(Clone, Debug, Serialize)]
@@ -77,6 +78,10 @@ pub struct Figures {
     /// How often the ring lost its token and formed anew, all members staying: 0 unless some did
     /// not get to run; of several runs, in all.
     pub reformations: u64,
+    /// What the processes did for each ordered message, if that was counted; of several runs, of
+    /// all together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wakes: Option<Work>,
 }
 
 impl RingReport {
@@ -115,11 +120,7 @@ impl Figures {
         };
         Self {
             mbps_slowest: of(|run| run.mbps_slowest),
-            latency_us: LatencySummary {
-                mean: of(|run| run.latency_us.mean),
-                p50: of(|run| run.latency_us.p50),
-                p99: of(|run| run.latency_us.p99),
-            },
+            latency_us: LatencySummary::medians(runs.iter().map(|run| run.latency_us)),
             msgs_per_s: of(|run| run.msgs_per_s),
             cpu_s_per_million: of(|run| run.cpu_s_per_million),
             cpu_percent: of(|run| run.cpu_percent),
@@ -133,6 +134,7 @@ impl Figures {
             order_checked: runs.iter().all(|run| run.order_checked),
             messages_compared: runs.iter().map(|run| run.messages_compared).sum(),
             reformations: runs.iter().map(|run| run.reformations).sum(),
+            wakes: Work::sum(runs.iter().filter_map(|run| run.wakes.as_ref())),
         }
     }
 }
@@ -158,6 +160,18 @@ pub struct LatencySummary {
     pub p50: f64,
     /// 99 of 100 are below.
     pub p99: f64,
+}
+
+impl LatencySummary {
+    /// The median of each figure over several runs.
+    pub(super) fn medians(runs: impl Iterator<Item = Self> + Clone) -> Self {
+        let of = |figure: fn(&Self) -> f64| median(runs.clone().map(|run| figure(&run)));
+        Self {
+            mean: of(|run| run.mean),
+            p50: of(|run| run.p50),
+            p99: of(|run| run.p99),
+        }
+    }
 }
 
 impl From<&Latencies> for LatencySummary {
@@ -198,6 +212,8 @@ pub struct Conditions {
     pub lone: bool,
     /// Whether members poll before they sleep: "on", "off", or "auto" as the driver decides.
     pub spin: &'static str,
+    /// Clients of a daemon: "two", one that sends and one that receives, or "one" that does both.
+    pub clients: &'static str,
     /// Frames of 100 that every host loses of those that reach it.
     pub loss_percent: f64,
     /// Processors that all hosts share.
@@ -223,6 +239,7 @@ impl From<&RingOptions> for Conditions {
             protocol: options.protocol(),
             lone: options.is_lone,
             spin: options.spin.name(),
+            clients: options.clients.name(),
             loss_percent: f64::from(options.loss_permille) / 10.0,
             cores: cores(),
         }
@@ -277,10 +294,10 @@ impl std::str::FromStr for Rate {
 
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = if self.mode == Mode::Library.name() {
-            "the protocol in one process each"
-        } else {
-            "a daemon, a sender and a receiver each"
+        let parts = match (self.mode == Mode::Library.name(), self.clients) {
+            (true, _) => "the protocol in one process each",
+            (false, "one") => "a daemon and a client each",
+            (false, _) => "a daemon, a sender and a receiver each",
         };
         let senders = match self.lone {
             true => ", one host alone in each run",
@@ -316,6 +333,19 @@ impl fmt::Display for Conditions {
     }
 }
 
+/// What a reader is told where the members formed anew so many times during a measurement.
+pub(super) struct Reformed(pub(super) u64);
+
+impl fmt::Display for Reformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let times = self.0;
+        write!(
+            f,
+            "the members formed anew {times} times: they did not get to run, so these figures are too low"
+        )
+    }
+}
+
 impl fmt::Display for RingReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.conditions)?;
@@ -346,6 +376,7 @@ impl fmt::Display for RingReport {
             order_checked,
             messages_compared,
             reformations,
+            wakes,
         } = &self.medians;
         writeln!(
             f,
@@ -386,6 +417,9 @@ impl fmt::Display for RingReport {
             f,
             "memory              {memory_peak_mib:>10.1} MiB   at the peak of a {whose}"
         )?;
+        if let Some(work) = wakes {
+            write!(f, "{}", Wakes::from(work.clone()))?;
+        }
         if *order_checked {
             write!(
                 f,
@@ -395,10 +429,7 @@ impl fmt::Display for RingReport {
             write!(f, "order               not compared")?;
         }
         if *reformations > 0 {
-            write!(
-                f,
-                "\nthe members formed anew {reformations} times: they did not get to run, so these figures are too low"
-            )?;
+            write!(f, "\n{}", Reformed(*reformations))?;
         }
         let Some(beside) = &self.beside else {
             return Ok(());
@@ -440,6 +471,7 @@ mod tests {
             order_checked,
             messages_compared: 5,
             reformations: 1,
+            wakes: None,
         }
     }
 

@@ -9,19 +9,25 @@
 
 mod options;
 
+use std::ops::Add as _;
 use std::path::Path;
 use std::time::Duration;
 
 use groupcast_core::Service;
 
 pub(super) use self::options::interval;
-pub use self::options::{Method, Mode, RingOptions, SIZE_MAX, SIZE_MIN, SPIN, Spinning, Windows};
-use super::clients::{Publish, Subscribe};
+pub use self::options::{
+    ClientsOf, Method, Mode, RingOptions, SIZE_MAX, SIZE_MIN, SPIN, Spinning, Windows,
+};
+use super::clients::{Publish, Sent, Subscribe};
 use super::clock::{self, Window};
 use super::order::{self, Order};
 use super::parts::{Parts, start};
 use super::report::{Figures, LatencySummary, Rate, RingReport, cores};
 use super::tally::{Latencies, Tally};
+use super::wakes::Counts;
+use super::wakes::meter::Watch;
+use super::wakes::report::Work;
 use super::{Assignment, BenchError, assign, await_ready, await_result, open_window, ping, raw};
 use crate::testbed::{Link, Testbed};
 
@@ -121,6 +127,7 @@ fn measure(
         order_checked: carried.messages_compared > 0,
         messages_compared: carried.messages_compared,
         reformations: carried.reformations,
+        wakes: carried.work,
     })
 }
 
@@ -149,6 +156,8 @@ pub struct Carried {
     messages_compared: u64,
     /// How often the ring formed anew.
     pub(crate) reformations: u64,
+    /// What the processes did, if that was to be counted.
+    work: Option<Work>,
 }
 
 /// Measures the ring on a bed that may be used again.
@@ -180,9 +189,14 @@ fn carry_run(
     }
     clock::sleep_until(window.from);
     let before = parts.cpu_seconds()?;
+    let mut watch = options
+        .wakes
+        .then(|| Watch::begin(bed, &parts))
+        .transpose()?;
     // Receivers end with the window, and their memory with them.
     clock::sleep_until(window.until - clock::nanos(BEFORE_END));
     let memory_peak = parts.memory_peak()?;
+    let watched = watch.as_mut().map(|watch| watch.end(&parts)).transpose()?;
     clock::sleep_until(window.until);
     let cpu = parts.cpu_seconds()? - before;
 
@@ -191,9 +205,11 @@ fn carry_run(
         .iter_mut()
         .map(|receiver| await_result::<Tally>(receiver, window))
         .collect::<Result<Vec<_>, _>>()?;
-    for sender in &mut parts.senders {
-        let _: u64 = await_result(sender, window)?;
-    }
+    let sent = parts
+        .senders
+        .iter_mut()
+        .map(|sender| await_result::<Sent>(sender, window))
+        .collect::<Result<Vec<_>, _>>()?;
     if options.loss_permille > 0 {
         // The next run's raw limit is that of a whole network again.
         lose(bed, 0)?;
@@ -206,7 +222,20 @@ fn carry_run(
     for tally in &tallies {
         latencies.merge(&tally.latencies);
     }
+    let work = watched.map(|watched| {
+        let own = [
+            sent.iter()
+                .map(|sent| sent.counts)
+                .fold(Counts::default(), Counts::add),
+            tallies
+                .iter()
+                .map(|tally| tally.counts)
+                .fold(Counts::default(), Counts::add),
+        ];
+        watched.work(options, own, delivered as f64 / window.seconds())
+    });
     Ok(Carried {
+        work,
         mbps_slowest: window.mbps(least(|tally| tally.bytes)),
         latencies,
         msgs_per_s: least(|tally| tally.messages) as f64 / window.seconds(),
@@ -271,7 +300,7 @@ pub fn first_messages(
     for receiver in &mut receivers {
         latencies.merge(&await_result::<Tally>(receiver, window)?.latencies);
     }
-    let _: u64 = await_result(&mut sender, window)?;
+    let _: Sent = await_result(&mut sender, window)?;
     Ok(latencies)
 }
 

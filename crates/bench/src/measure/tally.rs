@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::clock::{Instant, Window};
 use super::order::OrderDigest;
 use super::stamp::Stamp;
+use super::wakes::Counts;
 
 /// Latencies above a minute are as good as a minute.
 const LATENCY_MAX: u64 = 60_000_000_000;
@@ -29,6 +30,9 @@ pub struct Tally {
     pub holes: u64,
     /// How often the ring formed anew, with all its members.
     pub reformations: u64,
+    /// What the process counted of itself within the window; nothing if it does not count.
+    #[serde(default)]
+    pub counts: Counts,
     /// The next index of each sender.
     next: BTreeMap<u32, u64>,
 }
@@ -42,6 +46,7 @@ impl Tally {
             order: OrderDigest::default(),
             holes: 0,
             reformations: 0,
+            counts: Counts::default(),
             next: BTreeMap::new(),
         }
     }

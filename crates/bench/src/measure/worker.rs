@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::both::Both;
 use super::bulk::tcp;
 use super::bus;
 use super::clients::{Publish, Subscribe};
@@ -29,6 +30,8 @@ pub enum Assignment {
     Publish(Publish),
     /// Receive in a group.
     Subscribe(Subscribe),
+    /// Publish to a group and receive in it.
+    Both(Both),
     /// Send by the bus.
     BusSend(bus::Send),
     /// Receive by the bus.
@@ -55,6 +58,7 @@ pub fn work(assignment: &str) -> Result<(), BenchError> {
         Assignment::Ping(part) => part.run(),
         Assignment::Publish(part) => part.run(),
         Assignment::Subscribe(part) => part.run(),
+        Assignment::Both(part) => part.run(),
         Assignment::BusSend(part) => part.run(),
         Assignment::BusReceive(part) => part.run(),
         Assignment::Member(part) => part.run(),

@@ -81,6 +81,16 @@ impl Ledger {
                 first,
                 last,
             } => life.report(sender, first, last),
+            Step::Asked { request, client } => self.guests.ask(request, observer, client),
+            Step::Replied {
+                request, client, ..
+            } => self.guests.reply(request, observer, client),
+            Step::Granted {
+                ref role,
+                client,
+                place,
+            } => self.guests.grant(observer, role.clone(), client, place),
+            Step::Freed { ref role, .. } => self.guests.free(observer, role.clone()),
             Step::Leave => life.ended = Some(Ending::Left),
             Step::Crash => life.ended = Some(Ending::Crashed),
         }

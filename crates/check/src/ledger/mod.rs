@@ -8,6 +8,7 @@
 
 mod describe;
 mod enter;
+mod guests;
 mod life;
 mod record;
 mod stream;
@@ -19,6 +20,7 @@ use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, MemberId, MessageId, OrderPlace};
 
 pub(crate) use describe::call_kind;
+pub(crate) use guests::{Guests, RoleName};
 pub(crate) use life::{MemberLife, Stay};
 pub(crate) use record::{
     Account, Config, ConfigIx, MemberIx, Message, MessageIx, SetIx, Spot, Step, Transition, index,
@@ -38,6 +40,7 @@ pub(crate) struct Ledger {
     set_ids: BTreeMap<Box<[MemberId]>, SetIx>,
     transitions: BTreeMap<(ConfigIx, ConfigIx), Transition>,
     views: Views,
+    guests: Guests,
     accounts: BTreeMap<MessageIx, Account>,
     /// Of each message, who said that its sender counts it among the receivers.
     enrolled: BTreeMap<MessageIx, BTreeSet<MemberIx>>,
@@ -108,6 +111,38 @@ impl Ledger {
                 sender: self.member_ix(gap.sender),
                 first: gap.first,
                 last: gap.last,
+            },
+            Observation::Asked {
+                request, client, ..
+            } => Step::Asked { request, client },
+            Observation::Replied {
+                request,
+                client,
+                handler,
+            } => Step::Replied {
+                request,
+                client,
+                handler: *handler,
+            },
+            Observation::Granted {
+                group,
+                role,
+                client,
+                place,
+            } => Step::Granted {
+                role: (group.clone(), role.clone()),
+                client,
+                place: *place,
+            },
+            Observation::Freed {
+                group,
+                role,
+                client,
+                place,
+            } => Step::Freed {
+                role: (group.clone(), role.clone()),
+                client,
+                place: *place,
             },
             Observation::Leave => Step::Leave,
             Observation::Crash => Step::Crash,
@@ -248,6 +283,10 @@ impl Ledger {
 
     pub(crate) fn views(&self) -> &Views {
         &self.views
+    }
+
+    pub(crate) fn guests(&self) -> &Guests {
+        &self.guests
     }
 
     pub(crate) fn deliveries(&self) -> u64 {

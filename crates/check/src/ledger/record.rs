@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, Service};
+use groupcast_core::{ConfigId, ConfigurationKind, MemberId, MessageId, OrderPlace, Service};
 
-use super::{GroupIx, ViewIx};
+use super::{GroupIx, RoleName, ViewIx};
 
 /// An index into one of the ledger's tables.
 macro_rules! index {
@@ -118,7 +118,7 @@ pub(crate) struct Transition {
 }
 
 /// An observation in terms of the ledger, not yet entered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Step<'a> {
     Start,
     Submit {
@@ -157,6 +157,25 @@ pub(crate) enum Step<'a> {
         sender: MemberIx,
         first: u64,
         last: u64,
+    },
+    Asked {
+        request: &'a str,
+        client: &'a str,
+    },
+    Replied {
+        request: &'a str,
+        client: &'a str,
+        handler: Option<u16>,
+    },
+    Granted {
+        role: RoleName,
+        client: &'a str,
+        place: OrderPlace,
+    },
+    Freed {
+        role: RoleName,
+        client: &'a str,
+        place: OrderPlace,
     },
     Leave,
     Crash,

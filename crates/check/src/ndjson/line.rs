@@ -66,8 +66,30 @@ pub(super) enum Line<'a> {
         first: u64,
         last: u64,
     },
+    Asked {
+        request: String,
+        group: String,
+        client: String,
+    },
+    Replied {
+        request: String,
+        client: String,
+        handler: Option<u16>,
+    },
+    Granted(RoleAt),
+    Freed(RoleAt),
     Leave,
     Crash,
+}
+
+/// A role of a client, from a place of the order on.
+#[derive(Deserialize)]
+pub(super) struct RoleAt {
+    group: String,
+    role: String,
+    client: String,
+    config: ConfigText,
+    seq: u64,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -178,9 +200,48 @@ impl Line<'_> {
                 last,
             }),
             Self::Gap { .. } => return Err("\"first\" is above \"last\"".to_owned()),
+            Self::Asked {
+                request,
+                group,
+                client,
+            } => Observation::Asked {
+                request,
+                group,
+                client,
+            },
+            Self::Replied {
+                request,
+                client,
+                handler,
+            } => Observation::Replied {
+                request,
+                client,
+                handler,
+            },
+            Self::Granted(at) => Observation::Granted {
+                place: at.place(),
+                group: at.group,
+                role: at.role,
+                client: at.client,
+            },
+            Self::Freed(at) => Observation::Freed {
+                place: at.place(),
+                group: at.group,
+                role: at.role,
+                client: at.client,
+            },
             Self::Leave => Observation::Leave,
             Self::Crash => Observation::Crash,
         })
+    }
+}
+
+impl RoleAt {
+    fn place(&self) -> OrderPlace {
+        OrderPlace {
+            config: self.config.0,
+            seq: self.seq,
+        }
     }
 }
 

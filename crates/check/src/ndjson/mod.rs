@@ -13,8 +13,9 @@ pub use read::{History, HistoryError, read_history};
 pub use write::{HistoryWriter, OrderedBy, write_line, write_start};
 
 /// The version of the schema that this crate writes. It reads all up to it: version 1 has neither
-/// the services `k-resilient:K` and `majority` nor gaps of ordered messages.
-pub const SCHEMA: u32 = 2;
+/// the services `k-resilient:K` and `majority` nor gaps of ordered messages, version 2 neither
+/// requests nor roles.
+pub const SCHEMA: u32 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -27,7 +28,8 @@ mod tests {
     const EVERYTHING: &str =
         "a start; a regular 1a ab; a submit a1 safe digest=5; a deliver a1 1a:65536;
         a deliver b9 - digest=7; a transitional 1a a; a view chat\"\\ü 1-a x,y;
-        a enrolled b9; a account a1 b c; a gap b 10 12; a leave";
+        a enrolled b9; a account a1 b c; a gap b 10 12; a asked g:1 chat x@a; a replied g:1 x@a 3;
+        a replied g:2 x@a -; a granted chat lock x@a 1a:65536; a freed chat lock x@a 1a:65537; a leave";
 
     fn everything() -> (MemberId, Vec<Observation>) {
         let story = Story::of(EVERYTHING);
@@ -75,7 +77,7 @@ mod tests {
     #[test]
     fn the_lines_are_pinned() {
         let text = String::from_utf8(written("a")).unwrap();
-        let expected = r#"{"event":"start","schema":2,"member":"0000000000000061.0000000000006100","name":"a","order":"ring"}
+        let expected = r#"{"event":"start","schema":3,"member":"0000000000000061.0000000000006100","name":"a","order":"ring"}
 {"event":"configuration","kind":"regular","config":"1-0000000000000061.0000000000006100","members":["0000000000000061.0000000000006100","0000000000000062.0000000000006200"]}
 {"event":"submit","sender":"0000000000000061.0000000000006100","number":1,"service":"safe","digest":"0000000000000005"}
 {"event":"deliver","sender":"0000000000000061.0000000000006100","number":1,"service":"safe","config":"1-0000000000000061.0000000000006100","seq":65536,"digest":"0000000000000005"}
@@ -85,6 +87,11 @@ mod tests {
 {"event":"enrolled","sender":"0000000000000062.0000000000006200","number":9}
 {"event":"account","sender":"0000000000000061.0000000000006100","number":1,"complete":["0000000000000062.0000000000006200"],"failed":["0000000000000063.0000000000006300"]}
 {"event":"gap","sender":"0000000000000062.0000000000006200","first":10,"last":12}
+{"event":"asked","request":"g:1","group":"chat","client":"x@a"}
+{"event":"replied","request":"g:1","client":"x@a","handler":3}
+{"event":"replied","request":"g:2","client":"x@a","handler":null}
+{"event":"granted","group":"chat","role":"lock","client":"x@a","config":"1-0000000000000061.0000000000006100","seq":65536}
+{"event":"freed","group":"chat","role":"lock","client":"x@a","config":"1-0000000000000061.0000000000006100","seq":65537}
 {"event":"leave"}
 "#;
         assert_eq!(text, expected);
@@ -192,10 +199,10 @@ mod tests {
             what("\"seq\":65536", "\"seq\":null"),
             "h.ndjson:4: \"config\" and \"seq\" belong together: give both, or null for both"
         );
-        assert!(what("\"leave\"", "\"sleep\"").starts_with("h.ndjson:11: unknown variant `sleep`"));
+        assert!(what("\"leave\"", "\"sleep\"").starts_with("h.ndjson:16: unknown variant `sleep`"));
         assert_eq!(
-            what("\"schema\":2", "\"schema\":3"),
-            "h.ndjson:1: schema 3 is not known to this version, which reads schemas 1 to 2"
+            what("\"schema\":3", "\"schema\":4"),
+            "h.ndjson:1: schema 4 is not known to this version, which reads schemas 1 to 3"
         );
         assert!(what("{\"event\":\"submit\"", "hello").starts_with("h.ndjson:3: expected value"));
         assert_eq!(

@@ -221,6 +221,49 @@ pub fn write_line(line: &mut String, observation: &Observation) {
                 gap.sender, gap.first, gap.last
             ),
         ),
+        Observation::Asked {
+            request,
+            group,
+            client,
+        } => {
+            let texts = [("request", request), ("group", group), ("client", client)];
+            push_texts(line, "asked", &texts);
+            line.push('}');
+        }
+        Observation::Replied {
+            request,
+            client,
+            handler,
+        } => {
+            push_texts(line, "replied", &[("request", request), ("client", client)]);
+            match handler {
+                Some(handler) => push(line, format_args!(r#","handler":{handler}}}"#)),
+                None => line.push_str(r#","handler":null}"#),
+            }
+        }
+        Observation::Granted {
+            group,
+            role,
+            client,
+            place,
+        }
+        | Observation::Freed {
+            group,
+            role,
+            client,
+            place,
+        } => {
+            let event = match observation {
+                Observation::Granted { .. } => "granted",
+                _ => "freed",
+            };
+            let texts = [("group", group), ("role", role), ("client", client)];
+            push_texts(line, event, &texts);
+            push(
+                line,
+                format_args!(r#","config":"{}","seq":{}}}"#, place.config, place.seq),
+            );
+        }
         Observation::Leave => line.push_str(r#"{"event":"leave"}"#),
         Observation::Crash => line.push_str(r#"{"event":"crash"}"#),
     }
@@ -247,6 +290,15 @@ fn push(line: &mut String, text: std::fmt::Arguments<'_>) {
 /// As a JSON string.
 fn push_text(line: &mut String, text: &str) {
     line.push_str(&serde_json::Value::from(text).to_string());
+}
+
+/// An event with these fields, up to its last brace.
+fn push_texts(line: &mut String, event: &str, fields: &[(&str, &String)]) {
+    push(line, format_args!(r#"{{"event":"{event}""#));
+    for (name, text) in fields {
+        push(line, format_args!(r#","{name}":"#));
+        push_text(line, text);
+    }
 }
 
 fn push_member(line: &mut String, member: &MemberId) {

@@ -19,7 +19,9 @@ mod life;
 mod liveness;
 mod placed;
 mod refused;
+mod requests;
 mod resilience;
+mod roles;
 mod safe;
 mod self_delivery;
 mod virtual_synchrony;
@@ -47,6 +49,8 @@ static ORDERED: &[&dyn Rule] = &[
     &refused::Rule,
     &accounts::Rule,
     &group_views::Rule,
+    &requests::Rule,
+    &roles::Rule,
     &liveness::Rule,
 ];
 
@@ -66,6 +70,8 @@ static ORDERED_EARLY: &[&dyn Rule] = &[
     &refused::Rule,
     &accounts::Rule,
     &group_views::Rule,
+    &requests::Rule,
+    &roles::Rule,
     &liveness::Rule,
 ];
 

@@ -66,7 +66,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     let holds = match args.what {
         What::Ring(ring) => {
             ring.check()?;
-            print(ring.measure(&executable), ring.json)?;
+            if ring.sweeps() {
+                print(ring.sweep(&executable), ring.json)?;
+            } else {
+                print(ring.measure(&executable), ring.json)?;
+            }
             true
         }
         What::Bus(bus) => {
@@ -155,6 +159,12 @@ mod tests {
         assert!(parse("ring --runs 3 --loss 0.5 --spin off --protocol original").is_ok());
         assert!(parse("ring --protocol rmp --beside accelerated --lone").is_ok());
         assert!(parse("ring --protocol ring --beside rmp --runs 3").is_ok());
+        assert!(parse("ring --wakes --rate 115 --clients one --json").is_ok());
+        let sweeps = |line| match parse(line).map(|command| command.args.what) {
+            Ok(What::Ring(ring)) => ring.sweeps(),
+            _ => panic!("{line} is not read"),
+        };
+        assert!(sweeps("ring --wakes") && !sweeps("ring --wakes --rate max") && !sweeps("ring"));
         assert_eq!(values::permille("1.5"), Ok(15));
         assert!(parse("truth --runs 3 --duration 1 --json").is_ok());
         assert!(parse("calibrate --json").is_ok());
@@ -174,6 +184,8 @@ mod tests {
             "ring --hosts 1",
             "ring --size 10",
             "ring --rate fast",
+            "ring --clients three",
+            "ring --wakes --beside rmp",
             "ring --link 10gbit",
             "ring --service total",
             "ring --service bimodal",

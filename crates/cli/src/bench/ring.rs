@@ -7,6 +7,7 @@ use groupcast_bench::Link;
 use groupcast_bench::measure::BenchError;
 use groupcast_bench::measure::report::{Rate, RingReport};
 use groupcast_bench::measure::ring::{self, RingOptions, Spinning, Windows};
+use groupcast_bench::measure::wakes::sweep::{self, SweepReport};
 use groupcast_bench::testbed::HOSTS_MAX;
 use groupcast_core::Service;
 use groupcast_core::family::OrderFamily;
@@ -32,9 +33,17 @@ pub(super) struct Ring {
     /// How messages reach the protocol
     #[arg(long, value_enum, default_value_t = Mode::Daemon)]
     mode: Mode,
-    /// Payload offered by all senders together, in Mb/s, or max: as much as is taken
-    #[arg(long, value_name = "MBPS|max", default_value_t = Rate::Max)]
-    rate: Rate,
+    /// Payload offered by all senders together, in Mb/s, or max: as much as is taken [default: max;
+    /// with --wakes, one rate after the other from 1 Mb/s to max]
+    #[arg(long, value_name = "MBPS|max")]
+    rate: Option<Rate>,
+    /// The clients of each host's daemon
+    #[arg(long, value_enum, default_value_t = Clients::Two)]
+    clients: Clients,
+    /// Count what the processes do for each message: wakings, context switches, system calls,
+    /// rotations of the token, processor time
+    #[arg(long, conflicts_with = "beside")]
+    wakes: bool,
     /// The wires: none (as fast as the processors copy), 100mbit or 1gbit
     #[arg(long, value_name = "LINK", default_value_t = Link::Unlimited)]
     link: Link,
@@ -78,6 +87,14 @@ enum Mode {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Clients {
+    /// One that sends and one that receives
+    Two,
+    /// One that does both
+    One,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Protocol {
     /// The ring: most packets follow the token; `ring` says the same
     #[value(alias = "ring")]
@@ -111,6 +128,17 @@ impl Ring {
         }
     }
 
+    /// Whether it is to measure one rate after the other.
+    pub(super) fn sweeps(&self) -> bool {
+        self.wakes && self.rate.is_none()
+    }
+
+    /// Measures one rate after the other.
+    pub(super) fn sweep(&self, executable: &Path) -> Result<SweepReport, BenchError> {
+        let runs = usize::from(self.runs.unwrap_or(1));
+        sweep::run(&self.options(self.protocol), runs, executable)
+    }
+
     pub(super) fn measure(&self, executable: &Path) -> Result<RingReport, BenchError> {
         let options = self.options(self.protocol);
         let runs = |usual: u8| usize::from(self.runs.unwrap_or(usual));
@@ -128,7 +156,7 @@ impl Ring {
             hosts: usize::from(self.hosts),
             size: self.size as usize,
             service: self.service,
-            rate: self.rate,
+            rate: self.rate.unwrap_or(Rate::Max),
             link: self.link,
             duration: self.duration,
             encrypt: self.encrypt == Switch::On,
@@ -148,6 +176,11 @@ impl Ring {
             },
             is_lone: self.lone,
             loss_permille: self.loss,
+            clients: match self.clients {
+                Clients::Two => ring::ClientsOf::Two,
+                Clients::One => ring::ClientsOf::One,
+            },
+            wakes: self.wakes,
         }
     }
 }

@@ -3,12 +3,14 @@
 
 mod file;
 mod lines;
+mod relay;
 mod socket;
 mod trace;
 
 use std::io::{self, BufRead, BufReader, ErrorKind, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::thread::JoinHandle;
 
 use groupcast_core::text::printable;
 use groupcast_daemon::config::BusAddress;
@@ -16,6 +18,7 @@ use groupcast_daemon::config::BusAddress;
 use self::lines::Line;
 use self::socket::Socket;
 use crate::failure::Failure;
+use crate::tls::TlsArgs;
 
 /// Talk to the message bus of a daemon.
 ///
@@ -30,6 +33,8 @@ pub(crate) struct Args {
     /// Where the daemon listens for clients of the bus: what its --bus says
     #[arg(long, value_name = "IP:PORT|unix:PATH", required = true)]
     server: Option<BusAddress>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Send the commands and messages of this file, each after the reply to the one before it, and
     /// stop at the first error
     #[arg(long, value_name = "FILE", conflicts_with = "exec")]
@@ -53,18 +58,39 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     let Some(server) = &args.server else {
         return Err(Failure::usage("--server names no address"));
     };
-    let socket = Socket::connect(server)?;
+    let (socket, relay) = connect(server, &args.tls)?;
     if let Some(path) = &args.file {
         return file::send(socket, path);
     }
     match args.exec {
-        Some(words) => exec(socket, &words),
+        Some(words) => exec(socket, relay, &words),
         None => talk(socket),
     }
 }
 
+/// Connects to the bus; by TLS, a thread stands between.
+fn connect(
+    server: &BusAddress,
+    tls: &TlsArgs,
+) -> Result<(Socket, Option<JoinHandle<()>>), Failure> {
+    let Some(client) = tls.load()? else {
+        return Ok((Socket::connect(server)?, None));
+    };
+    let BusAddress::Tcp(address) = server else {
+        return Err(Failure::usage(
+            "a Unix socket needs no TLS: leave --tls-ca out",
+        ));
+    };
+    let (socket, relay) = relay::connect(*address, &client, tls.name())?;
+    Ok((Socket::Unix(socket), Some(relay)))
+}
+
 /// Ties a process to the bus; its exit code is the command's.
-fn exec(socket: Socket, words: &[String]) -> Result<ExitCode, Failure> {
+fn exec(
+    socket: Socket,
+    relay: Option<JoinHandle<()>>,
+    words: &[String],
+) -> Result<ExitCode, Failure> {
     let [program, arguments @ ..] = words else {
         return Err(Failure::usage("--exec needs a command"));
     };
@@ -74,6 +100,11 @@ fn exec(socket: Socket, words: &[String]) -> Result<ExitCode, Failure> {
     let status = command
         .status()
         .map_err(|error| Failure::failed(format!("cannot run `{program}`: {error}")))?;
+    // With the last of the process's sockets closed, what it sent is on its way to the end.
+    drop(command);
+    if let Some(relay) = relay {
+        let _ = relay.join();
+    }
     // A code of the process that is none here was a signal.
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(ExitCode::from(code.unwrap_or(1)))
@@ -119,7 +150,8 @@ fn reader(mut socket: Socket) -> Result<impl BufRead, Failure> {
             Err(error) if error.kind() != ErrorKind::UnexpectedEof => return Err(broken(error)),
             _ => "what listens there is no message bus",
         };
-        return Err(Failure::failed(text).help("name an address of the daemon's --bus"));
+        return Err(Failure::failed(text)
+            .help("name an address of the daemon's --bus; where that speaks TLS, --tls-ca too"));
     }
     Ok(BufReader::new(io::Cursor::new(begin).chain(socket)))
 }

@@ -27,8 +27,8 @@ use groupcast_core::family::OrderFamily;
 use groupcast_net::{Key, random_u64};
 
 use self::network::Network;
-use self::report::{Event, Report};
-use self::stage::{NAMES, Stage};
+use self::report::{DemoReport, Event};
+use self::stage::{DemoStage, NAMES};
 use self::story::Story;
 use crate::failure::Failure;
 use crate::order;
@@ -71,9 +71,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let rng = Rng::new(seed);
     let network = Network::on_loopback(args.members).map_err(Failure::failed)?;
     let report = if args.json {
-        Report::Json
+        DemoReport::Json
     } else {
-        Report::Text
+        DemoReport::Text
     };
     let group = network.group();
     report.tell(&Event::Demo {
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         group: group.map(|group| group.to_string()),
     });
     let key = Key::random().map_err(Failure::failed)?;
-    let stage = Stage::new(args.members, args.protocol, network, key, &rng);
+    let stage = DemoStage::new(args.members, args.protocol, network, key, &rng);
     let clean = Story::new(stage, report, &rng, args.members, args.messages).run()?;
     Ok(if clean {
         ExitCode::SUCCESS

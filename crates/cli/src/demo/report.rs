@@ -125,14 +125,14 @@ pub(crate) fn millis(duration: Duration) -> f64 {
 }
 
 /// Where the events go.
-pub(crate) enum Report {
+pub(crate) enum DemoReport {
     /// A story for people.
     Text,
     /// One object a line.
     Json,
 }
 
-impl Report {
+impl DemoReport {
     /// Tells of `event`. A reader that has gone changes nothing: the exit code is the verdict.
     pub(crate) fn tell(&self, event: &Event) {
         let mut stdout = anstream::stdout().lock();

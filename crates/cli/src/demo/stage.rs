@@ -41,7 +41,7 @@ struct DemoMember {
 }
 
 /// All members, and the judge.
-pub(crate) struct Stage {
+pub(crate) struct DemoStage {
     order: &'static OrderFamily,
     network: Network,
     key: Key,
@@ -54,7 +54,7 @@ pub(crate) struct Stage {
     sender: SyncSender<Notice>,
 }
 
-impl Stage {
+impl DemoStage {
     /// How long anything may take that must come about. It takes a tenth of that on a busy machine.
     pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
     /// Notices that may wait for the stage; then the members wait.

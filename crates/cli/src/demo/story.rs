@@ -8,14 +8,14 @@ use groupcast_core::Rng;
 
 use super::diary::{Diary, Tally};
 use super::member::Command;
-use super::report::{Event, Load, Report, millis};
-use super::stage::{Stage, kind_word};
+use super::report::{DemoReport, Event, Load, millis};
+use super::stage::{DemoStage, kind_word};
 use crate::failure::Failure;
 
 /// The story of one run.
 pub(crate) struct Story {
-    stage: Stage,
-    report: Report,
+    stage: DemoStage,
+    report: DemoReport,
     rng: Rng,
     messages: u64,
     /// All members, by index.
@@ -37,7 +37,13 @@ impl Story {
     const LOADS_MAX: usize = 3;
 
     /// A story with `members` members on `stage` and `messages` messages of load.
-    pub(crate) fn new(stage: Stage, report: Report, rng: &Rng, members: u8, messages: u64) -> Self {
+    pub(crate) fn new(
+        stage: DemoStage,
+        report: DemoReport,
+        rng: &Rng,
+        members: u8,
+        messages: u64,
+    ) -> Self {
         let mut rng = rng.fork("story");
         let all: Vec<usize> = (0..usize::from(members)).collect();
         Self {
@@ -132,7 +138,7 @@ impl Story {
             Command::Burst(share)
         });
         let bar = self.report.progress(messages);
-        let (mut slowest, mut deadline) = (0, Instant::now() + Stage::PATIENCE);
+        let (mut slowest, mut deadline) = (0, Instant::now() + DemoStage::PATIENCE);
         while slowest < messages && self.stage.installed(&self.all).is_empty() {
             self.stage
                 .take_some(deadline, "the load to be delivered everywhere")?;
@@ -140,7 +146,7 @@ impl Story {
             let now = self.all.iter().map(delivered).min().unwrap_or(0);
             if now > slowest {
                 slowest = now;
-                deadline = Instant::now() + Stage::PATIENCE;
+                deadline = Instant::now() + DemoStage::PATIENCE;
                 bar.set_position(now);
             }
         }

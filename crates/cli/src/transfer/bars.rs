@@ -13,6 +13,7 @@ use super::amount;
 use super::send::in_words;
 use super::speed::Speed;
 use crate::failure::tell;
+use crate::number::{self, number_of};
 
 /// The bars of a sender.
 pub(super) struct SendBars {
@@ -39,7 +40,8 @@ impl SendBars {
         match event {
             SendEvent::Announced { bytes, entries } => match bytes {
                 Some(bytes) => self.say(&format!(
-                    "{entries} entries, {}: looking for receivers",
+                    "{}, {}: looking for receivers",
+                    number_of(*entries as u64, "entry", "entries"),
                     amount(*bytes)
                 )),
                 None => self.say("looking for receivers"),
@@ -49,7 +51,7 @@ impl SendBars {
                 None => self.say(&format!("{receiver} takes part")),
             },
             SendEvent::Started { receivers } => {
-                self.say(&format!("sending to {receivers} receivers"));
+                self.say(&format!("sending to {}", number::receivers(*receivers)));
             }
             SendEvent::Stranger(stranger) => self.say(&in_words_of(stranger)),
             SendEvent::Progress {

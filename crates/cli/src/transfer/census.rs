@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::{Network, explain, stop_flag};
 use crate::failure::{Failure, tell};
 use crate::json::write_line;
+use crate::number::number_of;
 use crate::table::Table;
 
 /// Ask who receives in a group.
@@ -89,8 +90,8 @@ fn nobody(subgroups: Option<Subgroups>) -> Failure {
 
 fn print(out: &mut impl Write, counted: &Counted) -> io::Result<()> {
     let census = &counted.census;
-    let (hosts, members) = (plural(census.hosts as u64, "host"), census.members);
-    let members = plural(members, "member");
+    let hosts = number_of(census.hosts as u64, "host", "hosts");
+    let members = number_of(census.members, "member", "members");
     match census.hosts {
         0 => return Ok(()),
         _ => writeln!(out, "{hosts}, {members}, subgroups {}", census.subgroups)?,
@@ -108,13 +109,6 @@ fn print(out: &mut impl Write, counted: &Counted) -> io::Result<()> {
         ]);
     }
     table.write(out)
-}
-
-fn plural(count: u64, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    }
 }
 
 fn address(host: &CountedHost) -> Option<String> {

@@ -153,7 +153,7 @@ fn phase(phase: PhaseKind) -> &'static str {
 }
 
 /// An outcome for programs.
-fn name(outcome: &Outcome) -> &'static str {
+pub(super) fn name(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Complete => "complete",
         Outcome::Refused(_) => "refused",
@@ -162,6 +162,7 @@ fn name(outcome: &Outcome) -> &'static str {
         Outcome::Slow => "slow",
         Outcome::Late => "late",
         Outcome::Outrun => "outrun",
+        Outcome::TooFew => "too_few",
         Outcome::Absent => "absent",
         Outcome::SameName => "same_name",
         Outcome::Cancelled => "cancelled",
@@ -169,7 +170,7 @@ fn name(outcome: &Outcome) -> &'static str {
     }
 }
 
-fn reason(outcome: &Outcome) -> Option<&str> {
+pub(super) fn reason(outcome: &Outcome) -> Option<&str> {
     match outcome {
         Outcome::Refused(reason) | Outcome::Failed(reason) => Some(reason),
         _ => None,

@@ -3,26 +3,28 @@
 
 mod bars;
 pub(crate) mod census;
+mod dry_run;
 mod lines;
 pub(crate) mod receive;
 pub(crate) mod send;
 mod speed;
+mod status;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use groupcast_net::{Key, choose_interface};
+use groupcast_net::{Key, choose_interface, interface_named};
 use groupcast_protocols::bulk::BulkConfig;
 use groupcast_transfer::{TransferError, TransferLink};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::{Failure, tell};
 
-/// The network options that a sender and a receiver have in common.
+/// The network options that the two ends have in common, of files and of requests.
 #[derive(clap::Args)]
-struct Network {
+pub(crate) struct Network {
     /// The multicast address and port of the group, the same at the sender and its receivers
     #[arg(long, value_name = "IP:PORT", value_parser = group)]
     group: SocketAddrV4,
@@ -37,9 +39,17 @@ struct Network {
     /// Do without a key: everybody on the network can read and forge what is sent
     #[arg(long)]
     insecure: bool,
-    /// The interface by which the others are reached [default: where multicasts leave this host]
-    #[arg(long, value_name = "IP")]
+    /// The interface by which the others are reached, by an address or its name [default: where
+    /// multicasts leave this host]
+    #[arg(long, value_name = "IP|NAME", value_parser = interface)]
     interface: Option<Ipv4Addr>,
+    /// How many routers multicasts may pass, plus one [default: 1, they stay on the link]
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, value_parser = clap::value_parser!(u8).range(1..))]
+    ttl: u8,
+    /// The class of service that datagrams ask for, 0 to 63: for example 8 (CS1, background)
+    /// [default: 0, none]
+    #[arg(long, value_name = "DSCP", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(..=63))]
+    dscp: u8,
     /// What this host is called [default: the host's name]
     #[arg(long, value_name = "N", value_parser = name)]
     name: Option<String>,
@@ -56,7 +66,7 @@ fn chosen_interface() -> Ipv4Addr {
 
 impl Network {
     /// The link, with `bulk` as the protocol's settings.
-    fn link(&self, bulk: BulkConfig, fit_packet: bool) -> Result<TransferLink, Failure> {
+    pub(crate) fn link(&self, bulk: BulkConfig, fit_packet: bool) -> Result<TransferLink, Failure> {
         let key = match &self.key {
             Some(path) => Some(Key::load(path).map_err(Failure::failed)?),
             None => None,
@@ -65,6 +75,8 @@ impl Network {
             name: self.name.clone().unwrap_or_else(host_name),
             interface: self.interface.unwrap_or_else(chosen_interface),
             group: self.group,
+            ttl: self.ttl,
+            dscp: self.dscp,
             key,
             bulk,
             fit_packet,
@@ -76,6 +88,13 @@ fn group(text: &str) -> Result<SocketAddrV4, String> {
     match text.parse::<SocketAddrV4>() {
         Ok(group) if group.ip().is_multicast() && group.port() != 0 => Ok(group),
         _ => Err("not a multicast address with a port: for example 239.192.79.2:4820".into()),
+    }
+}
+
+fn interface(text: &str) -> Result<Ipv4Addr, String> {
+    match text.parse() {
+        Ok(address) => Ok(address),
+        Err(_) => interface_named(text),
     }
 }
 
@@ -94,7 +113,7 @@ fn host_name() -> String {
 }
 
 /// Is set by SIGTERM and SIGINT. A second one ends the process at once.
-fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         // In this order: the shutdown is armed by the first signal, and acts on the second.
@@ -106,7 +125,7 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// The failure that `error` is.
-fn explain(error: &TransferError) -> Failure {
+pub(crate) fn explain(error: &TransferError) -> Failure {
     let failure = match error {
         TransferError::Config(_) | TransferError::Send(_) | TransferError::Census(_) => {
             Failure::usage(error)

@@ -1,11 +1,13 @@
 //! `groupcast recv`: options to a receiver, its events to lines or bars.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use groupcast_protocols::bulk::BulkConfig;
 use groupcast_transfer::xgm::Subgroups;
-use groupcast_transfer::{Limits, Output, Receiving};
+use groupcast_transfer::{Limits, OnArrival, Output, Receiving};
 
 use super::bars::ReceiveBars;
 use super::{Network, explain, lines, stop_flag};
@@ -26,6 +28,19 @@ pub(crate) struct Args {
     /// End with the first transfer: exit code 0 if it is complete, 1 if it broke off
     #[arg(long)]
     once: bool,
+    /// Do not wait for the disk before a transfer is complete: faster, and a crash of the machine
+    /// can lose what was complete shortly before
+    #[arg(long)]
+    no_sync: bool,
+    /// Run this command in DIR when a transfer is in place, before its sender hears that it is
+    /// complete; the last option. No shell reads it; GROUPCAST_DIR, GROUPCAST_GROUP,
+    /// GROUPCAST_SENDER, GROUPCAST_LABEL, GROUPCAST_LENGTH and GROUPCAST_OUTCOME are in its
+    /// environment. If it fails, its sender is told so
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]
+    exec: Option<Vec<OsString>>,
+    /// With --exec: kill the command after so many seconds
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    exec_limit: u32,
     /// The subgroups that this receiver is in, for `groupcast census`: numbers from 0 to 63, for
     /// example 0,3,8-11 [default: one at random]
     #[arg(long, value_name = "BITS")]
@@ -46,6 +61,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
             "--json and --out - would both write to the standard output",
         ));
     }
+    if to_stdout && args.exec.is_some() {
+        return Err(Failure::usage(
+            "--exec runs a command when something is in place, and --out - puts nothing there",
+        ));
+    }
+    let on_arrival = args.exec.clone().map(|command| OnArrival {
+        command,
+        limit: Duration::from_secs(args.exec_limit.into()),
+    });
     let receiving = Receiving {
         output: match to_stdout {
             true => Output::Stdout,
@@ -55,6 +79,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         link: args.network.link(BulkConfig::lan(), true)?,
         limits: Limits::default(),
         partials_max: PARTIALS_MAX,
+        durable: !args.no_sync,
+        on_arrival,
         subgroups: args.subgroup,
     };
     let once = receiving.once;

@@ -9,12 +9,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use groupcast_core::text::printable;
-use groupcast_protocols::bulk::{BulkConfig, Outcome, Policy, RateControl, SlowPolicy, Xtp};
-use groupcast_transfer::{Audience, Cargo, Scan, ScanError, SendReport, Sending};
+use groupcast_protocols::bulk::{
+    BulkConfig, Multidriver, Outcome, Policy, RateControl, SlowPolicy, Xtp,
+};
+use groupcast_transfer::{Audience, Cargo, Exclude, Scan, ScanError, SendReport, Sending};
 
 use super::bars::SendBars;
+use super::status::StatusFile;
 use super::{Network, amount, explain, lines, stop_flag};
 use crate::failure::{Failure, tell};
+use crate::number;
+use crate::number::number_of;
 
 /// Send files, directories or a pipe to many receivers at once.
 ///
@@ -35,6 +40,35 @@ pub(crate) struct Args {
     /// Wait for these receivers, by the names of their hosts; others may come, too
     #[arg(long, value_name = "HOST,...", value_delimiter = ',', value_parser = super::name)]
     require: Vec<String>,
+    /// Serve nobody if fewer than so many receivers come within --wait; exit code 1
+    #[arg(long, value_name = "N", conflicts_with_all = ["receivers", "require"], value_parser = clap::value_parser!(u16).range(1..))]
+    min: Option<u16>,
+    /// Begin when so many receivers are there; who comes after them is told, and not served
+    #[arg(long, value_name = "N", conflicts_with_all = ["receivers", "require"], value_parser = clap::value_parser!(u16).range(1..))]
+    max: Option<u16>,
+    /// Put nothing in place anywhere before all receivers that are waited for, or were there at the
+    /// start, have verified all of it; if one is gone before, nobody does. Files only
+    #[arg(long)]
+    together: bool,
+    /// End it for all when more than so many receivers have failed; what has come is kept there for
+    /// the next attempt. Exit code 3
+    #[arg(long, value_name = "N", conflicts_with = "together")]
+    max_failed: Option<u16>,
+    /// Leave out what matches; several times for several patterns. `*` and `?` are for a name, `**`
+    /// for any directories, [a-z] for a letter, {a,b} for either. Without `/` it matches a name
+    /// anywhere, with `/` the path that receivers see; at the end, `/` means directories only
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// Say what would be sent, and send nothing
+    #[arg(long, conflicts_with = "status")]
+    dry_run: bool,
+    /// Keep a JSON file of how far it is and what became of each receiver; it is replaced in one
+    /// step
+    #[arg(long, value_name = "FILE")]
+    status: Option<PathBuf>,
+    /// Do not ask receivers what they hold already: send everything but what is resumed
+    #[arg(long)]
+    no_compare: bool,
     /// How long to wait for them, in seconds
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     wait: u32,
@@ -48,12 +82,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES")]
     packet: Option<usize>,
     /// With nak: packets from one that everybody acknowledges to the next [default: an eighth of
-    /// the window]; with xtp: from one request to the next [default: a sixteenth of it]
+    /// the window]; with xtp and multidriver: from one request to the next [default: a sixteenth of
+    /// it]
     #[arg(long, value_name = "PACKETS")]
     poll: Option<u32>,
-    /// With tree: receivers in a chain
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    height: u32,
+    /// With tree: receivers in a chain [default: 4]
+    #[arg(long, value_name = "N")]
+    height: Option<u32>,
     /// Megabits a second, auto (as much as the network and the slowest receiver take), fair (the
     /// same, and TCP on the same link gets its share), or window (no limit but the window)
     #[arg(long, value_name = "MBPS|auto|fair|window", default_value = "auto", value_parser = rate)]
@@ -65,6 +100,9 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// Receivers in a chain, if none is said.
+const HEIGHT: u32 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Protocol {
@@ -80,6 +118,8 @@ enum Protocol {
     Tree,
     /// Whoever is there answers requests; who misses what was released is served after the others
     Xtp,
+    /// Every receiver replies to every request, and is acknowledged; no NAKs
+    Multidriver,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -114,37 +154,91 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     let bulk = args.settings();
     bulk.validate()
         .map_err(|error| Failure::usage(format!("the setting {error}")))?;
-    let (cargo, label) = cargo(&args.paths)?;
-    let is_pipe = matches!(cargo, Cargo::Pipe(_));
+    if args.height.is_some() && matches!(args.protocol, Protocol::Xtp | Protocol::Multidriver) {
+        return Err(Failure::usage(
+            "--height is for --protocol tree: with xtp and multidriver there are no chains",
+        ));
+    }
+    let audience = args.audience(bulk.receivers_max)?;
+    let (cargo, label) = cargo(&args.paths, &args.exclude)?;
+    let is_pipe = match &cargo {
+        Cargo::Files(scan) if args.dry_run => return dry_run(scan, args.json),
+        Cargo::Files(_) => false,
+        Cargo::Pipe(_) => true,
+    };
+    if is_pipe && (args.dry_run || !args.exclude.is_empty()) {
+        return Err(Failure::usage(
+            "nobody knows what comes out of a pipe: --dry-run and --exclude are for files",
+        ));
+    }
+    if is_pipe && args.together {
+        return Err(Failure::usage(
+            "a pipe has no place that it could wait for: --together is for files",
+        ));
+    }
+    let link = args.network.link(bulk, args.packet.is_none())?;
+    let status = args.status.as_deref();
+    let mut status = match status.map(|path| (path, StatusFile::begin(path, &label))) {
+        None => None,
+        Some((_, Ok(file))) => Some(file),
+        Some((path, Err(error))) => {
+            let path = path.display();
+            return Err(Failure::failed(format!(
+                "cannot write the status to {path}: {error}"
+            )));
+        }
+    };
     let sending = Sending {
         cargo,
         label,
-        audience: args.audience(),
-        link: args.network.link(bulk, args.packet.is_none())?,
+        audience,
+        together: args.together,
+        compare: !args.no_compare,
+        failed_max: args.max_failed.map(usize::from),
+        link,
     };
     let expected = args.receivers.map(usize::from);
     let stop = stop_flag()?;
-    let report = if args.json {
-        groupcast_transfer::send(sending, &stop, &mut |event| lines::sent(&event))
-    } else {
-        let mut bars = SendBars::new();
-        let report = groupcast_transfer::send(sending, &stop, &mut |event| bars.show(&event));
+    let mut bars = (!args.json).then(SendBars::new);
+    let report = groupcast_transfer::send(sending, &stop, &mut |event| {
+        if let Some(status) = &mut status {
+            status.take(&event);
+        }
+        match &mut bars {
+            Some(bars) => bars.show(&event),
+            None => lines::sent(&event),
+        }
+    });
+    if let Some(bars) = bars {
         bars.close();
-        report
-    };
-    let report = match report {
-        Ok(report) => report,
+    }
+    let (report, judged) = match report {
+        Ok(report) => {
+            if args.json {
+                lines::report(&report);
+            }
+            let judged = judge(&report, expected, is_pipe, args.json);
+            (Some(report), judged)
+        }
         Err(error) => {
             if args.json {
                 lines::error(&error.to_string());
             }
-            return Err(explain(&error));
+            (None, Err(explain(&error)))
         }
     };
-    if args.json {
-        lines::report(&report);
+    if let Some(status) = &mut status {
+        let exit_code = judged.as_ref().map_or_else(Failure::number, |()| 0);
+        status.end(report.as_ref(), exit_code);
     }
-    judge(&report, expected, is_pipe, args.json)
+    judged.map(|()| ExitCode::SUCCESS)
+}
+
+/// Says what would be sent.
+fn dry_run(scan: &Scan, json: bool) -> Result<ExitCode, Failure> {
+    let listed = super::dry_run::list(&scan.manifest, json);
+    listed.map_err(|error| Failure::failed(format!("cannot write the list: {error}")))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Args {
@@ -158,14 +252,18 @@ impl Args {
             Protocol::Ack => Policy::Ack,
             Protocol::Ring => Policy::Ring,
             Protocol::Tree => Policy::Tree {
-                height: self.height,
+                height: self.height.unwrap_or(HEIGHT),
             },
             Protocol::Xtp => Policy::Xtp(Xtp {
                 every: self.poll.unwrap_or((window / 16).max(1)),
                 ..Xtp::for_window(window)
             }),
+            Protocol::Multidriver => Policy::Multidriver(Multidriver {
+                every: self.poll.unwrap_or((window / 16).max(1)),
+                ..Multidriver::for_window(window)
+            }),
         };
-        let parity = !matches!(policy, Policy::Xtp(_));
+        let parity = !matches!(policy, Policy::Xtp(_) | Policy::Multidriver(_));
         BulkConfig {
             policy,
             block: defaults.block.filter(|_| parity),
@@ -182,17 +280,28 @@ impl Args {
         }
     }
 
-    fn audience(&self) -> Audience {
-        match self.receivers {
+    fn audience(&self, receivers_max: usize) -> Result<Audience, Failure> {
+        if self.min.is_some() || self.max.is_some() {
+            let min = self.min.map_or(1, usize::from);
+            let max = self.max.map_or(receivers_max, usize::from);
+            return match min <= max {
+                true => Ok(Audience::Between { min, max }),
+                false => Err(Failure::usage(format!(
+                    "--min {min} is more than the most that are served, {max}"
+                ))),
+            };
+        }
+        Ok(match self.receivers {
             Some(count) => Audience::Count(count.into()),
             None if self.require.is_empty() => Audience::Anybody,
             None => Audience::Required(self.require.clone()),
-        }
+        })
     }
 }
 
 /// What is sent, and its name for people.
-fn cargo(paths: &[PathBuf]) -> Result<(Cargo, String), Failure> {
+fn cargo(paths: &[PathBuf], exclude: &[String]) -> Result<(Cargo, String), Failure> {
+    let exclude = Exclude::new(exclude.iter().map(String::as_str)).map_err(Failure::usage)?;
     if let [path] = paths
         && path == Path::new("-")
     {
@@ -207,7 +316,7 @@ fn cargo(paths: &[PathBuf]) -> Result<(Cargo, String), Failure> {
             "the standard input cannot be sent together with files",
         ));
     }
-    let scan = Scan::of(paths).map_err(|error| match error {
+    let scan = Scan::without(paths, &exclude).map_err(|error| match error {
         ScanError::SameName { .. } | ScanError::Nameless { .. } | ScanError::Special { .. } => {
             Failure::usage(error)
         }
@@ -219,6 +328,13 @@ fn cargo(paths: &[PathBuf]) -> Result<(Cargo, String), Failure> {
             printable(skipped.path.as_os_str().as_encoded_bytes()),
             skipped.what
         ));
+    }
+    if scan.manifest.entries().is_empty() {
+        return Err(Failure::usage("--exclude leaves out everything"));
+    }
+    if scan.excluded > 0 {
+        let left_out = number_of(scan.excluded as u64, "entry", "entries");
+        tell(format_args!("left out: {left_out}"));
     }
     let names: Vec<String> = scan
         .manifest
@@ -236,7 +352,7 @@ fn judge(
     expected: Option<usize>,
     is_pipe: bool,
     json: bool,
-) -> Result<ExitCode, Failure> {
+) -> Result<(), Failure> {
     let bad: Vec<String> = report
         .receivers
         .iter()
@@ -246,7 +362,8 @@ fn judge(
     let good = report.receivers.len() - bad.len();
     if report.stopped {
         return Err(Failure::failed(format!(
-            "stopped: {good} receivers are complete, {} are not",
+            "stopped: {} complete, {} not",
+            number::receivers(good),
             bad.len()
         ))
         .help(match is_pipe {
@@ -260,12 +377,19 @@ fn judge(
              chooses the network interface",
         ));
     }
+    let too_few = |(_, outcome): &&(String, Outcome)| *outcome == Outcome::TooFew;
+    let came = report.receivers.iter().filter(too_few).count();
+    if came > 0 {
+        let came = number::receivers(came);
+        let failure = Failure::failed(format!("only {came} came: nobody was served"));
+        return Err(failure.help("--min says how many are needed, --wait how long they may take"));
+    }
     let missing = expected.unwrap_or(0).saturating_sub(report.receivers.len());
     if !bad.is_empty() || missing > 0 {
-        let mut message = format!(
-            "{good} of {} receivers are complete",
-            good + bad.len() + missing
-        );
+        let mut message = match good + bad.len() + missing {
+            1 => "the only receiver is not complete".to_owned(),
+            all => format!("{good} of {all} receivers are complete"),
+        };
         for one in bad {
             message.push_str("\n  ");
             message.push_str(&one);
@@ -284,20 +408,21 @@ fn judge(
     if !json {
         tell(summary(report, good));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What was sent, how fast, and how much of it again. What the receivers held already does not
 /// count.
 fn summary(report: &SendReport, receivers: usize) -> String {
     let seconds = report.took.as_secs_f64();
+    let receivers = number::receivers(receivers);
     let sent = report.sent.min(report.bytes);
     let part = match sent == report.bytes {
         true => String::new(),
         false => format!(", {} of it sent,", amount(sent)),
     };
     format!(
-        "{} to {receivers} receivers{part} in {seconds:.2} s: {:.0} Mb/s, {} of {} packets sent again",
+        "{} to {receivers}{part} in {seconds:.2} s: {:.0} Mb/s, {} of {} packets sent again",
         amount(report.bytes),
         sent as f64 * 8e-6 / seconds.max(1e-9),
         report.repeated,
@@ -306,7 +431,7 @@ fn summary(report: &SendReport, receivers: usize) -> String {
 }
 
 /// An outcome for people.
-pub(super) fn in_words(outcome: &Outcome) -> String {
+pub(crate) fn in_words(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Complete => "complete".into(),
         Outcome::Refused(reason) => format!("refused: {}", printable(reason.as_bytes())),
@@ -315,6 +440,7 @@ pub(super) fn in_words(outcome: &Outcome) -> String {
         Outcome::Slow => "too slow".into(),
         Outcome::Late => "came too late for a stream".into(),
         Outcome::Outrun => "outrun: what it missed had been released".into(),
+        Outcome::TooFew => "not served: too few receivers came".into(),
         Outcome::Absent => "never came".into(),
         Outcome::SameName => {
             "another receiver has the same name: give each its own (--name)".into()

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use groupcast_client::{
     Address, Cause, Client, ClientError, ClientEvent, ConnectError, Disconnect, Options, Refusal,
-    RequestError, Service,
+    RequestError, Service, WhenSlow,
 };
 use groupcast_session::EngineConfig;
 
@@ -154,6 +154,49 @@ fn a_program_that_only_publishes_to_itself_is_told_to_read() {
     }
     client.publish(&["g"], Service::Agreed, b"again").unwrap();
     assert!(client.flush_accepted(Some(LONG)).unwrap());
+}
+
+/// Nobody waits for a program that has said so; it is warned ahead of what waits, and what comes
+/// when it reads again reaches it.
+#[test]
+fn who_rather_misses_messages_holds_no_publisher_back() {
+    const COUNT: u64 = 500;
+    let config = EngineConfig {
+        stop_publishers_at: 50_000,
+        ..EngineConfig::default()
+    };
+    let daemon = TestDaemon::start("slow", config);
+    let mut slow = daemon.connect_with(Options {
+        delivery_window: 5_000,
+        ..Options::default()
+    });
+    slow.set_when_slow(WhenSlow::Drop).unwrap();
+    slow.join("g").unwrap();
+    next_view(&mut slow);
+    let mut al = daemon.connect("al");
+    for _ in 0..COUNT {
+        al.publish(&["g"], Service::Unreliable, &[1; 1_000])
+            .unwrap();
+    }
+    assert!(al.flush_accepted(Some(LONG)).unwrap());
+    al.publish(&["g"], Service::Agreed, b"last").unwrap();
+    al.flush().unwrap();
+    let (mut got, mut warned_after) = (0, None);
+    loop {
+        match slow.next_event(Some(LONG)).unwrap() {
+            Some(ClientEvent::Message(message)) if &message.payload[..] == b"last" => break,
+            Some(ClientEvent::Message(_)) => got += 1,
+            Some(ClientEvent::Behind { waiting, limit, .. }) => {
+                // The last warning, of what was missed, comes when little waits any more.
+                assert!(warned_after.is_some() || (waiting > 25_000 && waiting < limit));
+                warned_after.get_or_insert(got);
+            }
+            Some(_) => {}
+            None => panic!("only {got} came"),
+        }
+    }
+    assert!(got > 40 && got < COUNT, "{got} of {COUNT}");
+    assert!(warned_after.is_some_and(|count| count < got / 2));
 }
 
 #[test]

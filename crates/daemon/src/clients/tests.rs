@@ -12,6 +12,7 @@ use groupcast_session::frame::{ClientFrame, ClientKind, Hello, MAGIC, VERSION};
 use groupcast_session::groups::Question;
 
 use super::*;
+use crate::config::BusAddress;
 
 const READABLE: Readiness = Readiness {
     readable: true,
@@ -120,6 +121,41 @@ fn a_turn_is_short_however_many_clients_flood_and_each_gets_its_share() {
 }
 
 #[test]
+fn a_little_is_read_before_the_network_and_the_rest_behind_it() {
+    let path = std::env::temp_dir().join(format!("gc-first-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let mut engine = engine();
+    let now = Time::ZERO;
+    let mut calm = StdUnixStream::connect(&path).unwrap();
+    calm.write_all(&hello()).unwrap();
+    let floods: Vec<_> = (0..40).map(|_| flood(&path)).collect();
+    clients.accept_at = Some(now);
+    clients.take_first_input(now, &mut engine);
+    assert_eq!(clients.count(), 0, "connections wait for the network");
+    clients.take_input(now, &mut engine);
+    let ids: Vec<ClientId> = clients.streams.keys().copied().collect();
+    for id in ids {
+        clients.readable.push(id);
+    }
+    clients.take_first_input(now, &mut engine);
+    assert!(engine.counters().clients_accepted > 0, "the first was read");
+    let first = engine.counters().frames_unknown;
+    // One read may bring more frames than there is room for.
+    let one_read = (READ_TOTAL / UNKNOWN.len() / 10) as u64;
+    assert!(
+        first <= (READ_FIRST / REQUEST_COST) as u64 + one_read,
+        "{first} frames"
+    );
+    assert!(clients.readable.len() > 0);
+    clients.take_input(now, &mut engine);
+    let both = engine.counters().frames_unknown;
+    // Both halves of the turn may exceed their shares by a read.
+    assert!(both > first && both <= (READ_TOTAL / REQUEST_COST) as u64 + 2 * one_read);
+    drop(floods);
+}
+
+#[test]
 fn who_sends_many_requests_rests_and_the_others_do_not() {
     let path = std::env::temp_dir().join(format!("gc-rest-{}", std::process::id()));
     let poll = mio::Poll::new().unwrap();
@@ -204,4 +240,56 @@ fn the_reason_of_an_expulsion_arrives_over_tcp() {
         .expect("the connection ends, it is not reset");
     let text = String::from_utf8_lossy(&all);
     assert!(text.contains("a frame of no bytes"), "{}", all.len());
+}
+
+/// Each trace opens files, which may take as long as everything else in a turn.
+#[test]
+fn one_trace_is_begun_in_a_turn_and_who_began_it_rests() {
+    const LOOPS: usize = 3;
+    let directory = std::env::temp_dir().join(format!("gc-begins-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (path, bus_path) = (directory.join("socket"), directory.join("bus"));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let traces = directory.join("traces");
+    std::fs::create_dir_all(&traces).unwrap();
+    let bus = BusAcceptor::open(&BusAddress::Unix(bus_path.clone()), None).unwrap();
+    let traces = Traces::open(&traces).unwrap();
+    clients
+        .listen_for_bus(vec![bus], None, Some(traces))
+        .unwrap();
+    let mut engine = engine();
+    let mut now = Time::ZERO;
+    let looping: Vec<_> = (0..LOOPS)
+        .map(|number| {
+            let mut client = StdUnixStream::connect(&bus_path).unwrap();
+            let text = format!("tracefile t{number}\ntracefile off\n");
+            client.write_all(text.repeat(400).as_bytes()).unwrap();
+            client.set_nonblocking(true).unwrap();
+            client
+        })
+        .collect();
+    clients.accept_at = Some(now);
+    let replies = |client: &StdUnixStream| {
+        let mut bytes = [0; 16 << 10];
+        let len = (&mut &*client).read(&mut bytes).unwrap_or(0);
+        bytes[..len].iter().filter(|byte| **byte == b'\n').count()
+    };
+    let mut told = [0; LOOPS];
+    for _ in 0..200 {
+        clients.take_input(now, &mut engine);
+        clients.give_output(now, &mut engine);
+        let more: Vec<usize> = looping.iter().map(replies).collect();
+        // The reply to one that began a trace, to the `off` behind it, and the greeting.
+        assert!(more.iter().sum::<usize>() <= 2 + LOOPS, "{more:?}");
+        let ids: Vec<ClientId> = clients.streams.keys().copied().collect();
+        for (id, (told, more)) in ids.iter().zip(told.iter_mut().zip(more)) {
+            *told += more;
+            clients.handle_ready(now, token_of(*id), READABLE);
+        }
+        now += Duration::from_millis(1);
+    }
+    // In 200 ms there is time for 40 of them, and each client has its share.
+    assert!(told.iter().all(|it| (20..=34).contains(it)), "{told:?}");
+    std::fs::remove_dir_all(directory).unwrap();
 }

@@ -21,7 +21,7 @@ pub struct Changes {
 /// how much is logged. All else is agreed with other daemons, held by the kernel, or was told to
 /// somebody.
 fn is_live(key: &str) -> bool {
-    key == "log" || key == "access" || key.starts_with("clients.")
+    key == "log" || key == "access" || key == "when_slow" || key.starts_with("clients.")
 }
 
 impl Config {
@@ -31,6 +31,7 @@ impl Config {
         let (live, later) = differences.into_iter().partition(|key| is_live(key));
         self.log.clone_from(&other.log);
         self.access.clone_from(&other.access);
+        self.when_slow.clone_from(&other.when_slow);
         // What of these is no limit of clients stays.
         let here = &self.engine;
         self.engine = EngineConfig {
@@ -92,6 +93,7 @@ impl Config {
             ("tls_key", key(self) != key(other)),
             ("tls_client_ca", ca(self) != ca(other)),
             ("access", self.access != other.access),
+            ("when_slow", self.when_slow != other.when_slow),
             ("key", self.security != other.security),
             ("protocol", self.order.family != other.order.family),
             ("history", self.history != other.history),

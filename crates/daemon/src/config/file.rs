@@ -16,6 +16,7 @@ use super::bus::BusAddress;
 use super::error::{DaemonConfigError, FilePlace, Source};
 use super::keys::{Key, keys};
 use super::options::Options;
+use super::when_slow;
 
 /// A configuration file: its options, and its text to point into.
 #[derive(Clone, Debug)]
@@ -259,6 +260,7 @@ impl Options {
             "tls_key" => self.tls_key = Some(text(value)?.into()),
             "tls_client_ca" => self.tls_client_ca = Some(text(value)?.into()),
             "access" => self.access = Some(access::access(value)?),
+            "when_slow" => self.when_slow = Some(when_slow::when_slow(value)?),
             "key" => self.key = Some(text(value)?.into()),
             "insecure" => self.insecure = Some(read::flag(written(value))?),
             "protocol" => self.protocol = Some(text(value)?.to_owned()),

@@ -17,6 +17,7 @@ mod order;
 mod process;
 pub mod reference;
 mod top;
+mod when_slow;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use std::path::PathBuf;
 use groupcast_net::EndpointConfig;
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_session::EngineConfig;
-use groupcast_session::groups::Access;
+use groupcast_session::groups::{Access, SlowRules};
 use groupcast_session::socket::socket_candidates;
 use groupcast_tls::ServerFiles;
 
@@ -69,6 +70,8 @@ pub struct Config {
     pub tls: Option<ServerFiles>,
     /// Which clients may do what. Default: everybody everything.
     pub access: Access,
+    /// What is done about members of which groups that are slow. Default: publishers wait.
+    pub when_slow: SlowRules,
     /// Whose datagrams are believed.
     pub security: Security,
     /// Where the history is written. Default: nowhere.
@@ -164,6 +167,7 @@ impl Config {
             process: check.process(&options)?,
             log: check.log(options.log)?,
             access: options.access.unwrap_or_default(),
+            when_slow: options.when_slow.unwrap_or_default(),
             log_file: options.log_file,
             interface_warning,
             fit_body: !options.settings.contains_key(&order.key("body_max")),

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 use groupcast_core::settings::{Settings, Value};
-use groupcast_session::groups::Access;
+use groupcast_session::groups::{Access, SlowRules};
 
 use super::BusAddress;
 use super::keys::in_daemon;
@@ -48,6 +48,8 @@ pub struct Options {
     pub tls_client_ca: Option<PathBuf>,
     /// Which clients may do what.
     pub access: Option<Access>,
+    /// What is done about members of which groups that are slow.
+    pub when_slow: Option<SlowRules>,
     /// The file with the cluster's key.
     pub key: Option<PathBuf>,
     /// Run without a key.
@@ -112,6 +114,7 @@ impl Options {
             "tls_key" => self.tls_key.is_some(),
             "tls_client_ca" => self.tls_client_ca.is_some(),
             "access" => self.access.is_some(),
+            "when_slow" => self.when_slow.is_some(),
             "key" => self.key.is_some(),
             "insecure" => self.insecure.is_some(),
             "protocol" => self.protocol.is_some(),
@@ -154,6 +157,7 @@ impl Options {
             tls_key: over.tls_key.or(self.tls_key),
             tls_client_ca: over.tls_client_ca.or(self.tls_client_ca),
             access: over.access.or(self.access),
+            when_slow: over.when_slow.or(self.when_slow),
             key: over.key.or(self.key.filter(|_| !secured)),
             insecure: over.insecure.or(self.insecure.filter(|_| !secured)),
             protocol: over.protocol.or(self.protocol),

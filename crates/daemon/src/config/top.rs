@@ -167,6 +167,20 @@ pub(super) const TOP: &[TopKey] = &[
         wrong: "A rule at one daemon only: clients of the others are not bound by it.",
     },
     TopKey {
+        name: "when_slow",
+        meaning: "What the daemon does when a client takes the messages of `groups` (names; one that ends in `*` means \
+                  all that begin so) too slowly, each a table `[[when_slow]]` with a `policy`: `block`, publishers at \
+                  this daemon wait for it from `clients.stop_publishers_at` on; `drop`, nobody waits, and from there on \
+                  it misses unreliable messages; `disconnect`, nobody waits, and it is disconnected at \
+                  `clients.drop_unreliable_at`. Of several rules that name a group the least patient holds, and a \
+                  client may ask for less patience, not for more. SIGHUP applies a change at once.",
+        value: "list of tables, each with `groups` and `policy`",
+        default: "none: all groups block",
+        wrong: "`block` for a feed whose publisher must keep its pace: one program that hangs stops it. `drop` and \
+                `disconnect` for messages that none may miss: who is slow is cut off at `clients.disconnect_at` at the \
+                latest.",
+    },
+    TopKey {
         name: "key",
         meaning: "The file with the key that all daemons of the cluster share; `groupcast keygen` makes one.",
         value: "path; relative to the file's directory; not together with `insecure`",

@@ -22,6 +22,7 @@ impl Daemon {
         let changes = self.config.take_over(&read);
         let now = self.endpoint.now();
         self.engine.set_access(now, self.config.access.clone());
+        self.engine.set_slow_rules(self.config.when_slow.clone());
         let limits = self.config.engine.clone();
         if let Err(error) = self.engine.set_limits(limits) {
             // The configuration was checked as it was read.

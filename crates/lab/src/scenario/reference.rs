@@ -68,6 +68,7 @@ mod tests {
         setting.value.unwrap_or_else(|| match setting.spec.kind {
             Kind::Count { least, .. } => Value::Integer(least.max(1)),
             Kind::Time { .. } => Value::Time(Duration::from_millis(10)),
+            Kind::Bandwidth { least } => Value::Integer(least),
             Kind::Flag => Value::Flag(true),
             Kind::Word(words) => Value::Word(words[0]),
             other => panic!("{}: a value of {other:?}", setting.name),

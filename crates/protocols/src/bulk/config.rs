@@ -2,6 +2,7 @@
 //! announcement what they need to know.
 
 mod keys;
+mod multidriver;
 mod xtp;
 
 use alloc::format;
@@ -10,6 +11,9 @@ use core::time::Duration;
 pub use groupcast_core::settings::ConfigError;
 use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
 
+#[cfg(test)]
+pub(super) use self::multidriver::PlantedInRounds;
+pub use self::multidriver::{Multidriver, Partial};
 #[cfg(test)]
 pub(super) use self::xtp::Planted;
 pub use self::xtp::{Control, Damping, Xtp};
@@ -41,6 +45,9 @@ pub enum Policy {
     /// The sender knows only the group: who is there answers its requests, and what nobody who
     /// answers misses is released (003 3.3.3).
     Xtp(Xtp),
+    /// Rounds: the sender asks, every receiver replies, and the minimum of all is acted on (003
+    /// 5.3.1).
+    Multidriver(Multidriver),
 }
 
 /// What is sent again when a packet is missing.
@@ -119,7 +126,8 @@ groupcast_core::settings! {
         /// Who acknowledges what. With NAK the default is to poll eight times a window.
         pub policy: Policy = Policy::Nak { poll: 128 }, keys [
             keys::POLICY, keys::POLL, keys::HEIGHT, xtp::EVERY, xtp::CONTROL, xtp::DAMPING, xtp::SLOT,
-            xtp::BUCKETS, xtp::AGREE, xtp::UNANSWERED,
+            xtp::BUCKETS, xtp::AGREE, xtp::UNANSWERED, multidriver::EVERY, multidriver::PARTIAL,
+            multidriver::BACKOFF, multidriver::USE_BACKOFF,
         ];
         /// What is sent again.
         pub repair: Repair = Repair::Selective, keys [keys::REPAIR];
@@ -156,6 +164,19 @@ groupcast_core::settings! {
         /// for their place.
         pub buffer_max: usize = 8 << 20 => Spec::size(0, u64::MAX).rule("at least two packets"),
             "Too small: the sender waits for this receiver. Too large: memory for each transfer.";
+        /// Bytes a second that this receiver takes, as it tells a sender that asks (policy
+        /// `multidriver`): no receiver of a transfer gets more than the least of all.
+        pub receive_rate: Option<u64> = None, keys [keys::RECEIVE_RATE];
+        /// Bytes that this receiver takes at once, told with `receive_rate`.
+        pub receive_burst: usize = 64 << 10 => Spec::size(1500, u32::MAX as u64),
+            "Too small: pauses between packets. Too large: losses at a receiver that is slow to read.";
+        /// At a sender, bytes of its receivers' replies that may come or that its user is not done
+        /// with, of all receivers of a transfer together (policy `multidriver`).
+        pub replies_buffer: usize = 256 << 10 => Spec::size(4096, u32::MAX as u64),
+            "Too small: replies come one after the other. Too large: they come at once, and overflow the sender's sockets.";
+        /// At a receiver, bytes of a reply that wait to be sent, or to be acknowledged.
+        pub reply_buffer: usize = 64 << 10 => Spec::size(1, u32::MAX as u64),
+            "Too small: a reply waits for its acknowledgements. Too large: memory for each transfer.";
         /// Transfers in either direction at once; more are refused or not heard.
         pub transfers_max: usize = 64 => Spec::count("transfers", 1, u32::MAX),
             "Too small: transfers are not heard. Too large: memory.";
@@ -257,6 +278,7 @@ impl BulkConfig {
             return Err(error.with_remedy(remedy));
         }
         self.check_xtp()?;
+        self.check_multidriver()?;
         if self.block.is_some() && self.repair == Repair::GoBackN {
             let remedy = "leave it out, or use selective repeat: go-back-N repeats everything";
             return Err(self
@@ -306,6 +328,26 @@ impl BulkConfig {
             let remedy = "leave it out: who misses what is not known";
             return Err(self
                 .refuse("block", "none with the policy xtp")
+                .with_remedy(remedy));
+        }
+        Ok(())
+    }
+
+    fn check_multidriver(&self) -> Result<(), ConfigError> {
+        let Policy::Multidriver(rule) = &self.policy else {
+            return Ok(());
+        };
+        if rule.every > self.window {
+            let allowed = format!("at most the window, {}", self.window);
+            return Err(self.refuse("round_every", allowed));
+        }
+        if rule.backoff > Duration::from_micros(Multidriver::BACKOFF_MAX_US) {
+            return Err(self.refuse("backoff", "at most 1 s"));
+        }
+        if self.block.is_some() {
+            let remedy = "leave it out: what is missing is repeated once a round";
+            return Err(self
+                .refuse("block", "none with the policy multidriver")
                 .with_remedy(remedy));
         }
         Ok(())

@@ -37,6 +37,22 @@ pub struct Counters {
     pub answers_damped: u64,
     /// Answers received whose bucket was not open any more.
     pub answers_late: u64,
+    /// Rounds begun (policy `multidriver`).
+    pub rounds: u64,
+    /// Rounds whose time was over before all had replied.
+    pub rounds_partial: u64,
+    /// Requests without data that were sent to all, or to one that was silent.
+    pub tags_sent: u64,
+    /// Replies that were acknowledged, each once for every time that it came.
+    pub replies_acknowledged: u64,
+    /// Parts of return streams that were sent.
+    pub parts_sent: u64,
+    /// Parts of return streams that brought something.
+    pub parts_received: u64,
+    /// Parts that had come before, or came after a gap.
+    pub parts_unused: u64,
+    /// Parts that were beyond the credit, or could not be of their stream.
+    pub parts_refused: u64,
     /// At a sender, receivers that missed what was released; at a receiver, transfers of which it
     /// did.
     pub outrun: u64,
@@ -89,6 +105,14 @@ impl Counters {
         each("requests unanswered", self.requests_unanswered);
         each("answers damped", self.answers_damped);
         each("answers late", self.answers_late);
+        each("rounds", self.rounds);
+        each("rounds partial", self.rounds_partial);
+        each("tags sent", self.tags_sent);
+        each("replies acknowledged", self.replies_acknowledged);
+        each("parts sent", self.parts_sent);
+        each("parts received", self.parts_received);
+        each("parts unused", self.parts_unused);
+        each("parts refused", self.parts_refused);
         each("outrun", self.outrun);
         each("demoted", self.demoted);
         each("junk", self.junk);

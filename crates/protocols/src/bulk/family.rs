@@ -13,8 +13,8 @@ use groupcast_core::settings::{ConfigError, SettingState, Settings as _, Value};
 use groupcast_core::{Incarnation, Instrumented, MemberId, NodeId, Rng, Service, Time};
 
 use super::{
-    BulkConfig, Control, Damping, Messages, MessagesConfig, NakRule, Policy, RateControl, Repair,
-    SlowPolicy, Xtp, inspect,
+    BulkConfig, Control, Damping, Messages, MessagesConfig, Multidriver, NakRule, Partial, Policy,
+    RateControl, Repair, SlowPolicy, Xtp, inspect,
 };
 
 /// Bulk transfers, a message a transfer: what one sender sends comes in its order, and is accounted
@@ -44,6 +44,10 @@ pub const FAMILY: Family = Family {
         Variant {
             name: "xtp",
             build: build_xtp,
+        },
+        Variant {
+            name: "multidriver",
+            build: build_multidriver,
         },
     ],
     settings: Some(FamilySettings::of::<MessagesConfig>()),
@@ -90,7 +94,7 @@ impl GroupConfig for MessagesConfig {
 /// A member of a group of tests: whoever is there, short time-outs.
 fn build(local: MemberId, rng: Rng, policy: Policy) -> Box<dyn Instrumented> {
     let lan = BulkConfig::lan();
-    let parity = !matches!(policy, Policy::Xtp(_));
+    let parity = !matches!(policy, Policy::Xtp(_) | Policy::Multidriver(_));
     let bulk = BulkConfig {
         policy,
         block: lan.block.filter(|_| parity),
@@ -134,6 +138,15 @@ fn build_xtp(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
     build(local, rng, Policy::Xtp(Xtp::for_window(256)))
 }
 
+/// A member under the Multidriver's policy.
+fn build_multidriver(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
+    build(
+        local,
+        rng,
+        Policy::Multidriver(Multidriver::for_window(256)),
+    )
+}
+
 fn vary(rng: Rng, situation: &Situation) -> Factory {
     let settings = MessagesConfig {
         bulk: settings(rng, situation),
@@ -148,6 +161,7 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
 /// A policy and settings of its own for each seed.
 fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
     let mut xtp = rng.fork("xtp");
+    let mut multidriver = rng.fork("multidriver");
     // More than there are hosts, as a ring must have it.
     let window = rng.range(10..80) as u32;
     let policy = match rng.below(4) {
@@ -164,6 +178,10 @@ fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
         true => Policy::Xtp(vary_xtp(&mut xtp, window)),
         false => policy,
     };
+    let policy = match multidriver.chance(0.2) {
+        true => Policy::Multidriver(vary_multidriver(&mut multidriver, window)),
+        false => policy,
+    };
     let packet = if rng.chance(0.2) {
         rng.range(1..9_000) as usize
     } else {
@@ -177,7 +195,7 @@ fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
     };
     // Parity goes with selective repeat only.
     let parity = pick(&mut rng, 0.7) && repair == Repair::Selective;
-    let parity = parity && !matches!(policy, Policy::Xtp(_));
+    let parity = parity && !matches!(policy, Policy::Xtp(_) | Policy::Multidriver(_));
     BulkConfig {
         policy,
         repair,
@@ -211,6 +229,20 @@ fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
         vanish_after: Duration::from_secs(rng.range(2..5)),
         ..BulkConfig::lan()
     }
+}
+
+/// The Multidriver with settings of its own for each seed.
+fn vary_multidriver(rng: &mut Rng, window: u32) -> Multidriver {
+    let mut rule = Multidriver::for_window(window);
+    rule.every = rng.range(1..u64::from(window) + 1) as u32;
+    rule.partial = match rng.below(3) {
+        0 => Partial::Act,
+        1 => Partial::AskAll,
+        _ => Partial::AskSilent,
+    };
+    rule.backoff = Duration::from_micros(rng.range(0..5_000));
+    rule.use_backoff = rng.chance(0.5);
+    rule
 }
 
 /// XTP with settings of its own for each seed.

@@ -23,8 +23,8 @@ use groupcast_core::{
 };
 
 use super::{
-    Acceptance, Bulk, BulkConfig, ConfigError, Notice, Order, Outcome, Policy, SendError, Transfer,
-    TransferId, Wanted,
+    Acceptance, Bulk, BulkConfig, ConfigError, DeliverTo, Notice, Order, Outcome, Policy,
+    SendError, Transfer, TransferId, Wanted,
 };
 
 groupcast_core::settings! {
@@ -134,6 +134,7 @@ impl Messages {
         let receivers = match &config.receivers {
             Wanted::Count(count) => *count,
             Wanted::Members(nodes) => nodes.len(),
+            Wanted::Between { max, .. } => *max,
             Wanted::Open | Wanted::Present => 1,
         };
         let ring = config.bulk.policy == Policy::Ring;
@@ -233,7 +234,9 @@ impl Messages {
             length: Some(message.payload.len() as u64),
             rewindable: true,
             receivers: self.config.receivers.clone(),
+            deliver_to: DeliverTo::AtOnce,
             confirm: false,
+            replies: false,
         };
         let sent: Result<TransferId, SendError> = self.bulk.send(now, transfer);
         self.sending = sent.ok().map(|id| Sending {
@@ -295,7 +298,14 @@ impl Messages {
             Notice::Failed { id, .. } | Notice::Ended { id } => {
                 self.incoming.remove(&id);
             }
-            Notice::Registered { .. } | Notice::Started { .. } | Notice::Outrun { .. } => {}
+            Notice::Registered { .. }
+            | Notice::Started { .. }
+            | Notice::Outrun { .. }
+            | Notice::AllHold { .. }
+            | Notice::Undelivered { .. }
+            | Notice::Reply { .. }
+            | Notice::ReplyEnded { .. }
+            | Notice::ReplyRoom { .. } => {}
         }
     }
 

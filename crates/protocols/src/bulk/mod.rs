@@ -6,7 +6,8 @@
 //!
 //! A fifth policy is XTP's (003 sections 3.1.3, 3.3.3, 3.4 and 4.2): the window follows whoever
 //! answers, and no list of receivers. Its packets, timers, limits and deviations are in
-//! `docs/xtp.md`.
+//! `docs/xtp.md`. A sixth is the Multidriver's (003 5.2 and 5.3): every receiver replies to every
+//! request, and the minimum of all is acted on: `docs/multidriver.md`.
 //!
 //! # A transfer
 //!
@@ -109,8 +110,8 @@ use groupcast_core::trace::Transition;
 use groupcast_core::{MemberId, Protocol, Rng, Time, Transmit, TransmitBuf};
 
 pub use self::config::{
-    BulkConfig, ConfigError, Control, Damping, NakRule, Policy, RateControl, Repair, SlowPolicy,
-    Xtp,
+    BulkConfig, ConfigError, Control, Damping, Multidriver, NakRule, Partial, Policy, RateControl,
+    Repair, SlowPolicy, Xtp,
 };
 use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};
@@ -120,8 +121,8 @@ pub use self::messages::{Messages, MessagesConfig};
 use self::receiver::Receiver;
 use self::sender::Sender;
 pub use self::transfer::{
-    Acceptance, Failure, Notice, OfferError, Order, Outcome, PhaseKind, Progress, ReceiverProgress,
-    SendError, Transfer, TransferId, UnknownTransfer, Wanted,
+    Acceptance, DeliverTo, Failure, Notice, OfferError, Order, Outcome, PhaseKind, Progress,
+    ReceiverProgress, SendError, Transfer, TransferId, UnknownTransfer, Wanted,
 };
 use self::wire::{Announce, Finish, Message};
 
@@ -197,9 +198,25 @@ impl Bulk {
             let max = config.transfers_max;
             return Err(SendError::Full { max });
         }
+        let is_deliverable = match transfer.deliver_to {
+            DeliverTo::AtOnce => true,
+            DeliverTo::UpTo { step, .. } => step.is_some() || transfer.length.is_some(),
+            DeliverTo::Aside => transfer.confirm && transfer.length.is_some(),
+        };
+        if !is_deliverable {
+            return Err(SendError::DeliverTo);
+        }
+        if transfer.replies && !matches!(config.policy, Policy::Multidriver(_)) {
+            return Err(SendError::Replies);
+        }
         let count = match &transfer.receivers {
             Wanted::Count(count) => *count,
             Wanted::Members(nodes) => nodes.len(),
+            Wanted::Between { min, max } if min > max => {
+                let (min, max) = (*min, *max);
+                return Err(SendError::Between { min, max });
+            }
+            Wanted::Between { max, .. } => *max,
             Wanted::Open | Wanted::Present => return Ok(()),
         };
         let max = config.receivers_max;
@@ -243,6 +260,13 @@ impl Bulk {
     /// Starts with the receivers that have registered, even if others are wanted.
     pub fn begin(&mut self, now: Time, id: TransferId) {
         self.with_sender(now, id, Sender::begin);
+    }
+
+    /// From now on replies wait for a random part of the back-off for so many receivers, at most
+    /// 65,535; 0: they do not wait (policy `multidriver`; 003 5.3.3, use-backoff).
+    pub fn use_backoff(&mut self, now: Time, id: TransferId, receivers: usize) {
+        let receivers = receivers.min(usize::from(u16::MAX)) as u16;
+        self.with_sender(now, id, |sender, _| sender.use_backoff(receivers));
     }
 
     /// Gives up a transfer; its receivers are told `reason`.
@@ -296,6 +320,49 @@ impl Bulk {
         if let Some(receiver) = self.receivers.get_mut(&id) {
             receiver.conclude(&mut self.shared.at(now), result);
         }
+    }
+
+    /// What the user kept aside is in place, after all [held](Notice::AllHold) it
+    /// ([`DeliverTo::Aside`]).
+    pub fn in_place(&mut self, now: Time, id: TransferId) {
+        if let Some(receiver) = self.receivers.get_mut(&id) {
+            receiver.put_in_place(&mut self.shared.at(now));
+        }
+    }
+
+    /// Bytes of this receiver's reply to a transfer that [wants](Self::wants_reply) one and was
+    /// accepted, after those before (003 5.3.2, `X_MRreply`). They are taken as far as there is
+    /// room in `reply_buffer`; how many were. If not all, [`Notice::ReplyRoom`] tells when to go
+    /// on.
+    pub fn reply(&mut self, now: Time, id: TransferId, bytes: &[u8]) -> usize {
+        let receiver = self.receivers.get_mut(&id);
+        receiver.map_or(0, |it| it.add_return(&mut self.shared.at(now), bytes))
+    }
+
+    /// This receiver's reply ends where it is, perhaps without a byte; the sender's user is told
+    /// `code`.
+    pub fn finish_reply(&mut self, now: Time, id: TransferId, code: u32) {
+        if let Some(receiver) = self.receivers.get_mut(&id) {
+            receiver.end_return(&mut self.shared.at(now), code);
+        }
+    }
+
+    /// `bytes` of replies to a transfer of this sender are done with: others may come.
+    pub fn reply_consumed(&mut self, now: Time, id: TransferId, bytes: u64) {
+        self.with_sender(now, id, |sender, context| {
+            sender.reply_consumed(context, bytes);
+        });
+    }
+
+    /// Whether a transfer that was announced wants its receivers to reply.
+    pub fn wants_reply(&self, id: TransferId) -> bool {
+        self.receivers.get(&id).is_some_and(Receiver::wants_reply)
+    }
+
+    /// When this receiver delivers what it has of a transfer that was announced; steps are the
+    /// sender's alone.
+    pub fn deliver_to(&self, id: TransferId) -> Option<DeliverTo> {
+        self.receivers.get(&id).map(Receiver::deliver_to)
     }
 
     /// What was counted since the start.
@@ -440,6 +507,10 @@ impl Protocol for Bulk {
             | Message::Start(_)
             | Message::Poll(_)
             | Message::Request(_)
+            | Message::Tag(_)
+            | Message::Mark(_)
+            | Message::Returned(_)
+            | Message::Acknowledgement(_)
             | Message::Finish(_) => {
                 self.handle_from_sender(now, id, message);
             }

@@ -33,6 +33,33 @@ pub struct Transfer {
     pub receivers: Wanted,
     /// Whether a receiver is complete only when its user has [concluded](super::Bulk::conclude).
     pub confirm: bool,
+    /// When receivers deliver what they have.
+    pub deliver_to: DeliverTo,
+    /// Whether receivers are to [reply](super::Bulk::reply): none is complete before its reply has
+    /// ended and come. Of the policy `multidriver`.
+    pub replies: bool,
+}
+
+/// When receivers deliver what they have (003 5.3.3, deliver-to). With marks, a receiver that was
+/// counted in and goes before the last mark ends the transfer for all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeliverTo {
+    /// As it comes.
+    AtOnce,
+    /// Whole packets below a mark; the rest is held in memory. The mark is raised when every
+    /// receiver holds all below the next one. If the sender dies, what is held is
+    /// [undelivered](Notice::Undelivered).
+    UpTo {
+        /// The first mark, in bytes.
+        first: u64,
+        /// Bytes from one mark to the next; `None`: the next is the end of the stream. If a
+        /// receiver cannot hold so many, the transfer is refused before its first byte.
+        step: Option<u64>,
+    },
+    /// As it comes, to users that keep it aside: they [conclude](super::Bulk::conclude) when it is
+    /// complete and good, are told when [all hold](Notice::AllHold) it, and say when it is
+    /// [in place](super::Bulk::in_place). Of transfers that confirm.
+    Aside,
 }
 
 /// Whom a transfer waits for before it starts.
@@ -42,6 +69,15 @@ pub enum Wanted {
     Count(usize),
     /// These nodes; who is absent after `register_within` is [`Outcome::Absent`].
     Members(Vec<NodeId>),
+    /// At least `min` receivers, and no more than `max` (003 5.3.2): it begins when `max` have
+    /// registered or `register_within` is over. With fewer than `min` nobody is served, and all are
+    /// told ([`Outcome::TooFew`]); who comes beyond `max` is told, and not counted.
+    Between {
+        /// The fewest.
+        min: usize,
+        /// The most.
+        max: usize,
+    },
     /// The receivers that register within `census` of the first. If none has after
     /// `register_within`, none is served.
     Open,
@@ -113,6 +149,29 @@ pub enum Notice {
         /// Sender: which one. `None`: this one.
         receiver: Option<MemberId>,
     },
+    /// Sender: the next bytes that a receiver's user replies. Say
+    /// [`reply_consumed`](super::Bulk::reply_consumed) when they are done with.
+    Reply {
+        /// To which transfer.
+        id: TransferId,
+        /// Whose.
+        receiver: MemberId,
+        /// Their place in the reply.
+        offset: u64,
+        /// The bytes that begin at the offset.
+        bytes: Bytes,
+    },
+    /// Sender: a reply is here whole.
+    ReplyEnded {
+        /// To which transfer.
+        id: TransferId,
+        /// Whose.
+        receiver: MemberId,
+        /// What its user said of the end.
+        code: u32,
+        /// Bytes of the reply.
+        length: u64,
+    },
     /// Sender: every receiver is settled, and the transfer forgotten.
     Sent {
         /// The transfer that it concerns.
@@ -151,6 +210,25 @@ pub enum Notice {
         /// Bytes of the stream.
         length: u64,
     },
+    /// Receiver: there is room for more of a [reply](super::Bulk::reply) that was not taken whole.
+    ReplyRoom {
+        /// To which transfer.
+        id: TransferId,
+    },
+    /// Receiver: every receiver holds everything, and has said that it is good: it may be put in
+    /// place. Say [`in_place`](super::Bulk::in_place) then.
+    AllHold {
+        /// The transfer that it concerns.
+        id: TransferId,
+    },
+    /// Receiver: so many bytes have come and are not delivered, because the sender did not say
+    /// that all hold them. The transfer fails.
+    Undelivered {
+        /// The transfer that it concerns.
+        id: TransferId,
+        /// Bytes beyond the mark.
+        bytes: u64,
+    },
     /// Receiver: the transfer ends without completing, and is forgotten.
     Failed {
         /// The transfer that it concerns.
@@ -183,6 +261,8 @@ pub enum Outcome {
     Late,
     /// What it missed had been released (policy `xtp`), and cannot be sent again.
     Outrun,
+    /// Fewer came than the transfer needs, and none was served.
+    TooFew,
     /// It never came.
     Absent,
     /// Another receiver that is there has its name.
@@ -205,6 +285,8 @@ pub enum Failure {
     Outrun,
     /// Another receiver has the same name.
     SameName,
+    /// There were as many receivers as the sender takes, without this one.
+    Full,
     /// This receiver's user gave up.
     GivenUp,
 }
@@ -285,6 +367,21 @@ pub enum SendError {
         /// How many are wanted.
         count: usize,
         /// The most that is allowed.
+        max: usize,
+    },
+    /// Marks without steps need a stream whose length is known; what is kept aside, one that
+    /// confirms.
+    #[error("marks need a length or a step, and what is kept aside a transfer that confirms")]
+    DeliverTo,
+    /// Replies are wanted under another policy than `multidriver`.
+    #[error("replies need the policy multidriver")]
+    Replies,
+    /// The fewest receivers that are wanted are more than the most.
+    #[error("at least {min} receivers are wanted, and at most {max}")]
+    Between {
+        /// The fewest.
+        min: usize,
+        /// The most.
         max: usize,
     },
     /// A ring's window must be larger than its number of receivers (001 section 3).

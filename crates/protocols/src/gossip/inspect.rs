@@ -36,6 +36,8 @@ fn control(body: &[u8]) -> (&'static str, Role) {
         Ok(Message::MulticastRequest { .. }) => ("multicast request", Role::Request),
         Ok(Message::Join { .. }) => ("join", Role::Control),
         Ok(Message::Leave) => ("leave", Role::Control),
+        Ok(Message::Prove { .. }) => ("prove", Role::Control),
+        Ok(Message::Proof { .. }) => ("proof", Role::Control),
         Ok(Message::Data { .. }) | Err(_) => JUNK,
     }
 }
@@ -50,6 +52,10 @@ pub fn subject(body: &[u8]) -> Option<MessageId> {
         | Message::Info { id, .. }
         | Message::Mcast { id }
         | Message::MulticastRequest { id } => Some(id),
-        Message::Gossip(_) | Message::Join { .. } | Message::Leave => None,
+        Message::Gossip(_)
+        | Message::Join { .. }
+        | Message::Leave
+        | Message::Prove { .. }
+        | Message::Proof { .. } => None,
     }
 }

@@ -22,8 +22,11 @@ pub(super) struct Peer {
     heartbeat: Heartbeat,
     /// The round in which it last gave a sign of life.
     heard: RoundNumber,
-    /// What it said of itself when it was first heard to.
+    /// What it said of itself last.
     about: Option<SelfDescription>,
+    /// How many messages it had sent when it was first heard to, or were accounted for since.
+    /// `None`: it has not said so, or has to prove it first.
+    before: Option<u64>,
 }
 
 /// The members that this one knows, itself excluded, in ascending order.
@@ -86,6 +89,7 @@ impl View {
                     heartbeat: Heartbeat::default(),
                     heard: round,
                     about: None,
+                    before: None,
                 };
                 self.peers.insert(index, peer);
                 self.generation += 1;
@@ -94,17 +98,21 @@ impl View {
         }
     }
 
-    /// `member`, heard just now, said this of itself.
-    pub(super) fn described(&mut self, member: MemberId, about: SelfDescription) {
+    /// `member`, heard just now, said this of itself. Its messages up to `floor` are accounted for;
+    /// without that it may have been followed, and its word does not tell how far.
+    pub(super) fn described(
+        &mut self,
+        member: MemberId,
+        about: SelfDescription,
+        floor: Option<u64>,
+    ) {
         if let Ok(index) = self.find(member) {
             let peer = &mut self.peers[index];
             peer.heartbeat = peer.heartbeat.max(about.heartbeat);
-            let before = self.forgotten.take(member);
-            let sent = match peer.about {
-                Some(first) => first.sent,
-                None => before.unwrap_or(about.sent),
-            };
-            peer.about = Some(SelfDescription { sent, ..about });
+            let forgotten = self.forgotten.take(member);
+            let first = forgotten.or(floor.map(|floor| about.sent.max(floor)));
+            peer.before = peer.before.or(first);
+            peer.about = Some(about);
         }
     }
 
@@ -147,8 +155,9 @@ impl View {
     /// does not begin behind.
     pub(super) fn accounted(&mut self, member: MemberId, number: u64) {
         if let Ok(index) = self.find(member) {
-            if let Some(about) = &mut self.peers[index].about {
-                about.sent = number.max(about.sent);
+            let peer = &mut self.peers[index];
+            if peer.about.is_some() {
+                peer.before = peer.before.max(Some(number));
             }
         } else if let Some(sent) = self.forgotten.get(member) {
             self.forgotten.set(member, number.max(sent));
@@ -221,8 +230,16 @@ impl View {
     /// not too long ago.
     pub(super) fn sent_before(&self, member: MemberId) -> Option<u64> {
         let peer = self.find(member).ok().map(|index| &self.peers[index]);
-        let described = peer.and_then(|peer| peer.about).map(|about| about.sent);
-        described.or_else(|| self.forgotten.get(member))
+        let before = peer.and_then(|peer| peer.before);
+        before.or_else(|| self.forgotten.get(member))
+    }
+
+    /// `member` has proved that it lives, and has sent so many messages.
+    pub(super) fn proved(&mut self, member: MemberId, sent: u64) {
+        match self.find(member) {
+            Ok(index) => self.peers[index].before = Some(sent),
+            Err(_) => self.forgotten.set(member, sent),
+        }
     }
 
     /// All members, in ascending order.
@@ -248,8 +265,8 @@ impl View {
 impl Peer {
     /// It is forgotten, but for how many messages it had sent when it was first heard of.
     fn note_in(&self, forgotten: &mut Bookmarks) {
-        if let Some(about) = self.about {
-            forgotten.set(self.member, about.sent);
+        if let Some(before) = self.before {
+            forgotten.set(self.member, before);
         }
     }
 
@@ -310,7 +327,7 @@ mod tests {
         let mut view = View::new(member(0), 2, Rng::new(1));
         for node in 1..=40 {
             view.heard(member(node), RoundNumber(0));
-            view.described(member(node), about(node));
+            view.described(member(node), about(node), Some(0));
         }
         let known = |node: &u64| view.sent_before(member(*node)).is_some();
         assert_eq!((1..=40).filter(known).count(), 2 + 32, "there, remembered");
@@ -319,8 +336,36 @@ mod tests {
         assert_eq!(view.expire(RoundNumber(200), 100), 2);
         assert_eq!(view.sent_before(member(30)), Some(35));
         view.heard(member(30), RoundNumber(200));
-        view.described(member(30), about(50));
+        view.described(member(30), about(50), Some(0));
         assert_eq!(view.sent_before(member(30)), Some(35));
+    }
+
+    #[test]
+    fn the_word_of_a_member_that_may_have_been_followed_counts_when_it_is_proved() {
+        let about = |sent| SelfDescription {
+            heartbeat: Heartbeat::default(),
+            zone: 0,
+            link: false,
+            sent,
+        };
+        let mut view = view(8, 3);
+        view.described(member(1), about(7), None);
+        assert_eq!(view.sent_before(member(1)), None);
+        view.proved(member(1), 9);
+        view.described(member(1), about(12), None);
+        assert_eq!(view.sent_before(member(1)), Some(9));
+        view.described(member(2), about(7), Some(20));
+        assert_eq!(
+            view.sent_before(member(2)),
+            Some(20),
+            "all up to there is accounted for"
+        );
+        view.proved(member(40), 5);
+        assert_eq!(
+            view.sent_before(member(40)),
+            Some(5),
+            "it need not be in the view"
+        );
     }
 
     #[test]

@@ -15,11 +15,12 @@
 //!         |-- repair --------------------->|   if it is still that round, within the limits
 //! ```
 //!
-//! Files: `stream` is what a member knows of one sender's messages; `senders` is which
-//! senders it follows; `reception` is the first phase and delivery; `round`
-//! is what happens every round; `recovery` answers gossip and requests; `buffering` says who keeps
-//! what, by the hash function of `shuffle`; `members` is the view; `tree` the spanning trees;
-//! `outbox` what waits to be sent; `wire` the format; `inspect` reads it from outside.
+//! Files: `stream` is what a member knows of one sender's messages; `senders` is which senders it
+//! follows, `proofs` which of them must prove first that they live; `reception` is the first phase
+//! and delivery; `round` is what happens every round; `recovery` answers gossip and requests;
+//! `buffering` says who keeps what, by the hash function of `shuffle`; `members` is the view;
+//! `tree` the spanning trees; `outbox` what waits to be sent; `wire` the format; `inspect` reads it
+//! from outside.
 //!
 //! # Guarantees
 //! Service `fifo` with gaps (bimodal): each sender's messages in order, and for every message that
@@ -34,15 +35,16 @@
 //!
 //! # What a member holds and sends, at most
 //! Memory: `buffer_max` for messages; `senders_max` streams, each with at most `window_max` missing
-//! numbers, and 16 bookmarks of 100 bytes for each of them; a view of `view_max`, and 16 bookmarks
-//! for each of it, of members that were forgotten; `queue_max` of new messages that wait to be
-//! sent, and as much of all else. Without hash buffering a member keeps what all senders sent in
-//! `stable_threshold` + 1 rounds, with it about C / n of that besides the short-term buffer.
-//! Requests, forged or not, make a member send at most `limit_retrans` repairs and
-//! `limit_retrans_bytes` in a round, and at most `limit_requests` requests of its own; a digest,
-//! whatever it claims, at most `limit_requests` requests. A request, of 25 to 41 bytes, is answered
-//! by at most one message. With `multicast_exempt` multicast repairs are not counted, and only the
-//! queue bounds them.
+//! numbers, and 16 bookmarks of 100 bytes for each of them; as many questions to members that must
+//! prove that they live; a view of `view_max`, and 16 bookmarks for each of it, of members that
+//! were forgotten; `queue_max` of new messages that wait to be sent, and as much of all else.
+//! Without hash buffering a member keeps what all senders sent in `stable_threshold` + 1 rounds,
+//! with it about C / n of that besides the short-term buffer. Requests, forged or not, make a
+//! member send at most `limit_retrans` repairs and `limit_retrans_bytes` in a round, and at most
+//! `limit_requests` requests of its own; a digest, whatever it claims, at most `limit_requests`
+//! requests. A request, of 25 to 41 bytes, is answered by at most one message; of questions whether
+//! it lives `limit_requests` a round are. With `multicast_exempt` multicast repairs are not
+//! counted, and only the queue bounds them.
 //!
 //! # Deviations from the paper, and why
 //! - `limit-requests` is the number of requests that are sent; 004 Fig. 5.2 sends one less.
@@ -63,6 +65,7 @@ mod family;
 mod inspect;
 mod members;
 mod outbox;
+mod proofs;
 mod reception;
 mod recovery;
 mod round;
@@ -96,6 +99,7 @@ pub use self::family::{FAMILY, random_config};
 pub use self::inspect::{inspect, subject};
 use self::members::View;
 use self::outbox::Outbox;
+use self::proofs::Proofs;
 use self::recovery::Ask;
 use self::round::{Round, RoundNumber};
 pub use self::shuffle::{Shuffle, is_bufferer};
@@ -134,6 +138,7 @@ pub struct Gossip {
     streams: BTreeMap<MemberId, Stream>,
     /// Of those whose streams gave way to others'.
     bookmarks: Bookmarks,
+    proofs: Proofs,
     held: Held,
     outbox: SendQueue<Outbox>,
     events: VecDeque<Event>,
@@ -206,6 +211,7 @@ impl Gossip {
             buffering: config.hash.clone().map(Buffering::new),
             streams: BTreeMap::from([(local, Stream::from(0, config.window_max))]),
             bookmarks: Bookmarks::new(Self::BOOKMARKS * config.senders_max),
+            proofs: Proofs::new(config.senders_max, rng.fork("proofs")),
             held: Held::default(),
             outbox: SendQueue::new(limits, Outbox::new(new_max, other_max)),
             events: VecDeque::new(),
@@ -291,6 +297,8 @@ impl Protocol for Gossip {
             Message::MulticastRequest { .. } => self.counters.refused_absent += 1,
             Message::Join { about, answer } => self.handle_join(from, about, answer),
             Message::Leave => self.view.remove(from),
+            Message::Prove { nonce } => self.handle_prove(from, nonce),
+            Message::Proof { nonce, about } => self.handle_proof(from, nonce, about),
         }
     }
 

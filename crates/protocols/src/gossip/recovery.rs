@@ -145,7 +145,7 @@ impl Gossip {
         self.rng.pick(&bufferers).copied()
     }
 
-    fn count_request(&mut self) {
+    pub(super) fn count_request(&mut self) {
         self.round.requests += 1;
         self.counters.requests += 1;
     }

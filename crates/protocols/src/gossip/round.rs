@@ -38,6 +38,8 @@ pub(super) struct Round {
     pub(super) requests: u32,
     /// Messages whose bufferers were looked for on others' behalf in this one.
     pub(super) searches: u32,
+    /// Proofs given in this one.
+    pub(super) proofs: u32,
     /// Repairs sent in this one, and their bytes.
     pub(super) repairs: u32,
     pub(super) repair_bytes: usize,
@@ -50,6 +52,7 @@ impl Round {
             due,
             requests: 0,
             searches: 0,
+            proofs: 0,
             repairs: 0,
             repair_bytes: 0,
         }
@@ -281,7 +284,13 @@ impl Gossip {
             return false;
         }
         let new = self.view.heard(from, self.round.number);
-        self.view.described(from, about);
+        // Who may have been followed before begins where it proves that it has come to.
+        let accounted = self.bookmarks.get(from).unwrap_or_default();
+        let floor = (!self.must_prove(from)).then_some(accounted);
+        self.view.described(from, about, floor);
+        if floor.is_none() {
+            self.ask_for_proof(from);
+        }
         self.note_sent(from, about.sent);
         new
     }

@@ -2,7 +2,9 @@
 //!
 //! The table of streams is bounded. A sender's stream that holds and misses nothing gives way to
 //! another's, the one that was quiet for the longest first, and leaves a bookmark: it goes on where
-//! it was, whoever speaks of it. No stream begins behind what was delivered of it before.
+//! it was, whoever speaks of it. No stream begins behind what was delivered of it before: once a
+//! bookmark was dropped, a sender of which nothing is known [proves](super::proofs) first where it
+//! is.
 
 use groupcast_core::MemberId;
 
@@ -44,7 +46,14 @@ impl Gossip {
         }
         let stream = match done {
             Some(done) => Stream::from(done, self.config.window_max),
-            None => self.begin(sender, met)?,
+            None if self.must_prove(sender) => {
+                // What others hold is no sign that the sender lives.
+                if !matches!(met, Met::Hearsay { .. }) {
+                    self.ask_for_proof(sender);
+                }
+                return None;
+            }
+            None => self.begin(sender, met),
         };
         if self.streams.len() >= self.config.senders_max && self.forget_one().is_none() {
             // What comes from here on is asked for when there is room. Of what others hold it is
@@ -64,22 +73,20 @@ impl Gossip {
     }
 
     /// Where the stream of a sender without a bookmark begins.
-    fn begin(&self, sender: MemberId, met: Met) -> Option<Stream> {
+    fn begin(&self, sender: MemberId, met: Met) -> Stream {
         let window = self.config.window_max;
         let round = self.round.number;
         let (first, before) = match met {
-            Met::Described { before, .. } => return Some(Stream::from(before, window)),
+            Met::Described { before, .. } => return Stream::from(before, window),
             Met::New { number } => (number, number - 1),
             Met::Hearsay { lowest, highest } => (lowest, highest),
         };
         let may_be_old = self.bookmarks.dropped();
-        match (self.view.sent_before(sender), met) {
-            (Some(before), _) if before < first || may_be_old => Some(Stream::from(before, window)),
-            (None, Met::Hearsay { .. }) if may_be_old => None,
-            (None, _) if may_be_old => Some(Stream::from(before, window)),
-            (described, _) => {
+        match self.view.sent_before(sender) {
+            Some(before) if before < first || may_be_old => Stream::from(before, window),
+            described => {
                 let before = described.unwrap_or(before);
-                Some(Stream::met_at(first, before, round, window))
+                Stream::met_at(first, before, round, window)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Gather: finding out who is there, until all who are agree on it (Totem, TOCS 1995, section 5).
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use groupcast_core::mech::peers::{Peers, Stranger};
@@ -418,15 +419,26 @@ impl Ring {
     }
 
     /// The next ring is without those that were given up: all of its members quarantine them, those
-    /// too that the commit token reaches before they have heard that all agree.
+    /// too that the commit token reaches before they have heard that all agree. Who was given up
+    /// because others did, and was not heard here either, is probed from here, too: its way to this
+    /// member may be the only one that is closed, and nobody else would see it open.
     pub(super) fn quarantine_excluded(&mut self, now: Time) {
         let (min, max) = (self.config.quarantine_min, self.config.quarantine_max);
         let gather = self.state.expect_gather();
+        let mut unheard = Vec::new();
         for excluded in gather.fail.difference(&gather.left) {
             let begins = self.peers.quarantine(now, *excluded, min, max);
-            if begins && gather.accused_by.contains(excluded) {
+            let accuses = gather.accused_by.contains(excluded);
+            if begins && accuses {
                 self.peers.gave_us_up(*excluded);
             }
+            let heard = accuses || gather.joins.contains_key(excluded);
+            if !heard && gather.proc.contains(excluded) {
+                unheard.push(*excluded);
+            }
+        }
+        for member in unheard {
+            self.accuse(now, member);
         }
     }
 

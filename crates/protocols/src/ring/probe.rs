@@ -16,8 +16,8 @@ use groupcast_core::{MemberId, Time};
 use super::wire::Message;
 use super::{Ring, State, Timer};
 
-/// Members that this one has given up itself, for what it saw; those that it gave up because others
-/// did are none of them.
+/// Members that this one has given up itself, for what it saw, or because others did and it had not
+/// heard them either.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
     given_up: BTreeMap<MemberId, Probed>,

@@ -15,7 +15,7 @@ use super::config::RmpConfig;
 use super::numbers::{Marks, Number, Packets, Stamp};
 use super::operational::Operational;
 use super::order::{Heard, Order, Packet};
-use super::wire::{Ack, Message, Nack, Poll, Proposal};
+use super::wire::{Ack, Message, Nack, Poll, Proposal, Relayed, Wanted};
 use super::{Rmp, State};
 
 fn member(site: u64) -> MemberId {
@@ -252,6 +252,51 @@ fn a_flood_of_requests_is_answered_as_far_as_a_round_trip_can_use_it() {
     assert!(rmp.counters.nacks_refused >= 980);
     hears(&mut rmp, 9, &nack);
     assert_eq!(rmp.counters.malformed, 1, "a stranger");
+}
+
+#[test]
+fn questions_for_marks_are_answered_within_the_same_bound_and_name_whom_they_like() {
+    let mut rmp = operational();
+    let wanted = |asked| {
+        Message::Wanted(Wanted {
+            tag: order().tag,
+            asked,
+            again: 0,
+            members: (0..=255).collect(),
+        })
+    };
+    hears(&mut rmp, 0, &wanted(1));
+    hears(&mut rmp, 9, &wanted(2));
+    assert_eq!((datagrams(&mut rmp), rmp.counters.malformed), (0, 1));
+    (0..1_000).for_each(|_| hears(&mut rmp, 0, &wanted(2)));
+    let sent = datagrams(&mut rmp);
+    assert!((1..=48).contains(&sent), "{sent} answers");
+}
+
+#[test]
+fn marks_that_another_member_tells_count_as_far_as_they_can_be_true() {
+    let mut rmp = operational();
+    let tell = |rmp: &mut Rmp, from, index, known, ready| {
+        let marks = Marks {
+            known: Number(known),
+            ready: Seq(ready),
+        };
+        let relayed = Relayed {
+            tag: order().tag,
+            members: vec![(index, marks)],
+        };
+        hears(rmp, from, &Message::Relayed(relayed));
+        let sites = &rmp.state.expect_operational().order.sites;
+        [0, 1, 2].map(|site| sites[site].marks.known.0)
+    };
+    assert_eq!(tell(&mut rmp, 9, 1, 3, 101), [0, 0, 0], "of a stranger");
+    assert_eq!(tell(&mut rmp, 0, 3, 3, 101), [0, 0, 0], "about a stranger");
+    assert_eq!(tell(&mut rmp, 0, 2, 3, 101), [0, 0, 0], "about this member");
+    assert_eq!(tell(&mut rmp, 0, 1, 1 << 40, 101), [0, 0, 0], "too far");
+    assert_eq!(tell(&mut rmp, 0, 1, 3, 1 << 40), [0, 0, 0], "too far");
+    assert_eq!(rmp.counters.malformed, 2);
+    assert_eq!(tell(&mut rmp, 0, 1, 3, 101), [0, 3, 0]);
+    assert_eq!(tell(&mut rmp, 0, 1, 2, 100), [0, 3, 0], "older");
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub const FAMILY: Family = Family {
         rare_plants: &plants::RARE,
         without_multicast: 0.1,
         calm: 0.1,
+        lasting: 0.25,
         ..Trial::new(vary)
     },
 };

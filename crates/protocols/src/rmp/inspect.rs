@@ -31,6 +31,8 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
         Ok(Message::Confirm { .. }) => of("confirm", Role::Control),
         Ok(Message::Settle { .. }) => of("settle", Role::Control),
         Ok(Message::Nack(_)) => of("nack", Role::Request),
+        Ok(Message::Wanted(_)) => of("marks wanted", Role::Request),
+        Ok(Message::Relayed(_)) => of("marks relayed", Role::Control),
         Ok(Message::Poll(_)) => of("poll", Role::Control),
         Ok(Message::Answer(_)) => of("answer", Role::Control),
         Ok(Message::Proposal(_)) => of("proposal", Role::Control),

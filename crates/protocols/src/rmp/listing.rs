@@ -241,6 +241,7 @@ impl Rmp {
             self.begin_change(now);
         }
         self.ack_heard(now, from, ack, heard);
+        self.forward(from, ack, Some(&list.list));
     }
 
     /// A member says that it has heard a list.

@@ -22,6 +22,7 @@
 //!
 //! Files: `order` and `delivery` are the rules of one configuration, `stream` what comes before its
 //! place in it; `operational` sends packets, `token` passes the token, `repair` asks and answers,
+//! `relaying` does so for what is known of a member that is not heard,
 //! `unordered` is what has no ACK; `state` lists the states, of which `polling`, `standby` and
 //! `recovering` are those of a reformation; `patience` is for whom a poller waits; `plan` is how it
 //! finishes the old configuration, `installing` does it; `lists` is what a new list of members
@@ -81,6 +82,7 @@ mod plan;
 mod planted;
 mod polling;
 mod recovering;
+mod relaying;
 mod repair;
 mod standby;
 mod state;
@@ -178,6 +180,8 @@ enum Timer {
     Request,
     /// When to tell marks that others may wait for.
     Marks,
+    /// When to ask others for marks that nobody tells.
+    Wanted,
     /// When the group is taken for broken: no ACK was heard.
     Silence,
     /// When to poll because a member left.
@@ -202,6 +206,7 @@ impl TimerKey for Timer {
         Self::Data,
         Self::Request,
         Self::Marks,
+        Self::Wanted,
         Self::Silence,
         Self::Gone,
         Self::Repeat,
@@ -281,6 +286,7 @@ impl Rmp {
             Timer::Data => self.data_again(now),
             Timer::Request => self.request(now),
             Timer::Marks => self.tell_marks(),
+            Timer::Wanted => self.ask_for_marks(now),
             Timer::Silence => self.poll(now, "silence", Polling::default()),
             Timer::Gone => self.poll(now, "member left", Polling::default()),
             Timer::Repeat => self.repeat(now),
@@ -348,6 +354,8 @@ impl Rmp {
             }
             Message::Settle { tag, marks } => self.handle_settle(now, from, tag, marks),
             Message::Nack(nack) => self.handle_nack(now, from, &nack),
+            Message::Wanted(wanted) => self.handle_wanted(now, from, &wanted),
+            Message::Relayed(relayed) => self.handle_relayed(now, from, &relayed),
             Message::Unordered { tag, record } => self.handle_unordered(from, tag, &record),
             Message::Poll(poll) => self.handle_poll(now, from, poll),
             Message::Answer(answer) => self.handle_answer(now, from, answer),

@@ -29,6 +29,8 @@ pub(super) struct Operational {
     pub(super) confirmed: Stamp,
     /// Since when this member has the token.
     pub(super) token_since: Option<Time>,
+    /// When the newest ACK was heard or sent.
+    pub(super) moved: Option<Time>,
     /// ACKs without packets in a row.
     pub(super) nulls: usize,
     /// Own packets without an ACK, the oldest first.
@@ -43,8 +45,18 @@ pub(super) struct Operational {
     pub(super) told: Marks,
     /// How many times in a row requests were not answered.
     pub(super) request_tries: u32,
+    /// Up to where the order was settled, delivered and ready everywhere when marks were waited for
+    /// last.
+    pub(super) wanted_at: (Seq, Seq, Seq),
+    /// How many times in a row marks were asked for since.
+    pub(super) wanted_tries: u32,
     /// How far everything was held when the last request was sent.
     pub(super) requested_at: Seq,
+    /// The last ACK that was repeated, which this member would send on.
+    pub(super) repeated: Stamp,
+    /// The last way, from an issuer to whom it named, on which a token pass was repeated twice, and
+    /// how many more this member sends on.
+    pub(super) forwards: Option<((u8, u8), u32)>,
     /// Members that said good-bye.
     pub(super) left: BTreeSet<MemberId>,
     /// Who wants to come or go.
@@ -68,12 +80,17 @@ impl Operational {
             pass: None,
             confirmed: Stamp::default(),
             token_since: None,
+            moved: None,
             nulls: 0,
             in_flight: VecDeque::new(),
             unacknowledged: 0,
             sent: Number::default(),
             data_tries: 0,
             told: Marks::default(),
+            wanted_at: Default::default(),
+            wanted_tries: 0,
+            repeated: Stamp::default(),
+            forwards: None,
             request_tries: 0,
             left: BTreeSet::new(),
             wishes: Wishes::default(),
@@ -113,6 +130,7 @@ impl Rmp {
         self.plan_request(now);
         self.settle();
         self.plan_marks(now);
+        self.plan_wanted(now);
         self.wake_submitter();
         self.leave_when_done(now);
     }

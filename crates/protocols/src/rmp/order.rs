@@ -40,7 +40,7 @@ pub(super) struct Order {
     /// The most bytes of a datagram's body.
     pub(super) body_max: usize,
     pub(super) rule: OrderRule,
-    gap_max: u64,
+    pub(super) gap_max: u64,
     /// What stands where, as far as ACKs were heard.
     pub(super) places: SeqWindow<Slot>,
     /// One for each member.
@@ -362,10 +362,12 @@ impl Order {
     /// Another member's marks.
     pub(super) fn note_marks(&mut self, index: u8, marks: Marks) {
         let most = self.places.base() + 2 * self.places.capacity() as u64;
-        if usize::from(index) == self.me.at() || marks.ready.0 > most {
+        let site = &mut self.sites[usize::from(index)];
+        let most_known = site.placed.base() + 2 * site.placed.capacity() as u64;
+        let too_far = marks.ready.0 > most || marks.known.0 > most_known;
+        if usize::from(index) == self.me.at() || too_far {
             return;
         }
-        let site = &mut self.sites[usize::from(index)];
         site.marks.known = site.marks.known.max(marks.known);
         site.marks.ready = site.marks.ready.max(marks.ready);
         self.advance();

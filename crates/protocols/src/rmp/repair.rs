@@ -19,6 +19,8 @@ use super::{Rmp, State, Timer};
 const OVERTAKEN_MIN: Duration = Duration::from_micros(300);
 /// So many times a wait doubles before an ACK that was not heard is asked for again.
 const UNHEARD_TRIES: u32 = 3;
+/// So many requests for the same go by unicast, where the setting says so.
+const UNICAST_TRIES: u8 = 3;
 /// Positions that are looked at for one request.
 const LOOKED_AT_MAX: usize = 512;
 /// Packets and ACKs that one request brings at most: a burst larger than some queue would be lost
@@ -236,8 +238,10 @@ impl Rmp {
         let again = tries.min(u32::from(u8::MAX)) as u8;
         let mut nacks: Vec<Nack> = Vec::new();
         if !positions.is_empty() || !packets.is_empty() {
+            // What was not repaired at once may lack its packet as well as its ACK: one at a time
+            // takes twice as many answers that arrive (ours).
             nacks.extend(order.asked(tries).map(|asked| Nack {
-                whole: false,
+                whole: tries > 0,
                 tag: order.tag,
                 asked,
                 again,
@@ -272,20 +276,24 @@ impl Rmp {
         for nack in nacks {
             self.send_nack(nack);
         }
+        self.next_lives(now, self.local);
         let timer = self.timing.request_timer(&self.config, tries);
         self.timers.set(Timer::Request, now + timer);
     }
 
-    /// Sends a NACK to all or to whom it asks, as the setting says.
+    /// Sends a NACK to all or to whom it asks, as the setting says; what was asked for in vain, to
+    /// all (ours): the way by unicast may not work.
     pub(super) fn send_nack(&mut self, nack: Nack) {
         let Some(order) = self.state.installed() else {
             return;
         };
-        let asked = order.member(nack.asked);
+        let (asked, again) = (order.member(nack.asked), nack.again);
         self.counters.nacks_sent += 1;
         let message = Message::Nack(nack);
         match (self.config.nack, asked) {
-            (NackTo::Unicast, Some(asked)) => self.outbox.unicast(asked, &message),
+            (NackTo::Unicast, Some(asked)) if again < UNICAST_TRIES => {
+                self.outbox.unicast(asked, &message);
+            }
             _ => self.outbox.multicast(&message),
         }
     }
@@ -334,7 +342,7 @@ impl Rmp {
     }
 
     /// A member asks on and on: the others go on without it.
-    fn exclude_asker(&mut self, now: Time, from: MemberId) {
+    pub(super) fn exclude_asker(&mut self, now: Time, from: MemberId) {
         self.counters.nacks_refused += 1;
         if matches!(self.state, State::Operational(_)) {
             let mut seed = Polling::default();

@@ -8,7 +8,7 @@ use groupcast_core::{MemberId, Time};
 use super::numbers::{Marks, Packets, Stamp, Tag};
 use super::order::Heard;
 use super::polling::Polling;
-use super::wire::{Ack, ListAck, Message};
+use super::wire::{Ack, List, ListAck, Message};
 use super::{Rmp, State, Timer};
 
 /// An ACK whose token nobody is known to have taken.
@@ -36,6 +36,8 @@ impl Pass {
 
 /// A sign of life of the next token site counts for this many of the longest timers.
 const PATIENCE: u32 = 12;
+/// Once a token pass was repeated twice, so many of the same way are sent on.
+const FORWARDS: u32 = 16;
 
 impl Rmp {
     /// As token site: an ACK for the packets that have no position; false if there are none.
@@ -89,6 +91,7 @@ impl Rmp {
             false => 0,
         };
         operational.token_since = None;
+        operational.moved = Some(now);
         self.timers.cancel(Timer::NullAck);
         self.timers.cancel(Timer::Confirm);
         self.plan_silence(now);
@@ -212,6 +215,7 @@ impl Rmp {
             order.note_marks(ack.issuer, ack.marks);
         }
         self.ack_heard(now, from, ack, heard);
+        self.forward(from, ack, None);
     }
 
     /// What follows from an ACK, which was `heard`.
@@ -232,6 +236,44 @@ impl Rmp {
             Heard::Malformed => self.counters.malformed += 1,
         }
         self.progress(now);
+    }
+
+    /// A token pass that is repeated twice by its issuer may not reach the member that it names:
+    /// the member after that one sends it on, and the next ones at once (ours).
+    pub(super) fn forward(&mut self, from: MemberId, ack: &Ack, list: Option<&List>) {
+        let State::Operational(operational) = &mut self.state else {
+            return;
+        };
+        let order = &operational.order;
+        let newest = ack.stamp == order.top.stamp && order.top.next == ack.next;
+        let own = order.member(ack.issuer) == Some(from);
+        let after = usize::from(order.after(ack.next)) == order.me.at();
+        let Some(next) = order.member(ack.next).filter(|_| newest && own && after) else {
+            return;
+        };
+        let way = (ack.issuer, ack.next);
+        if ack.again && operational.repeated == ack.stamp {
+            operational.forwards = Some((way, FORWARDS));
+        } else if ack.again {
+            operational.repeated = ack.stamp;
+        }
+        let Some((closed, left)) = &mut operational.forwards else {
+            return;
+        };
+        if *closed != way || *left == 0 {
+            return;
+        }
+        *left -= 1;
+        let ack = Ack {
+            again: true,
+            marks: Marks::default(),
+            ..ack.clone()
+        };
+        let message = match list.cloned() {
+            Some(list) => Message::List(ListAck { ack, list }),
+            None => Message::Ack(ack),
+        };
+        self.outbox.unicast(next, &message);
     }
 
     /// A repeated token pass is answered by the Confirm (000 ch. 8).
@@ -270,18 +312,21 @@ impl Rmp {
         }
     }
 
-    /// The member that is to take the token lives, though it has not taken it: it asks for what it
-    /// misses.
+    /// The member that is to take the token, perhaps this one, lives, though it has not taken it:
+    /// it asks for what it misses. So the group is not silent, either (ours): where the answers are
+    /// lost a few times, a reformation would only take longer.
     pub(super) fn next_lives(&mut self, now: Time, from: MemberId) {
         let patience = self.config.timer_max * PATIENCE;
         let operational = self.state.expect_operational();
         let next = operational.order.member(operational.order.top.next);
-        if let Some(pass) = &mut operational.pass
-            && next == Some(from)
-            && now.since(pass.at) < patience
-        {
+        let since = *operational.moved.get_or_insert(now);
+        if next != Some(from) || now.since(since) >= patience {
+            return;
+        }
+        if let Some(pass) = &mut operational.pass {
             pass.tries = pass.tries.min(1);
         }
+        self.plan_silence(now);
     }
 
     pub(super) fn handle_confirm(

@@ -52,6 +52,14 @@ fn the_first_message_of_a_member_that_was_forgotten_is_accounted_for() {
     assert_eq!(report.violations, Vec::<String>::new());
 }
 
+/// A datagram of a life that had ended 200 s before came for the first time when nothing was known
+/// of that life any more: its message was delivered again.
+#[test]
+fn what_is_late_of_a_sender_that_was_forgotten_is_not_delivered_again() {
+    let swarm = Swarm::of(&gossip::FAMILY, None, SwarmConfig::of(&gossip::FAMILY));
+    assert_eq!(swarm.run_seed(61_888).violations, Vec::<String>::new());
+}
+
 /// Announcements after the healing are lost, or come from who is not admitted yet: the two meet
 /// when the first message is already sent.
 #[test]

@@ -119,6 +119,17 @@ fn a_member_whose_ways_open_one_after_the_other_is_let_in_soon() {
     assert_eq!(swarm.run_seed(302).violations, Vec::<String>::new());
 }
 
+/// The way from one member to the next is closed, on slow hosts: the others found out first that
+/// the two do not get on, and the one that hears nothing gave up the other because they did. Only
+/// it can see the way open again. The other was out for more than 8 s.
+#[test]
+fn a_closed_way_is_probed_by_the_member_at_its_end_whoever_gave_up_first() {
+    let swarm = Swarm::of(&ring::FAMILY, None, SwarmConfig::of(&ring::FAMILY));
+    for seed in [64_953, 68_714] {
+        assert_eq!(swarm.run_seed(seed).violations, Vec::<String>::new());
+    }
+}
+
 /// Joins wait in the buffer of a slow host until the commit token, which it reads first, has made
 /// them old: they are no reason to begin again.
 #[test]

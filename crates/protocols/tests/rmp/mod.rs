@@ -4,6 +4,7 @@ mod arrivals;
 mod faults;
 mod figures;
 mod joining;
+mod lasting;
 mod order;
 mod reforming;
 mod seeds;

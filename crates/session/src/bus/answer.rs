@@ -162,6 +162,10 @@ fn word(code: Reject, name: &'static str) -> &'static str {
         Reject::Forbidden => "forbidden",
         Reject::Pattern => "pattern",
         Reject::NotAccepted => "not-accepted",
+        Reject::Taken => "taken",
+        Reject::NotHeld => "not-held",
+        Reject::NotMember => "not-member",
+        Reject::TooManyRoles | Reject::TooManyGuests => "too-many",
         Reject::Other => "other",
     }
 }

@@ -8,7 +8,7 @@
 //! Sans-IO: no socket, no clock. Text of the program goes into [`Bus::take_text`] while
 //! [`Bus::wants_text`], its end into [`Bus::end_text`]; bytes of the daemon go into
 //! [`Bus::take_frames`]. After each of them, [`Bus::frames`] are for the daemon and [`Bus::text`]
-//! is for the program.
+//! is for the program. While [`Bus::is_paused`], [`Bus::resume`] goes on, when the caller has time.
 //!
 //! # Bounds
 //! Text is not wanted while [`PENDING_MAX`] commands wait for their replies, while a message waits
@@ -75,6 +75,10 @@ pub struct Bus {
     fault: Option<Fault>,
     tracer: Option<Box<dyn Tracer>>,
     tracing: Option<Tracing>,
+    /// A trace was asked for: nothing more is carried out before [`resume`](Self::resume).
+    paused: bool,
+    /// How many traces were asked for that [`take_begins`](Self::take_begins) has not told of.
+    begins: usize,
 }
 
 /// How far a connection has come.
@@ -108,6 +112,8 @@ impl Bus {
             fault: None,
             tracer: None,
             tracing: None,
+            paused: false,
+            begins: 0,
         }
     }
 
@@ -184,6 +190,24 @@ impl Bus {
         self.carry_on();
     }
 
+    /// Whether commands wait for [`resume`](Self::resume): a trace was asked for, which opens
+    /// files.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Carries out what waits, up to the next trace at most. The caller says when: traces take
+    /// longer than other commands, and a block of text has hundreds of them.
+    pub fn resume(&mut self) {
+        self.paused = false;
+        self.carry_on();
+    }
+
+    /// How many traces were asked for since the last call.
+    pub fn take_begins(&mut self) -> usize {
+        std::mem::take(&mut self.begins)
+    }
+
     /// What has to wait before more is done.
     fn is_stalled(&self) -> bool {
         // What changes deliveries does so between those of the messages before and after it.
@@ -192,6 +216,7 @@ impl Bus {
             Some(Pending::Toggle(..) | Pending::Syntax(_) | Pending::Trace { .. })
         );
         changes
+            || self.paused
             || self.pending.len() >= PENDING_MAX
             || self.out.len() - self.taken > TEXT_MAX
             || self.connection.outgoing() > FRAMES_MAX

@@ -73,6 +73,10 @@ impl Solo {
             heard.extend_from_slice(self.bus.text());
             let len = self.bus.text().len();
             self.bus.text_taken(len);
+            if self.bus.is_paused() {
+                self.bus.resume();
+                busy = true;
+            }
         }
         while self.engine.poll_close().is_some() {
             self.open = false;

@@ -4,6 +4,7 @@ use groupcast_core::Service;
 
 use crate::frame::Disconnect;
 use crate::name::NameError;
+use crate::when_slow::WhenSlow;
 
 /// Why a request was not sent. Nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -51,6 +52,21 @@ pub enum RequestError {
     /// The daemon is older than the bus.
     #[error("the daemon is of a release without the bus: upgrade it")]
     NoBus,
+    /// The daemon is older than requests to groups, handlers and locks.
+    #[error("the daemon is of a release without requests to groups: upgrade it")]
+    NoRequests,
+    /// The daemon is older than what clients say of slowness.
+    #[error("the daemon is of a release that treats all slow clients alike: upgrade it")]
+    NoWhenSlow,
+    /// The client asked for less patience before.
+    #[error("a connection asks for less and less patience with slowness: connect again for {wish}")]
+    MorePatience {
+        /// What it asks for now.
+        wish: WhenSlow,
+    },
+    /// Nobody has said by which bits this client is known as a guest.
+    #[error("the client has no number as a guest: set one first")]
+    NoGuest,
     /// The daemon has given no credit for another message yet.
     #[error("there is no credit to publish: wait until the daemon gives some")]
     NoCredit,

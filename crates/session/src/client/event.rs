@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
+use super::Asked;
 use crate::frame::{BusClient, Disconnect, Message, Reject, Request};
+use crate::guests::{Ending, RoleNotice};
 use crate::view::View;
 
 /// Something that the daemon said.
@@ -25,6 +27,16 @@ pub enum ClientEvent {
         first: u64,
         /// The number of the last.
         last: u64,
+    },
+    /// This client takes its messages more slowly than they come: a warning, once a second at most,
+    /// ahead of what waits in the daemon.
+    Behind {
+        /// Bytes that wait in the daemon.
+        waiting: u64,
+        /// When so many wait, the daemon disconnects this client.
+        limit: u64,
+        /// Unreliable messages that this client has missed since it connected.
+        dropped: u64,
     },
     /// All messages up to this number are accepted, except the rejected ones: they are ordered, and
     /// delivered at the daemon. Reported when nothing else waits, and not for every number.
@@ -53,6 +65,39 @@ pub enum ClientEvent {
         /// The clients, in the order of their private names.
         clients: Vec<BusClient>,
     },
+    /// This client is asked, as a member of a group, in its place among messages and views.
+    Asked(Asked),
+    /// A request of this client has come in the order: its acknowledgement.
+    Taken {
+        /// The number of the request.
+        number: u64,
+        /// How many members are asked.
+        asked: u32,
+    },
+    /// A member answers a request of this client.
+    Answer {
+        /// The number of the request.
+        number: u64,
+        /// The private name of who answers.
+        from: String,
+        /// What it answers.
+        payload: Bytes,
+    },
+    /// A request of this client has ended. No answer to it follows.
+    Ended {
+        /// The number of the request.
+        number: u64,
+        /// How.
+        ending: Ending,
+        /// How many answered, in all connections.
+        answers: u32,
+        /// The reason, for programs, if it was refused.
+        code: Reject,
+        /// Why, in words, if it was refused.
+        text: String,
+    },
+    /// What became of a role that this client asked for, has, or gives back.
+    Role(RoleNotice),
     /// A request was not carried out.
     Rejected {
         /// The request that was rejected.

@@ -27,6 +27,7 @@
 
 mod error;
 mod event;
+mod guests;
 mod inbox;
 mod outgoing;
 mod publications;
@@ -36,13 +37,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 pub use self::error::RequestError;
 pub use self::event::{Answer, ClientEvent};
+use self::guests::GuestSide;
+pub use self::guests::{Ask, Asked};
 use self::inbox::Inbox;
 use self::outgoing::Outgoing;
 use self::publications::Publications;
 use crate::frame::{
-    AccessToken, ClientFrame, ClientKind, DaemonFrame, Disconnect, FEATURES, FRAME_MAX,
+    AccessToken, BEHIND, ClientFrame, ClientKind, DaemonFrame, Disconnect, FEATURES, FRAME_MAX,
     FrameDecoder, FrameError, Hello, RawFrame, Refusal, Request, VERSION, Welcome, credit_cost,
 };
+use crate::when_slow::WhenSlow;
 
 /// A connection to a daemon, from its hello to its end.
 #[derive(Debug)]
@@ -54,11 +58,13 @@ pub struct Connection {
     /// Groups that this client asked to be in, and whether without its own messages.
     groups: BTreeMap<String, bool>,
     decoder: FrameDecoder,
+    when_slow: WhenSlow,
     outgoing: Outgoing,
     /// The daemon's answer to the hello.
     welcome: Option<Welcome>,
     refusal: Option<(Refusal, String)>,
     publications: Publications,
+    guest: GuestSide,
     inbox: Inbox,
     answers: VecDeque<Answer>,
     end: Option<(Disconnect, String)>,
@@ -86,11 +92,13 @@ impl Connection {
             delivery_window,
             token,
             groups: BTreeMap::new(),
+            when_slow: WhenSlow::default(),
             decoder: FrameDecoder::new(FRAME_MAX),
             outgoing: Outgoing::new(),
             welcome: None,
             refusal: None,
             publications: Publications::default(),
+            guest: GuestSide::default(),
             inbox: Inbox::new(delivery_window),
             answers: VecDeque::new(),
             end: None,
@@ -101,7 +109,8 @@ impl Connection {
     }
 
     /// Begins anew over another stream: the hello waits to be sent, and after the welcome the
-    /// client asks to join its groups again. Messages are numbered from 1 again; what became of
+    /// client asks to join its groups again, answers their requests again if it did, and asks again
+    /// what it had asked and has not ended. Messages are numbered from 1 again; what became of
     /// those that were not accepted is not known. Events that wait stay, and cost no credit any
     /// more.
     pub fn restart(&mut self) {
@@ -110,6 +119,7 @@ impl Connection {
         self.welcome = None;
         self.refusal = None;
         self.publications = Publications::default();
+        self.guest.restart();
         self.inbox.forget_credit();
         self.answers.clear();
         self.end = None;
@@ -322,6 +332,10 @@ impl Connection {
                 self.inbox
                     .put(ClientEvent::BusClients { token, clients }, cost);
             }
+            DaemonFrame::Guest(reply, payload) => {
+                let event = self.take_guest(reply, payload);
+                self.inbox.put(event, cost);
+            }
             DaemonFrame::Gap {
                 group,
                 sender,
@@ -336,6 +350,18 @@ impl Connection {
                 };
                 self.inbox.put(gap, cost);
             }
+            DaemonFrame::Behind {
+                waiting,
+                limit,
+                dropped,
+            } => {
+                let event = ClientEvent::Behind {
+                    waiting,
+                    limit,
+                    dropped,
+                };
+                self.inbox.put(event, 0);
+            }
             DaemonFrame::Rejected {
                 request,
                 code,
@@ -344,6 +370,7 @@ impl Connection {
                 self.publications.handle_rejected(&request);
                 if let Request::Join(group) = &request {
                     self.groups.remove(group);
+                    self.guest.left(group);
                 }
                 let event = ClientEvent::Rejected {
                     request,
@@ -353,7 +380,10 @@ impl Connection {
                 self.inbox.put(event, 0);
             }
             DaemonFrame::Accepted { up_to } => self.publications.handle_accepted(up_to),
-            DaemonFrame::Credit { bytes } => self.publications.handle_credit(bytes),
+            DaemonFrame::Credit { bytes } => {
+                self.publications.handle_credit(bytes);
+                self.repeat();
+            }
             DaemonFrame::StatusReport(json) => self.answers.push_back(Answer::Status(json)),
             DaemonFrame::GroupsReport(json) => self.answers.push_back(Answer::Groups(json)),
             DaemonFrame::RekeyReport(json) => self.answers.push_back(Answer::Rekey(json)),
@@ -370,13 +400,18 @@ impl Connection {
     fn handle_greeting(&mut self, frame: DaemonFrame) {
         match frame {
             DaemonFrame::Welcome(welcome) => {
+                let warns = welcome.features & BEHIND != 0;
                 self.welcome = Some(welcome);
+                if warns && self.when_slow != WhenSlow::default() {
+                    self.outgoing.put(&ClientFrame::WhenSlow(self.when_slow));
+                }
                 for (group, discard_own) in &self.groups {
                     self.outgoing.put(&ClientFrame::Join {
                         group: group.clone(),
                         discard_own: *discard_own,
                     });
                 }
+                self.answer_again();
             }
             DaemonFrame::Refused { code, text } => {
                 self.refusal.get_or_insert((code, text));

@@ -24,6 +24,11 @@ impl Publications {
         self.outstanding += cost;
     }
 
+    /// Something that is no message was sent, at this cost.
+    pub(super) fn charged(&mut self, cost: u64) {
+        self.outstanding += cost;
+    }
+
     pub(super) fn handle_accepted(&mut self, up_to: u64) {
         self.accepted = self.accepted.max(up_to);
         self.rejected = self.rejected.split_off(&(self.accepted + 1));

@@ -6,10 +6,11 @@ use groupcast_core::Service;
 
 use super::{Connection, RequestError};
 use crate::frame::{
-    BUS, BusRequest, ClientFrame, DESTINATIONS_MAX, Label, REKEY, RESILIENT, credit_cost,
+    BEHIND, BUS, BusRequest, ClientFrame, DESTINATIONS_MAX, Label, REKEY, RESILIENT, credit_cost,
     encode_labelled_head,
 };
 use crate::name::{check_destination, check_group};
+use crate::when_slow::WhenSlow;
 
 impl Connection {
     /// Asks to become a member of `group`. With `discard_own` the group does not deliver this
@@ -31,6 +32,24 @@ impl Connection {
             group: group.into(),
         })?;
         self.groups.remove(group);
+        self.guest.left(group);
+        Ok(())
+    }
+
+    /// Says what the daemon is to do when this client takes its messages too slowly, from now on,
+    /// and in connections that follow. Without it, what the daemon's rules say of the groups holds;
+    /// a client can ask for less patience than they have and than it asked for before, not for
+    /// more.
+    pub fn set_when_slow(&mut self, policy: WhenSlow) -> Result<(), RequestError> {
+        let welcome = self.welcome.as_ref();
+        if welcome.is_some_and(|welcome| welcome.features & BEHIND == 0) {
+            return Err(RequestError::NoWhenSlow);
+        }
+        if policy < self.when_slow {
+            return Err(RequestError::MorePatience { wish: policy });
+        }
+        self.request(&ClientFrame::WhenSlow(policy))?;
+        self.when_slow = policy;
         Ok(())
     }
 

@@ -8,10 +8,12 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 use zeroize::Zeroizing;
 
 use super::bus::BusRequest;
+use super::guests::GuestFrame;
 use super::message::{Label, Syntax};
 use super::text::{names_in, put_name, skip_names, take_name};
 use super::token::AccessToken;
 use super::{DESTINATIONS_MAX, FrameError, PATH_MAX, RawFrame, frame, kind, take_service};
+use crate::when_slow::WhenSlow;
 
 /// The first frame of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,6 +82,10 @@ pub enum ClientFrame {
         /// What is asked for.
         request: BusRequest,
     },
+    /// About requests to groups, handlers and locks.
+    Guest(GuestFrame),
+    /// What to do when this client takes its messages too slowly, from now on.
+    WhenSlow(WhenSlow),
     /// So many bytes of deliveries have been consumed.
     Credit {
         /// Bytes of the stream that the client has taken since the last credit.
@@ -115,6 +121,9 @@ impl ClientFrame {
             let labelled = raw.kind == kind::PUBLISH_LABELLED;
             return Publish::decode(raw.body, labelled).map(|publish| Some(Self::Publish(publish)));
         }
+        if let Some(frame) = GuestFrame::decode(raw.kind, &raw.body)? {
+            return Ok(Some(Self::Guest(frame)));
+        }
         let reader = &mut Reader::new(&raw.body);
         if let Some((token, request)) = BusRequest::decode(raw.kind, reader)? {
             reader.finish()?;
@@ -138,6 +147,11 @@ impl ClientFrame {
             kind::CREDIT => Self::Credit {
                 bytes: reader.u64("bytes")?,
             },
+            kind::WHEN_SLOW => {
+                let code = reader.u8("policy")?;
+                let policy = WhenSlow::find(|policy| policy as u8 == code);
+                Self::WhenSlow(policy.ok_or_else(|| reader.invalid("policy", code.into()))?)
+            }
             kind::STATUS => Self::Status,
             kind::GROUPS => Self::Groups,
             kind::PING => Self::Ping {
@@ -185,11 +199,15 @@ impl ClientFrame {
             Self::Credit { bytes: consumed } => frame(bytes, kind::CREDIT, 0, |body| {
                 body.u64(*consumed);
             }),
+            Self::WhenSlow(policy) => frame(bytes, kind::WHEN_SLOW, 0, |body| {
+                body.u8(*policy as u8);
+            }),
             Self::Status => frame(bytes, kind::STATUS, 0, |_| {}),
             Self::Groups => frame(bytes, kind::GROUPS, 0, |_| {}),
             Self::Ping { token } => frame(bytes, kind::PING, 0, |body| {
                 body.u64(*token);
             }),
+            Self::Guest(guest) => guest.encode(bytes),
             Self::Rekey { path } => frame(bytes, kind::REKEY, 0, |body| {
                 body.put(path);
             }),

@@ -9,6 +9,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 use self::view::{decode_view, encode_view};
 use super::bus::{BusClient, put_names, take_names};
+use super::guests::{GuestReply, encode_guest_reply};
 use super::message::{Message, MessageHead, decode_message, encode_message_head};
 use super::reason::{Disconnect, Refusal, Reject};
 use super::text::{put_name, take_bool, take_name, take_text};
@@ -125,6 +126,8 @@ pub enum DaemonFrame {
         /// The clients, in the order of their private names.
         clients: Vec<BusClient>,
     },
+    /// About requests to groups, handlers and locks, with the payload of a request or an answer.
+    Guest(GuestReply, Bytes),
     /// In a bimodal group, consecutive messages of one daemon are lost to this client for good.
     Gap {
         /// The name of the group.
@@ -136,6 +139,15 @@ pub enum DaemonFrame {
         first: u64,
         /// The number of the last.
         last: u64,
+    },
+    /// The client takes its messages more slowly than they come; said ahead of those that wait.
+    Behind {
+        /// Bytes that wait for it in the daemon.
+        waiting: u64,
+        /// When so many wait, it is disconnected.
+        limit: u64,
+        /// Unreliable messages that it has missed since it connected.
+        dropped: u64,
     },
     /// The answer to a ping.
     Pong {
@@ -162,6 +174,9 @@ impl DaemonFrame {
             kind::REKEY_REPORT => return Ok(Some(Self::RekeyReport(raw.body.freeze()))),
             _ => {}
         }
+        if let Some((reply, payload)) = GuestReply::decode(raw.kind, &raw.body)? {
+            return Ok(Some(Self::Guest(reply, payload)));
+        }
         let reader = &mut Reader::new(&raw.body);
         let frame = match raw.kind {
             kind::WELCOME => Self::Welcome(decode_welcome(reader)?),
@@ -184,6 +199,11 @@ impl DaemonFrame {
             kind::DISCONNECTED => Self::Disconnected {
                 code: Disconnect::from_code(reader.u8("code")?),
                 text: take_text(reader, "text")?.into(),
+            },
+            kind::BEHIND => Self::Behind {
+                waiting: reader.u64("waiting")?,
+                limit: reader.u64("limit")?,
+                dropped: reader.u64("dropped")?,
             },
             kind::PONG => Self::Pong {
                 token: reader.u64("token")?,
@@ -281,6 +301,13 @@ impl DaemonFrame {
             Self::Disconnected { code, text } => {
                 encode_text(bytes, kind::DISCONNECTED, *code as u8, text);
             }
+            Self::Behind {
+                waiting,
+                limit,
+                dropped,
+            } => frame(bytes, kind::BEHIND, 0, |body| {
+                body.u64(*waiting).u64(*limit).u64(*dropped);
+            }),
             Self::Pong { token } => encode_number(bytes, kind::PONG, *token),
             Self::Done { token, result } => frame(bytes, kind::DONE, 0, |body| {
                 body.u64(*token).u8(u8::from(result.is_ok()));
@@ -298,6 +325,10 @@ impl DaemonFrame {
                         client.encode(body);
                     }
                 });
+            }
+            Self::Guest(reply, payload) => {
+                encode_guest_reply(bytes, reply, payload.len());
+                bytes.extend_from_slice(payload);
             }
             Self::Gap {
                 group,

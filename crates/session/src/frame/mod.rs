@@ -21,6 +21,12 @@
 //! | 14 who | token `u64`; tag; group |
 //! | 15 bus clients | token `u64` |
 //! | 16 publish labelled | number `u64`; service `u8`; syntax `u8`; tag; count `u8` and so many destinations; payload |
+//! | 17 guest | guest `u64`; floor `u64` |
+//! | 18 request | number `u64`; answers `u16`; handled `u8`, and if 1: handler `u16`; within `u32` ms; group; payload |
+//! | 19 answer | seq `u64` of the request; payload |
+//! | 20 claim | token `u64`; wait `u8`; role: kind `u8` (0 answering, 1 handler, 2 lock), number `u16`; group |
+//! | 21 release | token `u64`; role; group |
+//! | 22 when slow | policy `u8` (0 block, 1 drop, 2 disconnect) |
 //!
 //! | daemon to client | body |
 //! |---|---|
@@ -40,18 +46,26 @@
 //! | 79 done | token `u64`; done `u8` (0 or 1); if 0: code `u8`; text |
 //! | 80 who | token `u64`; count `u32` and so many ids |
 //! | 81 bus clients | token `u64`; count `u32` and so many clients: private name; id, or an empty one; count `u32` and so many groups |
+//! | 82 request | config; seq `u64`; handled `u8`, and if 1: handler `u16`; private name of the guest; group; payload |
+//! | 83 taken | number `u64`; asked `u32` |
+//! | 84 answer | number `u64`; private name of who answers; payload |
+//! | 85 ended | number `u64`; ending `u8`; answers `u32`; code `u8`; text |
+//! | 86 role | token `u64`; state `u8` (0 held, 1 waits, 2 released, 3 lost, 4 refused); role; group; holder, or an empty name; code `u8`; text |
+//! | 87 behind | bytes that wait `u64`; bytes at which it is disconnected `u64`; unreliable messages missed `u64` |
 //!
 //! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost
-//! of its credited frames (publish, labelled or not; message, labelled or not, view, gap, done, who
-//! and bus clients) against it, and the receiver gives it back as it is done with them. A frame
-//! costs its bytes in the stream and [`CREDIT_PER_FRAME`]. It may be sent while less than the
-//! window is outstanding, or nothing, whatever it costs itself: so a message larger than the window
-//! passes, and the receiver has at most the window and one frame ([`has_credit`]).
+//! of its credited frames (publish, labelled or not, request and answer; message, labelled or not,
+//! view, gap, done, who, bus clients, and 82 to 86) against it, and the receiver gives it back as
+//! it is done with them. A frame costs its bytes in the stream and [`CREDIT_PER_FRAME`]. It may be
+//! sent while less than the window is outstanding, or nothing, whatever it costs itself: so a
+//! message larger than the window passes, and the receiver has at most the window and one frame
+//! ([`has_credit`]).
 
 mod bus;
 mod client;
 mod daemon;
 mod decoder;
+mod guests;
 mod message;
 mod reason;
 pub(crate) mod text;
@@ -63,6 +77,8 @@ pub use client::{
 };
 pub use daemon::{DaemonFrame, Request, Welcome};
 pub use decoder::{FrameDecoder, FrameError, RawFrame};
+pub(crate) use guests::encode_guest_reply;
+pub use guests::{GuestFrame, GuestReply};
 pub(crate) use message::SERVICE_AT;
 pub use message::{Label, Message, MessageHead, Syntax, encode_message_head, update_message_head};
 pub use reason::{Disconnect, Refusal, Reject};
@@ -88,8 +104,12 @@ pub const REKEY: u64 = 8;
 /// Feature bit: the client knows labelled messages; the daemon knows patterns, ids and what else
 /// the bus asks for.
 pub const BUS: u64 = 16;
+/// Feature bit: requests to groups, handlers and locks.
+pub const GUESTS: u64 = 32;
+/// Feature bit: the client is warned when it is behind, and may say what to do when it is slow.
+pub const BEHIND: u64 = 64;
 /// Feature bits that this crate knows.
-pub const FEATURES: u64 = BIMODAL | RESILIENT | ORDER_NAME | REKEY | BUS;
+pub const FEATURES: u64 = BIMODAL | RESILIENT | ORDER_NAME | REKEY | BUS | GUESTS | BEHIND;
 /// The longest path of a file that a client may name.
 pub const PATH_MAX: usize = 4096;
 /// The longest payload of a message.
@@ -136,6 +156,12 @@ pub(crate) mod kind {
     pub(crate) const WHO: u8 = 14;
     pub(crate) const BUS_CLIENTS: u8 = 15;
     pub(crate) const PUBLISH_LABELLED: u8 = 16;
+    pub(crate) const GUEST: u8 = 17;
+    pub(crate) const REQUEST: u8 = 18;
+    pub(crate) const ANSWER: u8 = 19;
+    pub(crate) const CLAIM: u8 = 20;
+    pub(crate) const RELEASE: u8 = 21;
+    pub(crate) const WHEN_SLOW: u8 = 22;
 
     pub(crate) const WELCOME: u8 = 65;
     pub(crate) const REFUSED: u8 = 66;
@@ -154,6 +180,12 @@ pub(crate) mod kind {
     pub(crate) const DONE: u8 = 79;
     pub(crate) const WHO_REPORT: u8 = 80;
     pub(crate) const BUS_CLIENTS_REPORT: u8 = 81;
+    pub(crate) const ASKED: u8 = 82;
+    pub(crate) const TAKEN: u8 = 83;
+    pub(crate) const ANSWERED: u8 = 84;
+    pub(crate) const ENDED: u8 = 85;
+    pub(crate) const ROLE: u8 = 86;
+    pub(crate) const BEHIND: u8 = 87;
 }
 
 /// The word for a kind of frame, for errors and logs.
@@ -184,6 +216,14 @@ pub fn frame_name(code: u8) -> &'static str {
         kind::DISCONNECTED => "disconnected",
         kind::PONG => "pong",
         kind::GAP => "gap",
+        kind::GUEST => "guest",
+        kind::REQUEST | kind::ASKED => "request",
+        kind::ANSWER | kind::ANSWERED => "answer",
+        kind::CLAIM => "claim",
+        kind::RELEASE => "release",
+        kind::TAKEN => "taken",
+        kind::ENDED => "ended",
+        kind::ROLE => "role",
         _ => "unknown",
     }
 }

@@ -70,6 +70,16 @@ pub enum Reject {
     Pattern = 8,
     /// A pattern is to be taken back that was not accepted.
     NotAccepted = 9,
+    /// Another has the handler or the lock.
+    Taken = 10,
+    /// A role is to be given back that the client has not.
+    NotHeld = 11,
+    /// The client is not in the group.
+    NotMember = 12,
+    /// The client has and waits for as many roles as it may.
+    TooManyRoles = 13,
+    /// There is no room for another guest, or for another request of this one.
+    TooManyGuests = 14,
 }
 
 macro_rules! codes {
@@ -96,5 +106,10 @@ codes!(
     Minority,
     Forbidden,
     Pattern,
-    NotAccepted
+    NotAccepted,
+    Taken,
+    NotHeld,
+    NotMember,
+    TooManyRoles,
+    TooManyGuests
 );

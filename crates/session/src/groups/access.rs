@@ -50,15 +50,12 @@ pub struct Rule {
     pub rights: Vec<Right>,
 }
 
-impl Rule {
-    fn names(&self, group: &str) -> bool {
-        self.groups
-            .iter()
-            .any(|named| match named.strip_suffix('*') {
-                Some(beginning) => group.starts_with(beginning),
-                None => named == group,
-            })
-    }
+/// Whether one of `named` is the name `group`, or its beginning and a `*`.
+pub(super) fn names(named: &[String], group: &str) -> bool {
+    named.iter().any(|name| match name.strip_suffix('*') {
+        Some(beginning) => group.starts_with(beginning),
+        None => name == group,
+    })
 }
 
 /// All rules of a daemon. Without any, everybody may do everything but change the key.
@@ -91,7 +88,7 @@ impl Origin<'_> {
 impl Access {
     /// Whether a client may join, or send to, the group `group`.
     pub(super) fn allows(&self, client: Origin<'_>, right: Right, group: &str) -> bool {
-        let rules = self.0.iter().filter(|rule| rule.names(group));
+        let rules = self.0.iter().filter(|rule| names(&rule.groups, group));
         Self::gives(rules, client, right)
     }
 

@@ -24,6 +24,7 @@ use super::wire::{BusOp, GroupRef, Op};
 use super::{ClientId, Engine};
 use crate::frame::{BusClient, BusRequest, DaemonFrame, Reject};
 use crate::name::{check_destination, check_group};
+use crate::when_slow::WhenSlow;
 
 impl Engine {
     pub(super) fn handle_bus(&mut self, now: Time, id: ClientId, token: u64, request: BusRequest) {
@@ -255,6 +256,7 @@ impl Engine {
             &bytes,
             Payload::new(&nothing, 0, 1),
             Service::Agreed,
+            WhenSlow::Block,
         );
         self.scratch = bytes;
     }

@@ -10,8 +10,10 @@ use groupcast_core::Time;
 
 use super::access::Origin;
 use super::bimodal::MissedRanges;
+use super::guests::{AsGuest, GuestRequest};
 use super::output::Output;
 use crate::frame::{BusRequest, ClientKind, FrameDecoder, HELLO_MAX, Hello, Publish, credit_cost};
+use crate::when_slow::WhenSlow;
 
 /// A connection of a client, never used twice in a daemon's life. Also the client's number on the
 /// ring.
@@ -67,6 +69,8 @@ pub(super) enum Pending {
     Publish(Publish),
     /// Of the bus, with its token.
     Bus(u64, BusRequest),
+    /// About requests and roles.
+    Guest(GuestRequest),
     Disconnect,
 }
 
@@ -77,13 +81,18 @@ impl Pending {
             Self::Join(group) | Self::Leave(group) => credit_cost(group.len()),
             Self::Publish(publish) => credit_cost(publish.stream_len()),
             Self::Bus(_, request) => credit_cost(request.len()),
+            Self::Guest(request) => request.cost(),
             Self::Disconnect => 0,
         }
     }
 
     /// Whether it concerns groups, rather than a message.
     pub(super) fn is_of_groups(&self) -> bool {
-        matches!(self, Self::Join(_) | Self::Leave(_) | Self::Bus(..))
+        match self {
+            Self::Join(_) | Self::Leave(_) | Self::Bus(..) => true,
+            Self::Guest(request) => request.is_of_roles(),
+            Self::Publish(_) | Self::Disconnect => false,
+        }
     }
 }
 
@@ -113,6 +122,10 @@ pub(super) struct ClientLink {
     pub(super) counted: usize,
     /// Bytes that its socket has taken since it got more time to take what holds publishers back.
     pub(super) taken: usize,
+    /// When it was last told that it is behind.
+    pub(super) warned_at: Option<Time>,
+    /// How many missed messages it was told of.
+    pub(super) dropped_told: u64,
     pub(super) publish_window: u64,
     /// Cost of what was published and not given back.
     pub(super) publish_outstanding: u64,
@@ -191,8 +204,12 @@ pub(super) struct Client {
     /// Messages of bimodal groups that it missed because it was slow, and that were not reported to
     /// it yet.
     pub(super) missed: MissedRanges,
+    /// Which guest it is, once it has said so.
+    pub(super) guest: Option<AsGuest>,
     /// Unreliable messages that it missed.
     pub(super) dropped: u64,
+    /// What it wants the daemon to do when it is slow.
+    pub(super) when_slow: WhenSlow,
     /// Where its last message went: most go where the one before them went.
     pub(super) addressed: Addressed,
 }
@@ -239,6 +256,8 @@ impl Client {
                 in_record: false,
                 counted: 0,
                 taken: 0,
+                warned_at: None,
+                dropped_told: 0,
                 publish_window: 0,
                 publish_outstanding: 0,
                 publish_returned: 0,
@@ -260,7 +279,9 @@ impl Client {
             accepted: 0,
             bimodal_waiting: 0,
             missed: MissedRanges::new(),
+            guest: None,
             dropped: 0,
+            when_slow: WhenSlow::default(),
             addressed: Addressed::default(),
         }
     }

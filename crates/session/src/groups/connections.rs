@@ -243,6 +243,7 @@ impl Engine {
             return;
         };
         client.phase = ClientPhase::Leaving;
+        self.guest_gone(now, id);
         self.leave_bimodal(now, id);
         self.go_on_leaving(now, id);
     }
@@ -340,6 +341,7 @@ impl Engine {
         let memory = link.count_memory();
         self.clients.output_changed(memory);
         self.report_missed(id);
+        self.report_dropped(id);
         if self.schedule.congestion.is_slow(id) {
             if backlog <= stop_at / 2 {
                 self.relieve(id);
@@ -365,7 +367,7 @@ impl Engine {
     }
 
     /// Publishers are held back no longer for `id`.
-    fn relieve(&mut self, id: ClientId) {
+    pub(super) fn relieve(&mut self, id: ClientId) {
         if let Some(publishers) = self.schedule.congestion.end(id) {
             if self.clients.link_mut(id).is_some_and(|link| !link.closing) {
                 self.set_deadline(id, None);
@@ -439,7 +441,7 @@ impl Engine {
 }
 
 impl Client {
-    pub(super) fn status(&self) -> ClientStatus {
+    pub(super) fn status(&self, holds_back: bool) -> ClientStatus {
         ClientStatus {
             name: self.private.clone(),
             kind: self.kind,
@@ -449,6 +451,8 @@ impl Client {
             unaccepted: self.unaccepted(),
             backlog: self.link.as_ref().map_or(0, |link| link.output.backlog()),
             dropped: self.dropped,
+            when_slow: self.when_slow,
+            holds_back,
         }
     }
 }

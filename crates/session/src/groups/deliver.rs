@@ -1,25 +1,29 @@
 //! From the ring to the subscribers: messages and views, each to whom it concerns.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use groupcast_core::trace::Observation;
-use groupcast_core::{ConfigId, Delivery, MemberId, Service, Time};
+use groupcast_core::{ConfigId, Delivery, MemberId, OrderPlace, Service, Time};
 
 use super::access::Right;
 use super::client::Client;
 use super::output::Payload;
 use super::roster::Change;
+use super::route::Recipient;
 use super::route::Route;
+use super::slow::SlowLimits;
 use super::wire::{Data, Envelope, Op};
 use super::{ClientId, Engine, Fact};
 use crate::frame::{
     BUS, DaemonFrame, HEADER_LEN, Label, MessageHead, RESILIENT, SERVICE_AT, encode_message_head,
     update_message_head,
 };
+use crate::guests::Party;
 use crate::name::is_private;
 use crate::view::{Cause, View};
+use crate::when_slow::WhenSlow;
 
 /// How many messages may wait that were delivered ahead of the facts about them.
 const AHEAD_MAX: usize = 4_096;
@@ -40,6 +44,11 @@ impl Engine {
                     self.follow_ahead(now);
                 }
             }
+            Ok(Some(Envelope::Guest {
+                client,
+                op,
+                payload_at,
+            })) => self.apply_guest(now, delivery, client, op, payload_at),
             // A state of a configuration that is over; and what is not of the groups.
             Ok(Some(Envelope::State(_) | Envelope::Rekey)) => {}
             Ok(None) => self.nonsense(sender, "an unknown kind of envelope"),
@@ -100,7 +109,12 @@ impl Engine {
         }
         // A client may not know the services that came later.
         let later = matches!(delivery.service, Service::KResilient(_) | Service::Majority);
-        for (id, index) in route.recipients.iter().copied() {
+        for recipient in route.recipients.iter().copied() {
+            let Recipient {
+                id,
+                index,
+                when_slow,
+            } = recipient;
             let head = match !route.labelled.is_empty() && self.knows(id, BUS) {
                 true => &mut route.labelled,
                 false => &mut route.head,
@@ -110,8 +124,8 @@ impl Engine {
                 let service = self.service_for(id, delivery.service);
                 head[SERVICE_AT] = service.code();
             }
-            self.hand_over(now, id, head, payload, delivery.service);
-            if delivery.id.sender == self.local {
+            self.hand_over(now, id, head, payload, delivery.service, when_slow);
+            if delivery.id.sender == self.local && when_slow == WhenSlow::Block {
                 let publisher = ClientId(route.client);
                 self.schedule.congestion.fed(id, publisher);
             }
@@ -173,9 +187,13 @@ impl Engine {
             .routing
             .recipients
             .iter()
-            .copied()
             .filter(|(id, index)| {
                 own != Some(*id) || !self.discards_own(*id, &self.routing.destinations[*index])
+            })
+            .map(|(id, index)| Recipient {
+                id: *id,
+                index: *index,
+                when_slow: self.when_slow(*id, &self.routing.destinations[*index]),
             });
         route.recipients.extend(wanted);
         if !route.recipients.is_empty() {
@@ -205,15 +223,13 @@ impl Engine {
     fn find_recipients(&mut self, tag: &str) {
         let (mut destinations, mut recipients) = self.routing.take_lists();
         recipients.clear();
-        let mut below = BTreeMap::new();
         for (index, name) in destinations.iter().enumerate() {
             if destinations[..index].contains(name) {
                 continue;
             }
             if let Some(subscribers) = self.order.table.subscribers(name) {
-                let mine = |id: &&u64| self.filters.passes(**id, name, tag);
-                let subscribers = subscribers.iter().filter(mine);
-                recipients.extend(subscribers.map(|id| (ClientId(*id), index)));
+                let passing = self.filters.passes(subscribers.iter(), name, tag);
+                recipients.extend(passing.map(|id| (ClientId(*id), index)));
             } else if is_private(name)
                 && let Some((client, host)) = name.split_once('@')
                 && *host == *self.host
@@ -221,12 +237,12 @@ impl Engine {
                 recipients.extend(self.clients.holder(client).map(|id| (id, index)));
             }
             // Those who are no members of the group have not been asked for the right to read it.
-            self.filters.beside(name, tag, &mut below, |id| {
+            for id in self.filters.beside(name, tag) {
                 let id = ClientId(id);
                 if self.may_use(id, Right::Join, name) {
                     recipients.push((id, index));
                 }
-            });
+            }
         }
         if destinations.len() > 1 || self.filters.has_others() {
             // Stable: the first destination comes first.
@@ -249,7 +265,9 @@ impl Engine {
         head: &[u8],
         payload: Payload<'_>,
         service: Service,
+        when_slow: WhenSlow,
     ) {
+        let limits = SlowLimits::of(&self.config, when_slow);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
@@ -260,11 +278,16 @@ impl Engine {
             return;
         }
         let backlog = link.output.backlog();
-        if backlog >= self.config.disconnect_at {
+        if backlog >= limits.disconnect_at {
             return self.disconnect_slow(now, id, backlog);
         }
-        if service == Service::Unreliable && backlog >= self.config.drop_unreliable_at {
+        if service == Service::Unreliable && backlog >= limits.drop_at {
             client.dropped += 1;
+            if client.dropped == 1 {
+                let client = client.private.clone();
+                self.journal.fact(Fact::Misses { client, backlog });
+            }
+            self.warn_slow(now, id, limits);
             self.journal.counters.unreliable_dropped += 1;
             return;
         }
@@ -274,7 +297,8 @@ impl Engine {
         self.schedule.ready.insert(id);
         // As with the other limits, it counts what waited before: one message alone is never too
         // much.
-        if backlog >= self.config.stop_publishers_at && self.schedule.congestion.begin(id) {
+        let holds_back = limits.block_at.is_some_and(|limit| backlog >= limit);
+        if holds_back && self.schedule.congestion.begin(id) {
             let client = client.private.clone();
             self.journal.fact(Fact::HeldBack { client, backlog });
             if let Some(link) = self.clients.link_mut(id) {
@@ -283,12 +307,23 @@ impl Engine {
             self.set_deadline(id, Some(now + self.config.stalled_within));
         }
         self.clients.output_changed(memory);
+        if backlog >= limits.warn_at {
+            self.warn_slow(now, id, limits);
+        }
         self.check_output(now);
     }
 
     /// Carries out a change of the groups, and shows it in views.
     fn apply_op(&mut self, now: Time, sender: MemberId, op: &Op<'_>, at: (ConfigId, u64)) {
         self.routing.changed();
+        let party = Party {
+            daemon: sender,
+            client: op.number(),
+        };
+        let place = OrderPlace {
+            config: at.0,
+            seq: at.1,
+        };
         let result = self.apply_to_table(sender, op);
         let refused = result.as_ref().err().copied();
         match result {
@@ -297,6 +332,7 @@ impl Engine {
                 self.show(now, sender, &group, at, Cause::Join, client, None);
             }
             Ok(Change::Left { client, group }) => {
+                self.leave_roles(now, party, Some(&group), place);
                 let leaver = match *op {
                     Op::Leave { client, .. } | Op::Bus { client, .. } if sender == self.local => {
                         Some(ClientId(client))
@@ -306,6 +342,7 @@ impl Engine {
                 self.show(now, sender, &group, at, Cause::Leave, client, leaver);
             }
             Ok(Change::Disconnected { client, groups }) => {
+                self.leave_roles(now, party, None, place);
                 for group in groups {
                     let client = client.clone();
                     self.show(now, sender, &group, at, Cause::Disconnect, client, None);
@@ -348,6 +385,11 @@ impl Engine {
         if !self.order.table.shows(daemon) {
             return;
         }
+        // A view takes as long as the group is large, and most changes concern nobody here.
+        let subscribers = self.order.table.subscribers(group);
+        if leaver.is_none() && subscribers.is_none_or(BTreeSet::is_empty) {
+            return;
+        }
         let view = self.order.table.view(group, at, cause, Some(changed));
         self.send_view(now, view, leaver);
     }
@@ -375,12 +417,14 @@ impl Engine {
         });
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
+        let group = view.group.clone();
         DaemonFrame::View(view).encode(&mut bytes);
         let nothing = Bytes::new();
         let nothing = Payload::new(&nothing, 0, 1);
         for id in recipients {
             self.journal.counters.views += 1;
-            self.hand_over(now, id, &bytes, nothing, Service::Agreed);
+            let when_slow = self.when_slow(id, &group);
+            self.hand_over(now, id, &bytes, nothing, Service::Agreed, when_slow);
         }
         self.scratch = bytes;
     }

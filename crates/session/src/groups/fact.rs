@@ -7,6 +7,7 @@ use groupcast_core::{ConfigId, MemberId};
 
 use super::client::Transport;
 use crate::frame::{ClientKind, Disconnect, Refusal};
+use crate::when_slow::WhenSlow;
 
 /// Something worth a line in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +43,13 @@ pub enum Fact {
     },
     /// Publishers of this daemon are held back for a client that does not take its messages.
     HeldBack {
+        /// Its private name.
+        client: Arc<str>,
+        /// Bytes that wait for it.
+        backlog: usize,
+    },
+    /// A client that does not take its messages misses an unreliable one, its first.
+    Misses {
         /// Its private name.
         client: Arc<str>,
         /// Bytes that wait for it.
@@ -106,6 +114,10 @@ impl fmt::Display for Fact {
             Self::HeldBack { client, backlog } => write!(
                 f,
                 "publishers are held back: {backlog} bytes wait for {client}"
+            ),
+            Self::Misses { client, backlog } => write!(
+                f,
+                "{client} misses unreliable messages: {backlog} bytes wait for it"
             ),
             Self::Installed {
                 config,
@@ -249,6 +261,10 @@ pub struct ClientStatus {
     pub backlog: usize,
     /// Unreliable messages that it missed.
     pub dropped: u64,
+    /// What it asked the daemon to do when it is slow.
+    pub when_slow: WhenSlow,
+    /// Publishers are held back for it.
+    pub holds_back: bool,
 }
 
 /// The state of a bimodal group.

@@ -36,6 +36,10 @@
 //! name, and be called so that a message reaches it: [`bus`](self) has the rules. All of it is
 //! agreed.
 //!
+//! # Requests, handlers and locks
+//! [`guests`](crate::guests) has them; what it says is for clients of this daemon goes to them in
+//! its place among messages and views.
+//!
 //! # Bounds
 //! What a client may have published and not handed to the ring is bounded by its credit; what waits
 //! for a client by three steps: publishers of this daemon whose messages it gets are held back, it
@@ -47,6 +51,7 @@
 //! to the ring, so what has to be held then is bounded by what the rings' send queues held before.
 
 mod access;
+mod agreed;
 mod bimodal;
 mod bus;
 mod changes;
@@ -57,7 +62,9 @@ mod congestion;
 mod connections;
 mod deliver;
 mod fact;
+mod filters;
 mod greeting;
+mod guests;
 mod journal;
 mod order;
 mod output;
@@ -67,6 +74,7 @@ mod requests;
 mod roster;
 mod route;
 mod schedule;
+mod slow;
 mod submit;
 mod table;
 mod wire;
@@ -86,16 +94,18 @@ use self::clients::Clients;
 pub use self::config::{EngineConfig, EngineConfigError};
 pub use self::connections::Handled;
 pub use self::fact::{BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, Status};
+use self::filters::Filters;
 use self::journal::Journal;
 use self::order::Order;
-use self::patterns::Filters;
 pub use self::questions::Question;
 pub use self::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
 use self::route::Routing;
 use self::schedule::{Schedule, Timer};
+pub use self::slow::{SlowRule, SlowRules};
 use self::submit::Submissions;
 pub use self::wire::BINDINGS_MAX;
 use crate::frame::AccessToken;
+use crate::guests::Guests;
 use crate::name::check_host;
 
 /// What carries messages between daemons.
@@ -119,6 +129,9 @@ pub struct Engine {
     submissions: Submissions,
     bimodal: Bimodal,
     routing: Routing,
+    guests: Guests,
+    /// Roles are settled by the states of an exchange, not by what came before it ended.
+    defers_roles: bool,
     filters: Filters,
     schedule: Schedule,
     questions: VecDeque<(ClientId, Question)>,
@@ -126,6 +139,7 @@ pub struct Engine {
     /// What clients over TCP must have.
     tcp_token: Option<AccessToken>,
     access: Access,
+    slow_rules: SlowRules,
     /// The user that the daemon runs as, if it is known.
     own_user: Option<u32>,
     /// Holds one frame while it is encoded.
@@ -149,12 +163,15 @@ impl Engine {
             submissions: Submissions::default(),
             bimodal: Bimodal::new(&config.bimodal_groups),
             routing: Routing::default(),
+            guests: Guests::new(local),
+            defers_roles: false,
             filters: Filters::default(),
             schedule: Schedule::default(),
             questions: VecDeque::new(),
             journal: Journal::default(),
             tcp_token: None,
             access: Access::default(),
+            slow_rules: SlowRules::default(),
             own_user: None,
             scratch: Vec::new(),
             config,
@@ -170,6 +187,12 @@ impl Engine {
     /// only root may.
     pub fn set_own_user(&mut self, user: u32) {
         self.own_user = Some(user);
+    }
+
+    /// Breaks a rule of requests and roles on purpose, to prove that the swarm sees it.
+    #[doc(hidden)]
+    pub fn plant(&mut self, bug: Option<crate::guests::Planted>) {
+        self.guests.plant(bug);
     }
 
     /// From now on the limits of `config` hold, for clients that are connected too. Only the window
@@ -198,11 +221,14 @@ impl Engine {
                 Timer::Frame => self.check_frame(now, id),
             }
         }
+        self.guests.handle_timeout(now);
+        self.tell_guests(now);
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.schedule.deadlines.next()
+        let both = [self.schedule.deadlines.next(), self.guests.poll_timeout()];
+        both.into_iter().flatten().min()
     }
 
     /// The next client that has something to be sent. Write until the socket takes no more or
@@ -273,7 +299,7 @@ impl Engine {
             clients: self
                 .clients
                 .iter()
-                .map(|(_, client)| client.status())
+                .map(|(id, client)| client.status(self.schedule.congestion.is_slow(id)))
                 .collect(),
             groups: self.order.table.memberships().count(),
             bimodal: self.bimodal_status(),

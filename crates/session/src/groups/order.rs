@@ -39,8 +39,9 @@
 //! Daemons that came along all that way have held the same, got the same states and complete the
 //! exchange at the same place, so they do the same there; other daemons have other transitional
 //! members, hence other names of views. A daemon carries out its own held messages in the state
-//! that it submits. Messages of a daemon whose state never came are left out: as far as views show,
-//! no subscriber here was ever in its component.
+//! that it submits. Claims to roles, and roles given back, are answered when the new state is
+//! installed, by what all states say together. Messages of a daemon whose state never came are left
+//! out: as far as views show, no subscriber here was ever in its component.
 //!
 //! # Example: an interrupted exchange
 //! Daemons h1 and h2 are in configuration 1, and h3 is alone in configuration 2; al@h1, bo@h2 and
@@ -83,6 +84,7 @@ use super::table::Table;
 use super::wire::{Envelope, State};
 use super::{Carrier, Engine, Fact};
 use crate::frame::{Disconnect, Reject, Request};
+use crate::guests::Parts;
 
 /// What a held delivery costs beside its payload.
 const HELD_OVERHEAD: usize = 128;
@@ -124,6 +126,8 @@ struct Segment {
     /// The daemons that go on together, once it is closed.
     together: Option<Vec<MemberId>>,
     states: BTreeMap<MemberId, Roster>,
+    /// What the same states say of roles and guests.
+    parts: Parts,
     held: VecDeque<Delivery>,
 }
 
@@ -181,6 +185,7 @@ impl Exchange {
             let expected = state.config == segment.config && segment.members.contains(&sender);
             if expected {
                 segment.states.entry(sender).or_insert(state.roster);
+                segment.parts.entry(sender).or_insert(state.part);
             }
             return expected && segment.states.len() == segment.members.len();
         }
@@ -200,6 +205,12 @@ impl Exchange {
                 .held
                 .retain(|delivery| !Envelope::is_data(&delivery.payload));
         }
+    }
+
+    /// All held deliveries, in their order.
+    fn held(&self) -> Vec<&Delivery> {
+        let held = self.segments.iter().flat_map(|segment| &segment.held);
+        held.collect()
     }
 
     /// Held deliveries of one daemon.
@@ -309,9 +320,11 @@ impl Engine {
                 daemons: segment.members.len(),
             });
         }
+        let roster = self.own_roster(&exchange);
         let state = State {
             config: config.id,
-            roster: self.own_roster(&exchange),
+            part: self.own_part(&exchange.held(), &roster),
+            roster,
         };
         self.submissions.set_state(&state);
         exchange.segments.push(Segment {
@@ -319,6 +332,7 @@ impl Engine {
             members: config.members.clone(),
             together: None,
             states: BTreeMap::new(),
+            parts: Parts::new(),
             held: VecDeque::new(),
         });
         self.order.phase = Phase::Exchanging(exchange);
@@ -373,11 +387,13 @@ impl Engine {
         {
             self.order.table.narrow(together);
         }
+        self.defers_roles = true;
         for segment in segments {
             // A gap before its first message is bracketed, too.
             self.show_all(now, (segment.config, 0));
             self.replay(now, segment.held);
         }
+        self.defers_roles = false;
         let Some(segment) = last else {
             return;
         };
@@ -391,6 +407,7 @@ impl Engine {
             groups: self.order.table.memberships().count(),
         });
         self.show_all(now, (segment.config, place.seq));
+        self.install_guests(now, place, segment.parts);
         self.replay(now, segment.held);
         // Another may have had the last state before it heard of the end.
         if let Some(together) = segment.together {
@@ -407,6 +424,7 @@ impl Engine {
 
     fn apply_transition(&mut self, now: Time, closes: ConfigId, members: Vec<MemberId>) {
         self.routing.changed();
+        self.narrow_guests(now, &members);
         if self.order.table.narrow(members) {
             self.show_all(now, (closes, 0));
         }

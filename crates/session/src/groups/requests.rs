@@ -59,6 +59,8 @@ impl Engine {
                 self.check_backlog(now, id);
             }
             ClientFrame::Rekey { path } => self.ask_rekey(id, path),
+            ClientFrame::WhenSlow(policy) => self.handle_when_slow(id, policy),
+            ClientFrame::Guest(frame) => self.handle_guest(now, id, frame),
             ClientFrame::Bus { token, request } => self.handle_bus(now, id, token, request),
             ClientFrame::Bye => self.begin_leave(now, id),
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use groupcast_core::{ConfigId, Delivery, MemberId, Service};
 
 use super::ClientId;
+use crate::when_slow::WhenSlow;
 
 /// What is known of where messages go.
 #[derive(Debug, Default)]
@@ -70,6 +71,16 @@ impl Routing {
     }
 }
 
+/// A client that gets a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recipient {
+    pub(super) id: ClientId,
+    /// The index of the destination that it comes by.
+    pub(super) index: usize,
+    /// What holds for the client as a member of that.
+    pub(super) when_slow: WhenSlow,
+}
+
 /// Where messages with a certain beginning go.
 #[derive(Debug)]
 pub(super) struct Route {
@@ -84,8 +95,8 @@ pub(super) struct Route {
     pub(super) head: Vec<u8>,
     /// The same with the message's label, for the clients that know labels; empty if it has none.
     pub(super) labelled: Vec<u8>,
-    /// Who gets it, each with the index of the destination that it comes by.
-    pub(super) recipients: Vec<(ClientId, usize)>,
+    /// Who gets it.
+    pub(super) recipients: Vec<Recipient>,
     /// The engine's count of changes as of which this holds.
     as_of: u64,
 }

@@ -9,6 +9,7 @@ use groupcast_core::{MessageId, Service, SubmitError, Time};
 
 use super::changes::Changes;
 use super::client::{Addressed, Client, Pending};
+use super::guests::OfGuest;
 use super::wire::{BusOp, GroupRef, Op, State, encode_data_head};
 use super::{Carrier, ClientId, Engine, Fact};
 use crate::frame::{BusRequest, Publish, Reject, Request, credit_cost};
@@ -44,12 +45,14 @@ pub(super) struct Submissions {
 }
 
 #[derive(Debug)]
-struct Submission {
-    service: Service,
-    payload: Bytes,
-    message: Option<Published>,
+pub(super) struct Submission {
+    pub(super) service: Service,
+    pub(super) payload: Bytes,
+    pub(super) message: Option<Published>,
+    /// If it is a request or an answer.
+    pub(super) of_guest: Option<OfGuest>,
     /// The views that it causes, if it is a change of groups.
-    views: Option<usize>,
+    pub(super) views: Option<usize>,
 }
 
 /// A client's message on its way to its carrier.
@@ -87,12 +90,17 @@ impl Submissions {
     fn stage(&mut self, op: &Op<'_>, views: Option<usize>) {
         let mut bytes = Vec::new();
         op.encode(&mut bytes);
-        self.staged.push_back(Submission {
+        self.stage_any(Submission {
             service: Service::Agreed,
             payload: bytes.into(),
             message: None,
+            of_guest: None,
             views,
         });
+    }
+
+    pub(super) fn stage_any(&mut self, submission: Submission) {
+        self.staged.push_back(submission);
     }
 
     /// Binds `group`, which has no number yet, to the next one.
@@ -164,6 +172,9 @@ impl Engine {
         };
         if let (Some(views), Ok(id)) = (submission.views, &result) {
             self.submissions.changes.handed_over(id.number, views);
+        }
+        if let Some(of_guest) = submission.of_guest {
+            self.guest_handed_over(now, of_guest, result.is_ok());
         }
         if let Some(message) = submission.message {
             let service = submission.service;
@@ -246,6 +257,7 @@ impl Engine {
             Pending::Leave(group) => self.stage_membership(id, &group, false, views),
             Pending::Publish(publish) => self.stage_message(id, publish),
             Pending::Bus(token, request) => self.stage_bus(id, token, &request, views),
+            Pending::Guest(request) => self.stage_guest(id, request, views),
             Pending::Disconnect => {
                 let client = id.0;
                 self.submissions.stage(&Op::Disconnect { client }, views);
@@ -272,6 +284,8 @@ impl Engine {
         let size = |group: &str| self.order.table.size(group);
         let views = match client.requests.front()? {
             Pending::Publish(_) => return None,
+            Pending::Guest(request) if !request.is_of_roles() => return None,
+            Pending::Guest(_) => 0,
             Pending::Join(group) | Pending::Leave(group) => size(group),
             Pending::Bus(_, request) => match request {
                 BusRequest::Accept { group, .. }
@@ -355,6 +369,7 @@ impl Engine {
             service,
             payload: publish.into_payload_after(&head),
             message: Some(published),
+            of_guest: None,
             views: None,
         });
         self.scratch = head;
@@ -406,7 +421,7 @@ impl Engine {
     }
 
     /// How this daemon refers to a destination of a message of client `id`.
-    fn reference<'a>(&mut self, id: ClientId, name: &'a str) -> GroupRef<'a> {
+    pub(super) fn reference<'a>(&mut self, id: ClientId, name: &'a str) -> GroupRef<'a> {
         let number = if is_private(name) {
             None
         } else {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use groupcast_core::id::fnv1a;
 use groupcast_core::{ConfigId, MemberId};
 
-use super::patterns::wildcards;
+use super::filters::wildcards;
 use super::roster::{Change, OpError, Roster, RosterClient};
 use super::wire::{GroupRef, Op};
 use crate::view::{Cause, View, ViewId, ViewKind};
@@ -98,12 +98,7 @@ impl Table {
 
     /// Carries out an operation of `daemon`.
     pub(super) fn apply(&mut self, daemon: MemberId, op: &Op<'_>) -> Result<Change, OpError> {
-        let (Op::BindGroup { number: id, .. }
-        | Op::BindClient { client: id, .. }
-        | Op::Join { client: id, .. }
-        | Op::Leave { client: id, .. }
-        | Op::Bus { client: id, .. }
-        | Op::Disconnect { client: id }) = *op;
+        let id = op.number();
         let roster = self
             .rosters
             .get_mut(&daemon)

@@ -12,11 +12,15 @@
 //! | 4 join | client number, ref | agreed |
 //! | 5 leave | client number, ref | agreed |
 //! | 6 disconnect | client number | agreed |
-//! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name}; if there are clients of the bus: count, {client number, id or an empty name, count, {ref, count, patterns as names}} | agreed |
+//! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name}; if there are clients of the bus: count, {client number, id or an empty name, count, {ref, count, patterns as names}}; if there are roles or guests: that count, maybe 0; count, {client number, token, flags `u8`, role, group as a name, config, seq}; count, {guest `u64`, number, seq, member, client number, present `u8`} | agreed |
 //! | 9 labelled data | as data, but before the count: syntax `u8`, tag as a name | the message's |
 //! | 10 accept, 11 reject | client number, token, ref, pattern as a name | agreed |
 //! | 12 identify | client number, token, id or an empty name | agreed |
 //! | 13 who | client number, token, tag as a name, ref | agreed |
+//! | 14 request | client number; guest `u64`; number; floor; 0, or handler + 1; ref; payload | agreed |
+//! | 15 answer | client number; guest `u64`; number; payload | agreed |
+//! | 16 claim | client number, token, wait `u8`, role (kind `u8`, number `u16`), ref | agreed |
+//! | 17 release | client number, token, role, ref | agreed |
 //! | 8 rekey | step 1, fingerprint 16 ([`rekey`](crate::rekey)) | agreed |
 //!
 //! Numbers are local to the sending daemon, begin at 1, and are never given twice in one of its
@@ -25,6 +29,7 @@
 //! unreliable message may overtake what binds its numbers, so it is named until they are agreed.
 
 mod bus;
+mod guests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,9 +39,12 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 pub(super) use self::bus::BusOp;
 use self::bus::{ACCEPT, IDENTIFY, REJECT, WHO, put_bus_parts, take_bus, take_bus_parts};
+pub(super) use self::guests::GuestOp;
+use self::guests::{ANSWER, CLAIM, RELEASE, REQUEST, put_part, take_guest, take_part};
 use super::roster::{Roster, RosterClient};
 use crate::frame::text::{put_name, take_name};
 use crate::frame::{DESTINATIONS_MAX, Label, Syntax};
+use crate::guests::Part;
 use crate::name::{check_client, check_group, check_host, private};
 use crate::rekey::Statement;
 
@@ -96,6 +104,8 @@ pub(super) enum Op<'a> {
 pub(super) struct State {
     pub(super) config: ConfigId,
     pub(super) roster: Roster,
+    /// Roles of its clients, and what it knows of guests.
+    pub(super) part: Part,
 }
 
 /// A decoded envelope.
@@ -104,6 +114,13 @@ pub(super) enum Envelope<'a> {
     Op(Op<'a>),
     Data(Data<'a>),
     State(Box<State>),
+    /// About requests and roles.
+    Guest {
+        client: u64,
+        op: GuestOp<'a>,
+        /// Where the payload of a request or an answer begins.
+        payload_at: usize,
+    },
     /// For the change of the key: not of the groups.
     Rekey,
 }
@@ -163,6 +180,14 @@ impl<'a> Envelope<'a> {
             kind @ (DATA | LABELLED) => {
                 return take_data(reader, kind == LABELLED).map(|data| Some(Self::Data(data)));
             }
+            kind @ (REQUEST | ANSWER | CLAIM | RELEASE) => {
+                let (client, op, payload_at) = take_guest(kind, reader)?;
+                return Ok(Some(Self::Guest {
+                    client,
+                    op,
+                    payload_at,
+                }));
+            }
             Statement::KIND => return Ok(Some(Self::Rekey)),
             STATE => return take_state(reader).map(|state| Some(Self::State(Box::new(state)))),
             _ => return Ok(None),
@@ -173,11 +198,22 @@ impl<'a> Envelope<'a> {
 
     /// Whether `bytes` are a data envelope, without looking further.
     pub(super) fn is_data(bytes: &[u8]) -> bool {
-        matches!(bytes.first(), Some(&(DATA | LABELLED)))
+        matches!(bytes.first(), Some(&(DATA | LABELLED | REQUEST | ANSWER)))
     }
 }
 
 impl Op<'_> {
+    /// The number of the client, or of the group, that it concerns.
+    pub(super) fn number(&self) -> u64 {
+        let (Self::BindGroup { number: id, .. }
+        | Self::BindClient { client: id, .. }
+        | Self::Join { client: id, .. }
+        | Self::Leave { client: id, .. }
+        | Self::Bus { client: id, .. }
+        | Self::Disconnect { client: id }) = *self;
+        id
+    }
+
     /// Appends the envelope to `bytes`.
     pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
         let writer = &mut Writer::new(bytes);
@@ -235,7 +271,10 @@ impl State {
             let bare = private.split('@').next().unwrap_or_default();
             put_name(writer.varint(*number), bare);
         }
-        put_bus_parts(writer, clients, &numbers);
+        put_bus_parts(writer, clients, &numbers, !self.part.is_empty());
+        if !self.part.is_empty() {
+            put_part(writer, &self.part);
+        }
     }
 }
 
@@ -316,6 +355,7 @@ fn take_state(mut reader: Reader<'_>) -> Result<State, DecodeError> {
         .collect::<Result<_, DecodeError>>()?;
     let mut clients: BTreeMap<u64, RosterClient> = clients;
     take_bus_parts(reader, &bindings, &mut clients)?;
+    let part = take_part(reader)?;
     reader.finish()?;
     let roster = Roster {
         host: host.into(),
@@ -323,7 +363,11 @@ fn take_state(mut reader: Reader<'_>) -> Result<State, DecodeError> {
         clients,
         departed,
     };
-    Ok(State { config, roster })
+    Ok(State {
+        config,
+        roster,
+        part,
+    })
 }
 
 fn take_client(

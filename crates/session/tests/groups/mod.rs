@@ -3,9 +3,11 @@
 mod changes;
 mod clients;
 mod exchange;
+mod guests;
 mod limits;
 mod messages;
 mod rules;
+mod slow;
 mod tokens;
 
 use groupcast_core::{MemberId, Rng};

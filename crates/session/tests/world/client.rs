@@ -10,8 +10,8 @@ use groupcast_core::{OrderPlace, Service};
 use groupcast_session::View;
 use groupcast_session::client::{ClientEvent, Connection};
 use groupcast_session::frame::{
-    ClientFrame, ClientKind, DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, Message, Refusal,
-    Request, Welcome, credit_cost, encode_publish_head, has_credit,
+    ClientFrame, ClientKind, DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, GuestFrame,
+    GuestReply, Message, Refusal, Request, Welcome, credit_cost, encode_publish_head, has_credit,
 };
 
 /// Something that a subscriber saw.
@@ -56,6 +56,10 @@ pub struct TestClient {
     /// them.
     pub expects_own: BTreeMap<u64, Vec<u8>>,
     payloads: BTreeSet<Vec<u8>>,
+    /// What it was told of requests and roles.
+    pub guest: Vec<(GuestReply, Vec<u8>)>,
+    /// That it is behind, as often as it was told.
+    pub warnings: Vec<DaemonFrame>,
 }
 
 impl TestClient {
@@ -90,6 +94,8 @@ impl TestClient {
             reports: Vec::new(),
             expects_own: BTreeMap::new(),
             payloads: BTreeSet::new(),
+            guest: Vec::new(),
+            warnings: Vec::new(),
         };
         client.transmit();
         client
@@ -114,6 +120,19 @@ impl TestClient {
 
     pub fn send(&mut self, frame: &ClientFrame) {
         frame.encode(&mut self.written);
+    }
+
+    /// Says something about requests or roles; what costs credit is counted.
+    pub fn say(&mut self, frame: GuestFrame) {
+        let before = self.written.len();
+        let credited = matches!(
+            frame,
+            GuestFrame::Request { .. } | GuestFrame::Answer { .. }
+        );
+        self.send(&ClientFrame::Guest(frame));
+        if credited {
+            self.outstanding += credit_cost(self.written.len() - before) as u64;
+        }
     }
 
     pub fn join(&mut self, group: &str) {
@@ -250,6 +269,8 @@ impl TestClient {
             }
             DaemonFrame::Disconnected { code, text } => self.disconnected = Some((code, text)),
             DaemonFrame::Pong { token } => self.reports.push(format!("pong {token}")),
+            frame @ DaemonFrame::Behind { .. } => self.warnings.push(frame),
+            DaemonFrame::Guest(reply, payload) => self.guest.push((reply, payload.to_vec())),
             other => panic!("unexpected {other:?}"),
         }
     }

@@ -11,12 +11,14 @@
 //! directory before it. [`Manifest::decode`] refuses everything else: no entry can be placed
 //! outside of the receiver's directory, or through a link.
 
+mod exclude;
 mod scan;
 mod wire;
 
 use groupcast_core::text::printable;
 use groupcast_core::wire::DecodeError;
 
+pub use self::exclude::{Exclude, PatternError};
 pub(crate) use self::scan::fingerprint;
 pub use self::scan::{Scan, ScanError, Skipped};
 

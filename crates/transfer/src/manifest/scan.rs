@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Entry, Kind, Manifest, ManifestError, Timestamp};
+use super::{Entry, Exclude, Kind, Manifest, ManifestError, Timestamp};
 
 /// A manifest, and where its entries were found.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct Scan {
     pub sources: Vec<PathBuf>,
     /// What lies in the trees and is not sent.
     pub skipped: Vec<Skipped>,
+    /// How many entries were left out by a pattern; what lies below them is not counted.
+    pub excluded: usize,
 }
 
 /// Something that is neither a file, a directory nor a symbolic link.
@@ -77,7 +79,21 @@ impl Scan {
     /// # Errors
     /// If anything cannot be read, or two paths have the same last name.
     pub fn of(paths: &[PathBuf]) -> Result<Self, ScanError> {
-        let mut walk = Walk::default();
+        Self::without(paths, &Exclude::default())
+    }
+
+    /// The same, without what `exclude` leaves out. Nothing of that is read.
+    ///
+    /// # Errors
+    /// If anything else cannot be read, or two paths have the same last name.
+    pub fn without(paths: &[PathBuf], exclude: &Exclude) -> Result<Self, ScanError> {
+        let mut walk = Walk {
+            found: Vec::new(),
+            open: Vec::new(),
+            skipped: Vec::new(),
+            exclude,
+            excluded: 0,
+        };
         let mut names: Vec<(Vec<u8>, &PathBuf)> = Vec::new();
         for path in paths {
             let name = name_of(path)?;
@@ -100,15 +116,16 @@ impl Scan {
     }
 }
 
-#[derive(Default)]
-struct Walk {
+struct Walk<'a> {
+    exclude: &'a Exclude,
+    excluded: usize,
     found: Vec<(Entry, PathBuf)>,
     /// Directories whose content is still to be read.
     open: Vec<(Vec<u8>, PathBuf)>,
     skipped: Vec<Skipped>,
 }
 
-impl Walk {
+impl Walk<'_> {
     /// Adds what is at `source`, and everything below.
     fn add(
         &mut self,
@@ -135,6 +152,10 @@ impl Walk {
         source: PathBuf,
         metadata: &Metadata,
     ) -> Result<(), ScanError> {
+        if self.exclude.matches(&path, metadata.is_dir()) {
+            self.excluded += 1;
+            return Ok(());
+        }
         if let Some(what) = special(metadata) {
             self.skipped.push(Skipped { path: source, what });
             return Ok(());
@@ -173,6 +194,7 @@ impl Walk {
             manifest: Manifest::new(entries)?,
             sources,
             skipped: self.skipped,
+            excluded: self.excluded,
         })
     }
 }
@@ -261,6 +283,26 @@ mod tests {
         assert_eq!(scan.skipped[0].what, "a socket");
         let error = Scan::of(&[tree.join("socket")]).unwrap_err().to_string();
         assert!(error.contains("a socket"), "{error}");
+    }
+
+    #[test]
+    fn what_is_excluded_is_not_even_read() {
+        let scratch = Scratch::new();
+        for directory in ["t/keep", "t/cache/below"] {
+            fs::create_dir_all(scratch.path(directory)).unwrap();
+        }
+        for file in ["t/keep/a", "t/keep/a.o", "t/cache/b", "t/b.o"] {
+            fs::write(scratch.path(file), "x").unwrap();
+        }
+        let exclude = Exclude::new(["*.o", "cache/"]).unwrap();
+        let scan = Scan::without(&[scratch.path("t")], &exclude).unwrap();
+        let entries = scan.manifest.entries().iter();
+        let paths: Vec<&[u8]> = entries.map(|entry| &entry.path[..]).collect();
+        assert_eq!(paths, [&b"t"[..], b"t/keep", b"t/keep/a"]);
+        assert_eq!(scan.excluded, 3);
+        let all = Exclude::new(["t"]).unwrap();
+        let nothing = Scan::without(&[scratch.path("t")], &all).unwrap();
+        assert!(nothing.manifest.entries().is_empty());
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! Transfers that break off, are resumed, are refused, and share a disk.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
 use crate::content::Files;
 use crate::manifest::Scan;
 use crate::scratch::Scratch;
-use crate::spool::{Reserved, Spool};
+use crate::spool::{Reserved, Spool, SpoolError};
+
+fn open(path: &Path) -> Result<Spool, SpoolError> {
+    Spool::open(path, &Limits::default(), false)
+}
 
 fn sent(scratch: &Scratch) -> Files {
     fs::create_dir_all(scratch.path("t")).unwrap();
@@ -20,7 +25,7 @@ fn sent(scratch: &Scratch) -> Files {
 }
 
 fn receiver(scratch: &Scratch, files: &Files) -> ReceivedFiles {
-    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    let spool = Arc::new(open(&scratch.path("out")).unwrap());
     claimed(&spool, files)
 }
 
@@ -86,6 +91,145 @@ fn a_broken_transfer_is_resumed_with_what_is_there_and_unchanged() {
 }
 
 #[test]
+fn what_is_half_in_place_is_finished_as_soon_as_nothing_stops_it() {
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    {
+        let mut received = receiver(&scratch, &files);
+        received.begin(files.manifest()).unwrap();
+        for index in 0..files.layout().chunks() {
+            give(&mut received, &mut files, index);
+        }
+        // The receiver dies before the first move.
+        received.folder.begin_publishing(false).unwrap();
+    }
+    fs::create_dir_all(scratch.path("out/t/large")).unwrap();
+    let second = receiver(&scratch, &files);
+    let error = second.finish_publishing().unwrap_err();
+    assert!(
+        error.contains("half in place") && error.contains("t/large"),
+        "{error}"
+    );
+    fs::remove_dir(scratch.path("out/t/large")).unwrap();
+    assert_eq!(second.finish_publishing(), Ok(true));
+    assert!(second.are_in_place(files.manifest()));
+    assert_eq!(second.finish_publishing(), Ok(false));
+    drop(second);
+    assert!(!scratch.path("out/.groupcast").exists(), "nothing is left");
+}
+
+/// What a receiver finds of `files` in its target.
+fn compared(received: &mut ReceivedFiles, files: &mut Files) -> Vec<Range<u64>> {
+    let hashes = files.block_hashes(&mut || true).unwrap().unwrap();
+    let manifest = files.manifest().clone();
+    let never = AtomicBool::new(false);
+    received.compare(&manifest, &hashes, &never).unwrap()
+}
+
+#[test]
+fn a_file_that_is_here_stays_and_of_a_changed_one_only_the_change_is_missing() {
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    let layout = files.layout();
+    fs::create_dir_all(scratch.path("out/t")).unwrap();
+    for name in ["t/large", "t/small"] {
+        fs::copy(scratch.path(name), scratch.path("out").join(name)).unwrap();
+    }
+    let mut whole = receiver(&scratch, &files);
+    let all = 0..layout.len();
+    assert_eq!(compared(&mut whole, &mut files), std::slice::from_ref(&all));
+    let tree = scratch
+        .path("out/.groupcast")
+        .join(content_id(files.manifest()).short())
+        .join("tree/t");
+    assert_eq!(fs::read_dir(&tree).unwrap().count(), 0, "nothing is copied");
+    whole.publish().unwrap();
+    assert!(
+        whole.are_in_place(files.manifest()),
+        "with the times that were sent"
+    );
+    drop(whole);
+
+    let chunk = u64::from(Layout::CHUNK);
+    let large = fs::File::options()
+        .write(true)
+        .open(scratch.path("out/t/large"))
+        .unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&large, b"x", 2 * chunk).unwrap();
+    let mut part = receiver(&scratch, &files);
+    let (first, last) = (layout.range(Piece::Chunk(2)), layout.len());
+    let missing = first.clone();
+    assert_eq!(
+        compared(&mut part, &mut files),
+        [0..missing.start, missing.end..last]
+    );
+    give(&mut part, &mut files, 2);
+    part.publish().unwrap();
+    assert!(part.are_in_place(files.manifest()));
+    let arrived = fs::read(scratch.path("out/t/large")).unwrap();
+    assert!(arrived == fs::read(scratch.path("t/large")).unwrap());
+}
+
+#[test]
+fn a_file_that_changes_after_it_was_compared_is_not_taken_for_what_it_was() {
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    fs::create_dir_all(scratch.path("out/t")).unwrap();
+    fs::copy(scratch.path("t/small"), scratch.path("out/t/small")).unwrap();
+    let mut received = receiver(&scratch, &files);
+    compared(&mut received, &mut files);
+    for index in 0..files.layout().chunks() {
+        give(&mut received, &mut files, index);
+    }
+    fs::write(scratch.path("out/t/small"), "other").unwrap();
+    let error = received.publish().unwrap_err();
+    assert!(
+        error.contains("t/small") && error.contains("send it again"),
+        "{error}"
+    );
+    assert!(!scratch.path("out/t/large").exists(), "nothing was moved");
+    assert_eq!(fs::read(scratch.path("out/t/small")).unwrap(), b"other");
+    drop(received);
+    // The next attempt takes what has come, and asks for the rest.
+    let mut again = receiver(&scratch, &files);
+    let held = compared(&mut again, &mut files);
+    let missing: Vec<u64> = (0..files.layout().chunks())
+        .filter(|index| {
+            let range = files.layout().range(Piece::Chunk(*index));
+            !held
+                .iter()
+                .any(|it| it.start <= range.start && it.end >= range.end)
+        })
+        .collect();
+    assert_eq!(missing, [5], "the one that the small file is in");
+    give(&mut again, &mut files, 5);
+    again.publish().unwrap();
+    assert!(again.are_in_place(files.manifest()));
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_stops_everything_before_anything_is_moved() {
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    let target = scratch.path("out/t");
+    fs::create_dir_all(&target).unwrap();
+    let mut received = receiver(&scratch, &files);
+    received.begin(files.manifest()).unwrap();
+    for index in 0..files.layout().chunks() {
+        give(&mut received, &mut files, index);
+    }
+    let mode = std::os::unix::fs::PermissionsExt::from_mode;
+    fs::set_permissions(&target, mode(0o555)).unwrap();
+    let error = received.publish().unwrap_err();
+    fs::set_permissions(&target, mode(0o755)).unwrap();
+    assert!(error.contains("directory cannot be written to"), "{error}");
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+}
+
+#[test]
 fn what_is_not_what_was_announced_is_never_written() {
     let scratch = Scratch::new();
     let mut files = sent(&scratch);
@@ -136,7 +280,7 @@ fn receive_half(spool: &Arc<Spool>, files: &mut Files) {
 fn two_transfers_do_not_count_on_the_same_room() {
     let scratch = Scratch::new();
     let (mut first, second) = (large(&scratch, "first"), large(&scratch, "second"));
-    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    let spool = Arc::new(open(&scratch.path("out")).unwrap());
     spool.pretend_disk(SIZE * 3 / 2);
     let stop = AtomicBool::new(false);
     let mut one = claimed(&spool, &first);
@@ -156,7 +300,7 @@ fn two_transfers_do_not_count_on_the_same_room() {
 fn what_broke_off_makes_room_if_that_is_enough() {
     let scratch = Scratch::new();
     let (mut first, second) = (large(&scratch, "first"), large(&scratch, "second"));
-    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    let spool = Arc::new(open(&scratch.path("out")).unwrap());
     spool.pretend_disk(SIZE * 5 / 4);
     receive_half(&spool, &mut first);
     let stop = AtomicBool::new(false);
@@ -189,7 +333,7 @@ fn small_files_take_whole_blocks_of_the_disk() {
         fs::write(scratch.path(&format!("many/{number}")), "x").unwrap();
     }
     let files = Files::new(Scan::of(&[scratch.path("many")]).unwrap());
-    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    let spool = Arc::new(open(&scratch.path("out")).unwrap());
     // Room for their bytes, and not for the blocks that they take.
     spool.pretend_disk(10_000);
     let mut received = claimed(&spool, &files);
@@ -202,7 +346,7 @@ fn small_files_take_whole_blocks_of_the_disk() {
 fn a_retry_after_the_disk_was_full_goes_on_with_what_is_there() {
     let scratch = Scratch::new();
     let (mut first, mut second) = (large(&scratch, "first"), large(&scratch, "second"));
-    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    let spool = Arc::new(open(&scratch.path("out")).unwrap());
     receive_half(&spool, &mut first);
     receive_half(&spool, &mut second);
     // Both broke off because the disk was full, and it still is.
@@ -223,7 +367,7 @@ fn a_stream_takes_room_that_nobody_was_promised() {
 
     let scratch = Scratch::new();
     let files = large(&scratch, "files");
-    let spool = Arc::new(Spool::open(&scratch.path("out")).unwrap());
+    let spool = Arc::new(open(&scratch.path("out")).unwrap());
     spool.pretend_disk(SIZE * 2);
     let received = claimed(&spool, &files);
     received.reserve(SIZE).unwrap();

@@ -1,14 +1,20 @@
 //! What is kept of one transfer in the receiver's folder: the manifest, the journal of chunks that
-//! were written, the staging tree.
+//! were written, the staging tree, and whether it is being put in place.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
+
+use groupcast_core::text::printable;
 
 use crate::about::{HASH, Layout};
-use crate::beneath::Root;
+use crate::beneath::{Root, append, sync};
 use crate::content::content_id;
-use crate::manifest::ContentId;
+use crate::manifest::{ContentId, Limits, Manifest};
+use crate::publish::Publication;
+
+/// Is there while the staging tree is put in place.
+pub(super) const PUBLISHING: &[u8] = b"publishing";
 
 /// What is kept of one transfer.
 #[derive(Debug)]
@@ -36,7 +42,8 @@ impl TransferFolder {
         self.spool.make_directory(&self.name)?;
         let mut folder = self.open()?;
         folder.make_directory(b"tree")?;
-        folder.create_with(b"manifest", manifest)
+        folder.create_with(b"manifest", manifest)?;
+        Ok(())
     }
 
     /// The staging tree.
@@ -84,6 +91,78 @@ impl TransferFolder {
         Ok(journal)
     }
 
+    /// Returns when all that is kept is on the disk, and what else was written to its file system.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.spool.sync_file_system()
+    }
+
+    /// From now on the staging tree is moved into the target: a receiver that finds this finishes
+    /// it. With `durable` it is on the disk before anything is moved.
+    pub(crate) fn begin_publishing(&self, durable: bool) -> io::Result<()> {
+        let mut folder = self.open()?;
+        let mark = folder.create_with(PUBLISHING, b"")?;
+        if durable {
+            sync(mark)?;
+            sync(folder.descriptor())?;
+        }
+        Ok(())
+    }
+
+    /// Whether a receiver had begun to put it in place, and was not done.
+    pub(crate) fn is_publishing(&self) -> bool {
+        let mark = self.open().and_then(|mut folder| folder.stat(PUBLISHING));
+        mark.is_ok_and(|mark| mark.is_some())
+    }
+
+    /// Puts into `target` what a receiver that died in the middle of it has left, and removes the
+    /// folder. Whether the list of files was there; if not, everything was in place, and the
+    /// receiver died while it cleared up.
+    ///
+    /// # Errors
+    /// In words. What is left stays where it is.
+    pub(crate) fn finish_publishing(
+        &self,
+        target: &mut Root,
+        limits: &Limits,
+        durable: bool,
+    ) -> Result<bool, String> {
+        let unreadable = |error: io::Error| format!("cannot read what is left: {error}");
+        let folder = self.open().map_err(unreadable)?;
+        let manifest = self.own_manifest(limits);
+        let is_listed = manifest.is_some();
+        if let (Some(manifest), Ok(mut tree)) = (manifest, folder.directory(b"tree")) {
+            let mut publication = Publication::of_remains(&manifest, &mut tree);
+            let plan = publication
+                .plan(target)
+                .map_err(|error| error.to_string())?;
+            let moved = publication.carry_out(plan, target);
+            moved.map_err(|error| error.to_string())?;
+            if durable {
+                let synced = target.sync_file_system();
+                synced.map_err(|error| format!("cannot write it to the disk: {error}"))?;
+            }
+        }
+        let removed = self.remove().map(|()| is_listed);
+        removed.map_err(|error| format!("cannot remove what is left: {error}"))
+    }
+
+    /// The manifest, if it is the one that the folder is called by.
+    fn own_manifest(&self, limits: &Limits) -> Option<Manifest> {
+        let mut bytes = Vec::new();
+        let file = self.open().ok()?.read(b"manifest").ok()?;
+        let max = u64::try_from(limits.manifest_max).unwrap_or(u64::MAX);
+        file.take(max).read_to_end(&mut bytes).ok()?;
+        let is_own = content_id(&bytes).short().as_bytes() == self.name;
+        let manifest = is_own.then(|| Manifest::decode(&bytes, limits))?;
+        match manifest {
+            Ok(manifest) => Some(manifest),
+            Err(error) => {
+                tracing::warn!("the list of files in {} {error}", printable(&self.name));
+                None
+            }
+        }
+    }
+
     /// Removes all that is kept of the transfer.
     pub(crate) fn remove(&self) -> io::Result<()> {
         self.spool.remove(&self.name)
@@ -108,6 +187,6 @@ impl Journal {
         let number = u32::try_from(index).map_err(|_| io::ErrorKind::FileTooLarge)?;
         record[..4].copy_from_slice(&number.to_be_bytes());
         record[4..].copy_from_slice(hash.as_bytes());
-        self.file.write_all(&record)
+        append(&mut self.file, &record)
     }
 }

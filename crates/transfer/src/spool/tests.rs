@@ -16,22 +16,26 @@ const LAYOUT: Layout = Layout {
     chunk: 4096,
 };
 
+fn open(path: &Path) -> Result<Spool, SpoolError> {
+    Spool::open(path, &Limits::default(), false)
+}
+
 #[test]
 fn a_directory_belongs_to_one_receiver_and_is_left_clean() {
     let scratch = Scratch::new();
-    let spool = Spool::open(&scratch.path("out")).unwrap();
-    let error = Spool::open(&scratch.path("out")).unwrap_err();
+    let spool = open(&scratch.path("out")).unwrap();
+    let error = open(&scratch.path("out")).unwrap_err();
     assert!(matches!(error, SpoolError::InUse { .. }), "{error}");
     drop(spool);
     assert!(!scratch.path("out/.groupcast").exists());
     fs::write(scratch.path("file"), "").unwrap();
-    assert!(Spool::open(&scratch.path("file")).is_err());
+    assert!(open(&scratch.path("file")).is_err());
 }
 
 #[test]
 fn a_journal_that_breaks_off_says_what_it_can() {
     let scratch = Scratch::new();
-    let spool = Spool::open(&scratch.path("out")).unwrap();
+    let spool = open(&scratch.path("out")).unwrap();
     let id = content_id(b"list");
     let mut folder = spool.folder(&id).unwrap();
     assert_eq!(folder.manifest(&id, 4), None);
@@ -66,7 +70,7 @@ fn a_journal_that_breaks_off_says_what_it_can() {
 #[test]
 fn what_broke_off_longest_ago_makes_room() {
     let scratch = Scratch::new();
-    let spool = Spool::open(&scratch.path("out")).unwrap();
+    let spool = open(&scratch.path("out")).unwrap();
     let ids: Vec<ContentId> = (0..4u8).map(|n| content_id(&[n])).collect();
     for (age, id) in ids.iter().enumerate() {
         let mut folder = spool.folder(id).unwrap();
@@ -87,7 +91,7 @@ fn what_broke_off_longest_ago_makes_room() {
     let left: Vec<bool> = ids.iter().map(|id| spool.has(id)).collect();
     assert_eq!(left, [true, false, true, true]);
     drop((under_way, spool));
-    Spool::open(&scratch.path("out")).unwrap();
+    open(&scratch.path("out")).unwrap();
     assert!(!stream.exists(), "nobody can go on with it");
 }
 /// A file of this user outside of the directory, and what is in it.
@@ -102,7 +106,7 @@ fn victim(scratch: &Scratch) -> PathBuf {
 fn a_folder_that_others_may_have_made_is_refused() {
     let scratch = Scratch::new();
     let folder = scratch.path("out/.groupcast");
-    let refused = || match Spool::open(&scratch.path("out")) {
+    let refused = || match open(&scratch.path("out")) {
         Err(SpoolError::Untrusted { problem, .. }) => problem,
         other => panic!("{other:?}"),
     };
@@ -121,7 +125,7 @@ fn a_folder_that_others_may_have_made_is_refused() {
     }
     // That of an earlier version can be read by others only: it is closed to them.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    let _spool = Spool::open(&scratch.path("out")).unwrap();
+    let _spool = open(&scratch.path("out")).unwrap();
     assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
 }
 
@@ -129,7 +133,7 @@ fn a_folder_that_others_may_have_made_is_refused() {
 fn a_planted_link_is_neither_written_through_nor_read() {
     let scratch = Scratch::new();
     let victim = victim(&scratch);
-    let spool = Spool::open(&scratch.path("out")).unwrap();
+    let spool = open(&scratch.path("out")).unwrap();
     let id = content_id(b"list");
     let mut folder = spool.folder(&id).unwrap();
     folder.begin(b"list").unwrap();
@@ -154,7 +158,7 @@ fn a_planted_link_is_neither_written_through_nor_read() {
 #[test]
 fn a_target_that_was_moved_away_is_noticed() {
     let scratch = Scratch::new();
-    let spool = Spool::open(&scratch.path("out")).unwrap();
+    let spool = open(&scratch.path("out")).unwrap();
     assert!(spool.is_in_place().unwrap());
     fs::rename(scratch.path("out"), scratch.path("moved")).unwrap();
     fs::create_dir(scratch.path("out")).unwrap();

@@ -8,14 +8,19 @@ use groupcast_suite::live::cluster::{RING, RMP};
 use groupcast_suite::live::failover::median_and_max;
 use groupcast_suite::live::flood::storm::{self, Kind};
 use groupcast_suite::live::rekeys::Load;
-use groupcast_suite::live::{Outcome, Role, flood, hostile, insider, races, rekeys};
+use groupcast_suite::live::{Outcome, Role, flood, guests, hostile, insider, races, rekeys};
 use serde_json::{Value, json};
 
 use super::Options;
 
 /// What the hidden word `word` asks the program to do.
 pub(super) fn role(word: &str) -> Option<fn(&[&str]) -> Outcome> {
-    let others: [Role; 3] = [insider::ROLE, races::ROLE, (storm::STORM, storm::main)];
+    let others: [Role; 4] = [
+        guests::ROLE,
+        insider::ROLE,
+        races::ROLE,
+        (storm::STORM, storm::main),
+    ];
     let mut roles = hostile::ROLES.into_iter().chain(others);
     roles.find(|(name, _)| *name == word).map(|(_, main)| main)
 }
@@ -26,7 +31,7 @@ pub(super) fn run_hostile(options: &Options) -> Outcome<Value> {
         word => word,
     };
     let length = Duration::from_secs_f64(options.seconds);
-    hostile::run(options.clients, length, only)
+    hostile::run(options.clients, length, only, options.real_time)
 }
 
 pub(super) fn run_flood(options: &Options) -> Outcome<Value> {

@@ -62,7 +62,7 @@ struct Options {
     /// How many compilers run beside the members that flood
     #[arg(long, default_value_t = 0)]
     compilers: usize,
-    /// The daemons have real-time priority, in exclusion and large
+    /// The daemons have real-time priority, in exclusion, large and hostile
     #[arg(long)]
     real_time: bool,
     /// Clients that say good-bye, and as many that are thrown out; clients of which a tenth is

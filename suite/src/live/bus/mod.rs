@@ -49,7 +49,7 @@ pub struct Crowd {
 
 /// What a run showed.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Report {
+pub struct SoakReport {
     /// Rounds.
     pub rounds: usize,
     /// Messages that were sent.
@@ -70,7 +70,7 @@ pub struct Report {
     pub clients: usize,
 }
 
-impl Report {
+impl SoakReport {
     /// What a client that only waits adds to the daemons' memory, all of them together, in bytes.
     pub fn idle_each(&self) -> u64 {
         self.memory_idle.saturating_sub(self.memory_alone) / self.clients.max(1) as u64
@@ -82,7 +82,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SoakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -104,7 +104,7 @@ impl fmt::Display for Report {
 ///
 /// # Errors
 /// Something was not as the model says.
-pub fn run(crowd: Crowd, mut tell: impl FnMut(&str)) -> Outcome<Report> {
+pub fn run(crowd: Crowd, mut tell: impl FnMut(&str)) -> Outcome<SoakReport> {
     let mut cluster = Cluster::new(crowd.hosts, Link::Unlimited)?;
     for host in 1..=crowd.hosts {
         let bus = format!("unix:{}", cluster.path(&format!("host-{host}.bus")));
@@ -115,10 +115,10 @@ pub fn run(crowd: Crowd, mut tell: impl FnMut(&str)) -> Outcome<Report> {
         }
     }
     cluster.await_members(&(1..=crowd.hosts).collect::<Vec<_>>())?;
-    let mut report = Report {
+    let mut report = SoakReport {
         clients: crowd.clients,
         memory_alone: resident(&mut cluster, crowd.hosts)?,
-        ..Report::default()
+        ..SoakReport::default()
     };
     let mut world = World {
         crowd,
@@ -268,7 +268,7 @@ impl World {
         Ok(())
     }
 
-    fn round(&mut self, report: &mut Report) -> Outcome {
+    fn round(&mut self, report: &mut SoakReport) -> Outcome {
         for client in self.clients.values_mut() {
             client.program.await_replies(LIMIT)?;
             client.program.forget();
@@ -315,7 +315,11 @@ impl World {
     }
 
     /// A tenth of the clients change, while the others send; who has changed.
-    fn change(&mut self, messages: &mut Vec<Message>, report: &mut Report) -> Outcome<Vec<usize>> {
+    fn change(
+        &mut self,
+        messages: &mut Vec<Message>,
+        report: &mut SoakReport,
+    ) -> Outcome<Vec<usize>> {
         let mut numbers = self.numbers();
         let count = (numbers.len() / 10).max(2);
         let mut drawn = Vec::new();
@@ -410,7 +414,7 @@ impl World {
         messages: &[Message],
         during_changes: usize,
         changed: &[usize],
-        report: &mut Report,
+        report: &mut SoakReport,
     ) -> Outcome {
         let by_number: BTreeMap<usize, &Message> = messages
             .iter()

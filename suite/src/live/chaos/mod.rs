@@ -50,7 +50,7 @@ pub struct Chaos {
 }
 
 /// What a run showed.
-pub struct Report {
+pub struct SoakReport {
     /// How many rounds.
     pub rounds: u64,
     /// How often each fault came.
@@ -66,7 +66,7 @@ pub struct Report {
     pub verdict: String,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SoakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults: Vec<String> = self
             .faults
@@ -91,7 +91,7 @@ impl fmt::Display for Report {
 }
 
 /// Runs rounds until the time is up; `tell` gets a line a round.
-pub fn run(chaos: Chaos, mut tell: impl FnMut(String)) -> Outcome<Report> {
+pub fn run(chaos: Chaos, mut tell: impl FnMut(String)) -> Outcome<SoakReport> {
     let mut cluster = Cluster::new(chaos.hosts, Link::Gbit1)?;
     let preloads = Preload::install(&mut cluster)?;
     let all: Vec<usize> = (1..=chaos.hosts).collect();
@@ -134,7 +134,7 @@ pub fn run(chaos: Chaos, mut tell: impl FnMut(String)) -> Outcome<Report> {
         return Err(BrokenPromise(verdict.text).into());
     }
     site.cluster.pass();
-    Ok(Report {
+    Ok(SoakReport {
         rounds,
         faults,
         messages,

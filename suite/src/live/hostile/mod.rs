@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use self::herd::{Plan, Tally};
 use super::bars::{Bar, Bars, load_average};
-use super::cluster::{Cluster, MULTICAST, RING};
+use super::cluster::{Cluster, MULTICAST, REAL_TIME, RING};
 use super::{Outcome, Role, until};
 
 /// Daemons, each with its share of the clients.
@@ -105,8 +105,10 @@ impl Phase {
 }
 
 /// Runs `clients` clients, a tenth of them hostile, for `length` in each phase: in all ways, or
-/// those of `only` whose names begin so. Prints what it finds; an error if a bar is not held.
-pub fn run(clients: usize, length: Duration, only: &str) -> Outcome<Value> {
+/// those of `only` whose names begin so. With `real_time` the daemons run before all else in every
+/// phase, so that a token is lost for what they do and not for want of a processor. Prints what it
+/// finds; an error if a bar is not held.
+pub fn run(clients: usize, length: Duration, only: &str, real_time: bool) -> Outcome<Value> {
     let ways: Vec<&str> = mob::ways().filter(|way| way.starts_with(only)).collect();
     if ways.is_empty() {
         return Err(format!("no way of being hostile begins with `{only}`").into());
@@ -119,13 +121,14 @@ pub fn run(clients: usize, length: Duration, only: &str) -> Outcome<Value> {
         size: PACE.1,
         length,
     };
+    let limits = limits(real_time);
     let each = (hostile / ways.len()).max(1);
-    let alone = phase(&plan, &ways, each, Beside::Nothing)?;
+    let alone = phase(&plan, &ways, each, &limits, Beside::Nothing)?;
     println!("alone:   {alone}");
-    let mobbed = phase(&plan, &ways, each, Beside::Mob)?;
+    let mobbed = phase(&plan, &ways, each, &limits, Beside::Mob)?;
     println!("mob:     {mobbed}");
     let share = mobbed.burned / ways.len() as f64;
-    let burning = phase(&plan, &ways, each, Beside::Burning(share))?;
+    let burning = phase(&plan, &ways, each, &limits, Beside::Burning(share))?;
     println!("burning: {burning}");
 
     let mut bars = Bars::default();
@@ -169,6 +172,7 @@ pub fn run(clients: usize, length: Duration, only: &str) -> Outcome<Value> {
     Ok(json!({
         "clients": plan.clients,
         "hostile": each * ways.len(),
+        "real_time": real_time,
         "alone": alone.json(),
         "mob": mobbed.json(),
         "burning": burning.json(),
@@ -176,11 +180,16 @@ pub fn run(clients: usize, length: Duration, only: &str) -> Outcome<Value> {
     }))
 }
 
-fn phase(plan: &Plan, ways: &[&str], each: usize, beside: Beside) -> Outcome<Phase> {
-    let mut cluster = Cluster::new(HOSTS.len(), Link::Unlimited)?;
+/// The daemons' configuration.
+fn limits(real_time: bool) -> String {
     let [input, output] = BUDGETS;
-    let limits = format!("[clients]\ninput_max = \"{input} MiB\"\noutput_max = \"{output} MiB\"\n");
-    cluster.write_text("hostile.toml", &limits)?;
+    let process = if real_time { REAL_TIME } else { "" };
+    format!("{process}[clients]\ninput_max = \"{input} MiB\"\noutput_max = \"{output} MiB\"\n")
+}
+
+fn phase(plan: &Plan, ways: &[&str], each: usize, limits: &str, beside: Beside) -> Outcome<Phase> {
+    let mut cluster = Cluster::new(HOSTS.len(), Link::Unlimited)?;
+    cluster.write_text("hostile.toml", limits)?;
     for host in HOSTS {
         let options = ["--multicast", MULTICAST, "--config", "hostile.toml"];
         cluster.start_without_history(host, &options)?;

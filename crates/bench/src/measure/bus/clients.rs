@@ -56,6 +56,18 @@ pub struct Receive {
     /// What it accepts in each domain.
     pub(super) patterns: Vec<String>,
     pub(super) form: Form,
+    /// So many programs receive in each domain, this one among them.
+    pub(super) members: usize,
+}
+
+/// What a view says of the members of a domain.
+enum Change {
+    /// Some are not there.
+    Gone,
+    /// All are there, after a change of the network.
+    Formed,
+    /// Nothing that counts.
+    Nothing,
 }
 
 impl Send {
@@ -192,10 +204,13 @@ impl Receive {
                 )?;
             }
         }
+        ask(&mut lines, &mut socket, "views on")?;
         let window = await_window()?;
         let patience = lines.set_patience(PATIENCE);
         patience.map_err(BenchError::io("set a time-out"))?;
         let mut tally = Tally::new();
+        // Senders begin when all receivers are there: the views before are those of the set-up.
+        let mut begun = false;
         let mut now = clock::now();
         while now < window.until {
             let said = lines.next().map_err(BenchError::io("read from the bus"))?;
@@ -207,14 +222,42 @@ impl Receive {
                         BenchError::client("receive", "a message without a stamp")
                     })?;
                     tally.add(now, window, stamp, Some(ROW), message.len());
+                    begun = true;
                 }
-                Some(Said::Line(line)) => {
-                    return Err(BenchError::client("receive", String::from_utf8_lossy(line)));
-                }
+                Some(Said::Line(line)) => match self.change(line)? {
+                    // At the end the other receivers go.
+                    Change::Gone if begun && now < window.until => {
+                        let said = String::from_utf8_lossy(line);
+                        let problem = format!("members went during the measurement: {said}");
+                        return Err(BenchError::client("receive", problem));
+                    }
+                    // A ring that formed anew with all its members has only been slow.
+                    Change::Formed if begun => tally.reformations += 1,
+                    Change::Gone | Change::Formed | Change::Nothing => {}
+                },
                 None => {}
             }
         }
         say(&Spoken::Result(tally))
+    }
+
+    /// What a line between deliveries says: how the domain's members changed.
+    ///
+    /// # Errors
+    /// If it is no view.
+    fn change(&self, line: &[u8]) -> Result<Change, BenchError> {
+        let text = String::from_utf8_lossy(line);
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let ["view", domain, kind, _, _, members @ ..] = &words[..] else {
+            return Err(BenchError::client("receive", text));
+        };
+        let first = self.domains.first().is_some_and(|first| first == domain);
+        Ok(match members.len() < self.members {
+            true => Change::Gone,
+            // A view in each domain is one reformation.
+            false if first && *kind == "regular" => Change::Formed,
+            false => Change::Nothing,
+        })
     }
 }
 

@@ -179,7 +179,7 @@ fn measure(
         .map(|receiver| await_result::<Tally>(receiver, window))
         .collect::<Result<Vec<_>, _>>()?;
     for sender in &mut parts.senders {
-        let _: u64 = await_result(sender, window)?;
+        let _: serde::de::IgnoredAny = await_result(sender, window)?;
     }
     let messages_compared = judge(&tallies, options.service)?;
     let least = |of: fn(&Tally) -> u64| tallies.iter().map(of).min().unwrap_or(0);
@@ -202,6 +202,11 @@ fn measure(
         memory_peak_mib: memory_peak as f64 / f64::from(1 << 20),
         order_checked: messages_compared > 0,
         messages_compared,
+        reformations: tallies
+            .iter()
+            .map(|tally| tally.reformations)
+            .max()
+            .unwrap_or(0),
     })
 }
 

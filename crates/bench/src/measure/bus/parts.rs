@@ -53,6 +53,7 @@ fn receiver(bed: &Testbed, options: &BusOptions, host: usize) -> Assignment {
             domains: options.domains(),
             patterns: options.patterns(),
             form: options.syntaxes.got,
+            members: options.receivers,
         }),
     }
 }

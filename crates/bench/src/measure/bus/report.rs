@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::super::report::{LatencySummary, Rate, cores, median};
+use super::super::report::{LatencySummary, Rate, Reformed, cores, median};
 use super::{BusOptions, Via};
 
 /// What runs at the bus showed, and under which conditions. Rates are of messages as receivers get
@@ -62,6 +62,8 @@ pub struct BusFigures {
     pub order_checked: bool,
     /// How many messages of every receiver were compared; of several runs, in all.
     pub messages_compared: u64,
+    /// How often the members formed anew, all of them; of several runs, in all.
+    pub reformations: u64,
 }
 
 /// Under which conditions a run was made.
@@ -134,17 +136,14 @@ impl BusFigures {
             mbps_slowest: of(|run| run.mbps_slowest),
             mbps_all: of(|run| run.mbps_all),
             of_wire: of_wire.map(median),
-            latency_us: LatencySummary {
-                mean: of(|run| run.latency_us.mean),
-                p50: of(|run| run.latency_us.p50),
-                p99: of(|run| run.latency_us.p99),
-            },
+            latency_us: LatencySummary::medians(runs.iter().map(|run| run.latency_us)),
             msgs_per_s: of(|run| run.msgs_per_s),
             cpu_s_per_million: of(|run| run.cpu_s_per_million),
             cpu_percent: of(|run| run.cpu_percent),
             memory_peak_mib: of(|run| run.memory_peak_mib),
             order_checked: runs.iter().all(|run| run.order_checked),
             messages_compared: runs.iter().map(|run| run.messages_compared).sum(),
+            reformations: runs.iter().map(|run| run.reformations).sum(),
         }
     }
 }
@@ -244,6 +243,9 @@ impl fmt::Display for BusReport {
             )?,
             false => write!(f, "order               not compared")?,
         }
+        if of.reformations > 0 {
+            write!(f, "\n{}", Reformed(of.reformations))?;
+        }
         let Some(beside) = &self.beside else {
             return Ok(());
         };
@@ -276,6 +278,7 @@ mod tests {
             memory_peak_mib: 1.0,
             order_checked,
             messages_compared: 256,
+            reformations: 1,
         };
         let medians = BusFigures::medians(&[run(3.0, true), run(1.0, true), run(2.0, false)]);
         assert_eq!((medians.mbps_slowest, medians.mbps_all), (2.0, 4.0));
@@ -284,5 +287,6 @@ mod tests {
             (medians.order_checked, medians.messages_compared),
             (false, 768)
         );
+        assert_eq!(medians.reformations, 3);
     }
 }

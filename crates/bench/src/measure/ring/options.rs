@@ -36,6 +36,26 @@ impl Mode {
     }
 }
 
+/// Which clients a daemon has.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum ClientsOf {
+    /// One that sends and one that receives.
+    #[default]
+    Two,
+    /// One that does both, as other systems are measured.
+    One,
+}
+
+impl ClientsOf {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Two => "two",
+            Self::One => "one",
+        }
+    }
+}
+
 /// Windows of the ring that do not tune themselves, and when the token gets its priority back (002
 /// III-A.1, III-C).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
@@ -136,6 +156,10 @@ pub struct RingOptions {
     /// Of 1,000 frames that reach a host so many are lost, at random, from when the ring stands.
     /// The raw limit is that of the whole network.
     pub loss_permille: u16,
+    /// The clients of a daemon; without a meaning for members without daemons.
+    pub clients: ClientsOf,
+    /// Whether to count what the processes do for a message.
+    pub wakes: bool,
 }
 
 impl RingOptions {

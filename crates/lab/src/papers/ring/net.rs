@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use groupcast_bench::measure::BenchError;
 use groupcast_bench::measure::report::{LatencySummary, Rate};
-use groupcast_bench::measure::ring::{self, Mode, RingOptions, Spinning};
+use groupcast_bench::measure::ring::{self, ClientsOf, Mode, RingOptions, Spinning};
 use groupcast_bench::testbed::{Link, Testbed};
 use groupcast_protocols::ring::ORDER;
 
@@ -84,6 +84,8 @@ fn measure(
         windows: point.windows(),
         spin: Spinning::default(),
         loss_permille: 0,
+        clients: ClientsOf::default(),
+        wakes: false,
     };
     let carried = ring::carry(bed, &options, &context.options().executable)
         .map_err(|error| failed(&error))?;

@@ -5,9 +5,9 @@ use core::time::Duration;
 use groupcast_core::settings::{Kind, Needs, Setting, SettingField as _, Spec, Value};
 
 use super::xtp::usual_every;
-use super::{BulkConfig, NakRule, Policy, RateControl, Repair, Xtp};
+use super::{BulkConfig, Multidriver, NakRule, Policy, RateControl, Repair, Xtp};
 
-const POLICIES: &[&str] = &["ack", "nak", "ring", "tree", "xtp"];
+const POLICIES: &[&str] = &["ack", "nak", "ring", "tree", "xtp", "multidriver"];
 
 /// Packets from one that is flagged to the next, unless told otherwise: an eighth of the window.
 fn usual_poll(window: u32) -> u32 {
@@ -39,6 +39,11 @@ pub(super) const WINDOW: Setting<BulkConfig> = Setting {
         {
             xtp.every = usual_every(window);
         }
+        if let Policy::Multidriver(rule) = &mut config.policy
+            && rule.every == usual_every(config.window)
+        {
+            rule.every = usual_every(window);
+        }
         config.window = window;
     },
     needs: None,
@@ -47,8 +52,9 @@ pub(super) const WINDOW: Setting<BulkConfig> = Setting {
 pub(super) const POLICY: Setting<BulkConfig> = Setting {
     name: "policy",
     text: "Who acknowledges: every receiver every packet (`ack`), all what is flagged and each what it misses (`nak`), \
-           receivers in turn (`ring`), chains of receivers (`tree`), or whoever hears a request, of a sender that \
-           knows only the group (`xtp`, 003: go-back-N unless told otherwise, and no parity).",
+           receivers in turn (`ring`), chains of receivers (`tree`), whoever hears a request, of a sender that knows \
+           only the group (`xtp`), or every receiver each request (`multidriver`); these two are of 003: go-back-N \
+           unless told otherwise, and no parity.",
     spec: Spec::word(POLICIES),
     wrong: "`ack` with many receivers: more acknowledgements than the sender takes.",
     get: |config| {
@@ -58,6 +64,7 @@ pub(super) const POLICY: Setting<BulkConfig> = Setting {
             Policy::Ring => "ring",
             Policy::Tree { .. } => "tree",
             Policy::Xtp(_) => "xtp",
+            Policy::Multidriver(_) => "multidriver",
         }))
     },
     set: |config, value| {
@@ -75,6 +82,12 @@ pub(super) const POLICY: Setting<BulkConfig> = Setting {
                 config.repair = Repair::GoBackN;
                 config.block = None;
                 Policy::Xtp(Xtp::for_window(config.window))
+            }
+            Value::Word("multidriver") => {
+                // 003 5.3.1: go-back-N.
+                config.repair = Repair::GoBackN;
+                config.block = None;
+                Policy::Multidriver(Multidriver::for_window(config.window))
             }
             _ => return,
         }
@@ -209,6 +222,24 @@ pub(super) const NAK_DELAY: Setting<BulkConfig> = Setting {
     set: |config, value| {
         if let Some(delay_max) = Duration::from_value(value) {
             config.nak = NakRule::Multicast { delay_max };
+        }
+    },
+    needs: None,
+};
+
+pub(super) const RECEIVE_RATE: Setting<BulkConfig> = Setting {
+    name: "receive_rate",
+    text: "What this receiver takes, as it tells a sender that asks (policy `multidriver`): no receiver of a transfer \
+           gets more than the least of all.",
+    spec: Spec::of(Kind::Bandwidth { least: 12_000 }).unset("no limit"),
+    wrong: "Too small: all receivers of a transfer wait. Too large: losses at a receiver that is slow to read.",
+    get: |config| {
+        let bits = config.receive_rate?.saturating_mul(8);
+        Some(Value::Integer(bits))
+    },
+    set: |config, value| {
+        if let Value::Integer(bits) = value {
+            config.receive_rate = Some(bits / 8);
         }
     },
     needs: None,

@@ -53,6 +53,8 @@ pub(super) struct Rate {
     /// Bytes a second; `None`: as fast as the window lets.
     rate: Option<f64>,
     max: f64,
+    /// What the slowest receiver says that it takes: bytes a second, and at once.
+    bound: Option<(f64, f64)>,
     adaptive: bool,
     /// Whether queues count where nothing is lost.
     yields: bool,
@@ -149,6 +151,7 @@ impl Rate {
         Self {
             rate,
             max,
+            bound: None,
             adaptive: matches!(control, RateControl::Adaptive { .. }),
             yields: matches!(control, RateControl::Adaptive { yields: true, .. }),
             tokens: 0.0,
@@ -182,16 +185,23 @@ impl Rate {
         };
         // What was not used in the last milliseconds is lost: a pause is not followed by a burst.
         let burst = (rate * 2e-3).max(3000.0);
+        let burst = self.bound.map_or(burst, |(_, most)| burst.min(most));
         let filled = (now - self.filled).as_secs_f64() * rate;
         self.tokens = (self.tokens + filled).min(burst);
         self.filled = now;
         self.tokens > 0.0
     }
 
+    /// Receivers take so many bytes a second, and so many at once, and no more: `None`, they have
+    /// named no limit.
+    pub(super) fn bound(&mut self, takes: Option<(u64, u64)>) {
+        self.bound = takes.map(|(rate, burst)| (rate as f64, burst as f64));
+    }
+
     /// So many bytes were sent.
     pub(super) fn spend(&mut self, bytes: usize) {
         self.used += bytes as u64;
-        if self.rate.is_some() {
+        if self.rate.is_some() || self.bound.is_some() {
             self.tokens -= bytes as f64;
         }
     }
@@ -207,7 +217,12 @@ impl Rate {
     /// The rate of this epoch.
     fn pace(&self) -> Option<f64> {
         let part = if self.is_probe() { Self::PROBE } else { 1.0 };
-        self.rate.map(|rate| rate * part)
+        let own = self.rate.map(|rate| rate * part);
+        let bound = self.bound.map(|(rate, _)| rate);
+        match (own, bound) {
+            (Some(own), Some(bound)) => Some(own.min(bound)),
+            (own, bound) => own.or(bound),
+        }
     }
 
     /// Whether this epoch is one at a lower rate.

@@ -7,6 +7,7 @@
 //! | NAK | every flagged packet | the sender |
 //! | ring | packet k, if it is receiver k mod N and has all up to k; the last packet in any case | the sender |
 //! | tree | every packet that it and all behind it in its chain have, in order | the receiver before it; the first, the sender |
+//! | Multidriver | every request, until the sender acknowledges that (`replies.rs`) | the sender |
 //! | XTP | every request, in its slot, unless another has said as much (`answers.rs`) | all |
 //!
 //! Under the other policies a flagged packet means that the sender has waited in vain, and so does
@@ -110,6 +111,11 @@ impl Receiver {
         };
         let (next, complete) = (store.next(), store.is_complete());
         let completed = new && complete;
+        if let Some(asks) = answer
+            && self.multidriver().is_some()
+        {
+            return self.reply(context, asks.stamp, asks.rate, asks.kept);
+        }
         if let Some(asks) = answer {
             self.answer(context, asks.stamp, asks.kept_from());
             self.acknowledge_in_chain(context, false);
@@ -125,7 +131,11 @@ impl Receiver {
                 self.report_state(context, false);
             }
             Policy::Tree { .. } => self.acknowledge_in_chain(context, false),
-            Policy::Ack | Policy::Nak { .. } | Policy::Ring | Policy::Xtp(_) => {}
+            Policy::Ack
+            | Policy::Nak { .. }
+            | Policy::Ring
+            | Policy::Xtp(_)
+            | Policy::Multidriver(_) => {}
         }
     }
 

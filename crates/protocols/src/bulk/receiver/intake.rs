@@ -116,13 +116,14 @@ impl Receiver {
     /// Gives the user what is there, and says when that was all.
     pub(super) fn hand_over(&mut self, context: &mut Context<'_>) {
         let id = self.id;
+        let below = self.delivers_below();
         let Some(store) = self.state.store_mut() else {
             return;
         };
-        while let Some((offset, bytes)) = store.pop() {
+        while let Some((offset, bytes)) = store.pop(below) {
             context.notify(Notice::Data { id, offset, bytes });
         }
-        if store.is_complete() && !self.is_received {
+        if store.is_complete() && store.held_back() == 0 && !self.is_received {
             self.is_received = true;
             let length = store.length().unwrap_or(0);
             context.notify(Notice::Received { id, length });

@@ -1,5 +1,7 @@
 //! The receiver of one transfer, from the announcement to the end. `intake.rs` takes data,
-//! `reporting.rs` reports and asks for what is missing, `answers.rs` answers the requests of XTP;
+//! `reporting.rs` reports and asks for what is missing, `answers.rs` answers the requests of XTP,
+//! `replies.rs` those of the Multidriver; `returning.rs` is what its user says to the sender's,
+//! `held.rs` what it may deliver;
 //! `acknowledge.rs` has the policies: which receiver acknowledges what.
 //!
 //! ```text
@@ -14,8 +16,11 @@
 mod acknowledge;
 mod answers;
 mod blocks;
+mod held;
 mod intake;
+mod replies;
 mod reporting;
+mod returning;
 mod store;
 
 use alloc::string::String;
@@ -29,6 +34,9 @@ use groupcast_core::trace::Transition;
 use self::acknowledge::RosterPlace;
 use self::answers::Answers;
 use self::blocks::Blocks;
+use self::held::Held;
+use self::replies::Reply;
+use self::returning::Returning;
 use self::store::Store;
 use super::config::Policy;
 use super::context::Context;
@@ -49,6 +57,14 @@ pub(super) struct Receiver {
     pass: PassNumber,
     place: RosterPlace,
     answers: Answers,
+    /// What the sender has asked and not acknowledged to know (policy `multidriver`).
+    reply: Option<Reply>,
+    /// For how many receivers it backs off, as the last request has said.
+    backs_off: u16,
+    /// What its user says to the sender's, if the sender wants that.
+    returning: Option<Returning>,
+    /// How far it delivers, if there are marks.
+    held: Held,
     /// What parity can restore, if the sender sends any.
     blocks: Option<Blocks>,
     /// One past the highest packet that was sent, as far as is known.
@@ -123,14 +139,25 @@ enum Timer {
     Register,
     /// When to ask for what is missing.
     Nak,
-    /// When the slot of an answer has come.
+    /// When the slot of an answer has come, or a reply is to be sent, or sent again.
     Answer,
+    /// When a part of the return stream is to be sent.
+    Part,
+    /// When to send again what is not acknowledged of the return stream.
+    Return,
     /// When to look whether the sender is still there.
     Alive,
 }
 
 impl TimerKey for Timer {
-    const ALL: &'static [Self] = &[Self::Register, Self::Nak, Self::Answer, Self::Alive];
+    const ALL: &'static [Self] = &[
+        Self::Register,
+        Self::Nak,
+        Self::Answer,
+        Self::Part,
+        Self::Return,
+        Self::Alive,
+    ];
 
     fn index(self) -> usize {
         self as usize
@@ -148,6 +175,8 @@ impl Receiver {
         timers.set(Timer::Alive, context.now + context.config.vanish_after);
         Self {
             id,
+            held: Held::of(announce.deliver_to),
+            returning: announce.returns.map(Returning::new),
             announce,
             state: State::Announced,
             concluded: None,
@@ -155,6 +184,8 @@ impl Receiver {
             pass: PassNumber::default(),
             place: RosterPlace::default(),
             answers: Answers::default(),
+            reply: None,
+            backs_off: 0,
             blocks: None,
             top: PacketNumber::ZERO,
             seen: Stamp::default(),
@@ -199,7 +230,7 @@ impl Receiver {
             Blocks::new(size, packet as usize, context.config.buffer_max)
         });
         self.name = acceptance.name.slice(..acceptance.name.len().min(NAME_MAX));
-        self.register(context);
+        self.register_in_turn(context);
         self.hand_over(context);
         true
     }
@@ -233,6 +264,10 @@ impl Receiver {
             Message::Start(start) => self.handle_start(context, &start),
             Message::Poll(poll) => self.handle_poll(context, poll),
             Message::Request(request) => self.handle_request(context, request),
+            Message::Mark(mark) => self.handle_mark(context, mark),
+            Message::Tag(tag) => self.handle_tag(context, tag),
+            Message::Acknowledgement(stamp) => self.handle_acknowledgement(stamp),
+            Message::Returned(returned) => self.handle_returned(context, &returned),
             Message::Finish(finish) => self.handle_finish(context, finish),
             Message::Announce(_) | Message::Report(_) | Message::Refuse(_) => {}
         }
@@ -261,6 +296,7 @@ impl Receiver {
                 other => other,
             });
             context.notify(Notice::Enrolled { id: self.id });
+            self.schedule_part(context);
         }
         self.place.take_early(self.pass);
         if start.answer {
@@ -288,7 +324,11 @@ impl Receiver {
 
     fn handle_finish(&mut self, context: &mut Context<'_>, finish: Finish) {
         let id = self.id;
-        let complete = self.state.store().is_some_and(Store::is_complete);
+        let has_replied = self.returning.as_ref().is_none_or(Returning::has_ended);
+        let has_replied_all = self.returning.as_ref().is_some_and(Returning::is_done);
+        let complete = self.state.store().is_some_and(Store::is_complete)
+            && self.has_delivered()
+            && has_replied;
         let given_up = matches!(self.concluded, Some(Err(_)));
         let notice = match finish {
             _ if given_up => Notice::Failed {
@@ -300,6 +340,8 @@ impl Receiver {
                 id,
                 failure: Failure::Lost,
             },
+            // The sender has its reply, and has given up others.
+            Finish::Cancelled(_) if complete && has_replied_all => Notice::Ended { id },
             Finish::Cancelled(reason) => Notice::Failed {
                 id,
                 failure: Failure::Cancelled(reason),
@@ -316,7 +358,12 @@ impl Receiver {
                 id,
                 failure: Failure::SameName,
             },
+            Finish::Full => Notice::Failed {
+                id,
+                failure: Failure::Full,
+            },
         };
+        self.tell_undelivered(context);
         context.notify(notice);
         self.transition(context, "finished by the sender", |_| State::Over);
     }
@@ -324,7 +371,10 @@ impl Receiver {
     /// The user concludes.
     pub(super) fn conclude(&mut self, context: &mut Context<'_>, result: Result<(), &str>) {
         let complete = self.state.store().is_some_and(Store::is_complete);
-        if self.concluded.is_some() || self.state.store().is_none() || result.is_ok() && !complete {
+        // What was good and is kept aside may still fail to be put in place.
+        let is_open = self.concluded.is_none()
+            || self.concluded == Some(Ok(())) && self.is_kept_aside() && result.is_err();
+        if !is_open || self.state.store().is_none() || result.is_ok() && !complete {
             return;
         }
         let fails = result.is_err();
@@ -333,6 +383,7 @@ impl Receiver {
         if fails || self.announce.confirm {
             self.report(context, Purpose::Acknowledge, false);
         }
+        self.release(context);
     }
 
     pub(super) fn handle_timeout(&mut self, context: &mut Context<'_>) {
@@ -342,7 +393,10 @@ impl Receiver {
             match timer {
                 Timer::Register => self.register(context),
                 Timer::Nak => self.send_nak(context),
+                Timer::Answer if self.reply.is_some() => self.send_reply(context),
                 Timer::Answer => self.send_answers(context),
+                Timer::Part => self.send_parts(context),
+                Timer::Return => self.return_again(context),
                 Timer::Alive => self.look_for_sender(context),
             }
         }
@@ -366,16 +420,17 @@ impl Receiver {
             return;
         }
         let id = self.id;
-        context.notify(
-            if self.is_received && !matches!(self.concluded, Some(Err(_))) {
-                Notice::Ended { id }
-            } else {
-                Notice::Failed {
-                    id,
-                    failure: Failure::Lost,
-                }
-            },
-        );
+        self.tell_undelivered(context);
+        let has_replied = self.returning.as_ref().is_none_or(Returning::is_done);
+        let is_good = self.is_received && self.has_delivered() && has_replied;
+        context.notify(if is_good && !matches!(self.concluded, Some(Err(_))) {
+            Notice::Ended { id }
+        } else {
+            Notice::Failed {
+                id,
+                failure: Failure::Lost,
+            }
+        });
         self.transition(context, "the sender is silent", |_| State::Over);
     }
 
@@ -387,6 +442,11 @@ impl Receiver {
     pub(super) fn buffered(&self) -> u64 {
         let parity = self.blocks.as_ref().map_or(0, Blocks::buffered);
         self.state.store().map_or(0, Store::buffered) + parity
+    }
+
+    /// Whether the sender wants its user to reply.
+    pub(super) fn wants_reply(&self) -> bool {
+        self.returning.is_some()
     }
 
     /// Whether its user has answered.

@@ -53,8 +53,8 @@ impl Receiver {
     /// Asks for what is missing, or sets the timer to do so, if anything is missing and it was not
     /// just asked for.
     pub(super) fn ask_for_missing(&mut self, context: &mut Context<'_>) {
-        if self.control().is_some() {
-            // 003 3.3.3: receivers speak when they are asked.
+        if self.control().is_some() || self.multidriver().is_some() {
+            // 003 3.3.3 and 5.3.1: receivers speak when they are asked.
             return;
         }
         let Some(store) = self.state.store() else {
@@ -100,7 +100,7 @@ impl Receiver {
             .state
             .store()
             .is_some_and(|store| store.next() < self.top);
-        let purpose = if missing {
+        let purpose = if missing && self.multidriver().is_none() {
             Purpose::Nak
         } else {
             Purpose::Acknowledge
@@ -109,15 +109,28 @@ impl Receiver {
     }
 
     pub(super) fn report(&mut self, context: &mut Context<'_>, purpose: Purpose, answers: bool) {
-        let Some(report) = self.report_of_now(context, purpose, answers) else {
+        self.report_with(context, purpose, answers, false);
+    }
+
+    /// A report; with `must` it carries a part of the return stream even if none may go.
+    pub(super) fn report_with(
+        &mut self,
+        context: &mut Context<'_>,
+        purpose: Purpose,
+        answers: bool,
+        must: bool,
+    ) {
+        let Some(mut report) = self.report_of_now(context, purpose, answers) else {
             return;
         };
         let meets = self.announce.meet && purpose == Purpose::Register;
         let asks_all = self.announce.nak_delay_us.is_some() && purpose == Purpose::Nak && !answers;
-        let message = Message::Report(report);
         if meets || asks_all {
+            let message = Message::Report(report);
             context.outbox.multicast(self.id.number, &message);
         } else {
+            self.attach_part(context, &mut report, must);
+            let message = Message::Report(report);
             let sender = self.id.sender;
             context.outbox.unicast(sender, self.id.number, &message);
         }
@@ -169,6 +182,9 @@ impl Receiver {
             delay_us: (context.now - self.seen_at).as_micros() as u64,
             listed_below,
             missing,
+            tag: None,
+            delivers_to: self.echo(),
+            part: None,
             name: if purpose == Purpose::Register {
                 self.name.clone()
             } else {

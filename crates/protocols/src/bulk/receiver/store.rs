@@ -198,9 +198,18 @@ impl Store {
         }
     }
 
-    /// The next bytes for the user, with their place in the stream.
-    pub(super) fn pop(&mut self) -> Option<(u64, Bytes)> {
-        self.ready.pop_front()
+    /// The next bytes for the user that end no later than byte `below`, with their place in the
+    /// stream. Costs as much as is held back.
+    pub(super) fn pop(&mut self, below: u64) -> Option<(u64, Bytes)> {
+        let fits = |(offset, bytes): &(u64, Bytes)| offset + bytes.len() as u64 <= below;
+        let at = self.ready.iter().position(fits)?;
+        self.ready.remove(at)
+    }
+
+    /// Bytes that wait for the user, or for those before them.
+    pub(super) fn held_back(&self) -> u64 {
+        let ready = self.ready.iter().map(|(_, bytes)| bytes.len() as u64);
+        ready.sum::<u64>() + self.early_bytes
     }
 
     /// The user is done with `bytes` that were handed over.
@@ -321,7 +330,7 @@ mod tests {
             let mut at = 0;
             for number in arrivals.into_iter().chain(0..12) {
                 store.take(PacketNumber(number), false, false, packet(number, length));
-                while let Some((offset, bytes)) = store.pop() {
+                while let Some((offset, bytes)) = store.pop(u64::MAX) {
                     prop_assert!(!in_order || offset >= at);
                     at = offset + bytes.len() as u64;
                     for index in offset..at {
@@ -368,7 +377,7 @@ mod tests {
         for number in 1..200_000 {
             let taken = far.take(PacketNumber(number * 1000), false, false, packet(0, 1000));
             held += usize::from(taken == Taken::New);
-            far.pop();
+            far.pop(u64::MAX);
             far.consumed(10);
         }
         assert_eq!(held, Store::RANGES_MAX);

@@ -120,8 +120,12 @@ impl Buckets {
         bucket.next = bucket.next.min(report.next);
         bucket.limit = bucket.limit.min(report.limit);
         bucket.round_trip = bucket.round_trip.max(round_trip);
+        // What was not sent before the request, or has been released, is nothing to repeat.
+        let (least, top) = (self.released, bucket.top);
         for gap in &report.missing {
-            bucket.missing.insert(gap.clone());
+            bucket
+                .missing
+                .insert(gap.start.max(least)..gap.end.min(top));
         }
         true
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::{Destination, MemberId, SocketClass, Transmit, TransmitBuf};
+use groupcast_core::{Destination, MemberId, SocketClass, Time, Transmit, TransmitBuf};
 
 use super::super::config::{BulkConfig, Policy, Repair, Xtp};
 use super::super::context::Context;
@@ -76,6 +76,7 @@ impl Sender {
             answer: self.has_nothing_to_send(limit),
             last: false,
             again: true,
+            rate: false,
             stamp,
             number: first,
             parity: Some(index),
@@ -130,9 +131,11 @@ impl Sender {
     ) {
         let (again, stamp) = self.stream.sent(context.now, number);
         let last_of_pass = number + 1 == self.stream.pass_end();
-        let known = self.buckets().is_none();
+        let known = self.buckets().is_none() && self.rounds().is_none();
+        let in_rounds = self.rounds().is_some();
         let flagged = match context.config.policy {
             Policy::Xtp(_) if !known => self.request(context, number, stamp, again, limit),
+            Policy::Multidriver(_) => self.begin_round(context, number, stamp, again, limit),
             // 001 section 3: packets i-1, 2i-1 … and always the last.
             Policy::Nak { poll } | Policy::Xtp(Xtp { every: poll, .. }) => {
                 (number + 1).starts_block(poll.into()) || last_of_pass
@@ -152,10 +155,14 @@ impl Sender {
             answer: flagged || repairs_end || asks,
             last: self.stream.is_last(number),
             again,
+            rate: in_rounds && flagged,
             stamp,
             number,
             parity: None,
-            kept: self.kept_before(context.config, number),
+            kept: match in_rounds && flagged {
+                true => self.backoff_for,
+                false => self.kept_before(context.config, number),
+            },
         };
         self.packets += 1;
         self.repeated += u64::from(again);
@@ -187,6 +194,9 @@ impl Sender {
     pub(super) fn ask_again(&mut self, context: &mut Context<'_>) {
         if self.buckets().is_some() {
             return self.act_on_buckets(context);
+        }
+        if self.rounds().is_some() {
+            return self.act_on_rounds(context);
         }
         self.give_up_silent(context);
         match &mut self.state {
@@ -256,7 +266,7 @@ impl Sender {
     }
 
     /// Gives up the receivers that were asked several times and say nothing.
-    fn give_up_silent(&mut self, context: &mut Context<'_>) {
+    pub(super) fn give_up_silent(&mut self, context: &mut Context<'_>) {
         if self.state.backoff() < 3 {
             return;
         }
@@ -266,11 +276,13 @@ impl Sender {
         let gone: Vec<MemberId> = self
             .peers
             .iter()
-            .filter(|(_, peer)| {
+            .filter(|(member, peer)| {
                 let asked = match state {
                     State::Announcing(_) | State::Over => false,
                     State::Starting(_) => peer.gates && !peer.ready,
-                    State::Sending(_) => peer.gates && peer.next < reach,
+                    State::Sending(sending) => {
+                        peer.gates && sending.gate.awaits(**member, peer, reach)
+                    }
                     State::Concluding(_) => true,
                 };
                 asked && now - peer.heard >= limit
@@ -288,19 +300,36 @@ impl Sender {
         if self.buckets().is_some() {
             return self.arm_buckets(context);
         }
+        if self.rounds().is_some() {
+            return self.arm_rounds(context);
+        }
         let waits = self.stream.ahead() > 0 && self.has_nothing_to_send(self.limit());
+        let patience = if waits {
+            self.time_out(context.config)
+        } else {
+            context.config.vanish_after / 8
+        };
+        self.arm_request(context.now, None, patience, waits);
+    }
+
+    /// Sets the timer for the request that is open until `due`; without one, for the next, after
+    /// `patience`, unless it is set and the sender stalls as before.
+    pub(super) fn arm_request(
+        &mut self,
+        now: Time,
+        due: Option<Time>,
+        patience: Duration,
+        stalls: bool,
+    ) {
         let is_set = self.timers.due(Timer::Retransmit).is_some();
         let Some(sending) = self.sending_mut() else {
             return;
         };
-        if waits != sending.awaits_reports || !is_set {
-            sending.awaits_reports = waits;
-            let patience = if waits {
-                self.time_out(context.config)
-            } else {
-                context.config.vanish_after / 8
-            };
-            self.timers.set(Timer::Retransmit, context.now + patience);
+        let changed = core::mem::replace(&mut sending.awaits_reports, stalls) != stalls;
+        match due {
+            Some(due) => self.timers.set(Timer::Retransmit, due),
+            None if changed || !is_set => self.timers.set(Timer::Retransmit, now + patience),
+            None => {}
         }
     }
 }

@@ -2,9 +2,12 @@
 //! room, what is to be sent again. The flow asks here, and nowhere else, so that it need not know
 //! whether its receivers are known.
 
+use groupcast_core::MemberId;
+
 use super::super::numbers::PacketNumber;
 use super::buckets::Buckets;
 use super::peer::Peer;
+use super::rounds::Rounds;
 
 /// By whose word the window of a pass moves.
 #[derive(Debug)]
@@ -13,6 +16,8 @@ pub(super) enum Gate {
     Known,
     /// Whoever answers: nobody is known (003 3.3.3).
     Buckets(Buckets),
+    /// The receivers of the pass, once all of them have replied (003 5.3.1).
+    Rounds(Rounds),
 }
 
 impl Gate {
@@ -24,6 +29,10 @@ impl Gate {
         match self {
             Self::Known => gating.map(|peer| peer.next).min(),
             Self::Buckets(buckets) => Some(buckets.released()),
+            Self::Rounds(rounds) => {
+                let is_any = gating.count() > 0;
+                is_any.then(|| rounds.released())
+            }
         }
     }
 
@@ -35,6 +44,7 @@ impl Gate {
                 room.unwrap_or(PacketNumber::MAX)
             }
             Self::Buckets(buckets) => buckets.room(),
+            Self::Rounds(rounds) => rounds.room(),
         }
     }
 
@@ -42,7 +52,16 @@ impl Gate {
     pub(super) fn repairs_for(&self, peer: &Peer) -> bool {
         match self {
             Self::Known => peer.gates,
-            Self::Buckets(_) => false,
+            Self::Buckets(_) | Self::Rounds(_) => false,
+        }
+    }
+
+    /// Whether a receiver of the pass has to say something; packets below `reach` were sent.
+    pub(super) fn awaits(&self, receiver: MemberId, peer: &Peer, reach: PacketNumber) -> bool {
+        match self {
+            Self::Known | Self::Buckets(_) => peer.next < reach,
+            // Who has replied is not asked before the round is over.
+            Self::Rounds(rounds) => rounds.awaits(receiver),
         }
     }
 }

@@ -17,16 +17,21 @@
 //! announced, `pass.rs` begins and ends passes, `flow.rs` sends, `gate.rs` says what it may send,
 //! `reports.rs` reads what receivers report, `slow.rs` looks for receivers that hold back the
 //! others, `repair.rs` decides what is sent again. `buckets.rs` and `xtp.rs` are the flow of a pass
-//! whose receivers are not known.
+//! whose receivers are not known, `rounds.rs` and `multidriver.rs` that of one in which all reply;
+//! `marks.rs` says how far receivers deliver, `returns.rs` takes in what their users reply.
 
 mod buckets;
 mod flow;
 mod gate;
+mod marks;
+mod multidriver;
 mod pass;
 mod peer;
 mod registration;
 mod repair;
 mod reports;
+mod returns;
+mod rounds;
 mod slow;
 mod state;
 mod stream;
@@ -42,7 +47,9 @@ use groupcast_core::mech::estimate::Estimate;
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::{MemberId, Time};
 
+use self::marks::Marks;
 use self::peer::Peer;
+use self::returns::Returns;
 use self::state::{Announcing, State};
 use self::stream::Stream;
 use super::context::Context;
@@ -75,6 +82,13 @@ pub(super) struct Sender {
     round_trip: Estimate,
     /// When it last looked for receivers that hold back others.
     looked: Time,
+    /// How far receivers deliver, if that is bounded.
+    marks: Option<Marks>,
+    /// What receivers return, if that is wanted.
+    returns: Option<Returns>,
+    /// How many receivers are expected, and for how many replies back off (policy `multidriver`).
+    set_size: u16,
+    backoff_for: u16,
     packets: u64,
     repeated: u64,
     timers: Timers<Timer>,
@@ -112,10 +126,18 @@ enum Timer {
     Retransmit,
     /// When the rate allows more.
     Pace,
+    /// When to tell the mark again.
+    Mark,
 }
 
 impl TimerKey for Timer {
-    const ALL: &'static [Self] = &[Self::Announce, Self::Begin, Self::Retransmit, Self::Pace];
+    const ALL: &'static [Self] = &[
+        Self::Announce,
+        Self::Begin,
+        Self::Retransmit,
+        Self::Pace,
+        Self::Mark,
+    ];
 
     fn index(self) -> usize {
         self as usize
@@ -129,8 +151,11 @@ impl Sender {
         timers.set(Timer::Announce, context.now);
         let patience = match transfer.receivers {
             Wanted::Present => config.census,
-            Wanted::Count(_) | Wanted::Members(_) | Wanted::Open => config.register_within,
+            Wanted::Count(_) | Wanted::Members(_) | Wanted::Open | Wanted::Between { .. } => {
+                config.register_within
+            }
         };
+        let set_size = Self::set_size(&transfer.receivers, context.known.members().count());
         timers.set(Timer::Begin, context.now + patience);
         Self {
             id,
@@ -153,6 +178,10 @@ impl Sender {
             rate: Rate::new(config.rate, context.now),
             round_trip: Estimate::default(),
             looked: context.now,
+            marks: Marks::of(transfer.deliver_to, &transfer.receivers),
+            returns: Returns::of(&transfer, config),
+            set_size,
+            backoff_for: Self::first_backoff(config.policy, set_size),
             packets: 0,
             repeated: 0,
             timers,
@@ -169,6 +198,12 @@ impl Sender {
             {
                 // It may have damped others, so its answer stands for theirs.
                 self.collect(context, report);
+            }
+            if complete && let Message::Report(report) = &message {
+                self.acknowledge_reply(context, from, report);
+                if let Some(part) = &report.part {
+                    self.acknowledge_settled(context, from, part);
+                }
             }
             if !complete {
                 let dropped = Message::Finish(Finish::Dropped);
@@ -203,6 +238,10 @@ impl Sender {
     /// Takes every step that is due after something has changed.
     fn advance(&mut self, context: &mut Context<'_>) {
         loop {
+            if self.ends_broken(context) {
+                return;
+            }
+            self.raise_mark(context);
             if !matches!(self.state, State::Announcing(_)) {
                 self.settle_complete(context);
                 if self.peers.is_empty() {
@@ -234,7 +273,9 @@ impl Sender {
         // learnt it.
         let open = self.transfer.length.is_none();
         let done = |peer: &Peer| {
-            peer.next >= packets && (peer.holds || !open) && (peer.concluded || !confirm)
+            let has_all = peer.next >= packets && (peer.holds || !open);
+            let has_replied = self.returns.is_none() || peer.returned.has_ended();
+            has_all && (peer.concluded || !confirm) && self.has_delivered(peer) && has_replied
         };
         let complete: Vec<MemberId> = self
             .peers
@@ -258,6 +299,7 @@ impl Sender {
         name: Bytes,
     ) {
         self.peers.remove(&receiver);
+        self.look_for_break(receiver, &outcome);
         self.settled.insert(receiver, outcome == Outcome::Complete);
         context.notify(Notice::Settled {
             id: self.id,
@@ -265,6 +307,8 @@ impl Sender {
             outcome,
             name,
         });
+        // What it might have returned can be others'.
+        self.grant(context, None);
     }
 
     /// Receivers that were replaced and not heard again had been restarted.
@@ -292,19 +336,29 @@ impl Sender {
         self.transition(context, "all are settled", |_| State::Over);
     }
 
-    /// The user gives up.
-    pub(super) fn cancel(&mut self, context: &mut Context<'_>, reason: &str) {
+    /// The transfer is over, with one outcome for all that are not settled. They have been told.
+    fn end_all(&mut self, context: &mut Context<'_>, outcome: Outcome, cause: &'static str) {
+        self.settle_replaced(context);
+        let open: Vec<MemberId> = self.peers.keys().copied().collect();
+        for receiver in open {
+            self.settle(context, receiver, outcome.clone());
+        }
+        context.notify(Notice::Sent { id: self.id });
+        self.transition(context, cause, |_| State::Over);
+    }
+
+    /// Tells all receivers, twice, that nothing more comes.
+    fn tell_cancelled(&self, context: &mut Context<'_>, reason: &str) {
         for _ in 0..2 {
             let cancelled = Message::Finish(Finish::Cancelled(reason.into()));
             context.outbox.multicast(self.id.number, &cancelled);
         }
-        self.settle_replaced(context);
-        let open: Vec<MemberId> = self.peers.keys().copied().collect();
-        for receiver in open {
-            self.settle(context, receiver, Outcome::Cancelled);
-        }
-        context.notify(Notice::Sent { id: self.id });
-        self.transition(context, "cancelled", |_| State::Over);
+    }
+
+    /// The user gives up.
+    pub(super) fn cancel(&mut self, context: &mut Context<'_>, reason: &str) {
+        self.tell_cancelled(context, reason);
+        self.end_all(context, Outcome::Cancelled, "cancelled");
     }
 
     pub(super) fn handle_timeout(&mut self, context: &mut Context<'_>) {
@@ -319,6 +373,7 @@ impl Sender {
                 Timer::Begin => self.begin(context),
                 Timer::Retransmit => self.ask_again(context),
                 Timer::Pace => {}
+                Timer::Mark => self.tell_mark(context),
             }
         }
     }

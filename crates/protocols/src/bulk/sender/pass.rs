@@ -14,6 +14,7 @@ use super::super::wire::{Message, Start};
 use super::buckets::Buckets;
 use super::gate::Gate;
 use super::repair::Parities;
+use super::rounds::Rounds;
 use super::state::{Concluding, Pass, Sending, Starting, State};
 use super::{Peer, Sender};
 
@@ -21,6 +22,7 @@ impl Sender {
     /// Releases what all receivers of the pass have, and ends the pass if that is all of it;
     /// whether it ended.
     pub(super) fn release_or_end_pass(&mut self, context: &mut Context<'_>) -> bool {
+        self.close_whole_round(context);
         let end = self.stream.pass_end();
         let released = self
             .sending()
@@ -155,6 +157,7 @@ impl Sender {
             return;
         }
         if first {
+            self.require_roster();
             let id = self.id;
             context.notify(Notice::Started { id, receivers });
         }
@@ -203,6 +206,10 @@ impl Sender {
     /// Begins to send when all receivers of the pass are ready; whether they are.
     pub(super) fn send_if_all_are_ready(&mut self, context: &mut Context<'_>) -> bool {
         let ready = self.gating().all(|peer| peer.ready);
+        let first = self.pass_number() == PassNumber::FIRST;
+        if ready && first && self.refuses_marks(context) {
+            return false;
+        }
         if ready {
             self.begin_sending(context);
         }
@@ -238,6 +245,12 @@ impl Sender {
                 let room = room.unwrap_or(PacketNumber::MAX);
                 let held = self.gating().map(|peer| peer.next).min();
                 Gate::Buckets(Buckets::new(rule, held.unwrap_or(base), room))
+            }
+            Policy::Multidriver(rule) => {
+                let room = self.gating().map(|peer| peer.limit).min();
+                let held = self.gating().map(|peer| peer.next).min();
+                let (held, room) = (held.unwrap_or(base), room.unwrap_or(PacketNumber::MAX));
+                Gate::Rounds(Rounds::new(rule, held, room))
             }
             _ => Gate::Known,
         };

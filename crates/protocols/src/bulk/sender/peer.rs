@@ -8,6 +8,7 @@ use super::super::numbers::{PacketNumber, Stamp};
 use super::super::ranges::RangeSet;
 use super::super::rate::Seen;
 use super::super::wire::{ReceiverReport, Status};
+use super::returns::PeerReturn;
 
 /// A receiver that is not settled.
 #[derive(Debug)]
@@ -26,6 +27,10 @@ pub(super) struct Peer {
     /// It has said that it has everything, or its user that all is well.
     pub(super) holds: bool,
     pub(super) concluded: bool,
+    /// The mark that it has delivered up to, in bytes, as it has echoed.
+    pub(super) delivers_to: Option<u64>,
+    /// What its user has replied.
+    pub(super) returned: PeerReturn,
     /// It has said that it misses what is not kept any more.
     pub(super) is_outrun: bool,
     /// The highest stamp that it has named.
@@ -38,6 +43,8 @@ pub(super) struct Peer {
     /// The share of transmissions that it loses, smoothed, and of how many that is known.
     pub(super) loss: f64,
     pub(super) sampled: u64,
+    /// The rate in bytes a second and the burst in bytes that it takes, if it has named any.
+    pub(super) takes: Option<(u64, u64)>,
     /// What it has seen in this epoch of the rate control.
     pub(super) epoch: Seen,
 }
@@ -53,6 +60,8 @@ impl Peer {
             needs: RangeSet::default(),
             holds: false,
             concluded: false,
+            delivers_to: None,
+            returned: PeerReturn::default(),
             is_outrun: false,
             seen: Stamp::default(),
             heard: now,
@@ -60,9 +69,13 @@ impl Peer {
             counted: None,
             loss: 0.0,
             sampled: 0,
+            takes: None,
             epoch: Seen::default(),
         }
     }
+
+    /// What a receiver takes at least, whatever it says: bytes a second, and bytes at once.
+    pub(super) const TAKES_LEAST: u64 = 1500;
 
     /// Takes in what it says of itself, while `stamp` is the last stamp given; whether it has more
     /// than before.
@@ -72,8 +85,16 @@ impl Peer {
         self.concluded |= report.status == Status::Concluded;
         self.holds |= matches!(report.status, Status::Holding | Status::Concluded);
         self.limit = self.limit.max(report.limit);
+        self.delivers_to = self.delivers_to.max(report.delivers_to);
         self.count(report);
         self.has(report.next, stamp)
+    }
+
+    /// It takes `rate` bytes a second and `burst` at once, as its reply says; a rate of 0 is no
+    /// limit. No receiver can stop the others by what it names: it gets a packet a second.
+    pub(super) fn note_limits(&mut self, rate: u64, burst: u64) {
+        let least = Self::TAKES_LEAST;
+        self.takes = (rate > 0).then(|| (rate.max(least), burst.max(least)));
     }
 
     /// It has all below `next`, as is learnt while `stamp` is the last stamp given; whether that is
@@ -157,5 +178,21 @@ impl Peer {
         self.counted = None;
         self.holds_back = Duration::ZERO;
         self.heard = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_stops_the_others_by_what_it_takes() {
+        let mut peer = Peer::new(Time::ZERO);
+        peer.note_limits(1, 0);
+        assert_eq!(peer.takes, Some((Peer::TAKES_LEAST, Peer::TAKES_LEAST)));
+        peer.note_limits(1_000_000, 9_000);
+        assert_eq!(peer.takes, Some((1_000_000, 9_000)));
+        peer.note_limits(0, 0);
+        assert_eq!(peer.takes, None);
     }
 }

@@ -10,10 +10,18 @@ use super::super::config::{BulkConfig, NakRule, Policy, Repair};
 use super::super::context::Context;
 use super::super::transfer::{Notice, Outcome, Wanted};
 use super::super::wire::{Announce, Finish, Message, ReceiverReport, Refusal};
+use super::returns::Returns;
 use super::{Peer, Replaced, Sender, State, Timer};
 
 impl Sender {
     pub(super) fn has_room(&self, config: &BulkConfig) -> bool {
+        // Of a set that has a limit no more are served: those that are, and those that were.
+        let served = self.settled.values().filter(|complete| **complete).count();
+        if let Wanted::Between { max, .. } = self.transfer.receivers
+            && self.peers.len() + served >= max
+        {
+            return false;
+        }
         self.peers.len() + self.settled.len() < config.receivers_max
     }
 
@@ -55,13 +63,12 @@ impl Sender {
         let ring_is_full = context.config.policy == Policy::Ring
             && self.peers.len() + 1 >= context.config.window as usize;
         if ring_is_full || !self.has_room(context.config) {
-            let full = Finish::Cancelled("the sender takes no more receivers".into());
-            context
-                .outbox
-                .unicast(from, self.id.number, &Message::Finish(full));
+            let full = Message::Finish(Finish::Full);
+            context.outbox.unicast(from, self.id.number, &full);
             return;
         }
         let mut peer = Peer::new(context.now);
+        peer.returned = self.first_return();
         peer.read(context.now, report, stamp);
         self.peers.insert(from, peer);
         context.notify(Notice::Registered {
@@ -134,6 +141,12 @@ impl Sender {
         };
         let announce = Announce {
             policy: config.policy,
+            set_size: match config.policy {
+                Policy::Multidriver(_) => self.set_size,
+                _ => 0,
+            },
+            returns: self.returns.as_ref().map(Returns::credit),
+            deliver_to: self.transfer.deliver_to,
             go_back: config.repair == Repair::GoBackN,
             meet: multicast_naks.is_some() || matches!(config.policy, Policy::Tree { .. }),
             confirm: self.transfer.confirm,
@@ -174,6 +187,12 @@ impl Sender {
                 let known = self.peers.keys().chain(self.settled.keys());
                 known.into_iter().any(|member| member.node == *node)
             }),
+            Wanted::Between { min, max } => {
+                // Who refuses does not come again: of a set of `max` all have answered then.
+                let refused = self.settled.keys().map(|member| member.node);
+                let refused: BTreeSet<NodeId> = refused.collect();
+                self.peers.len() >= *min && self.peers.len() + refused.len() >= *max
+            }
             Wanted::Open => false,
             Wanted::Present => {
                 let census_over = matches!(&self.state, State::Announcing(it) if it.census_over);
@@ -236,7 +255,12 @@ impl Sender {
             }
         }
         self.timers.cancel(Timer::Begin);
-        self.begin_pass(context, "time is up");
-        self.advance(context);
+        if self.gives_up_too_few(context) {
+            return;
+        }
+        if !self.ends_broken(context) {
+            self.begin_pass(context, "time is up");
+            self.advance(context);
+        }
     }
 }

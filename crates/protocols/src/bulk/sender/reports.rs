@@ -20,6 +20,13 @@ impl Sender {
         from: MemberId,
         report: &ReceiverReport,
     ) {
+        if report.seen > self.stream.last_stamp() {
+            // Of what was not sent: no receiver of ours says that.
+            context.counters.junk += 1;
+            return;
+        }
+        let heard = self.peers.get(&from).map(|peer| peer.heard);
+        self.acknowledge_reply(context, from, report);
         match report.purpose {
             Purpose::Nak => context.counters.naks_received += 1,
             Purpose::Acknowledge => context.counters.reports_received += 1,
@@ -32,6 +39,9 @@ impl Sender {
             return;
         }
         self.look_for_loss(context, from, report);
+        if let Some(part) = &report.part {
+            self.take_part(context, from, part);
+        }
         let moved = self.read_report(context, from, report);
         if self.buckets().is_some() {
             if report.outrun {
@@ -40,6 +50,17 @@ impl Sender {
                 self.collect(context, report);
             }
             self.end_epoch(context);
+            return;
+        }
+        if self.rounds().is_some() {
+            self.take_reply(context, from, report);
+            let awaited = self.rounds().is_some_and(|rounds| rounds.awaits(from));
+            if let Some((peer, heard)) = self.peers.get_mut(&from).zip(heard).filter(|_| awaited) {
+                // Who says something, but does not reply, is as silent as who says nothing.
+                peer.heard = heard;
+            }
+            self.end_epoch(context);
+            self.look_for_slow(context);
             return;
         }
         if report.purpose == Purpose::Ready && report.pass == self.pass_number() {
@@ -72,11 +93,18 @@ impl Sender {
         let Some(peer) = peer.filter(|peer| peer.has_begun_anew(report)) else {
             return;
         };
+        if peer.returned.has_begun() {
+            // It has lost what it was replying, too, and would say something else.
+            self.drop_receiver(context, from, Outcome::Vanished);
+            return;
+        }
         if !self.transfer.rewindable {
             self.drop_receiver(context, from, Outcome::Late);
             return;
         }
+        let returned = peer.returned;
         peer.begin_anew(context.now, report, self.stream.last_stamp());
+        peer.returned = returned;
         // Unless it has yet to say what it needs in this pass.
         peer.gates &= matches!(self.state, State::Starting(_)) && !peer.ready;
     }

@@ -1,7 +1,6 @@
 //! The flow of a pass under XTP (003 3.3.3, 3.4): which packets carry a request, what follows from
 //! a bucket, and what happens when nobody answers.
 
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use groupcast_core::MemberId;
@@ -10,24 +9,24 @@ use super::super::config::{BulkConfig, Repair};
 use super::super::context::Context;
 use super::super::numbers::{PacketNumber, Stamp};
 use super::super::transfer::{Notice, Outcome};
-use super::super::wire::{Finish, Message, ReceiverReport, Request};
+use super::super::wire::{Message, ReceiverReport, Request};
+use super::Sender;
 use super::buckets::{Acted, Bucket, Buckets};
 use super::gate::Gate;
-use super::{Sender, State, Timer};
 
 impl Sender {
     /// The buckets of the pass, if its receivers are not known.
     pub(super) fn buckets(&self) -> Option<&Buckets> {
         match &self.sending()?.gate {
             Gate::Buckets(buckets) => Some(buckets),
-            Gate::Known => None,
+            Gate::Known | Gate::Rounds(_) => None,
         }
     }
 
     pub(super) fn buckets_mut(&mut self) -> Option<&mut Buckets> {
         match &mut self.sending_mut()?.gate {
             Gate::Buckets(buckets) => Some(buckets),
-            Gate::Known => None,
+            Gate::Known | Gate::Rounds(_) => None,
         }
     }
 
@@ -154,7 +153,7 @@ impl Sender {
     }
 
     /// Whether everything that may be sent was sent, and only answers can change that.
-    fn stalls(&self) -> bool {
+    pub(super) fn stalls(&self) -> bool {
         let limit = self.limit();
         let waits = self.stream.ahead() > 0 || self.stream.is_held_back(limit);
         waits && self.has_nothing_to_send(limit)
@@ -167,8 +166,7 @@ impl Sender {
             Repair::GoBackN => self.stream.go_back_to(bucket.next, bucket.stamp),
             Repair::Selective => {
                 for gap in bucket.missing.iter() {
-                    let sent = gap.start..gap.end.min(bucket.top).max(gap.start);
-                    self.stream.repair(sent, |slot| slot.stamp <= bucket.stamp);
+                    self.stream.repair(gap, |slot| slot.stamp <= bucket.stamp);
                 }
             }
         }
@@ -177,17 +175,8 @@ impl Sender {
     /// Nobody has answered for so long that nobody is there.
     fn give_up_unanswered(&mut self, context: &mut Context<'_>, requests: u32) {
         let reason = alloc::format!("no receiver has answered {requests} requests");
-        for _ in 0..2 {
-            let cancelled = Message::Finish(Finish::Cancelled(reason.clone()));
-            context.outbox.multicast(self.id.number, &cancelled);
-        }
-        self.settle_replaced(context);
-        let open: Vec<MemberId> = self.peers.keys().copied().collect();
-        for receiver in open {
-            self.settle(context, receiver, Outcome::Vanished);
-        }
-        context.notify(Notice::Sent { id: self.id });
-        self.transition(context, "no receiver answers", |_| State::Over);
+        self.tell_cancelled(context, &reason);
+        self.end_all(context, Outcome::Vanished, "no receiver answers");
     }
 
     /// A receiver misses what is not kept any more: the next pass serves it, if there can be one.
@@ -220,17 +209,6 @@ impl Sender {
         } else {
             context.config.vanish_after / 8
         };
-        let is_set = self.timers.due(Timer::Retransmit).is_some();
-        let Some(sending) = self.sending_mut() else {
-            return;
-        };
-        let changed = core::mem::replace(&mut sending.awaits_reports, stalls) != stalls;
-        match due {
-            Some(due) => self.timers.set(Timer::Retransmit, due),
-            None if changed || !is_set => {
-                self.timers.set(Timer::Retransmit, context.now + patience);
-            }
-            None => {}
-        }
+        self.arm_request(context.now, due, patience, stalls);
     }
 }

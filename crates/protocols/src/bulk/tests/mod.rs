@@ -3,10 +3,13 @@
 
 mod endpoints;
 mod many;
+mod marks;
 mod messages;
+mod multidriver;
 mod names;
 mod net;
 mod parity;
+mod replies;
 mod resume;
 mod transitions;
 mod xtp;

@@ -14,7 +14,7 @@ use groupcast_core::{
 
 use crate::bulk::ranges::RangeSet;
 use crate::bulk::{
-    Acceptance, Bulk, BulkConfig, Notice, Order, Outcome, Transfer, TransferId, Wanted,
+    Acceptance, Bulk, BulkConfig, DeliverTo, Notice, Order, Outcome, Transfer, TransferId, Wanted,
 };
 
 pub(super) fn member(index: usize) -> MemberId {
@@ -51,6 +51,13 @@ pub(super) struct Net {
     former: Vec<Option<TransferId>>,
     /// Whether each user says that it is done with data.
     pub(super) consumes: Vec<bool>,
+    /// What each user replies when it has everything, and how much of it was taken; `None`:
+    /// nothing.
+    pub(super) replies: Vec<Option<Bytes>>,
+    taken: Vec<usize>,
+    /// What the sender's user was replied, and whether it says that it is done with that.
+    pub(super) replied: BTreeMap<MemberId, Vec<u8>>,
+    pub(super) consumes_replies: bool,
     /// What the sender's user sends.
     pub(super) stream: Bytes,
     pub(super) id: Option<TransferId>,
@@ -75,6 +82,8 @@ pub(super) fn file(length: usize, receivers: Wanted) -> Transfer {
         rewindable: true,
         receivers,
         confirm: false,
+        deliver_to: DeliverTo::AtOnce,
+        replies: false,
     }
 }
 
@@ -97,6 +106,10 @@ impl Net {
             chunk: None,
             former: std::vec![None; endpoints],
             consumes: std::vec![true; endpoints],
+            replies: std::vec![None; endpoints],
+            taken: std::vec![0; endpoints],
+            replied: BTreeMap::new(),
+            consumes_replies: true,
             stream: (0..length)
                 .map(|index| (index % 253) as u8)
                 .collect::<Vec<u8>>()
@@ -225,12 +238,50 @@ impl Net {
                     }
                     continue;
                 }
+                Notice::Reply {
+                    id,
+                    receiver,
+                    offset,
+                    bytes,
+                } => {
+                    let replied = self.replied.entry(*receiver).or_default();
+                    assert_eq!(replied.len() as u64, *offset, "in order, each byte once");
+                    replied.extend_from_slice(bytes);
+                    if self.consumes_replies {
+                        let len = bytes.len() as u64;
+                        self.endpoints[index].reply_consumed(self.now, *id, len);
+                    }
+                    continue;
+                }
+                Notice::Received { id, .. } | Notice::ReplyRoom { id }
+                    if self.endpoints[index].wants_reply(*id) =>
+                {
+                    self.reply(index, *id);
+                }
                 Notice::Received { id, .. } if self.chunk.is_some() => {
                     self.endpoints[index].conclude(self.now, *id, Ok(()));
                 }
+                Notice::AllHold { id } => self.endpoints[index].in_place(self.now, *id),
                 _ => {}
             }
             self.notices[index].push(notice);
+        }
+    }
+
+    /// The code with which user `index` ends its reply.
+    pub(super) fn code(index: usize) -> u32 {
+        index as u32 + 7
+    }
+
+    /// A user goes on with its reply.
+    fn reply(&mut self, index: usize, id: TransferId) {
+        let Some(reply) = &self.replies[index] else {
+            return;
+        };
+        let (endpoint, taken) = (&mut self.endpoints[index], &mut self.taken[index]);
+        *taken += endpoint.reply(self.now, id, &reply[*taken..]);
+        if *taken == reply.len() {
+            endpoint.finish_reply(self.now, id, Self::code(index));
         }
     }
 

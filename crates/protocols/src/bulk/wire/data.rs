@@ -26,13 +26,16 @@ pub(in crate::bulk) struct DataHeader {
     pub(in crate::bulk) last: bool,
     /// It was sent before. For measurements.
     pub(in crate::bulk) again: bool,
+    /// Every receiver is to report the rate that it takes, too (003 5.3.3). Not of parity.
+    pub(in crate::bulk) rate: bool,
     /// The sender's count of transmissions.
     pub(in crate::bulk) stamp: Stamp,
     pub(in crate::bulk) number: PacketNumber,
     /// It is this parity packet of the block that begins with the number.
     pub(in crate::bulk) parity: Option<u16>,
     /// How many packets before this one the sender keeps, or [`KEPT_UNKNOWN`](Self::KEPT_UNKNOWN):
-    /// under the policy `xtp`; else 0. Not of parity.
+    /// under the policy `xtp`. Under `multidriver` of a packet that asks, for how many receivers
+    /// replies back off. Else 0. Not of parity.
     pub(in crate::bulk) kept: u16,
 }
 
@@ -48,7 +51,10 @@ impl DataHeader {
 
     pub(in crate::bulk) fn encode(self) -> [u8; DATA_HEADER] {
         let mut bytes = [0; DATA_HEADER];
-        let flags = u8::from(self.answer) | u8::from(self.last) << 1 | u8::from(self.again) << 2;
+        let flags = u8::from(self.answer)
+            | u8::from(self.last) << 1
+            | u8::from(self.again) << 2
+            | u8::from(self.rate) << 3;
         bytes[0] = if self.parity.is_some() { 8 } else { 1 };
         bytes[1..5].copy_from_slice(&self.transfer.to_be_bytes());
         bytes[5] = flags;
@@ -72,6 +78,7 @@ pub(super) fn data(
         answer: flags & 1 != 0,
         last: flags & 2 != 0,
         again: flags & 4 != 0,
+        rate: flags & 8 != 0,
         stamp: Stamp(reader.u64("stamp")?),
         number: packet(reader, "number")?,
         parity: parity.then_some(index),

@@ -7,14 +7,22 @@ use bytes::Bytes;
 use groupcast_core::MemberId;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
-use super::super::config::{BulkConfig, Control, Damping, Policy, Xtp};
+use super::super::config::{BulkConfig, Control, Damping, Multidriver, Policy, Xtp};
 use super::super::numbers::PassNumber;
+use super::super::transfer::DeliverTo;
 use super::{NUMBER_MAX, one_more, small};
 
 /// What a transfer is, for members that may want to receive it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::bulk) struct Announce {
     pub(in crate::bulk) policy: Policy,
+    /// Receivers that are expected, for their back-off (policy `multidriver`); else 0.
+    pub(in crate::bulk) set_size: u16,
+    /// Return streams are wanted, and each may have so many bytes without being granted any
+    /// (policy `multidriver`).
+    pub(in crate::bulk) returns: Option<u64>,
+    /// Steps are the sender's alone: none are read.
+    pub(in crate::bulk) deliver_to: DeliverTo,
     pub(in crate::bulk) go_back: bool,
     /// Receivers register by multicast, so that they know each other.
     pub(in crate::bulk) meet: bool,
@@ -48,6 +56,7 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         (3, _) => Policy::Ring,
         (4, 1..) => Policy::Tree { height: parameter },
         (5, 1..) => Policy::Xtp(Xtp::for_window(parameter)),
+        (6, 0..=0xffff) => Policy::Multidriver(Multidriver::for_window(1)),
         _ => return Err(reader.invalid("policy", u64::from(code))),
     };
     let flags = reader.u8("flags")?;
@@ -69,6 +78,25 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         xtp.every = parameter;
         xtp.control = control(reader, flags)?;
     }
+    let (mut set_size, mut returns) = (0, None);
+    if let Policy::Multidriver(rule) = &mut policy {
+        set_size = parameter as u16;
+        let backoff = small(reader, "back-off")?;
+        rule.backoff = Duration::from_micros(backoff.min(Multidriver::BACKOFF_MAX_US));
+        returns = match flags & 8 != 0 {
+            true => Some(small(reader, "credit")?),
+            false => None,
+        };
+    }
+    let deliver_to = match (flags & 64 != 0, flags & 128 != 0) {
+        (false, false) => DeliverTo::AtOnce,
+        (true, false) => DeliverTo::UpTo {
+            first: small(reader, "mark")?,
+            step: None,
+        },
+        (false, true) => DeliverTo::Aside,
+        (true, true) => return Err(reader.invalid("flags", u64::from(flags))),
+    };
     if reader.remaining() > BulkConfig::ABOUT_MAX {
         return Err(reader.invalid("description's length", reader.remaining() as u64));
     }
@@ -76,6 +104,9 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
     reader.rest();
     Ok(Announce {
         policy,
+        set_size,
+        returns,
+        deliver_to,
         go_back: flags & 1 != 0,
         meet: flags & 2 != 0,
         confirm: flags & 4 != 0,
@@ -116,6 +147,7 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
         Policy::Ring => (3, 0),
         Policy::Tree { height } => (4, height),
         Policy::Xtp(xtp) => (5, xtp.every),
+        Policy::Multidriver(_) => (6, announce.set_size.into()),
     };
     let control = match &announce.policy {
         Policy::Xtp(xtp) => Some(&xtp.control),
@@ -124,13 +156,28 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
     let flags = control.map_or(0, control_flags)
         | u8::from(announce.go_back)
         | u8::from(announce.meet) << 1
-        | u8::from(announce.confirm) << 2;
+        | u8::from(announce.confirm) << 2
+        | u8::from(announce.returns.is_some()) << 3
+        | match announce.deliver_to {
+            DeliverTo::AtOnce => 0,
+            DeliverTo::UpTo { .. } => 64,
+            DeliverTo::Aside => 128,
+        };
     writer.u8(code).u32(parameter).u8(flags);
     writer.u32(announce.packet).u16(announce.block);
     writer.varint(one_more(announce.length));
     writer.varint(announce.nak_delay_us.unwrap_or(0));
     if let Some(control) = control {
         writer.varint(control.slot.unwrap_or_default().as_micros() as u64);
+    }
+    if let Policy::Multidriver(rule) = &announce.policy {
+        writer.varint(rule.backoff.as_micros() as u64);
+        if let Some(credit) = announce.returns {
+            writer.varint(credit);
+        }
+    }
+    if let DeliverTo::UpTo { first, .. } = announce.deliver_to {
+        writer.varint(first);
     }
     writer.put(&announce.about);
 }

@@ -7,14 +7,18 @@
 //!
 //! | kind | from | after kind and number |
 //! |---|---|---|
-//! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again; index (2): 0, under the policy XTP how many packets before it are kept (65535: so many or more); stamp (8); packet number (8); bytes of the stream |
+//! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again, 8 rate; index (2): 0, under the policy XTP how many packets before it are kept (65535: so many or more), under Multidriver in a packet that asks for how many receivers replies back off; stamp (8); packet number (8); bytes of the stream |
 //! | 8 parity | sender | as data: index of the parity packet, or 65535 for the sum of the block; number of the first packet of its block; parity |
-//! | 2 announce | sender | policy (1), its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm; of the policy XTP 8 answers are multicast, 16 damped within a request, 32 damped by what they say; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); of the policy XTP the longest slot in µs (varint); description |
+//! | 2 announce | sender | policy (1), its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm, 64 receivers deliver up to marks, 128 they keep it aside until all hold it; of the policy XTP 8 answers are multicast, 16 damped within a request, 32 damped by what they say; of Multidriver 8 return streams are wanted; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); of the policy XTP the longest slot in µs (varint); of Multidriver the back-off for each receiver in µs (varint), and the parameter is the set's size, with flag 8 the bytes that each return stream may have without being granted (varint); with flag 64 the first mark (varint); description |
 //! | 3 start | sender | pass (2), flags (1): 1 answer, 2 data comes from the start; receivers in all (2), first (2), count (2), members (16 each) |
 //! | 4 report | receiver | see [`ReceiverReport`] |
 //! | 5 poll | sender | pass (2), stamp (8), top: one past the highest packet sent (8), length plus one (varint) |
 //! | 9 request | sender | (XTP) pass (2), stamp (8), top (8), the first packet that is kept (8), length plus one (varint) |
-//! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name; reason |
+//! | 10 tag | sender | (Multidriver) a request without data: pass (2), stamp (8), top (8), length plus one (varint), flags (1): 4 again, to one that has not replied, 8 rate; for how many receivers replies back off (2) |
+//! | 11 acknowledgement | sender | (Multidriver) of a reply: the stamp that it echoes (8) |
+//! | 12 mark | sender | receivers deliver the bytes below (8) |
+//! | 13 return acknowledgement | sender | (Multidriver) of a return stream, see [`Returned`] |
+//! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name, 5 there are as many receivers as the sender takes; reason |
 //! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
 //!
 //! Packet `n` carries the bytes of the stream from `n` × packet size on; all packets are full but
@@ -34,7 +38,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 pub(super) use self::data::{DATA_HEADER, Data, DataHeader};
 pub(super) use self::handshake::{Announce, Start};
-pub(super) use self::report::{NAME_MAX, Purpose, ReceiverReport, Status};
+pub(super) use self::report::{NAME_MAX, Part, Purpose, ReceiverReport, ReplyTag, Status};
 use super::numbers::{PacketNumber, PassNumber, Stamp};
 
 /// The most bytes of a reason.
@@ -49,6 +53,11 @@ pub(super) enum Message {
     Report(ReceiverReport),
     Poll(Poll),
     Request(Request),
+    Tag(Tag),
+    Acknowledgement(Stamp),
+    /// Every receiver holds the bytes below, and delivers them (003 5.3.3, deliver-to).
+    Mark(u64),
+    Returned(Returned),
     Finish(Finish),
     Refuse(Refusal),
 }
@@ -76,6 +85,41 @@ pub(super) struct Request {
     pub(super) length: Option<u64>,
 }
 
+/// Multidriver: every receiver is to reply, or the one that it is sent to. Data packets ask by
+/// their flag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tag {
+    pub(super) pass: PassNumber,
+    pub(super) stamp: Stamp,
+    /// One past the highest packet that was sent in this pass.
+    pub(super) top: PacketNumber,
+    pub(super) length: Option<u64>,
+    /// The rate that it takes is asked for, too.
+    pub(super) rate: bool,
+    /// It repeats a request to one that has not replied: nothing was sent to all with this stamp
+    /// but that request.
+    pub(super) again: bool,
+    /// For how many receivers replies back off.
+    pub(super) backoff: u16,
+}
+
+/// What the sender has of a receiver's return stream, and how far the receiver may go.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 1 | flags: 1 the part that it answers came after a gap, 2 the end is here too |
+/// | varint | next: the bytes below are here |
+/// | varint | limit: the receiver may send the bytes below |
+/// | varint | count: that of the part that it answers |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Returned {
+    pub(super) gap: bool,
+    pub(super) ended: bool,
+    pub(super) next: u64,
+    pub(super) limit: u64,
+    pub(super) count: u64,
+}
+
 /// A receiver does not want the transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Refusal {
@@ -96,6 +140,8 @@ pub(super) enum Finish {
     Dropped,
     /// Two receivers have the same name: neither is served.
     SameName,
+    /// There are as many receivers as the sender takes.
+    Full,
 }
 
 impl Message {
@@ -123,11 +169,25 @@ impl Message {
                 kept: packet(&mut reader, "kept")?,
                 length: reader.varint("length")?.checked_sub(1),
             }),
+            10 => Self::Tag(tag(&mut reader)?),
+            11 => Self::Acknowledgement(Stamp(reader.u64("stamp")?)),
+            12 => Self::Mark(reader.u64("mark")?),
+            13 => {
+                let flags = reader.u8("flags")?;
+                Self::Returned(Returned {
+                    gap: flags & 1 != 0,
+                    ended: flags & 2 != 0,
+                    next: small(&mut reader, "next")?,
+                    limit: small(&mut reader, "limit")?,
+                    count: small(&mut reader, "count")?,
+                })
+            }
             6 => Self::Finish(match reader.u8("how")? {
                 1 => Finish::Done,
                 2 => Finish::Cancelled(reason(&mut reader)?),
                 3 => Finish::Dropped,
                 4 => Finish::SameName,
+                5 => Finish::Full,
                 other => return Err(reader.invalid("how", u64::from(other))),
             }),
             7 => Self::Refuse(refusal(&mut reader, bytes)?),
@@ -160,6 +220,25 @@ impl Message {
                 writer.u64(request.stamp.0).u64(request.top.0);
                 writer.u64(request.kept.0).varint(one_more(request.length));
             }
+            Self::Tag(tag) => {
+                writer.u8(10).u32(transfer).u16(tag.pass.0);
+                writer.u64(tag.stamp.0).u64(tag.top.0);
+                writer.varint(one_more(tag.length));
+                let flags = u8::from(tag.again) << 2 | u8::from(tag.rate) << 3;
+                writer.u8(flags).u16(tag.backoff);
+            }
+            Self::Acknowledgement(stamp) => {
+                writer.u8(11).u32(transfer).u64(stamp.0);
+            }
+            Self::Mark(mark) => {
+                writer.u8(12).u32(transfer).u64(*mark);
+            }
+            Self::Returned(returned) => {
+                let flags = u8::from(returned.gap) | u8::from(returned.ended) << 1;
+                writer.u8(13).u32(transfer).u8(flags);
+                writer.varint(returned.next).varint(returned.limit);
+                writer.varint(returned.count);
+            }
             Self::Finish(finish) => {
                 writer.u8(6).u32(transfer);
                 match finish {
@@ -167,6 +246,7 @@ impl Message {
                     Finish::Cancelled(reason) => writer.u8(2).put(cut(reason).as_bytes()),
                     Finish::Dropped => writer.u8(3),
                     Finish::SameName => writer.u8(4),
+                    Finish::Full => writer.u8(5),
                 };
             }
             Self::Refuse(Refusal { reason, name }) => {
@@ -197,6 +277,23 @@ fn reason(reader: &mut Reader<'_>) -> Result<String, DecodeError> {
         return Err(reader.invalid("reason's length", bytes.len() as u64));
     }
     Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+fn tag(reader: &mut Reader<'_>) -> Result<Tag, DecodeError> {
+    let pass = PassNumber(reader.u16("pass")?);
+    let stamp = Stamp(reader.u64("stamp")?);
+    let top = packet(reader, "top")?;
+    let length = reader.varint("length")?.checked_sub(1);
+    let flags = reader.u8("flags")?;
+    Ok(Tag {
+        pass,
+        stamp,
+        top,
+        length,
+        again: flags & 4 != 0,
+        rate: flags & 8 != 0,
+        backoff: reader.u16("back-off")?,
+    })
 }
 
 fn refusal(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Refusal, DecodeError> {

@@ -45,7 +45,7 @@ pub(in crate::bulk) enum Status {
 /// |---|---|
 /// | 8 | incarnation of the sender that it is for |
 /// | 1 | purpose: 1 register, 2 ready, 3 acknowledge, 4 NAK |
-/// | 1 | flags: 1 answers a poll or a request, 2 speaks for its chain, 4 what it misses was released |
+/// | 1 | flags: 1 answers a poll or a request, 2 speaks for its chain, 4 what it misses was released, 8 has a reply's tag, 16 has delivered up to a mark, 32 carries a part of the return stream |
 /// | 2 | pass |
 /// | 1 | status: 1 receiving, 2 holding, 3 concluded, 4 failed |
 /// | varint | next: the lowest packet that it misses |
@@ -56,6 +56,9 @@ pub(in crate::bulk) enum Status {
 /// | varint | listed: the gaps are all that it misses below this packet |
 /// | 2 | count of gaps |
 /// | varints | of each gap its distance from the end of the one before, and its length |
+/// | varints | of a reply's tag: the rate that it takes in bytes a second, 0 without limit, and the burst in bytes |
+/// | varint | with flag 16 the mark, in bytes |
+/// | | with flag 32 a [`Part`] |
 /// | rest | name, if it registers; else reason, if failed |
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::bulk) struct ReceiverReport {
@@ -75,7 +78,54 @@ pub(in crate::bulk) struct ReceiverReport {
     pub(in crate::bulk) delay_us: u64,
     pub(in crate::bulk) listed_below: PacketNumber,
     pub(in crate::bulk) missing: Vec<Packets>,
+    /// It replies to a request, and repeats that until it is acknowledged (policy `multidriver`).
+    pub(in crate::bulk) tag: Option<ReplyTag>,
+    /// It has delivered up to this mark, in bytes.
+    pub(in crate::bulk) delivers_to: Option<u64>,
+    /// What its user says to the sender's.
+    pub(in crate::bulk) part: Option<Part>,
     pub(in crate::bulk) name: Bytes,
+}
+
+/// A part of a return stream: what a receiver's user says to the sender's (003 5.3.2, X_MRreply),
+/// in the packets with which the receiver reports.
+///
+/// | bytes | field |
+/// |---|---|
+/// | varint | count: parts that the receiver has sent, this one and repeated ones included |
+/// | varint | offset: its place in the return stream |
+/// | varint | waiting: one past the last byte that the receiver has to send |
+/// | 1 | flags: 1 the stream ends with this part |
+/// | varint | with flag 1 the code: what the receiver's user says of its end |
+/// | 2 | count of bytes |
+/// | so many | the bytes |
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::bulk) struct Part {
+    pub(in crate::bulk) count: u64,
+    pub(in crate::bulk) offset: u64,
+    pub(in crate::bulk) waiting: u64,
+    /// The stream ends with it, and with this code.
+    pub(in crate::bulk) end: Option<u32>,
+    pub(in crate::bulk) bytes: Bytes,
+}
+
+impl Part {
+    /// Bytes of a part beside those of the stream, at most.
+    pub(in crate::bulk) const HEADER_MAX: usize = 3 * 9 + 1 + 5 + 2;
+
+    /// One past its last byte.
+    pub(in crate::bulk) fn reach(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+}
+
+/// What a reply to a request says beside what every report says (003 5.3.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::bulk) struct ReplyTag {
+    /// Bytes a second that it takes; 0 without limit, or if it was not asked.
+    pub(in crate::bulk) rate: u64,
+    /// Bytes that it takes at once.
+    pub(in crate::bulk) burst: u64,
 }
 
 pub(super) fn report(
@@ -110,6 +160,21 @@ pub(super) fn report(
         }
         missing.push(start..at);
     }
+    let tag = match flags & 8 != 0 {
+        true => Some(ReplyTag {
+            rate: small(reader, "rate")?,
+            burst: small(reader, "burst")?,
+        }),
+        false => None,
+    };
+    let delivers_to = match flags & 16 != 0 {
+        true => Some(small(reader, "mark")?),
+        false => None,
+    };
+    let part = match flags & 32 != 0 {
+        true => Some(part(reader, bytes)?),
+        false => None,
+    };
     let name = if purpose == Purpose::Register {
         let name = bytes.slice(reader.position()..);
         reader.rest();
@@ -142,8 +207,44 @@ pub(super) fn report(
         delay_us,
         listed_below,
         missing,
+        tag,
+        delivers_to,
+        part,
         name,
     })
+}
+
+fn part(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Part, DecodeError> {
+    let count = small(reader, "part's count")?;
+    let offset = small(reader, "part's offset")?;
+    let waiting = small(reader, "part's waiting")?;
+    let end = match reader.u8("part's flags")? & 1 != 0 {
+        true => {
+            let code = reader.varint("part's code")?;
+            let code = u32::try_from(code).map_err(|_| reader.invalid("part's code", code))?;
+            Some(code)
+        }
+        false => None,
+    };
+    let len = usize::from(reader.u16("part's length")?);
+    let start = reader.position();
+    reader.take("part", len)?;
+    Ok(Part {
+        count,
+        offset,
+        waiting,
+        end,
+        bytes: bytes.slice(start..start + len),
+    })
+}
+
+fn put_part(writer: &mut Writer<'_>, part: &Part) {
+    writer.varint(part.count).varint(part.offset);
+    writer.varint(part.waiting).u8(part.end.is_some().into());
+    if let Some(code) = part.end {
+        writer.varint(code.into());
+    }
+    writer.u16(part.bytes.len() as u16).put(&part.bytes);
 }
 
 pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
@@ -155,7 +256,10 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
     });
     writer.u8(u8::from(report.answers)
         | u8::from(report.aggregate) << 1
-        | u8::from(report.outrun) << 2);
+        | u8::from(report.outrun) << 2
+        | u8::from(report.tag.is_some()) << 3
+        | u8::from(report.delivers_to.is_some()) << 4
+        | u8::from(report.part.is_some()) << 5);
     writer.u16(report.pass.0);
     writer.u8(match report.status {
         Status::Receiving => 1,
@@ -171,6 +275,15 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
     for gap in &report.missing {
         writer.varint(gap.start - at).varint(gap.end - gap.start);
         at = gap.end;
+    }
+    if let Some(tag) = &report.tag {
+        writer.varint(tag.rate).varint(tag.burst);
+    }
+    if let Some(mark) = report.delivers_to {
+        writer.varint(mark);
+    }
+    if let Some(part) = &report.part {
+        put_part(writer, part);
     }
     match &report.status {
         _ if report.purpose == Purpose::Register => {

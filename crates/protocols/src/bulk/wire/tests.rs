@@ -7,7 +7,8 @@ use core::time::Duration;
 use groupcast_core::{Incarnation, MemberId, NodeId};
 use proptest::prelude::*;
 
-use super::super::config::{Control, Damping, Policy, Xtp};
+use super::super::config::{Control, Damping, Multidriver, Policy, Xtp};
+use super::super::transfer::DeliverTo;
 use super::*;
 
 fn packets((start, end): (u64, u64)) -> Range<PacketNumber> {
@@ -28,6 +29,7 @@ fn examples() -> Vec<Message> {
             answer: true,
             last: false,
             again: true,
+            rate: false,
             stamp: Stamp(77),
             number: PacketNumber(1 << 33),
             parity: None,
@@ -37,10 +39,15 @@ fn examples() -> Vec<Message> {
     };
     let mut kept = data.clone();
     kept.header.kept = 1023;
+    let mut tagged = kept.clone();
+    tagged.header.rate = true;
     let mut parity = data.clone();
     parity.header.parity = Some(7);
     let announce = Announce {
         policy: Policy::Tree { height: 6 },
+        set_size: 0,
+        returns: None,
+        deliver_to: DeliverTo::AtOnce,
         go_back: true,
         meet: true,
         confirm: false,
@@ -60,6 +67,19 @@ fn examples() -> Vec<Message> {
             },
             ..Xtp::for_window(1024)
         }),
+        ..announce.clone()
+    };
+    let multidriver = Announce {
+        policy: Policy::Multidriver(Multidriver {
+            backoff: Duration::from_micros(90),
+            ..Multidriver::for_window(1)
+        }),
+        set_size: 200,
+        returns: Some(300),
+        deliver_to: DeliverTo::UpTo {
+            first: 70_000,
+            step: None,
+        },
         ..announce.clone()
     };
     let start = Start {
@@ -84,7 +104,36 @@ fn examples() -> Vec<Message> {
         delay_us: 12,
         listed_below: PacketNumber(70),
         missing: [(5, 6), (9, 70)].map(packets).into(),
+        tag: None,
+        delivers_to: None,
+        part: None,
         name: Bytes::new(),
+    };
+    let reply = ReceiverReport {
+        tag: Some(ReplyTag {
+            rate: 1_000_000,
+            burst: 64_000,
+        }),
+        delivers_to: Some(70_000),
+        part: Some(Part {
+            count: 900,
+            offset: 70,
+            waiting: 90,
+            end: None,
+            bytes: Bytes::from_static(b"return"),
+        }),
+        ..report.clone()
+    };
+    let last = ReceiverReport {
+        part: Some(Part {
+            count: 3,
+            offset: 0,
+            waiting: 0,
+            end: Some(u32::MAX),
+            bytes: Bytes::new(),
+        }),
+        status: Status::Holding,
+        ..report.clone()
     };
     let poll = Poll {
         pass: PassNumber(1),
@@ -108,10 +157,33 @@ fn examples() -> Vec<Message> {
             kept: PacketNumber(17),
             length: Some(90_000),
         }),
+        Message::Data(tagged),
+        Message::Announce(multidriver),
+        Message::Report(reply),
+        Message::Tag(Tag {
+            pass: PassNumber(1),
+            stamp: Stamp(6),
+            top: PacketNumber(80),
+            length: Some(90_000),
+            again: true,
+            rate: false,
+            backoff: 200,
+        }),
+        Message::Acknowledgement(Stamp(6)),
+        Message::Mark(140_000),
+        Message::Report(last),
+        Message::Returned(Returned {
+            gap: true,
+            ended: false,
+            next: 70,
+            limit: 17_000,
+            count: 900,
+        }),
         Message::Finish(Finish::Done),
         Message::Finish(Finish::Cancelled("why".into())),
         Message::Finish(Finish::Dropped),
         Message::Finish(Finish::SameName),
+        Message::Finish(Finish::Full),
         Message::Refuse(Refusal {
             reason: "no".into(),
             name: Bytes::new(),
@@ -147,7 +219,7 @@ fn the_layout_of_a_data_packet_is_pinned() {
 
 proptest! {
     #[test]
-    fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..10, bytes: Vec<u8>) {
+    fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..14, bytes: Vec<u8>) {
         let body: Bytes = [&[kind, 0, 0, 0, 1], &bytes[..]].concat().into();
         if let Ok((transfer, message)) = Message::decode(&body) {
             prop_assert!(message.encode(transfer).len() <= body.len() + 2 * REASON_MAX);
@@ -155,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_message_is_another_or_an_error(which in 0usize..15, at in 0usize..90, bit in 0u8..8) {
+    fn a_damaged_message_is_another_or_an_error(which in 0usize..24, at in 0usize..90, bit in 0u8..8) {
         let mut bytes = examples()[which].encode(1).to_vec();
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;

@@ -5,5 +5,6 @@ mod bounds;
 mod exchanges;
 mod hashing;
 mod life;
+mod proofs;
 mod script;
 mod sizes;

@@ -223,5 +223,7 @@ fn describe(body: &Bytes) -> String {
         Message::MulticastRequest { id } => format!("multicast request {}", of(id)),
         Message::Join { .. } => String::from("join"),
         Message::Leave => String::from("leave"),
+        Message::Prove { .. } => String::from("prove"),
+        Message::Proof { .. } => String::from("proof"),
     }
 }

@@ -16,6 +16,8 @@
 //! | 9 | multicast request | origin (16), number (8) |
 //! | 10 | join | self-description, answer wanted (1) |
 //! | 11 | leave | |
+//! | 12 | prove | nonce (8) |
+//! | 13 | proof | nonce (8), self-description |
 //!
 //! A sign of life is a member (16) and its heartbeat (v). A digest is a list, to the end of the
 //! body, of
@@ -136,6 +138,15 @@ pub(super) enum Message {
         answer: bool,
     },
     Leave,
+    /// Asks a member whether it lives, and how many messages it has sent.
+    Prove {
+        nonce: u64,
+    },
+    /// The answer, to one member.
+    Proof {
+        nonce: u64,
+        about: SelfDescription,
+    },
 }
 
 impl Message {
@@ -172,6 +183,13 @@ impl Message {
                 answer: reader.u8("answer")? != 0,
             },
             11 => Self::Leave,
+            12 => Self::Prove {
+                nonce: reader.u64("nonce")?,
+            },
+            13 => Self::Proof {
+                nonce: reader.u64("nonce")?,
+                about: about(&mut reader)?,
+            },
             _ => return Err(reader.invalid("kind", u64::from(kind))),
         };
         reader.finish()?;
@@ -214,6 +232,13 @@ impl Message {
             }
             Self::Leave => {
                 writer.u8(11);
+            }
+            Self::Prove { nonce } => {
+                writer.u8(12).u64(*nonce);
+            }
+            Self::Proof { nonce, about } => {
+                writer.u8(13).u64(*nonce);
+                write_about(&mut writer, about);
             }
         }
         bytes.into()

@@ -69,6 +69,8 @@ fn all() -> Vec<Message> {
             answer: true,
         },
         Message::Leave,
+        Message::Prove { nonce: 1 << 40 },
+        Message::Proof { nonce: 7, about },
     ]
 }
 
@@ -148,7 +150,7 @@ fn a_number_that_cannot_be_counted_on_from_is_refused() {
 
 proptest! {
     #[test]
-    fn any_bytes_decode_or_are_refused_and_what_decodes_comes_back(kind in 0u8..13, rest: Vec<u8>) {
+    fn any_bytes_decode_or_are_refused_and_what_decodes_comes_back(kind in 0u8..15, rest: Vec<u8>) {
         let body = Bytes::from([&[kind], &rest[..]].concat());
         if let Ok(message) = Message::decode(&body) {
             prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
@@ -156,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_message_is_refused(at in 1usize..200, which in 1usize..8) {
+    fn a_cut_message_is_refused(at in 1usize..200, which in 1usize..11) {
         let bytes = all()[which].encode();
         if at < bytes.len() && which != 1 {
             prop_assert!(Message::decode(&bytes.slice(..at)).is_err());

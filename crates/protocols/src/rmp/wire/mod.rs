@@ -4,6 +4,7 @@
 //! bytes, because a place in the order has no more for them; a list is a count (2) and items.
 
 mod lists;
+mod marks;
 mod membership;
 mod order;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
 
 pub(super) use self::lists::{Join, List, ListAck, Listed, Passed, Start};
+pub(super) use self::marks::{RELAYED_MAX, Relayed, Wanted};
 pub(super) use self::membership::{Announcement, Answer, Declared, Inventory, Poll, Proposal};
 pub(super) use self::order::{Ack, DATA_HEADER, Data, NACK_RUNS_MAX, Nack};
 use super::numbers::{Marks, Number, Stamp, Tag};
@@ -68,6 +70,10 @@ pub(super) enum Message {
     Listed(Listed),
     /// Its sender wants to leave.
     Leave { tag: Tag },
+    /// Marks are missing.
+    Wanted(Wanted),
+    /// The marks of others.
+    Relayed(Relayed),
 }
 
 #[derive(Clone, Copy)]
@@ -95,6 +101,8 @@ enum Kind {
     Listed = 52,
     Leave = 53,
     AnswerListed = 54,
+    Wanted = 55,
+    Relayed = 56,
 }
 
 impl Message {
@@ -152,6 +160,8 @@ impl Message {
                 tag: tag(&mut reader)?,
             },
             54 => Self::Answer(membership::answer(&mut reader, true)?),
+            55 => Self::Wanted(marks::wanted(&mut reader)?),
+            56 => Self::Relayed(marks::relayed(&mut reader)?),
             other => return Err(reader.invalid("kind", u64::from(other))),
         };
         reader.finish()?;
@@ -167,6 +177,8 @@ impl Message {
             | Self::Confirm { tag, .. }
             | Self::Settle { tag, .. }
             | Self::Listed(Listed { tag, .. })
+            | Self::Wanted(Wanted { tag, .. })
+            | Self::Relayed(Relayed { tag, .. })
             | Self::Leave { tag }
             | Self::Unordered { tag, .. } => Some(*tag),
             Self::List(list) => Some(list.ack.tag),
@@ -191,6 +203,8 @@ impl Message {
                 put_marks(&mut writer, *marks);
             }
             Self::Nack(nack) => order::put_nack(&mut writer, nack),
+            Self::Wanted(it) => marks::put_wanted(&mut writer, it),
+            Self::Relayed(it) => marks::put_relayed(&mut writer, it),
             Self::Unordered { tag, record } => {
                 writer.u8(Kind::Unordered as u8).u64(tag.0).put(record);
             }

@@ -170,6 +170,16 @@ fn examples() -> Vec<Message> {
             }],
             packets: ack().packets,
         }),
+        Message::Wanted(Wanted {
+            tag,
+            asked: 2,
+            again: 1,
+            members: vec![0, 3],
+        }),
+        Message::Relayed(Relayed {
+            tag,
+            members: vec![(0, marks), (3, Marks::default())],
+        }),
         Message::Unordered {
             tag,
             record: Bytes::from_static(b"record"),

@@ -140,8 +140,16 @@ impl Bus {
         let Some(name) = name else {
             return b"ok\n".to_vec();
         };
+        // It goes there already.
+        if self.tracing.as_ref().is_some_and(|it| it.name == name) {
+            return b"ok\n".to_vec();
+        }
         let client = self.connection.welcome().map(|it| it.private_name.clone());
         let client = client.unwrap_or_default();
+        if self.tracer.is_some() {
+            self.begins += 1;
+            self.paused = true;
+        }
         let begun = self.tracer.as_mut().map(|it| it.begin(name, &client));
         let refusal = match begun {
             Some(Ok(trace)) => {

@@ -269,3 +269,41 @@ fn a_domain_stands_for_itself_or_for_all_below() {
     assert!(!about.names("cb.uiuc") && !about.names("*.page1.cb.uiuc"));
     assert_eq!(About::of(b"\xff\n"), About::default());
 }
+
+/// A block of text has hundreds of them, and each opens files.
+#[test]
+fn one_trace_is_begun_at_a_time_and_the_commands_behind_it_wait() {
+    let (mut solo, memory) = solo();
+    let begun = || memory.0.borrow().begun.clone();
+    solo.bus.take_text(
+        b"tracefile a\ntracefile off\ntracefile b\n"
+            .repeat(100)
+            .as_slice(),
+    );
+    assert_eq!(begun(), ["a c1@h1"]);
+    for expected in 2..=200 {
+        assert!(solo.bus.is_paused() && !solo.bus.wants_text());
+        assert_eq!(solo.bus.take_begins(), 1);
+        solo.bus.text_taken(solo.bus.text().len());
+        assert_eq!(
+            begun().len(),
+            expected - 1,
+            "other work carries nothing out"
+        );
+        solo.bus.resume();
+        assert_eq!(begun().len(), expected);
+    }
+}
+
+#[test]
+fn the_name_that_a_trace_has_already_is_no_new_one() {
+    let (mut solo, memory) = solo();
+    assert_eq!(
+        solo.say("tracefile t\ninfo\ntracefile t\n").lines().last(),
+        Some("ok")
+    );
+    assert_eq!(memory.0.borrow().begun, ["t c1@h1"]);
+    let text = memory.text();
+    assert!(text.contains("> 3 c1@h1 12\ntracefile t\n"), "{text}");
+    assert!(text.ends_with("< 3 c1@h1 3\nok\n\n"), "{text}");
+}

@@ -1,7 +1,11 @@
+use std::time::Duration;
+
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::super::{FRAME_MAX, FrameDecoder, MAGIC};
 use super::*;
+use crate::guests::Role;
 
 fn decode_all(bytes: &[u8]) -> Result<Vec<ClientFrame>, FrameError> {
     let mut decoder = FrameDecoder::new(FRAME_MAX);
@@ -78,6 +82,56 @@ fn a_token_follows_the_name() {
     bytes.pop();
     bytes[3] -= 1;
     assert!(decode_all(&bytes).is_err(), "it is cut short");
+}
+
+#[test]
+fn golden_bytes_of_requests_and_roles() {
+    let mut bytes = Vec::new();
+    let (group, role) = (String::from("g"), Role::Handler(5));
+    for frame in [
+        GuestFrame::Guest { id: 1, floor: 2 },
+        GuestFrame::Request {
+            number: 3,
+            answers: 1,
+            handler: Some(5),
+            within: Duration::from_millis(500),
+            group: group.clone(),
+            payload: Bytes::from_static(b"hi"),
+            stream_len: 0,
+        },
+        GuestFrame::Answer {
+            seq: 1 << 16,
+            payload: Bytes::from_static(b"yo"),
+            stream_len: 0,
+        },
+        GuestFrame::Claim {
+            token: 7,
+            may_wait: true,
+            role,
+            group: group.clone(),
+        },
+        GuestFrame::Release {
+            token: 8,
+            role,
+            group,
+        },
+    ] {
+        ClientFrame::Guest(frame).encode(&mut bytes);
+    }
+    #[rustfmt::skip]
+    let golden = [
+        0, 0, 0, 17, 17,  0, 0, 0, 0, 0, 0, 0, 1,  0, 0, 0, 0, 0, 0, 0, 2,
+        0, 0, 0, 22, 18,  0, 0, 0, 0, 0, 0, 0, 3,  0, 1,  1, 0, 5,  0, 0, 1, 0xf4,  1, b'g',  b'h', b'i',
+        0, 0, 0, 11, 19,  0, 0, 0, 0, 0, 1, 0, 0,  b'y', b'o',
+        0, 0, 0, 15, 20,  0, 0, 0, 0, 0, 0, 0, 7,  1,  1, 0, 5,  1, b'g',
+        0, 0, 0, 14, 21,  0, 0, 0, 0, 0, 0, 0, 8,  1, 0, 5,  1, b'g',
+    ];
+    assert_eq!(bytes, golden);
+    let mut again = Vec::new();
+    for frame in decode_all(&bytes).unwrap() {
+        frame.encode(&mut again);
+    }
+    assert_eq!(again, golden);
 }
 
 #[test]

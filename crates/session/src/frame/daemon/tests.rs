@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::super::{FRAME_MAX, FrameDecoder, HEADER_LEN, MAGIC, Syntax};
 use super::*;
+use crate::guests::{Ending, Role, RoleNotice, RoleState};
 use crate::view::{Cause, ViewId, ViewKind};
 
 fn decode_all(bytes: &[u8]) -> Result<Vec<DaemonFrame>, FrameError> {
@@ -168,6 +169,53 @@ fn one_of_each() -> Vec<DaemonFrame> {
                 groups: vec!["*.b".into(), "a.b".into()],
             }],
         },
+        DaemonFrame::Guest(
+            GuestReply::Request {
+                place,
+                handler: Some(5),
+                guest: "al@h".into(),
+                group: "g".into(),
+            },
+            Bytes::from_static(b"hi"),
+        ),
+        DaemonFrame::Guest(
+            GuestReply::Taken {
+                number: 3,
+                asked: 2,
+            },
+            Bytes::new(),
+        ),
+        DaemonFrame::Guest(
+            GuestReply::Answer {
+                number: 3,
+                from: "bo@h".into(),
+            },
+            Bytes::from_static(b"yo"),
+        ),
+        DaemonFrame::Guest(
+            GuestReply::Ended {
+                number: 3,
+                ending: Ending::Refused,
+                answers: 1,
+                code: Reject::TooManyGuests,
+                text: "full".into(),
+            },
+            Bytes::new(),
+        ),
+        role(RoleState::Held),
+        role(RoleState::Lost {
+            holder: "bo@h".into(),
+        }),
+        role(RoleState::Refused {
+            holder: "bo@h".into(),
+            code: Reject::Taken,
+            text: "taken".into(),
+        }),
+        DaemonFrame::Behind {
+            waiting: 7,
+            limit: 8,
+            dropped: 9,
+        },
     ]
 }
 
@@ -179,6 +227,30 @@ fn every_frame_comes_back() {
         frame.encode(&mut bytes);
     }
     assert_eq!(decode_all(&bytes).unwrap(), frames);
+}
+
+fn role(state: RoleState) -> DaemonFrame {
+    let notice = RoleNotice {
+        token: 7,
+        group: "g".into(),
+        role: Role::Lock(2),
+        state,
+    };
+    DaemonFrame::Guest(GuestReply::Role(notice), Bytes::new())
+}
+
+#[test]
+fn golden_bytes_of_roles() {
+    let mut bytes = Vec::new();
+    role(RoleState::Waits {
+        holder: "bo@h".into(),
+    })
+    .encode(&mut bytes);
+    #[rustfmt::skip]
+    let golden = [
+        0, 0, 0, 21, 86,  0, 0, 0, 0, 0, 0, 0, 7,  1,  2, 0, 2,  1, b'g',  4, b'b', b'o', b'@', b'h',  0,
+    ];
+    assert_eq!(bytes, golden);
 }
 
 #[test]

@@ -87,19 +87,20 @@ pub(super) fn take_bus<'a>(kind: u8, reader: &mut Reader<'a>) -> Result<Op<'a>, 
     })
 }
 
-/// Appends what the clients of the bus have. Without any nothing: a daemon that is older than the
-/// bus reads the state.
+/// Appends what the clients of the bus have. Without any, and if nothing follows it, nothing: a
+/// daemon that is older than the bus reads the state.
 pub(super) fn put_bus_parts(
     writer: &mut Writer<'_>,
     clients: &BTreeMap<u64, RosterClient>,
     numbers: &BTreeMap<&str, u64>,
+    more_follows: bool,
 ) {
     let on_bus = clients.iter().filter_map(|(number, client)| {
         let bus = client.bus.as_ref()?;
         Some((*number, bus))
     });
     let on_bus: Vec<_> = on_bus.collect();
-    if on_bus.is_empty() {
+    if on_bus.is_empty() && !more_follows {
         return;
     }
     writer.varint(on_bus.len() as u64);

@@ -1,7 +1,8 @@
-use groupcast_core::{Incarnation, MemberId, NodeId};
+use groupcast_core::{Incarnation, MemberId, NodeId, OrderPlace};
 use proptest::prelude::*;
 
 use super::*;
+use crate::guests::{GuestId, PartClaim, PartGuest, Party, Role};
 
 fn state() -> State {
     let mut roster = Roster::new("h");
@@ -39,6 +40,7 @@ fn state() -> State {
             },
         },
         roster,
+        part: Part::default(),
     }
 }
 
@@ -119,6 +121,106 @@ fn a_state_with_clients_of_the_bus_comes_back() {
 }
 
 #[test]
+fn a_state_with_roles_and_guests_comes_back() {
+    let mut with = state();
+    let since = OrderPlace {
+        config: with.config,
+        seq: 300,
+    };
+    let home = Party {
+        daemon: with.config.representative,
+        client: 4,
+    };
+    with.part.claims.push(PartClaim {
+        client: 4,
+        token: 7,
+        group: "g".into(),
+        role: Role::Handler(258),
+        since,
+        flags: 1,
+    });
+    with.part.guests.push(PartGuest {
+        guest: GuestId(9),
+        last: 300,
+        at: 5,
+        home,
+        present: true,
+    });
+    let mut bytes = Vec::new();
+    with.encode(&mut bytes);
+    let mut plain = Vec::new();
+    state().encode(&mut plain);
+    #[rustfmt::skip]
+    let golden = [
+        0,
+        1,  4, 7, 1,  1, 1, 2,  1, b'g',
+        0, 0, 0, 0, 0, 0, 0, 1,  0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0, 0, 0, 0, 3,  0xac, 2,
+        1,  0, 0, 0, 0, 0, 0, 0, 9,  0xac, 2,  5,
+        0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0, 0, 0, 0, 3,  4,  1,
+    ];
+    assert_eq!(bytes, [&plain[..], &golden].concat());
+    let Some(Envelope::State(decoded)) = Envelope::decode(&bytes).unwrap() else {
+        panic!("not a state");
+    };
+    assert_eq!(*decoded, with);
+}
+
+#[test]
+fn what_is_said_of_requests_and_roles_comes_back() {
+    let group = GroupRef::Bound(1);
+    let role = Role::Lock(2);
+    for (op, golden) in [
+        (
+            GuestOp::Request {
+                guest: GuestId(1),
+                number: 300,
+                floor: 4,
+                handler: Some(0),
+                group,
+            },
+            &[14, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0xac, 2, 4, 1, 1][..],
+        ),
+        (
+            GuestOp::Answer {
+                guest: GuestId(1),
+                number: 3,
+            },
+            &[15, 9, 0, 0, 0, 0, 0, 0, 0, 1, 3],
+        ),
+        (
+            GuestOp::Claim {
+                token: 5,
+                may_wait: true,
+                role,
+                group,
+            },
+            &[16, 9, 5, 1, 2, 0, 2, 1],
+        ),
+        (
+            GuestOp::Release {
+                token: 5,
+                role,
+                group,
+            },
+            &[17, 9, 5, 2, 0, 2, 1],
+        ),
+    ] {
+        let mut bytes = Vec::new();
+        op.encode(&mut bytes, 9);
+        assert_eq!(bytes, golden);
+        let Ok(Some(Envelope::Guest {
+            client: 9,
+            op: decoded,
+            payload_at,
+        })) = Envelope::decode(&bytes)
+        else {
+            panic!("not an envelope of requests and roles");
+        };
+        assert_eq!((decoded, payload_at), (op, bytes.len()));
+    }
+}
+
+#[test]
 fn unknown_kinds_are_not_errors() {
     assert!(Envelope::decode(&[99, 1, 2]).unwrap().is_none());
     assert!(Envelope::decode(&[]).is_err());
@@ -126,7 +228,7 @@ fn unknown_kinds_are_not_errors() {
 
 proptest! {
     #[test]
-    fn any_bytes_never_panic(kind in 0u8..14, mut bytes: Vec<u8>) {
+    fn any_bytes_never_panic(kind in 0u8..18, mut bytes: Vec<u8>) {
         bytes.insert(0, kind);
         if let Ok(Some(Envelope::Data(mut data))) = Envelope::decode(&bytes) {
             while let Ok(Some(_)) = data.next_destination() {}

@@ -78,7 +78,7 @@ pub(super) struct Exchange {
 }
 
 /// The four sites, and the datagrams between them.
-struct Stage {
+struct ExchangeStage {
     sites: Vec<Rmp>,
     now: Time,
     /// By when they arrive and in which order they were sent.
@@ -93,7 +93,7 @@ struct Stage {
 
 /// Plays `frames`, one after the other.
 pub(super) fn play(frames: &[Frame]) -> Result<Exchange, RunError> {
-    let mut stage = Stage::formed()?;
+    let mut stage = ExchangeStage::formed()?;
     for frame in frames {
         stage.frame = Some(frame.number);
         stage.deaf = frame.deaf;
@@ -116,7 +116,7 @@ fn place(member: MemberId) -> usize {
     member.node.0 as usize - 1
 }
 
-impl Stage {
+impl ExchangeStage {
     /// The sites in one ring, in the order of their names, in which nothing was ordered: they
     /// formed it at once. With other random numbers some would join it later, behind its token
     /// site.

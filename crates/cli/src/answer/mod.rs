@@ -1,0 +1,104 @@
+//! `groupcast answer`: runs a command for each request to a group, and replies what it prints. The
+//! other half is `groupcast request`.
+
+mod command;
+
+use std::io;
+use std::process::ExitCode;
+
+use groupcast_protocols::bulk::BulkConfig;
+use groupcast_transfer::{AnswerEvent, Answering};
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, tell};
+use crate::json::write_line;
+use crate::request::REQUEST_MAX;
+use crate::transfer::{Network, explain, stop_flag};
+
+/// Answer the requests to a group with what a command prints.
+///
+/// For each request CMD is run, without a shell: the request is its standard input, what it prints
+/// is the reply, and its exit code is told. It has only PATH, HOME, USER, LANG, LC_ALL, TZ and
+/// TMPDIR of the environment, and may print 256 KiB. When it ends, or its request is over, what is
+/// left of it is ended. Every holder of the key can have it run.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    network: Network,
+    /// Commands that run at once; four times as many requests wait, and more are refused
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    at_once: u16,
+    /// Print what happens, one JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// The command with its arguments; the last option
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, required = true)]
+    exec: Vec<String>,
+}
+
+/// Answers until it is stopped.
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    let answering = Answering {
+        link: args.network.link(BulkConfig::lan(), true)?,
+        at_once: args.at_once.into(),
+        request_max: REQUEST_MAX,
+    };
+    let stop = stop_flag()?;
+    let work = |asked: &_| command::run(&args.exec, asked);
+    groupcast_transfer::answer(answering, &work, &stop, &mut |event| match args.json {
+        true => print(&event),
+        false => say(&event),
+    })
+    .map_err(|error| explain(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn say(event: &AnswerEvent<'_>) {
+    match event {
+        AnswerEvent::Listening => tell("ready to answer"),
+        AnswerEvent::Begun { requester, bytes } => {
+            tell(format_args!("{requester} asks ({bytes} bytes)"));
+        }
+        AnswerEvent::Replied {
+            requester,
+            code,
+            bytes,
+        } => tell(format_args!(
+            "{requester} has the reply ({bytes} bytes, exit code {code})"
+        )),
+        AnswerEvent::Failed { requester, reason } => {
+            tell(format_args!("no reply to {requester}: {reason}"));
+        }
+        AnswerEvent::Stranger(stranger) => tell(format_args!(
+            "{} does not take part: {}",
+            stranger.last, stranger.hint
+        )),
+        _ => {}
+    }
+}
+
+/// Field names are a contract with scripts (docs/requests.md).
+fn print(event: &AnswerEvent<'_>) {
+    let line: Value = match event {
+        AnswerEvent::Listening => json!({"event": "listening"}),
+        AnswerEvent::Begun { requester, bytes } => {
+            json!({"event": "begun", "requester": requester, "bytes": bytes})
+        }
+        AnswerEvent::Replied {
+            requester,
+            code,
+            bytes,
+        } => {
+            json!({"event": "replied", "requester": requester, "exit_code": code, "bytes": bytes})
+        }
+        AnswerEvent::Failed { requester, reason } => {
+            json!({"event": "failed", "requester": requester, "reason": reason})
+        }
+        AnswerEvent::Stranger(it) => {
+            json!({"event": "stranger", "kind": it.kind, "address": it.last, "hint": it.hint})
+        }
+        _ => return,
+    };
+    // What is answered does not depend on whether somebody reads along.
+    let _ = write_line(&mut io::stdout().lock(), &line);
+}

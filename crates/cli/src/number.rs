@@ -1,0 +1,28 @@
+//! Numbers of things in words.
+
+/// So many things: `1 reply`, `2 replies`.
+pub(crate) fn number_of(count: u64, one: &str, more: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        _ => format!("{count} {more}"),
+    }
+}
+
+/// So many receivers.
+pub(crate) fn receivers(count: usize) -> String {
+    number_of(count as u64, "receiver", "receivers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(number_of(1, "entry", "entries"), "1 entry");
+        assert_eq!(
+            [0, 1, 2].map(receivers),
+            ["0 receivers", "1 receiver", "2 receivers"]
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! `groupcast request`: asks a group, and prints what each member replies. The other half is
+//! `groupcast answer`.
+
+mod account;
+mod lines;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use groupcast_protocols::bulk::{BulkConfig, Multidriver, Policy};
+use groupcast_transfer::{Audience, RequestEvent, Requesting};
+
+use crate::failure::{Failure, tell};
+use crate::transfer::{Network, explain, stop_flag};
+
+/// Ask all members of a group, and print what each of them replies.
+///
+/// Members run `groupcast answer` with the same group and key. Each reply is one line, printed when
+/// it is here whole; at the end it is said what became of every member, by name. Exit code 1:
+/// nobody was asked, because fewer than --min came, or nobody; 3: some have not replied, or their
+/// commands ended with another exit code than 0, and are named.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The file that is the request [default: the standard input]; at most 1 MiB
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    network: Network,
+    /// Ask nobody if fewer than so many members come within --wait; exit code 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    min: Option<u16>,
+    /// Begin when so many members are there; who comes after them is told, and not asked
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max: Option<u16>,
+    /// How long to wait for members to come, in seconds; without --min and --max it begins a second
+    /// after the first
+    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
+    wait: Duration,
+    /// Take no longer than so many seconds: who has not replied then has not replied
+    #[arg(long, value_name = "S", default_value = "30", value_parser = seconds)]
+    timeout: Duration,
+    /// Members see no byte of the request from this one on before all that were there at the start
+    /// hold it whole; with 0 no command runs anywhere before. If one is gone before, none does
+    #[arg(long, value_name = "OFFSET")]
+    deliver_to: Option<u64>,
+    /// Spread what members send over a random time: so many milliseconds for each member, a second
+    /// at most [default: when they come 0.05 for each, and for replies none]
+    #[arg(long, value_name = "MS", value_parser = backoff)]
+    backoff: Option<Duration>,
+    /// Print replies and the account, one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// The longest request, in bytes: what `groupcast answer` takes.
+pub(crate) const REQUEST_MAX: usize = 1 << 20;
+
+/// The longest reply, in bytes: what `groupcast answer` lets a command print.
+pub(crate) const REPLY_MAX: usize = 256 << 10;
+
+/// The longest time-out, in seconds.
+const TIMEOUT_MAX: f64 = 86_400.0;
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().unwrap_or_default();
+    match seconds > 0.0 && seconds <= TIMEOUT_MAX {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err("not a number of seconds above 0 and up to 86400".into()),
+    }
+}
+
+fn backoff(text: &str) -> Result<Duration, String> {
+    let milliseconds: f64 = text.parse().unwrap_or(-1.0);
+    match (0.0..=1_000.0).contains(&milliseconds) {
+        true => Ok(Duration::from_secs_f64(milliseconds / 1_000.0)),
+        false => Err("not a number of milliseconds from 0 to 1000".into()),
+    }
+}
+
+/// Asks, prints what comes, and says what became of it.
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    let bulk = args.settings();
+    bulk.validate()
+        .map_err(|error| Failure::usage(format!("the setting {error}")))?;
+    let audience = args.audience(bulk.receivers_max)?;
+    let requesting = Requesting {
+        bytes: read(args.file.as_deref())?.into(),
+        audience,
+        deliver_to: args.deliver_to,
+        timeout: args.timeout,
+        reply_max: REPLY_MAX,
+        link: args.network.link(bulk, true)?,
+    };
+    let stop = stop_flag()?;
+    let json = args.json;
+    let report = groupcast_transfer::request(requesting, &stop, &mut |event| match event {
+        RequestEvent::Reply {
+            member,
+            code,
+            bytes,
+        } => lines::reply(json, member, code, bytes),
+        RequestEvent::Stranger(stranger) => tell(format_args!(
+            "{} does not take part: {}",
+            stranger.last, stranger.hint
+        )),
+        _ => {}
+    });
+    let report = report.map_err(|error| explain(&error))?;
+    if json {
+        lines::account(&report);
+    }
+    account::judge(&report, json)
+}
+
+impl Args {
+    fn settings(&self) -> BulkConfig {
+        let settings = Requesting::settings();
+        let rule = Multidriver::for_window(settings.window);
+        let rule = match self.backoff {
+            Some(backoff) => Multidriver {
+                backoff,
+                use_backoff: true,
+                ..rule
+            },
+            None => rule,
+        };
+        BulkConfig {
+            policy: Policy::Multidriver(rule),
+            register_within: self.wait,
+            ..settings
+        }
+    }
+
+    fn audience(&self, receivers_max: usize) -> Result<Audience, Failure> {
+        if self.min.is_none() && self.max.is_none() {
+            return Ok(Audience::Anybody);
+        }
+        let min = self.min.map_or(1, usize::from);
+        let max = self.max.map_or(receivers_max, usize::from);
+        match min <= max {
+            true => Ok(Audience::Between { min, max }),
+            false => Err(Failure::usage(format!(
+                "--min {min} is more than the most that are asked, {max}"
+            ))),
+        }
+    }
+}
+
+/// The request: a file, or the standard input.
+fn read(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    let source: Box<dyn Read> = match file {
+        Some(path) => {
+            let file = File::open(path).map_err(|error| {
+                Failure::failed(format!("cannot read {}: {error}", path.display()))
+            })?;
+            Box::new(file)
+        }
+        None => Box::new(io::stdin().lock()),
+    };
+    let mut request = Vec::new();
+    source
+        .take(REQUEST_MAX as u64 + 1)
+        .read_to_end(&mut request)
+        .map_err(|error| Failure::failed(format!("cannot read the request: {error}")))?;
+    match request.len() > REQUEST_MAX {
+        true => Err(
+            Failure::usage(format!("a request has at most {REQUEST_MAX} bytes"))
+                .help("`groupcast send` takes files of any length to a group"),
+        ),
+        false => Ok(request),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_numbers_within_their_range() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(backoff("0.05"), Ok(Duration::from_micros(50)));
+        for text in ["-1", "nan", "inf", "86401", "", "x"] {
+            assert!(seconds(text).is_err() && backoff(text).is_err(), "{text}");
+        }
+        assert!(seconds("0").is_err() && backoff("0").is_ok());
+    }
+}

@@ -1,0 +1,144 @@
+//! `groupcast send --status FILE`: progress and outcomes in a file, for programs that look at it
+//! from time to time (docs/files.md).
+//!
+//! The file is replaced in one step, so that a reader finds the whole of one state.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use groupcast_transfer::{SendEvent, SendReport};
+use serde_json::{Map, Value, json};
+
+use super::lines;
+use crate::failure::tell;
+
+/// The file, and what it says.
+#[derive(Debug)]
+pub(super) struct StatusFile {
+    path: PathBuf,
+    written: Instant,
+    /// Whether the user has heard that it cannot be written.
+    told: bool,
+    state: Map<String, Value>,
+    receivers: BTreeMap<String, Map<String, Value>>,
+}
+
+impl StatusFile {
+    /// It is written as often as this, and at every outcome.
+    const EVERY: Duration = Duration::from_secs(1);
+
+    /// Begins the file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn begin(path: &Path, label: &str) -> io::Result<Self> {
+        let mut file = Self {
+            path: path.into(),
+            written: Instant::now(),
+            told: false,
+            state: Map::new(),
+            receivers: BTreeMap::new(),
+        };
+        file.set(&json!({"state": "announcing", "label": label}));
+        file.write()?;
+        Ok(file)
+    }
+
+    /// Something happened.
+    pub(super) fn take(&mut self, event: &SendEvent<'_>) {
+        let mut is_urgent = false;
+        match event {
+            SendEvent::Announced { bytes, entries } => {
+                self.set(&json!({"bytes": bytes, "entries": entries}));
+            }
+            SendEvent::Registered { receiver, address } => {
+                self.receiver(receiver, &json!({"address": address}));
+            }
+            SendEvent::Started { .. } => self.set(&json!({"state": "sending"})),
+            SendEvent::Progress {
+                progress,
+                names,
+                sent,
+            } => {
+                self.set(&json!({
+                    "length": progress.length,
+                    "position": progress.position,
+                    "acknowledged": progress.acknowledged,
+                    "pass": progress.pass,
+                    "rate": progress.rate,
+                    "sent": sent,
+                }));
+                for (receiver, name) in progress.receivers.iter().zip(*names) {
+                    self.receiver(name, &json!({"held": receiver.held}));
+                }
+            }
+            SendEvent::Settled { receiver, outcome } => {
+                is_urgent = true;
+                let outcome =
+                    json!({"outcome": lines::name(outcome), "reason": lines::reason(outcome)});
+                self.receiver(receiver, &outcome);
+            }
+            _ => return,
+        }
+        if is_urgent || self.written.elapsed() >= Self::EVERY {
+            self.write_or_tell();
+        }
+    }
+
+    /// The transfer is over: how, and the command's exit code.
+    pub(super) fn end(&mut self, report: Option<&SendReport>, exit_code: u8) {
+        self.set(&json!({"state": "done", "exit_code": exit_code}));
+        if let Some(report) = report {
+            self.set(&json!({
+                "sent": report.sent,
+                "seconds": report.took.as_secs_f64(),
+                "stopped": report.stopped,
+            }));
+            // What became of those that came back under their name is said here.
+            for (name, outcome) in &report.receivers {
+                let outcome =
+                    json!({"outcome": lines::name(outcome), "reason": lines::reason(outcome)});
+                self.receiver(name, &outcome);
+            }
+        }
+        self.write_or_tell();
+    }
+
+    fn set(&mut self, fields: &Value) {
+        self.state
+            .extend(fields.as_object().cloned().unwrap_or_default());
+    }
+
+    fn receiver(&mut self, name: &str, fields: &Value) {
+        let receiver = self.receivers.entry(name.into()).or_default();
+        receiver.insert("receiver".into(), name.into());
+        receiver.extend(fields.as_object().cloned().unwrap_or_default());
+    }
+
+    fn write_or_tell(&mut self) {
+        let written = self.write();
+        if let Err(error) = written
+            && !self.told
+        {
+            self.told = true;
+            let path = self.path.display();
+            tell(format_args!("cannot write the status to {path}: {error}"));
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.written = Instant::now();
+        let mut state = self.state.clone();
+        let receivers = self.receivers.values().cloned().map(Value::Object);
+        state.insert("receivers".into(), receivers.collect());
+        let mut text = serde_json::to_vec_pretty(&state)?;
+        text.push(b'\n');
+        let mut partial = self.path.clone().into_os_string();
+        partial.push(format!(".{}", std::process::id()));
+        fs::write(&partial, text)?;
+        fs::rename(&partial, &self.path)
+    }
+}

@@ -1,0 +1,131 @@
+//! The Multidriver at a receiver (003 5.3.2, 5.3.3): it waits before it registers, replies to
+//! requests, waits before that too if it is told to, and repeats a reply until the sender has
+//! acknowledged it. It says nothing else of what it misses.
+
+use core::time::Duration;
+
+use groupcast_core::Time;
+
+use super::super::config::{Multidriver, Policy};
+use super::super::context::Context;
+use super::super::numbers::{PacketNumber, Stamp};
+use super::super::wire::{Message, Purpose, ReceiverReport, ReplyTag, Tag};
+use super::{Receiver, Timer};
+
+/// A reply that is to be sent, or was sent and is not acknowledged. A newer one takes its place: it
+/// says more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reply {
+    /// Of the request.
+    stamp: Stamp,
+    /// Whether the rate is asked for.
+    rate: bool,
+    /// When the request came, and how many transmissions had come by then.
+    came: Time,
+    received: u64,
+    /// How long until it is repeated.
+    wait: Duration,
+}
+
+impl Receiver {
+    /// The policy's settings, if it is this one.
+    pub(super) fn multidriver(&self) -> Option<Multidriver> {
+        match self.policy() {
+            Policy::Multidriver(rule) => Some(rule),
+            _ => None,
+        }
+    }
+
+    /// Registers, under this policy after a random part of the back-off for the whole set.
+    pub(super) fn register_in_turn(&mut self, context: &mut Context<'_>) {
+        let Some(rule) = self.multidriver() else {
+            return self.register(context);
+        };
+        let most = rule.backoff_time(self.announce.set_size);
+        let wait = context.rng.duration(Duration::ZERO, most);
+        self.timers.set(Timer::Register, context.now + wait);
+    }
+
+    pub(super) fn handle_tag(&mut self, context: &mut Context<'_>, tag: Tag) {
+        let Some(store) = self.state.store_mut() else {
+            return;
+        };
+        if tag.stamp > self.seen {
+            // What is asked again was lost when it was sent to all.
+            self.received += u64::from(!tag.again);
+            self.seen = tag.stamp;
+            self.seen_at = context.now;
+        }
+        if let Some(length) = tag.length {
+            store.end_at(length);
+        }
+        let top = store.packets().unwrap_or(PacketNumber::MAX).min(tag.top);
+        self.top = self.top.max(top);
+        self.reply(context, tag.stamp, tag.rate, tag.backoff);
+        self.hand_over(context);
+    }
+
+    /// Replies to the request with this stamp, after a random part of the back-off for so many
+    /// receivers.
+    pub(super) fn reply(
+        &mut self,
+        context: &mut Context<'_>,
+        stamp: Stamp,
+        rate: bool,
+        backoff: u16,
+    ) {
+        let Some(rule) = self.multidriver() else {
+            return;
+        };
+        self.backs_off = backoff;
+        self.reply = Some(Reply {
+            stamp,
+            rate,
+            came: context.now,
+            received: self.received,
+            wait: context.config.rto_initial,
+        });
+        let most = rule.backoff_time(backoff);
+        if most.is_zero() {
+            return self.send_reply(context);
+        }
+        let wait = context.rng.duration(Duration::ZERO, most);
+        self.timers.set(Timer::Answer, context.now + wait);
+    }
+
+    /// Sends the reply that is not acknowledged, with what is here now.
+    pub(super) fn send_reply(&mut self, context: &mut Context<'_>) {
+        let Some(reply) = self.reply else {
+            return;
+        };
+        let Some(now) = self.report_of_now(context, Purpose::Acknowledge, true) else {
+            return;
+        };
+        let (rate, burst) = match (reply.rate, context.config.receive_rate) {
+            (true, Some(rate)) => (rate, context.config.receive_burst as u64),
+            _ => (0, 0),
+        };
+        let mut report = ReceiverReport {
+            seen: reply.stamp,
+            received: reply.received,
+            delay_us: (context.now - reply.came).as_micros() as u64,
+            tag: Some(ReplyTag { rate, burst }),
+            ..now
+        };
+        self.attach_part(context, &mut report, false);
+        let message = Message::Report(report);
+        let sender = self.id.sender;
+        context.outbox.unicast(sender, self.id.number, &message);
+        let wait = (reply.wait * 2).min(context.config.rto_max);
+        self.reply = Some(Reply { wait, ..reply });
+        self.timers.set(Timer::Answer, context.now + reply.wait);
+    }
+
+    /// The sender has the reply to the request with this stamp.
+    pub(super) fn handle_acknowledgement(&mut self, stamp: Stamp) {
+        if self.reply.is_some_and(|reply| reply.stamp <= stamp) {
+            self.reply = None;
+            self.timers.cancel(Timer::Answer);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Deliver-to marks (003 5.3.3; the rules for raising one are ours): receivers deliver up to the
+//! mark and hold the rest. It is raised only after every receiver has said that it holds what lies
+//! below, and told again until each has echoed it.
+//!
+//! A receiver that is counted in and goes before the last mark ends the transfer for all: what it
+//! would have been waited for cannot come true.
+
+use alloc::collections::BTreeSet;
+use core::time::Duration;
+
+use groupcast_core::{MemberId, NodeId};
+
+use super::super::context::Context;
+use super::super::numbers::PacketNumber;
+use super::super::transfer::{DeliverTo, Outcome, Wanted};
+use super::super::wire::Message;
+use super::peer::Peer;
+use super::{Sender, State, Timer};
+
+/// How far the receivers of a transfer may deliver.
+#[derive(Debug)]
+pub(super) struct Marks {
+    deliver_to: DeliverTo,
+    /// The mark that the receivers were told; `None`: they deliver nothing.
+    told: Option<u64>,
+    /// The receivers that have to hold what is delivered.
+    required: BTreeSet<NodeId>,
+    /// Whether one of them has gone too early.
+    is_broken: bool,
+    /// How long until the mark is told again.
+    wait: Duration,
+}
+
+impl Marks {
+    /// The marks of a transfer, if it has any.
+    pub(super) fn of(deliver_to: DeliverTo, wanted: &Wanted) -> Option<Self> {
+        let told = match deliver_to {
+            DeliverTo::AtOnce => return None,
+            DeliverTo::UpTo { first, .. } => Some(first),
+            DeliverTo::Aside => None,
+        };
+        let required = match wanted {
+            Wanted::Members(nodes) => nodes.iter().copied().collect(),
+            _ => BTreeSet::new(),
+        };
+        Some(Self {
+            deliver_to,
+            told,
+            required,
+            is_broken: false,
+            wait: Duration::ZERO,
+        })
+    }
+
+    /// The next mark of a stream of `length` bytes; `None` if there is none that is known.
+    fn next(&self, length: Option<u64>) -> Option<u64> {
+        match self.deliver_to {
+            DeliverTo::UpTo {
+                step: Some(step), ..
+            } => {
+                let next = self.told.unwrap_or_default().saturating_add(step.max(1));
+                Some(length.map_or(next, |length| length.min(next)))
+            }
+            DeliverTo::UpTo { step: None, .. } | DeliverTo::Aside => length,
+            DeliverTo::AtOnce => None,
+        }
+    }
+
+    /// Whether the last mark is told.
+    fn is_last(&self, length: Option<u64>) -> bool {
+        length.is_some() && self.told >= length
+    }
+}
+
+impl Sender {
+    /// The receivers of the first pass are counted in.
+    pub(super) fn require_roster(&mut self) {
+        let roster = self.roster().iter().map(|member| member.node);
+        let roster: BTreeSet<NodeId> = roster.collect();
+        if let Some(marks) = &mut self.marks {
+            marks.required.extend(roster);
+        }
+    }
+
+    /// A receiver is settled: if it is required and the last mark is not told, none will be.
+    pub(super) fn look_for_break(&mut self, receiver: MemberId, outcome: &Outcome) {
+        let length = self.stream.length;
+        let returns = self.peers.keys().any(|peer| peer.node == receiver.node);
+        if let Some(marks) = &mut self.marks {
+            let is_required = marks.required.contains(&receiver.node) && !returns;
+            let has_gone = is_required && *outcome != Outcome::Complete;
+            marks.is_broken |= has_gone && !marks.is_last(length);
+        }
+    }
+
+    /// Ends a transfer of which a required receiver has gone; whether it did.
+    pub(super) fn ends_broken(&mut self, context: &mut Context<'_>) -> bool {
+        let is_broken = self.marks.as_ref().is_some_and(|marks| marks.is_broken);
+        if is_broken && !self.is_over() {
+            self.end_undelivered(context, "a receiver that is required has gone");
+        }
+        is_broken
+    }
+
+    fn end_undelivered(&mut self, context: &mut Context<'_>, why: &'static str) {
+        self.tell_cancelled(context, why);
+        self.end_all(context, Outcome::Cancelled, why);
+    }
+
+    /// A mark that lies beyond what a receiver can hold would never be reached: the transfer is
+    /// refused before its first byte; whether it was.
+    pub(super) fn refuses_marks(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(marks) = &self.marks else {
+            return false;
+        };
+        let DeliverTo::UpTo { first, step } = marks.deliver_to else {
+            return false;
+        };
+        let rest = self
+            .stream
+            .length
+            .map(|length| length.saturating_sub(first));
+        let Some(held) = step.into_iter().chain(rest).min() else {
+            return false;
+        };
+        let room = |peer: &Peer| peer.limit.distance_from(peer.next);
+        let room = self.gating().map(room).min().unwrap_or_default();
+        // A mark inside a packet holds all of the packet.
+        let refuses = PacketNumber::end_of(held, self.packet as u64).0 + 1 > room;
+        if refuses {
+            self.end_undelivered(context, "its mark is beyond what a receiver can hold");
+        }
+        refuses
+    }
+
+    /// Raises the mark if every receiver holds all up to the next one.
+    pub(super) fn raise_mark(&mut self, context: &mut Context<'_>) {
+        let length = self.stream.length;
+        let is_begun = !matches!(self.state, State::Announcing(_) | State::Over);
+        let Some(next) = self.marks.as_ref().and_then(|marks| marks.next(length)) else {
+            return;
+        };
+        let is_new = self.marks.as_ref().is_some_and(|it| it.told < Some(next));
+        let mut holds = self.peers.values().map(|peer| self.holds(peer, next));
+        #[cfg(test)]
+        let all = match self.raises_early() {
+            true => holds.any(|holds| holds),
+            false => holds.all(|holds| holds),
+        };
+        #[cfg(not(test))]
+        let all = holds.all(|holds| holds);
+        drop(holds);
+        if !is_begun || !is_new || !all || self.peers.is_empty() {
+            return;
+        }
+        let wait = self.time_out(context.config);
+        if let Some(marks) = &mut self.marks {
+            marks.told = Some(next);
+            marks.wait = wait;
+        }
+        self.tell_mark(context);
+    }
+
+    #[cfg(test)]
+    fn raises_early(&self) -> bool {
+        use super::super::config::PlantedInRounds;
+        let planted = self.rounds().and_then(|rounds| rounds.rule().planted);
+        planted == Some(PlantedInRounds::MarkTooEarly)
+    }
+
+    /// Whether a receiver holds all below `mark`, and its user says that it is good where that is
+    /// asked for.
+    fn holds(&self, peer: &Peer, mark: u64) -> bool {
+        let end = PacketNumber::end_of(mark, self.packet as u64);
+        let is_last = self.stream.length == Some(mark);
+        // It may not have learnt yet where the stream ends.
+        let knows_end = peer.holds || self.transfer.length.is_some();
+        let is_good = peer.concluded || !self.transfer.confirm;
+        peer.next >= end && (!is_last || knows_end && is_good)
+    }
+
+    /// Tells the mark again if a receiver has not echoed it.
+    pub(super) fn tell_mark(&mut self, context: &mut Context<'_>) {
+        let Some(marks) = &mut self.marks else {
+            return;
+        };
+        let told = marks.told;
+        if let Some(mark) = told
+            && self.peers.values().any(|peer| peer.delivers_to < told)
+        {
+            context
+                .outbox
+                .multicast(self.id.number, &Message::Mark(mark));
+            self.timers.set(Timer::Mark, context.now + marks.wait);
+            marks.wait = (marks.wait * 2).min(context.config.rto_max);
+        }
+    }
+
+    /// Whether a receiver has delivered all, as far as that has to be echoed.
+    pub(super) fn has_delivered(&self, peer: &Peer) -> bool {
+        self.marks.is_none() || peer.delivers_to >= self.stream.length
+    }
+}

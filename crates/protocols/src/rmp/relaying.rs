@@ -1,0 +1,205 @@
+//! Marks of members that are not heard here, asked of others that hear them (ours).
+//!
+//! A member's marks come from that member alone. Whoever does not hear it, because one direction is
+//! closed, gets its packets and ACKs from others by NACKs, but would never know that their order is
+//! settled or that they are held there: it would deliver nothing more, and hold back all others. So
+//! it asks another member what that one has heard. A mark is a fact that stays true in its
+//! configuration, whoever tells it.
+
+use alloc::vec::Vec;
+
+use groupcast_core::{MemberId, Time};
+
+use super::askers::Verdict;
+use super::numbers::{Marks, Tag};
+use super::order::Order;
+use super::wire::{Message, RELAYED_MAX, Relayed, Wanted};
+use super::{Rmp, State, Timer};
+use crate::packing::waits_for_holders;
+
+/// Something has waited for marks for so many of the shortest timers before others are asked.
+const WAITS: u32 = 3;
+
+impl Order {
+    /// Whether something that is held waits for the marks of others.
+    fn waits_for_marks(&self) -> bool {
+        let blocked = self.cursor.blocked();
+        self.ready < self.held
+            || blocked.is_some_and(|record| waits_for_holders(record.service))
+            || self.is_filling()
+    }
+
+    /// Whether half of the positions that may be given out are, and others are not known to be
+    /// ready for them.
+    fn is_filling(&self) -> bool {
+        self.safe().plus(self.gap_max / 2) < self.held
+    }
+
+    /// The members whose marks hold something back here: the sender of the first packet whose order
+    /// is not settled, and those that are not known to be ready for what comes next. At most
+    /// [`RELAYED_MAX`].
+    fn lacks_marks(&self) -> Vec<u8> {
+        let mut lacks = Vec::new();
+        let unsettled = self.places.get(self.ready.next().0);
+        if self.ready < self.held
+            && let Some(place) = unsettled.filter(|place| !place.is_list())
+            && self.known(place.origin) < place.number
+        {
+            lacks.push(place.origin);
+        }
+        let next = match self.is_filling() {
+            true => self.held,
+            false => self.cursor.delivered().next(),
+        };
+        let blocked = self.cursor.blocked();
+        if self.is_filling() || blocked.is_some_and(|it| waits_for_holders(it.service)) {
+            let unready = |index: &u8| self.sites[usize::from(*index)].marks.ready < next;
+            lacks.extend(self.present.iter().copied().filter(unready));
+        }
+        lacks.retain(|index| usize::from(*index) != self.me.at());
+        lacks.sort_unstable();
+        lacks.dedup();
+        lacks.truncate(RELAYED_MAX);
+        lacks
+    }
+
+    /// Whom to ask for the marks of `wanted`, which was done `tries` times: the other members in
+    /// turn, from the one after this on, and those themselves only where there is nobody else.
+    fn asked_for(&self, wanted: &[u8], tries: u32) -> Option<u8> {
+        let me = self.me.0 as u8;
+        let at = self.present.iter().position(|index| *index == me)?;
+        let (before, after) = self.present.split_at(at);
+        let others: Vec<u8> = after[1..].iter().chain(before).copied().collect();
+        let beside = others.iter().copied().filter(|it| !wanted.contains(it));
+        let beside: Vec<u8> = beside.collect();
+        let asked = if beside.is_empty() { others } else { beside };
+        (!asked.is_empty()).then(|| asked[tries as usize % asked.len()])
+    }
+
+    /// What this member knows of the marks of `wanted`.
+    fn marks_of(&self, wanted: &[u8]) -> Vec<(u8, Marks)> {
+        let known = wanted.iter().take(RELAYED_MAX).filter_map(|index| {
+            let site = self.sites.get(usize::from(*index))?;
+            Some((*index, site.marks))
+        });
+        known.collect()
+    }
+}
+
+impl Rmp {
+    /// Sets when to ask for marks, if something waits for them and nothing moves.
+    pub(super) fn plan_wanted(&mut self, now: Time) {
+        let soon = self.config.timer_min * WAITS;
+        let operational = self.state.expect_operational();
+        let order = &operational.order;
+        if !order.waits_for_marks() || order.is_alone() {
+            self.timers.cancel(Timer::Wanted);
+            return;
+        }
+        let at = (order.ready, order.cursor.delivered(), order.safe());
+        let moved = operational.wanted_at != at;
+        if moved {
+            operational.wanted_at = at;
+            operational.wanted_tries = 0;
+        }
+        if moved || self.timers.due(Timer::Wanted).is_none() {
+            self.timers.set(Timer::Wanted, now + soon);
+        }
+    }
+
+    /// Nothing has moved for a while: asks another member for the marks that are missing.
+    pub(super) fn ask_for_marks(&mut self, now: Time) {
+        let operational = self.state.expect_operational();
+        let order = &operational.order;
+        let members = order.lacks_marks();
+        let tries = operational.wanted_tries;
+        let Some(asked) = order
+            .asked_for(&members, tries)
+            .filter(|_| !members.is_empty())
+        else {
+            return;
+        };
+        operational.wanted_tries += 1;
+        let to = order.member(asked);
+        let wanted = Message::Wanted(Wanted {
+            tag: order.tag,
+            asked,
+            again: tries.min(u32::from(u8::MAX)) as u8,
+            members,
+        });
+        self.counters.nacks_sent += 1;
+        match to {
+            // The way by unicast may not work.
+            Some(to) if tries == 0 => self.outbox.unicast(to, &wanted),
+            _ => self.outbox.multicast(&wanted),
+        }
+        let timer = self.timing.request_timer(&self.config, tries);
+        let timer = timer.max(self.config.timer_min * WAITS);
+        self.timers.set(Timer::Wanted, now + timer);
+    }
+
+    /// Another member wants marks.
+    pub(super) fn handle_wanted(&mut self, now: Time, from: MemberId, wanted: &Wanted) {
+        let State::Operational(operational) = &self.state else {
+            self.counters.foreign += 1;
+            return;
+        };
+        let order = &operational.order;
+        if order.tag != wanted.tag {
+            self.counters.foreign += 1;
+            return;
+        }
+        if order.index_of(from).is_none() {
+            self.counters.malformed += 1;
+            return;
+        }
+        if usize::from(wanted.asked) != order.me.at() {
+            return;
+        }
+        let (tag, members) = (order.tag, order.marks_of(&wanted.members));
+        let trip = self.timing.trip().max(self.config.timer_min);
+        match self.askers.asks(now, from, trip) {
+            Verdict::Answer(_) => {}
+            Verdict::Refuse => {
+                self.counters.nacks_refused += 1;
+                return;
+            }
+            Verdict::Exclude => return self.exclude_asker(now, from),
+        }
+        self.askers.answered(from, 1);
+        self.counters.answers_sent += 1;
+        let relayed = Message::Relayed(Relayed { tag, members });
+        match wanted.again {
+            0 => self.outbox.unicast(from, &relayed),
+            _ => self.outbox.multicast(&relayed),
+        }
+    }
+
+    /// What another member has heard of marks.
+    pub(super) fn handle_relayed(&mut self, now: Time, from: MemberId, relayed: &Relayed) {
+        if self.note_relayed(from, relayed.tag, &relayed.members) {
+            self.progress(now);
+        }
+    }
+
+    fn note_relayed(&mut self, from: MemberId, tag: Tag, members: &[(u8, Marks)]) -> bool {
+        let State::Operational(operational) = &mut self.state else {
+            return false;
+        };
+        let order = &mut operational.order;
+        if order.tag != tag {
+            self.counters.foreign += 1;
+            return false;
+        }
+        let stranger = order.index_of(from).is_none();
+        let unlisted = |(index, _): &(u8, Marks)| usize::from(*index) >= order.roster.len();
+        if stranger || members.iter().any(unlisted) {
+            self.counters.malformed += 1;
+            return false;
+        }
+        for (index, marks) in members {
+            order.note_marks(*index, *marks);
+        }
+        true
+    }
+}

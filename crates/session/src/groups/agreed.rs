@@ -1,0 +1,228 @@
+//! Requests to groups, handlers and locks, from the order to the clients: what comes at its place,
+//! what a daemon's state says of them, and what clients are told.
+
+use bytes::Bytes;
+use groupcast_core::{Delivery, MemberId, OrderPlace, Service, Time};
+
+use super::output::Payload;
+use super::roster::Roster;
+use super::wire::{Envelope, GroupRef, GuestOp};
+use super::{ClientId, Engine};
+use crate::frame::{GuestReply, encode_guest_reply};
+use crate::guests::{By, HeldOp, Part, Parts, Party, Request};
+use crate::when_slow::WhenSlow;
+
+impl Engine {
+    /// Carries out what came in the order about requests and roles.
+    pub(super) fn apply_guest(
+        &mut self,
+        now: Time,
+        delivery: &Delivery,
+        client: u64,
+        op: GuestOp<'_>,
+        payload_at: usize,
+    ) {
+        let Some(at) = delivery.place else {
+            return;
+        };
+        let daemon = delivery.id.sender;
+        let roles = matches!(op, GuestOp::Claim { .. } | GuestOp::Release { .. });
+        if roles && self.defers_roles {
+            return;
+        }
+        let result = self.apply_guest_op(daemon, client, op, at, &delivery.payload, payload_at);
+        if let Err(error) = result {
+            self.nonsense(daemon, error);
+        }
+        self.tell_guests(now);
+    }
+
+    fn apply_guest_op(
+        &mut self,
+        daemon: MemberId,
+        client: u64,
+        op: GuestOp<'_>,
+        at: OrderPlace,
+        bytes: &Bytes,
+        payload_at: usize,
+    ) -> Result<(), String> {
+        let text = |error: super::roster::OpError| error.to_string();
+        let roster = self.order.table.roster(daemon);
+        let roster = roster.ok_or("a request or a role of an unknown daemon")?;
+        let name = roster.client(client).map_err(text)?.clone();
+        let party = Party { daemon, client };
+        let by = By {
+            party,
+            name: &name,
+            at,
+        };
+        let group = |group: GroupRef<'_>| roster.group(group).map_err(text);
+        let is_in = |group: &str| {
+            let client = roster.clients.get(&client);
+            client.is_some_and(|client| client.groups.contains(group))
+        };
+        match op {
+            GuestOp::Request {
+                guest,
+                number,
+                floor,
+                handler,
+                group: to,
+            } => {
+                let request = Request {
+                    guest,
+                    number,
+                    floor,
+                    handler,
+                    group: group(to)?,
+                    payload: bytes.slice(payload_at..),
+                };
+                self.guests.apply_request(by, request);
+            }
+            GuestOp::Answer { guest, number } => {
+                let payload = bytes.slice(payload_at..);
+                self.guests
+                    .apply_answer(party, &name, (guest, number), payload);
+            }
+            GuestOp::Claim {
+                token,
+                may_wait,
+                role,
+                group: of,
+            } => {
+                let group = group(of)?;
+                match is_in(&group) {
+                    true => self.guests.apply_claim(by, (&group, role), token, may_wait),
+                    false => self.guests.refuse_stranger(party, (&group, role), token),
+                }
+            }
+            GuestOp::Release {
+                token,
+                role,
+                group: of,
+            } => {
+                let group = group(of)?;
+                self.guests.apply_release(by, (&group, role), token);
+            }
+        }
+        Ok(())
+    }
+
+    /// A client has left a group, or all, at this place.
+    pub(super) fn leave_roles(
+        &mut self,
+        now: Time,
+        party: Party,
+        group: Option<&str>,
+        at: OrderPlace,
+    ) {
+        if !self.defers_roles {
+            self.guests.apply_leave(party, group, at);
+            self.tell_guests(now);
+        }
+    }
+
+    /// This daemon's part of the state of roles and guests, as of all that was delivered to it.
+    pub(super) fn own_part(&self, held: &[&Delivery], roster: &Roster) -> Part {
+        let ops = held.iter().filter_map(|delivery| self.held_op(delivery));
+        self.guests.part(ops, |client, group| {
+            let client = roster.clients.get(&client);
+            client.is_some_and(|client| client.groups.contains(group))
+        })
+    }
+
+    /// What a held message means for that part.
+    fn held_op(&self, delivery: &Delivery) -> Option<HeldOp> {
+        let at = delivery.place?;
+        let envelope = Envelope::decode(&delivery.payload);
+        let Ok(Some(Envelope::Guest { client, op, .. })) = envelope else {
+            return None;
+        };
+        let daemon = delivery.id.sender;
+        let is_own = daemon == self.local;
+        match op {
+            GuestOp::Request {
+                guest,
+                number,
+                floor,
+                handler,
+                ..
+            } => Some(HeldOp::Request {
+                from: Party { daemon, client },
+                request: Request {
+                    guest,
+                    number,
+                    floor,
+                    handler,
+                    group: "".into(),
+                    payload: Bytes::new(),
+                },
+                at,
+            }),
+            GuestOp::Claim {
+                token,
+                may_wait,
+                role,
+                group,
+            } if is_own => Some(HeldOp::Claim {
+                client,
+                group: self.order.table.group(daemon, group).ok()?,
+                role,
+                token,
+                may_wait,
+                at,
+            }),
+            GuestOp::Release { token, role, group } if is_own => Some(HeldOp::Release {
+                client,
+                group: self.order.table.group(daemon, group).ok()?,
+                role,
+                token,
+                at,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The states of all daemons have come: their parts count from here on.
+    pub(super) fn install_guests(&mut self, now: Time, at: OrderPlace, parts: Parts) {
+        let table = &self.order.table;
+        self.guests.install(at, parts, |party| {
+            let name = table.roster(party.daemon)?.client(party.client).ok()?;
+            Some(name.clone())
+        });
+        self.tell_guests(now);
+    }
+
+    /// Only clients of these daemons can answer from now on.
+    pub(super) fn narrow_guests(&mut self, now: Time, daemons: &[MemberId]) {
+        self.guests.narrow(|daemon| daemons.contains(&daemon));
+        self.tell_guests(now);
+    }
+
+    /// Hands to clients what follows for them, and to the history what is to be recorded.
+    pub(super) fn tell_guests(&mut self, now: Time) {
+        while let Some(observation) = self.guests.poll_observation() {
+            self.journal.observe(observation);
+        }
+        while let Some(effect) = self.guests.poll_effect() {
+            let (client, reply, payload) = GuestReply::of(effect);
+            self.tell_guest(now, ClientId(client), &reply, &payload);
+        }
+    }
+
+    /// Sends a frame in its place among the client's messages.
+    pub(super) fn tell_guest(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        reply: &GuestReply,
+        payload: &Bytes,
+    ) {
+        let mut head = std::mem::take(&mut self.scratch);
+        head.clear();
+        encode_guest_reply(&mut head, reply, payload.len());
+        let payload = Payload::new(payload, 0, 1);
+        self.hand_over(now, id, &head, payload, Service::Agreed, WhenSlow::Block);
+        self.scratch = head;
+    }
+}

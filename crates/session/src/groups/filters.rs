@@ -1,0 +1,352 @@
+//! Which of this daemon's clients of the bus a message is for: patterns for tags, domains below a
+//! name, and ids.
+//!
+//! What clients accept is agreed and stands in the rosters; this is the same for the clients of
+//! this daemon alone, arranged for the way of a message. To ask each pattern for each message costs
+//! more than all else as soon as there are hundreds. So a pattern that is a tag itself is looked
+//! up, and what came of asking the others is remembered by group and tag, until somebody changes
+//! what he accepts there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::patterns::{ALL, Pattern, Patterns};
+use super::roster::Roster;
+
+/// What a domain begins with that stands for all below the rest.
+pub(super) const BELOW: &str = "*.";
+/// So many clients and patterns are asked about as fast as what they said is looked up.
+const WORTH_REMEMBERING: usize = 16;
+/// The bytes that all that is remembered may take, about; beyond them all of it is forgotten.
+const REMEMBERED_MAX: usize = 1 << 20;
+/// What remembering a tag takes beside its bytes and its clients.
+const REMEMBERED_EACH: usize = 128;
+
+/// What the clients of this daemon accept.
+#[derive(Debug, Default)]
+pub(super) struct Filters {
+    pub(super) compiled: Patterns,
+    by_group: BTreeMap<Arc<str>, Group>,
+    /// By id: the clients that are called so.
+    ids: BTreeMap<Arc<str>, BTreeSet<u64>>,
+    /// How many groups of `by_group` stand for all below a name.
+    below: usize,
+    /// The bytes that all groups remember.
+    remembered: usize,
+    /// How often a pattern was asked.
+    #[cfg(test)]
+    asked: usize,
+}
+
+/// The clients with patterns for one group.
+#[derive(Debug, Default)]
+struct Group {
+    filters: BTreeMap<u64, Filter>,
+    /// By tag: the clients of these that get a message with it, ascending.
+    passing: BTreeMap<Box<str>, Arc<[u64]>>,
+    remembered: usize,
+}
+
+impl Group {
+    /// Somebody accepts something else.
+    fn forget(&mut self, all: &mut usize) {
+        self.passing.clear();
+        *all -= std::mem::take(&mut self.remembered);
+    }
+}
+
+/// A client's patterns for a group, by their texts.
+#[derive(Debug, Default)]
+struct Filter {
+    /// Those of one tag, whose text is that tag, and that for all.
+    plain: BTreeSet<Arc<str>>,
+    regexes: BTreeMap<Arc<str>, Arc<Pattern>>,
+}
+
+impl Filter {
+    fn insert(&mut self, text: &str, pattern: Arc<Pattern>) {
+        if matches!(*pattern, Pattern::Regex(_)) {
+            self.regexes.insert(text.into(), pattern);
+        } else {
+            self.plain.insert(text.into());
+        }
+    }
+
+    fn remove(&mut self, text: &str) {
+        self.plain.remove(text);
+        self.regexes.remove(text);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.plain.is_empty() && self.regexes.is_empty()
+    }
+
+    /// Whether a message with this tag passes, and how many patterns had to be asked.
+    fn matches(&self, tag: &str) -> (bool, usize) {
+        if self.plain.contains(ALL) || self.plain.contains(tag) {
+            return (true, 0);
+        }
+        let found = self.regexes.values().position(|it| it.matches(tag));
+        (
+            found.is_some(),
+            found.map_or(self.regexes.len(), |at| at + 1),
+        )
+    }
+}
+
+impl Filters {
+    /// Arranges what the roster of this daemon says.
+    pub(super) fn install(&mut self, roster: Option<&Roster>) {
+        self.by_group.clear();
+        self.ids.clear();
+        (self.below, self.remembered) = (0, 0);
+        for (number, client) in roster.into_iter().flat_map(|it| &it.clients) {
+            let Some(bus) = &client.bus else {
+                continue;
+            };
+            self.identify(*number, None, bus.id.as_ref());
+            for (group, patterns) in &bus.patterns {
+                for pattern in patterns {
+                    self.accept(*number, group, pattern);
+                }
+            }
+        }
+    }
+
+    pub(super) fn accept(&mut self, client: u64, group: &Arc<str>, pattern: &str) {
+        // It was compiled when the client asked for it.
+        let Ok(compiled) = self.compiled.get(pattern) else {
+            return;
+        };
+        let found = self.by_group.entry(group.clone()).or_default();
+        if found.filters.is_empty() && group.starts_with(BELOW) {
+            self.below += 1;
+        }
+        found.forget(&mut self.remembered);
+        let filter = found.filters.entry(client).or_default();
+        filter.insert(pattern, compiled);
+    }
+
+    pub(super) fn reject(&mut self, client: u64, group: &str, pattern: &str) {
+        let Some(found) = self.by_group.get_mut(group) else {
+            return;
+        };
+        found.forget(&mut self.remembered);
+        if let Some(filter) = found.filters.get_mut(&client) {
+            filter.remove(pattern);
+            if filter.is_empty() {
+                self.leave(client, group);
+            }
+        }
+    }
+
+    pub(super) fn leave(&mut self, client: u64, group: &str) {
+        let Some(found) = self.by_group.get_mut(group) else {
+            return;
+        };
+        if found.filters.remove(&client).is_none() {
+            return;
+        }
+        found.forget(&mut self.remembered);
+        if found.filters.is_empty() {
+            self.by_group.remove(group);
+            self.below -= usize::from(group.starts_with(BELOW));
+        }
+    }
+
+    /// The client is called `new`, and no more `old`.
+    pub(super) fn identify(&mut self, client: u64, old: Option<&Arc<str>>, new: Option<&Arc<str>>) {
+        if let Some(old) = old
+            && let Some(holders) = self.ids.get_mut(old)
+        {
+            holders.remove(&client);
+            if holders.is_empty() {
+                self.ids.remove(old);
+            }
+        }
+        if let Some(new) = new {
+            self.ids.entry(new.clone()).or_default().insert(client);
+        }
+    }
+
+    /// Which of the members of `group`, which ascend, get a message with this tag: those that have
+    /// no patterns for it, and those of whose patterns one matches.
+    pub(super) fn passes<'a>(
+        &mut self,
+        members: impl Iterator<Item = &'a u64>,
+        group: &str,
+        tag: &str,
+    ) -> impl Iterator<Item = &'a u64> {
+        let passing = self.passing(group, tag);
+        let filters = self.by_group.get(group).map(|it| &it.filters);
+        members.filter(move |client| {
+            let is_asked = filters.is_some_and(|filters| filters.contains_key(client));
+            !is_asked || passing.binary_search(client).is_ok()
+        })
+    }
+
+    /// The clients that get a message to `group` though they are no members of it, each perhaps
+    /// more than once.
+    pub(super) fn beside(&mut self, group: &str, tag: &str) -> Vec<u64> {
+        let mut clients = Vec::new();
+        if self.below > 0 {
+            for name in wildcards(group) {
+                clients.extend_from_slice(&self.passing(&name, tag));
+            }
+        }
+        clients.extend(self.ids.get(group).into_iter().flatten());
+        clients
+    }
+
+    /// Whether somebody could get a message though he is no member of its group.
+    pub(super) fn has_others(&self) -> bool {
+        self.below > 0 || !self.ids.is_empty()
+    }
+
+    /// The clients with patterns for `group` of which one matches, ascending: remembered, or found
+    /// in a step for each byte of the tag and regular expression.
+    fn passing(&mut self, group: &str, tag: &str) -> Arc<[u64]> {
+        let Some(found) = self.by_group.get_mut(group) else {
+            return Arc::default();
+        };
+        if let Some(passing) = found.passing.get(tag) {
+            return passing.clone();
+        }
+        let mut asked = 0;
+        let passing = found.filters.iter().filter(|(_, filter)| {
+            let (matches, count) = filter.matches(tag);
+            asked += count;
+            matches
+        });
+        let passing: Arc<[u64]> = passing.map(|(client, _)| *client).collect();
+        #[cfg(test)]
+        {
+            self.asked += asked;
+        }
+        if found.filters.len() + asked > WORTH_REMEMBERING {
+            self.remember(group, tag, &passing);
+        }
+        passing
+    }
+
+    fn remember(&mut self, group: &str, tag: &str, passing: &Arc<[u64]>) {
+        let cost = tag.len() + size_of_val(&**passing) + REMEMBERED_EACH;
+        if self.remembered + cost > REMEMBERED_MAX {
+            for group in self.by_group.values_mut() {
+                group.forget(&mut self.remembered);
+            }
+        }
+        if let Some(found) = self.by_group.get_mut(group) {
+            found.passing.insert(tag.into(), passing.clone());
+            found.remembered += cost;
+            self.remembered += cost;
+        }
+    }
+}
+
+/// The names that stand for all below a name, of those that `group` is below: `*.b.c` and `*.c` for
+/// `a.b.c`. A group that is no domain, as one of its levels is empty, is below none.
+pub(super) fn wildcards(group: &str) -> impl Iterator<Item = String> {
+    let is_domain = group.split('.').all(|level| !level.is_empty());
+    let dots = group.match_indices('.').filter(move |_| is_domain);
+    dots.map(|(at, _)| format!("*{}", &group[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_below_all_that_it_ends_in() {
+        let names: Vec<_> = wildcards("page1.white.cb").collect();
+        assert_eq!(names, ["*.white.cb", "*.cb"]);
+        assert_eq!(wildcards("cb").count(), 0);
+        assert_eq!(wildcards("a..b").count(), 0);
+    }
+
+    #[test]
+    fn filters_follow_what_is_accepted_and_taken_back() {
+        let mut filters = Filters::default();
+        let (group, below): (Arc<str>, Arc<str>) = ("a.b".into(), "*.b".into());
+        filters.accept(1, &group, "x");
+        filters.accept(2, &below, "y|z");
+        filters.identify(3, None, Some(&group));
+        let passes = |filters: &mut Filters, tag: &str| {
+            let members = [1, 9];
+            let passing = filters.passes(members.iter(), "a.b", tag);
+            passing.copied().collect::<Vec<_>>()
+        };
+        assert_eq!(passes(&mut filters, "x"), [1, 9]);
+        assert_eq!(passes(&mut filters, "y"), [9], "a member without patterns");
+        assert_eq!(filters.beside("a.b", "y"), [2, 3]);
+        assert_eq!(filters.beside("a.b", "x"), [3]);
+        filters.reject(2, "*.b", "y|z");
+        filters.identify(3, Some(&group), None);
+        assert!(!filters.has_others() && filters.beside("a.b", "y").is_empty());
+        filters.reject(1, "a.b", "x");
+        assert!(filters.by_group.is_empty());
+    }
+
+    /// Which of the clients 0 to 9, all members of the group `g`, get a message.
+    fn who(filters: &mut Filters, tag: &str) -> Vec<u64> {
+        let members: Vec<u64> = (0..10).collect();
+        let passing = filters.passes(members.iter(), "g", tag);
+        passing.copied().collect()
+    }
+
+    #[test]
+    fn a_thousand_patterns_are_asked_once_for_a_tag_until_one_changes() {
+        let mut filters = Filters::default();
+        let group: Arc<str> = "g".into();
+        for number in 0..1_000 {
+            filters.accept(number % 5, &group, &format!("t{number}(-.*)?"));
+        }
+        for _ in 0..100 {
+            assert_eq!(who(&mut filters, "t999-x"), [4, 5, 6, 7, 8, 9]);
+        }
+        assert!(filters.asked <= 1_000, "{}", filters.asked);
+        filters.reject(4, "g", "t999(-.*)?");
+        assert_eq!(who(&mut filters, "t999-x"), [5, 6, 7, 8, 9]);
+        filters.accept(3, &group, "t999-[xy]");
+        assert_eq!(who(&mut filters, "t999-x"), [3, 5, 6, 7, 8, 9]);
+        filters.leave(3, "g");
+        assert_eq!(
+            who(&mut filters, "t999-x"),
+            [3, 5, 6, 7, 8, 9],
+            "no pattern"
+        );
+        assert!(filters.asked <= 4_000, "{}", filters.asked);
+    }
+
+    #[test]
+    fn a_pattern_that_is_a_tag_is_found_without_asking_the_others() {
+        let mut filters = Filters::default();
+        let group: Arc<str> = "g".into();
+        for number in 0..1_000 {
+            filters.accept(number % 5, &group, &format!("t{number}"));
+        }
+        filters.accept(6, &group, "t7|t8");
+        filters.accept(7, &group, ALL);
+        assert_eq!(who(&mut filters, "t7"), [2, 5, 6, 7, 8, 9]);
+        assert_eq!(who(&mut filters, "t7|t8"), [5, 7, 8, 9]);
+        assert_eq!(filters.asked, 2);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_forgotten_with_its_group() {
+        let mut filters = Filters::default();
+        let group: Arc<str> = "g".into();
+        for number in 0..WORTH_REMEMBERING {
+            filters.accept(1, &group, &format!("x{number}.*"));
+        }
+        for number in 0..30_000 {
+            assert_eq!(who(&mut filters, &format!("t{number}")).len(), 9);
+            assert!(filters.remembered <= REMEMBERED_MAX);
+        }
+        let found = &filters.by_group["g"];
+        assert_eq!(found.remembered, filters.remembered);
+        assert!(found.passing.len() > 1_000);
+        filters.leave(1, "g");
+        assert_eq!(filters.remembered, 0);
+    }
+}

@@ -1,0 +1,403 @@
+//! Requests to groups, handlers and locks, from the frames of clients to the order.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::{Service, Time};
+
+use super::access::Right;
+use super::client::Pending;
+use super::submit::Submission;
+use super::wire::GuestOp;
+use super::{ClientId, Engine};
+use crate::frame::{Disconnect, GuestFrame, GuestReply, Reject, credit_cost, has_credit};
+use crate::guests::{Ending, GuestId, Role, RoleNotice, RoleState, Wanted};
+use crate::name::check_group;
+
+/// The shortest and the longest time of a request.
+const WITHIN: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(3600)];
+
+/// A client as a guest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AsGuest {
+    pub(super) id: GuestId,
+    /// The highest number that it had used before this connection.
+    floor: u64,
+    /// The highest that it used in this one.
+    last: u64,
+}
+
+/// Something about requests and roles that waits for the ring.
+#[derive(Debug)]
+pub(super) enum GuestRequest {
+    Ask {
+        number: u64,
+        handler: Option<u16>,
+        group: String,
+        payload: Bytes,
+        cost: usize,
+    },
+    Answer {
+        guest: GuestId,
+        number: u64,
+        payload: Bytes,
+        cost: usize,
+    },
+    Claim {
+        token: u64,
+        may_wait: bool,
+        role: Role,
+        group: String,
+    },
+    Release {
+        token: u64,
+        role: Role,
+        group: String,
+    },
+}
+
+impl GuestRequest {
+    /// What it counts for while it waits.
+    pub(super) fn cost(&self) -> usize {
+        match self {
+            Self::Ask { cost, .. } | Self::Answer { cost, .. } => *cost,
+            Self::Claim { group, .. } | Self::Release { group, .. } => credit_cost(group.len()),
+        }
+    }
+
+    /// Whether it concerns roles, rather than a message.
+    pub(super) fn is_of_roles(&self) -> bool {
+        matches!(self, Self::Claim { .. } | Self::Release { .. })
+    }
+}
+
+/// A request or an answer on its way to the ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfGuest {
+    client: ClientId,
+    cost: u64,
+    /// Of a request: whose.
+    request: Option<(GuestId, u64)>,
+}
+
+impl Engine {
+    pub(super) fn handle_guest(&mut self, now: Time, id: ClientId, frame: GuestFrame) {
+        match frame {
+            GuestFrame::Guest { id: bits, floor } => self.handle_introduction(now, id, bits, floor),
+            GuestFrame::Request {
+                number,
+                answers,
+                handler,
+                within,
+                group,
+                payload,
+                stream_len,
+            } => {
+                let wanted = Wanted { answers, within };
+                let cost = credit_cost(stream_len);
+                let ask = GuestRequest::Ask {
+                    number,
+                    handler,
+                    group,
+                    payload,
+                    cost,
+                };
+                if self.take_credit(now, id, cost) {
+                    self.handle_ask(now, id, ask, wanted);
+                }
+            }
+            GuestFrame::Answer {
+                seq,
+                payload,
+                stream_len,
+            } => {
+                let cost = credit_cost(stream_len);
+                if self.take_credit(now, id, cost) {
+                    self.handle_answer(id, seq, payload, cost);
+                }
+            }
+            GuestFrame::Claim {
+                token,
+                may_wait,
+                role,
+                group,
+            } => {
+                let claim = GuestRequest::Claim {
+                    token,
+                    may_wait,
+                    role,
+                    group: group.clone(),
+                };
+                self.handle_role(now, id, (group, role), token, claim);
+            }
+            GuestFrame::Release { token, role, group } => {
+                let release = GuestRequest::Release {
+                    token,
+                    role,
+                    group: group.clone(),
+                };
+                self.handle_role(now, id, (group, role), token, release);
+            }
+        }
+        self.tell_guests(now);
+    }
+
+    fn handle_role(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        (group, role): (String, Role),
+        token: u64,
+        request: GuestRequest,
+    ) {
+        if let Some((code, text)) = self.check_group_of_order(&group) {
+            self.journal.counters.rejected += 1;
+            let state = RoleState::Refused {
+                holder: String::new(),
+                code,
+                text,
+            };
+            let notice = RoleNotice {
+                token,
+                group,
+                role,
+                state,
+            };
+            return self.tell_guest(now, id, &GuestReply::Role(notice), &Bytes::new());
+        }
+        self.queue(id, Pending::Guest(request));
+        self.check_group_requests(now, id);
+    }
+
+    fn handle_introduction(&mut self, now: Time, id: ClientId, bits: u64, floor: u64) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        if client.guest.is_some() {
+            let text = "the client has said which guest it is: it stays that one";
+            return self.disconnect(now, id, Disconnect::Protocol, text.into());
+        }
+        client.guest = Some(AsGuest {
+            id: GuestId(bits),
+            floor,
+            last: 0,
+        });
+    }
+
+    /// Counts a frame against the client's credit to publish; false if that ends its connection.
+    fn take_credit(&mut self, now: Time, id: ClientId, cost: usize) -> bool {
+        let Some(link) = self.clients.link_mut(id) else {
+            return false;
+        };
+        let (outstanding, window) = (link.publish_outstanding, link.publish_window);
+        if has_credit(outstanding, window) {
+            link.publish_outstanding += cost as u64;
+            return true;
+        }
+        let text = format!(
+            "a request or an answer exceeds the credit ({outstanding} of {window} bytes are \
+             outstanding): wait for credit"
+        );
+        self.disconnect(now, id, Disconnect::Protocol, text);
+        false
+    }
+
+    fn handle_ask(&mut self, now: Time, id: ClientId, ask: GuestRequest, wanted: Wanted) {
+        let GuestRequest::Ask {
+            number,
+            group,
+            payload,
+            cost,
+            ..
+        } = &ask
+        else {
+            return;
+        };
+        let (number, cost) = (*number, *cost);
+        let refusal = self.check_ask(id, group, payload.len());
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        let Some(guest) = client.guest.as_mut().filter(|guest| number > guest.last) else {
+            let text = format!(
+                "request {number} came before the client said which guest it is, or after a later \
+                 one: numbers must increase"
+            );
+            return self.disconnect(now, id, Disconnect::Protocol, text);
+        };
+        guest.last = number;
+        let guest = guest.id;
+        let wanted = Wanted {
+            within: wanted.within.clamp(WITHIN[0], WITHIN[1]),
+            ..wanted
+        };
+        if let Some((code, text)) = refusal {
+            self.give_back(id, cost as u64);
+            self.journal.counters.rejected += 1;
+            let reply = GuestReply::Ended {
+                number,
+                ending: Ending::Refused,
+                answers: 0,
+                code,
+                text,
+            };
+            return self.tell_guest(now, id, &reply, &Bytes::new());
+        }
+        if self.guests.begin(now, guest, number, id.0, wanted) {
+            self.journal.counters.published += 1;
+            self.queue(id, Pending::Guest(ask));
+        } else {
+            self.give_back(id, cost as u64);
+        }
+    }
+
+    /// Why the client may not ask that, if it may not.
+    fn check_ask(&self, id: ClientId, group: &str, len: usize) -> Option<(Reject, String)> {
+        let refusal = self.check_group_of_order(group);
+        if refusal.is_some() {
+            return refusal;
+        }
+        let max = self.config.message_max;
+        if len > max {
+            let text = format!("the request has {len} bytes, at most {max} are allowed: split it");
+            return Some((Reject::TooLarge, text));
+        }
+        if !self.may_use(id, Right::Send, group) {
+            let text =
+                format!("the daemon's access rules do not let this client send to {group:?}");
+            return Some((Reject::Forbidden, text));
+        }
+        None
+    }
+
+    /// Why a group has neither requests nor roles, if it has none.
+    fn check_group_of_order(&self, group: &str) -> Option<(Reject, String)> {
+        if let Err(error) = check_group(group) {
+            return Some((Reject::Name, error.to_string()));
+        }
+        let bimodal = self.bimodal.find(group).is_some() || self.bimodal.is_elsewhere(group);
+        bimodal.then(|| {
+            let text = format!("the group {group:?} is bimodal: it has no order for this");
+            (Reject::Unsupported, text)
+        })
+    }
+
+    /// A member answers what it was given at `seq`. What it was not given, or has answered, is
+    /// passed over.
+    fn handle_answer(&mut self, id: ClientId, seq: u64, payload: Bytes, cost: usize) {
+        let name = self.clients.get(id).map(|client| client.private.clone());
+        let fits = payload.len() <= self.config.message_max;
+        let given = name
+            .filter(|_| fits)
+            .and_then(|name| self.guests.answer(id.0, &name, seq));
+        let Some((guest, number)) = given else {
+            self.journal.counters.rejected += 1;
+            return self.give_back(id, cost as u64);
+        };
+        let answer = GuestRequest::Answer {
+            guest,
+            number,
+            payload,
+            cost,
+        };
+        self.queue(id, Pending::Guest(answer));
+    }
+
+    /// Turns a request of a client into a submission.
+    pub(super) fn stage_guest(
+        &mut self,
+        id: ClientId,
+        request: GuestRequest,
+        views: Option<usize>,
+    ) {
+        let mut bytes = Vec::new();
+        let mut of_guest = None;
+        match request {
+            GuestRequest::Ask {
+                number,
+                handler,
+                group,
+                payload,
+                cost,
+            } => {
+                let cost = cost as u64;
+                let guest = self.clients.get(id).and_then(|client| client.guest);
+                let open = guest.filter(|guest| self.guests.is_open(guest.id, number));
+                let Some(guest) = open else {
+                    return self.give_back(id, cost);
+                };
+                let op = GuestOp::Request {
+                    guest: guest.id,
+                    number,
+                    floor: guest.floor,
+                    handler,
+                    group: self.reference(id, &group),
+                };
+                op.encode(&mut bytes, id.0);
+                bytes.extend_from_slice(&payload);
+                of_guest = Some(OfGuest {
+                    client: id,
+                    cost,
+                    request: Some((guest.id, number)),
+                });
+            }
+            GuestRequest::Answer {
+                guest,
+                number,
+                payload,
+                cost,
+            } => {
+                GuestOp::Answer { guest, number }.encode(&mut bytes, id.0);
+                bytes.extend_from_slice(&payload);
+                of_guest = Some(OfGuest {
+                    client: id,
+                    cost: cost as u64,
+                    request: None,
+                });
+            }
+            GuestRequest::Claim {
+                token,
+                may_wait,
+                role,
+                group,
+            } => {
+                let group = self.reference(id, &group);
+                let op = GuestOp::Claim {
+                    token,
+                    may_wait,
+                    role,
+                    group,
+                };
+                op.encode(&mut bytes, id.0);
+            }
+            GuestRequest::Release { token, role, group } => {
+                let group = self.reference(id, &group);
+                GuestOp::Release { token, role, group }.encode(&mut bytes, id.0);
+            }
+        }
+        self.submissions.stage_any(Submission {
+            service: Service::Agreed,
+            payload: bytes.into(),
+            message: None,
+            of_guest,
+            views,
+        });
+    }
+
+    /// The ring took a request or an answer, or it never will.
+    pub(super) fn guest_handed_over(&mut self, now: Time, of: OfGuest, taken: bool) {
+        self.give_back(of.client, of.cost);
+        if let Some((guest, number)) = of.request.filter(|_| !taken) {
+            self.guests.refuse(guest, number);
+            self.tell_guests(now);
+        }
+    }
+
+    /// The connection of a client is gone.
+    pub(super) fn guest_gone(&mut self, now: Time, id: ClientId) {
+        let guest = self.clients.get(id).and_then(|client| client.guest);
+        if let Some(guest) = guest {
+            self.guests.guest_gone(now, guest.id, id.0);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Clients that take their messages too slowly: which rule holds, how far each goes, and the
+//! warning that comes before.
+
+use std::time::Duration;
+
+use groupcast_core::Time;
+
+use super::access::names;
+use super::client::{Client, ClientLink};
+use super::{ClientId, Engine, EngineConfig};
+use crate::frame::{BEHIND, DaemonFrame};
+use crate::when_slow::WhenSlow;
+
+/// A client that stays behind is warned so often.
+const WARNING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What holds for some groups.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SlowRule {
+    /// Names of groups. One that ends in `*` means all names that begin with the rest.
+    pub groups: Vec<String>,
+    /// What the daemon does when a member of them is slow.
+    pub policy: WhenSlow,
+}
+
+/// All rules of a daemon; of several that name a group, the least patient holds. A group that none
+/// names blocks.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct SlowRules(pub Vec<SlowRule>);
+
+impl SlowRules {
+    fn of(&self, group: &str) -> WhenSlow {
+        let rules = self.0.iter().filter(|rule| names(&rule.groups, group));
+        rules.map(|rule| rule.policy).max().unwrap_or_default()
+    }
+}
+
+/// Bytes that may wait for a client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlowLimits {
+    /// From here on publishers wait for it, if anybody does.
+    pub(super) block_at: Option<usize>,
+    /// From here on it misses unreliable messages.
+    pub(super) drop_at: usize,
+    /// From here on it is disconnected.
+    pub(super) disconnect_at: usize,
+    /// From here on it is warned: half of what costs it messages. That publishers wait is how fast
+    /// ones are held to its pace, and no reason.
+    pub(super) warn_at: usize,
+}
+
+impl SlowLimits {
+    pub(super) fn of(config: &EngineConfig, policy: WhenSlow) -> Self {
+        let (stop, drop, end) = (
+            config.stop_publishers_at,
+            config.drop_unreliable_at,
+            config.disconnect_at,
+        );
+        let (block_at, drop_at, disconnect_at) = match policy {
+            WhenSlow::Block => (Some(stop), drop, end),
+            WhenSlow::Drop => (None, stop, end),
+            WhenSlow::Disconnect => (None, drop, drop.min(end)),
+        };
+        Self {
+            block_at,
+            drop_at,
+            disconnect_at,
+            warn_at: drop_at.min(disconnect_at) / 2,
+        }
+    }
+}
+
+impl Engine {
+    /// From now on these rules hold for clients that are slow. Publishers that wait for one wait
+    /// until it has caught up, or is given up.
+    pub fn set_slow_rules(&mut self, rules: SlowRules) {
+        self.slow_rules = rules;
+        self.routing.changed();
+    }
+
+    /// What holds for a client as a member of `group`: a client may ask for less patience than the
+    /// group's rule has, not for more.
+    pub(super) fn when_slow(&self, id: ClientId, group: &str) -> WhenSlow {
+        let own = self.clients.get(id).map(|client| client.when_slow);
+        self.slow_rules.of(group).max(own.unwrap_or_default())
+    }
+
+    /// A client says what it wants. It never gets more patience than it asked for before: who could
+    /// change to and fro would be a new slow client each time, with new time to take its messages.
+    pub(super) fn handle_when_slow(&mut self, id: ClientId, policy: WhenSlow) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        if policy > client.when_slow {
+            client.when_slow = policy;
+            self.routing.changed();
+            self.relieve(id);
+        }
+    }
+
+    /// Tells a client that it is behind, ahead of what waits for it, unless it was told just now.
+    pub(super) fn warn_slow(&mut self, now: Time, id: ClientId, limits: SlowLimits) {
+        let Some(link) = self.clients.link_mut(id) else {
+            return;
+        };
+        if link.warned_at.is_some_and(|at| now < at + WARNING_INTERVAL) {
+            return;
+        }
+        link.warned_at = Some(now);
+        self.tell_behind(id, limits);
+    }
+
+    /// Tells a client that has caught up what it has missed, if it was not told all of it.
+    pub(super) fn report_dropped(&mut self, id: ClientId) {
+        let limits = SlowLimits::of(&self.config, WhenSlow::Drop);
+        let Some(Client { dropped, link, .. }) = self.clients.get_mut(id) else {
+            return;
+        };
+        let caught_up = |link: &ClientLink| {
+            link.dropped_told < *dropped && link.output.backlog() <= limits.warn_at
+        };
+        if link.as_ref().is_some_and(caught_up) {
+            self.tell_behind(id, limits);
+        }
+    }
+
+    fn tell_behind(&mut self, id: ClientId, limits: SlowLimits) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        let Client {
+            features,
+            dropped,
+            link,
+            ..
+        } = client;
+        let Some(link) = link else {
+            return;
+        };
+        link.dropped_told = *dropped;
+        if *features & BEHIND == 0 {
+            return;
+        }
+        let frame = DaemonFrame::Behind {
+            waiting: link.output.backlog() as u64,
+            limit: limits.disconnect_at as u64,
+            dropped: *dropped,
+        };
+        self.send(id, &frame);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_patient_rule_that_names_a_group_holds() {
+        let rule = |group: &str, policy| SlowRule {
+            groups: vec![group.into()],
+            policy,
+        };
+        let rules = SlowRules(vec![
+            rule("ticks/*", WhenSlow::Drop),
+            rule("ticks/eu", WhenSlow::Disconnect),
+            rule("ticks/*", WhenSlow::Block),
+        ]);
+        for (group, expected) in [
+            ("ticks/eu", WhenSlow::Disconnect),
+            ("ticks/us", WhenSlow::Drop),
+            ("tick", WhenSlow::Block),
+        ] {
+            assert_eq!(rules.of(group), expected, "{group}");
+        }
+    }
+
+    #[test]
+    fn less_patience_never_lets_more_wait() {
+        let config = EngineConfig::default();
+        let [block, drop, disconnect] = WhenSlow::ALL.map(|policy| SlowLimits::of(&config, policy));
+        assert!(drop.drop_at < block.drop_at && drop.block_at.is_none());
+        assert!(disconnect.disconnect_at < block.disconnect_at && disconnect.block_at.is_none());
+    }
+}

@@ -1,0 +1,205 @@
+//! Envelopes of requests and roles, and the part of a state that concerns them.
+
+use std::sync::Arc;
+
+use groupcast_core::OrderPlace;
+use groupcast_core::wire::{DecodeError, Reader, Writer};
+
+use super::{GroupRef, checked, count, put_ref, take_ref};
+use crate::frame::text::put_name;
+use crate::guests::{GuestId, PART_FLAGS, Part, PartClaim, PartGuest, Party, Role};
+use crate::name::check_group;
+
+pub(super) const REQUEST: u8 = 14;
+pub(super) const ANSWER: u8 = 15;
+pub(super) const CLAIM: u8 = 16;
+pub(super) const RELEASE: u8 = 17;
+
+/// What a client does about requests and roles, at its place in the order. The payload of a request
+/// or an answer follows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::groups) enum GuestOp<'a> {
+    Request {
+        guest: GuestId,
+        number: u64,
+        floor: u64,
+        handler: Option<u16>,
+        group: GroupRef<'a>,
+    },
+    Answer {
+        guest: GuestId,
+        number: u64,
+    },
+    Claim {
+        token: u64,
+        may_wait: bool,
+        role: Role,
+        group: GroupRef<'a>,
+    },
+    Release {
+        token: u64,
+        role: Role,
+        group: GroupRef<'a>,
+    },
+}
+
+impl GuestOp<'_> {
+    /// Appends the envelope of a client up to its payload.
+    pub(in crate::groups) fn encode(&self, bytes: &mut Vec<u8>, client: u64) {
+        let writer = &mut Writer::new(bytes);
+        match *self {
+            Self::Request {
+                guest,
+                number,
+                floor,
+                handler,
+                group,
+            } => {
+                writer.u8(REQUEST).varint(client).u64(guest.0);
+                writer.varint(number).varint(floor);
+                writer.varint(handler.map_or(0, |handler| u64::from(handler) + 1));
+                put_ref(writer, group);
+            }
+            Self::Answer { guest, number } => {
+                writer.u8(ANSWER).varint(client).u64(guest.0).varint(number);
+            }
+            Self::Claim {
+                token,
+                may_wait,
+                role,
+                group,
+            } => {
+                writer.u8(CLAIM).varint(client).varint(token);
+                put_role(writer.u8(u8::from(may_wait)), role);
+                put_ref(writer, group);
+            }
+            Self::Release { token, role, group } => {
+                put_role(writer.u8(RELEASE).varint(client).varint(token), role);
+                put_ref(writer, group);
+            }
+        }
+    }
+}
+
+/// Reads such an envelope behind its kind: who did what, and where the payload begins.
+pub(super) fn take_guest<'a>(
+    kind: u8,
+    mut reader: Reader<'a>,
+) -> Result<(u64, GuestOp<'a>, usize), DecodeError> {
+    let reader = &mut reader;
+    let client = reader.varint("client number")?;
+    let op = match kind {
+        REQUEST => GuestOp::Request {
+            guest: GuestId(reader.u64("guest")?),
+            number: reader.varint("number")?,
+            floor: reader.varint("floor")?,
+            handler: match reader.varint("handler")? {
+                0 => None,
+                code => Some(u16::try_from(code - 1).map_err(|_| reader.invalid("handler", code))?),
+            },
+            group: take_ref(reader)?,
+        },
+        ANSWER => GuestOp::Answer {
+            guest: GuestId(reader.u64("guest")?),
+            number: reader.varint("number")?,
+        },
+        CLAIM => GuestOp::Claim {
+            token: reader.varint("token")?,
+            may_wait: match reader.u8("wait")? {
+                flag @ (0 | 1) => flag == 1,
+                other => return Err(reader.invalid("wait", u64::from(other))),
+            },
+            role: take_role(reader)?,
+            group: take_ref(reader)?,
+        },
+        _ => GuestOp::Release {
+            token: reader.varint("token")?,
+            role: take_role(reader)?,
+            group: take_ref(reader)?,
+        },
+    };
+    if matches!(kind, CLAIM | RELEASE) {
+        reader.finish()?;
+    }
+    Ok((client, op, reader.position()))
+}
+
+fn put_role(writer: &mut Writer<'_>, role: Role) {
+    let (kind, number) = role.code();
+    writer.u8(kind).u16(number);
+}
+
+fn take_role(reader: &mut Reader<'_>) -> Result<Role, DecodeError> {
+    let (kind, number) = (reader.u8("role")?, reader.u16("role number")?);
+    Role::from_code(kind, number).ok_or_else(|| reader.invalid("role", u64::from(kind)))
+}
+
+/// Appends a daemon's part. Without anything in it nothing: a daemon that is older than requests
+/// reads the state.
+pub(super) fn put_part(writer: &mut Writer<'_>, part: &Part) {
+    writer.varint(part.claims.len() as u64);
+    for claim in &part.claims {
+        writer
+            .varint(claim.client)
+            .varint(claim.token)
+            .u8(claim.flags);
+        put_role(writer, claim.role);
+        put_name(writer, &claim.group);
+        writer.config(claim.since.config).varint(claim.since.seq);
+    }
+    writer.varint(part.guests.len() as u64);
+    for guest in &part.guests {
+        writer
+            .u64(guest.guest.0)
+            .varint(guest.last)
+            .varint(guest.at);
+        writer.member(guest.home.daemon).varint(guest.home.client);
+        writer.u8(u8::from(guest.present));
+    }
+}
+
+/// Reads it, if there is anything.
+pub(super) fn take_part(reader: &mut Reader<'_>) -> Result<Part, DecodeError> {
+    if reader.remaining() == 0 {
+        return Ok(Part::default());
+    }
+    let claims = (0..count(reader, "claims")?)
+        .map(|_| take_claim(reader))
+        .collect::<Result<_, _>>()?;
+    let guests = (0..count(reader, "guests")?)
+        .map(|_| {
+            Ok(PartGuest {
+                guest: GuestId(reader.u64("guest")?),
+                last: reader.varint("number")?,
+                at: reader.varint("place")?,
+                home: Party {
+                    daemon: reader.member("home")?,
+                    client: reader.varint("client number")?,
+                },
+                present: reader.u8("present")? != 0,
+            })
+        })
+        .collect::<Result<_, DecodeError>>()?;
+    Ok(Part { claims, guests })
+}
+
+fn take_claim(reader: &mut Reader<'_>) -> Result<PartClaim, DecodeError> {
+    let (client, token) = (reader.varint("client number")?, reader.varint("token")?);
+    let flags = reader.u8("flags")?;
+    if flags & !PART_FLAGS != 0 {
+        return Err(reader.invalid("flags", u64::from(flags)));
+    }
+    let role = take_role(reader)?;
+    let group = checked(reader, "group", |name| check_group(name).is_ok())?;
+    Ok(PartClaim {
+        client,
+        token,
+        role,
+        group: Arc::from(group),
+        since: OrderPlace {
+            config: reader.config("config")?,
+            seq: reader.varint("place")?,
+        },
+        flags,
+    })
+}

@@ -1,0 +1,193 @@
+//! What a client may be in a group, how requests end, and what follows for a client.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use groupcast_core::OrderPlace;
+
+use crate::frame::Reject;
+
+/// What a member of a group may be in it, beside a member.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// It answers requests. Any number of members do.
+    Answering,
+    /// It answers the requests that ask for this handler. One member has it at a time.
+    Handler(u16),
+    /// Whatever the members mean by it. One member has it at a time.
+    Lock(u16),
+}
+
+impl Role {
+    /// Whether one member has it at a time.
+    pub const fn is_exclusive(self) -> bool {
+        !matches!(self, Self::Answering)
+    }
+
+    /// Its kind and number, as frames and messages have them.
+    pub(crate) const fn code(self) -> (u8, u16) {
+        match self {
+            Self::Answering => (0, 0),
+            Self::Handler(number) => (1, number),
+            Self::Lock(number) => (2, number),
+        }
+    }
+
+    pub(crate) const fn from_code(kind: u8, number: u16) -> Option<Self> {
+        match (kind, number) {
+            (0, 0) => Some(Self::Answering),
+            (1, _) => Some(Self::Handler(number)),
+            (2, _) => Some(Self::Lock(number)),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Answering => f.write_str("answering"),
+            Self::Handler(number) => write!(f, "handler {number}"),
+            Self::Lock(number) => write!(f, "lock {number}"),
+        }
+    }
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Ending {
+    /// As many answered as were wanted.
+    Complete = 0,
+    /// Nobody is left who could answer.
+    Short = 1,
+    /// Its time was up. What was carried out is not undone.
+    TimedOut = 2,
+    /// Nobody in the group answers, or nobody has the handler.
+    Nobody = 3,
+    /// It was carried out before, and its answers are not here any more.
+    Repeated = 4,
+    /// It may have been carried out before, and nobody here can know.
+    Unknown = 5,
+    /// The table of guests is full, or too many requests of the guest are open: it was not carried
+    /// out.
+    Refused = 6,
+}
+
+impl Ending {
+    /// The ending of a code; one that is not known here says that nothing is known.
+    pub(crate) fn from_code(code: u8) -> Self {
+        let all = [
+            Self::Complete,
+            Self::Short,
+            Self::TimedOut,
+            Self::Nobody,
+            Self::Repeated,
+            Self::Refused,
+        ];
+        let known = all.into_iter().find(|known| *known as u8 == code);
+        known.unwrap_or(Self::Unknown)
+    }
+}
+
+/// What became of a role that a client asked for, has, or gives back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RoleState {
+    /// The client has it from here on.
+    Held,
+    /// The client stands in the queue.
+    Waits {
+        /// The private name of who has it.
+        holder: String,
+    },
+    /// The client had or waited for it, and has given that back.
+    Released,
+    /// The client had it, and another does now: parts of the network have merged.
+    Lost {
+        /// The private name of who has it.
+        holder: String,
+    },
+    /// What the client asked for is not done.
+    Refused {
+        /// The private name of who has the role; empty if nobody has.
+        holder: String,
+        /// The reason, for programs.
+        code: Reject,
+        /// Why, in words.
+        text: String,
+    },
+}
+
+/// A message about a role.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RoleNotice {
+    /// The client's number for what it asked.
+    pub token: u64,
+    /// The group's name.
+    pub group: String,
+    /// The role.
+    pub role: Role,
+    /// What became of it.
+    pub state: RoleState,
+}
+
+/// What follows for a client of this host. All are in the order of the group's messages, but for
+/// endings by time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// A member is asked.
+    Asked {
+        /// The client.
+        client: u64,
+        /// Where in the order.
+        place: OrderPlace,
+        /// The handler that the request asks for.
+        handler: Option<u16>,
+        /// The private name of who asks.
+        guest: Arc<str>,
+        /// The group.
+        group: Arc<str>,
+        /// What is asked.
+        payload: Bytes,
+    },
+    /// A guest's request has come in the order.
+    Taken {
+        /// The client.
+        client: u64,
+        /// The number of the request.
+        number: u64,
+        /// How many are asked.
+        asked: u32,
+    },
+    /// A guest gets an answer.
+    Answer {
+        /// The client.
+        client: u64,
+        /// The number of the request.
+        number: u64,
+        /// The private name of who answers.
+        from: Arc<str>,
+        /// What it answers.
+        payload: Bytes,
+    },
+    /// A guest's request has ended.
+    Ended {
+        /// The client.
+        client: u64,
+        /// The number of the request.
+        number: u64,
+        /// How.
+        ending: Ending,
+        /// How many answered.
+        answers: u32,
+    },
+    /// Something about a role.
+    Role {
+        /// The client.
+        client: u64,
+        /// What.
+        notice: RoleNotice,
+    },
+}

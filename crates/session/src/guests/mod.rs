@@ -1,0 +1,433 @@
+//! Requests to groups, handlers and locks (000 ch. 11, version 2; ch. 8, Fig. 7): what guests ask
+//! the members of a group, and which member has which role in it. `docs/guests.md` is the
+//! specification.
+//!
+//! [`Guests`] is a plain value, without I/O, clock or knowledge of what orders messages. Its host,
+//! a daemon's engine or a member without a daemon, hands it what comes in the agreed order, with
+//! the place; what members and connections do; and the time. It gives back [`Effect`]s, for the
+//! clients of its host alone. What it keeps is of two kinds: the roles and the table of guests'
+//! numbers follow from the order and are equal at all hosts; open requests, and what members were
+//! given and have not answered, are this host's own.
+//!
+//! Who is a member of which group is for the host to know.
+
+mod asked;
+mod effect;
+mod numbers;
+mod open;
+mod part;
+mod planted;
+mod roles;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use groupcast_core::id::fnv1a;
+use groupcast_core::trace::Observation;
+use groupcast_core::{MemberId, OrderPlace, Time};
+
+pub use self::asked::ASKED_MAX;
+use self::asked::Asked;
+pub use self::effect::{Effect, Ending, Role, RoleNotice, RoleState};
+use self::numbers::{Admission, Numbered, Numbers};
+pub use self::numbers::{GUESTS_MAX, GUESTS_PER_DAEMON_MAX, GuestId};
+use self::open::Open;
+pub use self::open::{OPEN_MAX, Wanted};
+pub(crate) use self::part::{FLAGS as PART_FLAGS, HeldOp, Part, PartClaim, PartGuest};
+#[doc(hidden)]
+pub use self::planted::Planted;
+pub use self::roles::ROLES_PER_CLIENT_MAX;
+use self::roles::{Claim, Claimed, Ended, Roles};
+use crate::frame::Reject;
+
+/// A client: its daemon, and its number there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Party {
+    /// The daemon, or the member that is its own client.
+    pub daemon: MemberId,
+    /// The client's number at that daemon.
+    pub client: u64,
+}
+
+/// A request as it comes in the order.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) guest: GuestId,
+    pub(crate) number: u64,
+    /// The highest number that the guest had used in earlier connections.
+    pub(crate) floor: u64,
+    pub(crate) handler: Option<u16>,
+    pub(crate) group: Arc<str>,
+    pub(crate) payload: Bytes,
+}
+
+/// Who does something in the order, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct By<'a> {
+    pub(crate) party: Party,
+    /// Its private name.
+    pub(crate) name: &'a Arc<str>,
+    pub(crate) at: OrderPlace,
+}
+
+/// Guests, handlers and locks, as one host knows them.
+#[derive(Debug)]
+pub struct Guests {
+    local: MemberId,
+    roles: Roles,
+    numbers: Numbers,
+    open: Open,
+    asked: Asked,
+    observations: VecDeque<Observation>,
+    /// The bug that is planted.
+    planted: Option<Planted>,
+}
+
+impl Guests {
+    /// Of the host `local`: nothing is known.
+    pub fn new(local: MemberId) -> Self {
+        Self {
+            local,
+            roles: Roles::default(),
+            numbers: Numbers::default(),
+            open: Open::default(),
+            asked: Asked::default(),
+            observations: VecDeque::new(),
+            planted: None,
+        }
+    }
+
+    /// Breaks a rule on purpose.
+    #[doc(hidden)]
+    pub fn plant(&mut self, bug: Option<Planted>) {
+        self.planted = bug;
+    }
+
+    /// Time has passed: requests whose time is up end.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.open.handle_timeout(now);
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.open.next_deadline()
+    }
+
+    /// The next effect.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.open.effects.pop_front()
+    }
+
+    /// The next line of the history.
+    pub(crate) fn poll_observation(&mut self) -> Option<Observation> {
+        self.observations.pop_front()
+    }
+
+    /// A client of this host asks, or asks again after it has connected again. If there is room the
+    /// request is to be handed to the order; else it has ended.
+    pub(crate) fn begin(
+        &mut self,
+        now: Time,
+        guest: GuestId,
+        number: u64,
+        client: u64,
+        wanted: Wanted,
+    ) -> bool {
+        let taken = self.open.begin(now, (guest, number), client, wanted);
+        if !taken {
+            self.open.effects.push_back(Effect::Ended {
+                client,
+                number,
+                ending: Ending::Refused,
+                answers: 0,
+            });
+        }
+        taken
+    }
+
+    /// Whether a request of a guest of this host has not ended.
+    pub(crate) fn is_open(&self, guest: GuestId, number: u64) -> bool {
+        self.open.contains((guest, number))
+    }
+
+    /// A request ends before it came in the order.
+    pub(crate) fn refuse(&mut self, guest: GuestId, number: u64) {
+        self.open.end((guest, number), Ending::Refused);
+    }
+
+    /// The connection of a guest of this host is gone.
+    pub(crate) fn guest_gone(&mut self, now: Time, guest: GuestId, client: u64) {
+        self.open.guest_gone(now, guest, client);
+    }
+
+    /// A client of this host answers the request that it was given at `seq`: whose that is. `None`
+    /// if it was given none there, or has answered it.
+    pub(crate) fn answer(&mut self, client: u64, name: &str, seq: u64) -> Option<(GuestId, u64)> {
+        let given = self.asked.take(client, seq)?;
+        self.observations.push_back(Observation::Replied {
+            request: request_name(given.guest, given.number),
+            client: name.to_owned(),
+            handler: given.handler,
+        });
+        Some((given.guest, given.number))
+    }
+
+    /// A request comes in the order.
+    pub(crate) fn apply_request(&mut self, by: By<'_>, request: Request) {
+        let key = (request.guest, request.number);
+        let numbered = Numbered {
+            guest: request.guest,
+            number: request.number,
+            floor: request.floor,
+            handled: request.handler.is_some(),
+        };
+        let numbered = match self.planted {
+            Some(Planted::NoTable) => Numbered {
+                floor: 0,
+                ..numbered
+            },
+            _ => numbered,
+        };
+        let is_own = by.party.daemon == self.local;
+        let mut admission = self.numbers.admit(by.at.seq, by.party, numbered);
+        if self.planted == Some(Planted::Repeats) {
+            admission = Admission::New;
+        }
+        let ending = match admission {
+            Admission::New => return self.ask(by, request, is_own),
+            // What is open here goes on.
+            Admission::Repeated if self.open.is_placed(key) => return,
+            Admission::Repeated => Ending::Repeated,
+            Admission::Unknown => Ending::Unknown,
+            Admission::Full => Ending::Refused,
+        };
+        if is_own {
+            self.open.end(key, ending);
+        }
+    }
+
+    fn ask(&mut self, by: By<'_>, request: Request, is_own: bool) {
+        let key = (request.guest, request.number);
+        let role = match request.handler {
+            Some(number) if self.planted != Some(Planted::HandlerIsAll) => Role::Handler(number),
+            _ => Role::Answering,
+        };
+        let asked: Vec<(Party, Arc<str>)> = self
+            .roles
+            .holders(&request.group, role)
+            .map(|claim| (claim.party, claim.name.clone()))
+            .collect();
+        for (party, name) in &asked {
+            if party.daemon != self.local {
+                continue;
+            }
+            self.asked
+                .give(party.client, by.at.seq, key, request.handler);
+            self.observations.push_back(Observation::Asked {
+                request: request_name(request.guest, request.number),
+                group: request.group.to_string(),
+                client: name.to_string(),
+            });
+            self.open.effects.push_back(Effect::Asked {
+                client: party.client,
+                place: by.at,
+                handler: request.handler,
+                guest: by.name.clone(),
+                group: request.group.clone(),
+                payload: request.payload.clone(),
+            });
+        }
+        if is_own {
+            let asked = asked.into_iter().map(|(party, _)| party).collect();
+            self.open.place(key, request.group, asked);
+        }
+    }
+
+    /// An answer comes in the order.
+    pub(crate) fn apply_answer(
+        &mut self,
+        from: Party,
+        name: &Arc<str>,
+        (guest, number): (GuestId, u64),
+        payload: Bytes,
+    ) {
+        let name = name.clone();
+        self.open.answer((guest, number), from, name, payload);
+    }
+
+    /// A member asks for a role in its place in the order.
+    pub(crate) fn apply_claim(
+        &mut self,
+        by: By<'_>,
+        (group, role): (&Arc<str>, Role),
+        token: u64,
+        may_wait: bool,
+    ) {
+        let claim = Claim {
+            since: by.at,
+            party: by.party,
+            name: by.name.clone(),
+            token,
+            may_wait,
+            granted: false,
+        };
+        let state = match self.roles.claim(group, role, claim) {
+            Claimed::Held { anew } => {
+                if anew {
+                    self.granted(group, role, by.name, by.at);
+                }
+                RoleState::Held
+            }
+            Claimed::Waits { holder } => RoleState::Waits {
+                holder: holder.to_string(),
+            },
+            Claimed::Taken { .. } if self.planted == Some(Planted::TakenIsHeld) => {
+                self.granted(group, role, by.name, by.at);
+                RoleState::Held
+            }
+            Claimed::Taken { holder } => taken(role, &holder),
+            Claimed::Full => RoleState::Refused {
+                holder: String::new(),
+                code: Reject::TooManyRoles,
+                text: format!(
+                    "a client may have and wait for {ROLES_PER_CLIENT_MAX} roles: give one back"
+                ),
+            },
+        };
+        self.notice(by.party, group, role, token, state);
+    }
+
+    /// Somebody asks for a role in a group that it is not in.
+    pub(crate) fn refuse_stranger(
+        &mut self,
+        party: Party,
+        (group, role): (&Arc<str>, Role),
+        token: u64,
+    ) {
+        let state = RoleState::Refused {
+            holder: String::new(),
+            code: Reject::NotMember,
+            text: format!("roles are for members of {group:?}: join it first"),
+        };
+        self.notice(party, group, role, token, state);
+    }
+
+    /// A client gives a role back, or its wait for it.
+    pub(crate) fn apply_release(
+        &mut self,
+        by: By<'_>,
+        (group, role): (&Arc<str>, Role),
+        token: u64,
+    ) {
+        let state = match self.roles.release(group, role, by.party) {
+            Ok(ended) => {
+                self.ended(ended, by.at);
+                RoleState::Released
+            }
+            Err(holder) => not_held(role, holder.as_deref()),
+        };
+        self.notice(by.party, group, role, token, state);
+    }
+
+    /// A client has left `group` at this place; without one it has disconnected.
+    pub(crate) fn apply_leave(&mut self, party: Party, group: Option<&str>, at: OrderPlace) {
+        if group.is_some() || self.planted != Some(Planted::Outlives) {
+            for ended in self.roles.leave(party, group) {
+                self.ended(ended, at);
+            }
+        }
+        self.open.member_gone(party, group);
+        if group.is_none() {
+            self.numbers.client_gone(party);
+            if party.daemon == self.local {
+                self.asked.forget(party.client);
+            }
+        }
+    }
+
+    /// Only clients of these daemons can answer from now on.
+    pub(crate) fn narrow(&mut self, stays: impl Fn(MemberId) -> bool) {
+        self.open.narrow(stays);
+    }
+
+    /// A role has ended; it may pass on.
+    fn ended(&mut self, ended: Ended, at: OrderPlace) {
+        let Ended {
+            group,
+            role,
+            claim,
+            next,
+        } = ended;
+        if claim.granted && role.is_exclusive() {
+            self.observations.push_back(Observation::Freed {
+                group: group.to_string(),
+                role: role.to_string(),
+                client: claim.name.to_string(),
+                place: at,
+            });
+        }
+        if let Some(next) = next {
+            self.granted(&group, role, &next.name, at);
+            self.notice(next.party, &group, role, next.token, RoleState::Held);
+        }
+    }
+
+    fn granted(&mut self, group: &Arc<str>, role: Role, name: &Arc<str>, at: OrderPlace) {
+        if role.is_exclusive() {
+            self.observations.push_back(Observation::Granted {
+                group: group.to_string(),
+                role: role.to_string(),
+                client: name.to_string(),
+                place: at,
+            });
+        }
+    }
+
+    /// Tells a client of this host.
+    fn notice(&mut self, to: Party, group: &Arc<str>, role: Role, token: u64, state: RoleState) {
+        if to.daemon != self.local {
+            return;
+        }
+        let notice = RoleNotice {
+            token,
+            group: group.to_string(),
+            role,
+            state,
+        };
+        self.open.effects.push_back(Effect::Role {
+            client: to.client,
+            notice,
+        });
+    }
+}
+
+/// Another has the role.
+fn taken(role: Role, holder: &str) -> RoleState {
+    RoleState::Refused {
+        holder: holder.to_owned(),
+        code: Reject::Taken,
+        text: format!("{holder} has {role}: ask again when it is free, or ask to wait"),
+    }
+}
+
+/// A client gives back what it has not.
+fn not_held(role: Role, holder: Option<&str>) -> RoleState {
+    let text = match holder {
+        Some(holder) => format!("{holder} has {role}, not this client: only its holder frees it"),
+        None => format!("this client neither has {role} nor waits for it"),
+    };
+    RoleState::Refused {
+        holder: holder.unwrap_or_default().to_owned(),
+        code: Reject::NotHeld,
+        text,
+    }
+}
+
+/// What histories call a request. A guest's bits are its secret: a digest stands for them.
+fn request_name(guest: GuestId, number: u64) -> String {
+    format!("{:016x}:{number}", fnv1a(&guest.0.to_be_bytes()))
+}
+
+/// The parts of several hosts, by host.
+pub(crate) type Parts = BTreeMap<MemberId, Part>;

@@ -1,0 +1,303 @@
+//! The table of guests' numbers: of each guest the highest number of a request that came in the
+//! order, so that none is carried out twice.
+
+use std::collections::BTreeMap;
+
+use groupcast_core::MemberId;
+
+use super::Party;
+
+/// The most guests in the table.
+pub const GUESTS_MAX: usize = 8_192;
+/// The most of them that one daemon brought.
+pub const GUESTS_PER_DAEMON_MAX: usize = 1_024;
+
+/// A guest: the random bits by which it is known across connections.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GuestId(pub u64);
+
+/// What is known of a guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Entry {
+    /// Its highest number.
+    pub(super) last: u64,
+    /// Where in the order that came.
+    pub(super) at: u64,
+    /// The client by which it came last.
+    pub(super) home: Party,
+    /// That client is still there.
+    pub(super) present: bool,
+}
+
+/// What the table says of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Admission {
+    /// It is carried out.
+    New,
+    /// It came before.
+    Repeated,
+    /// It may have been carried out elsewhere.
+    Unknown,
+    /// There is no room for its guest.
+    Full,
+}
+
+/// A request as the table looks at it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Numbered {
+    pub(super) guest: GuestId,
+    pub(super) number: u64,
+    /// The highest number that the guest had used in earlier connections.
+    pub(super) floor: u64,
+    /// It asks for a handler.
+    pub(super) handled: bool,
+}
+
+/// The table. All that changes it is agreed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Numbers {
+    entries: BTreeMap<GuestId, Entry>,
+    by_home: BTreeMap<Party, GuestId>,
+    by_daemon: BTreeMap<MemberId, usize>,
+}
+
+impl Numbers {
+    /// A request of a client comes at `at` in the order.
+    pub(super) fn admit(&mut self, at: u64, home: Party, request: Numbered) -> Admission {
+        let Numbered {
+            guest,
+            number,
+            floor,
+            handled,
+        } = request;
+        let repeats = number <= floor;
+        let Some(known) = self.entries.get(&guest).copied() else {
+            if !self.make_room(home.daemon) {
+                return Admission::Full;
+            }
+            let last = floor.max(number);
+            self.set(guest, Entry::new(last, at, home));
+            return match repeats {
+                true => Admission::Unknown,
+                false => Admission::New,
+            };
+        };
+        let last = known.last.max(number);
+        self.set(guest, Entry::new(last, at, home));
+        match number > known.last {
+            false => Admission::Repeated,
+            true if repeats && handled => Admission::Unknown,
+            true => Admission::New,
+        }
+    }
+
+    /// The client is gone; its guest may come again.
+    pub(super) fn client_gone(&mut self, party: Party) {
+        if let Some(guest) = self.by_home.remove(&party)
+            && let Some(entry) = self.entries.get_mut(&guest)
+        {
+            entry.present = false;
+        }
+    }
+
+    /// All guests.
+    pub(super) fn entries(&self) -> impl ExactSizeIterator<Item = (GuestId, Entry)> {
+        self.entries.iter().map(|(guest, entry)| (*guest, *entry))
+    }
+
+    /// The table of several daemons together: of each guest the highest number, and the newest
+    /// home. Guests whose client is not `there` are gone.
+    pub(super) fn merge(
+        parts: impl Iterator<Item = (GuestId, Entry)>,
+        there: impl Fn(Party) -> bool,
+    ) -> Self {
+        let mut merged: BTreeMap<GuestId, Entry> = BTreeMap::new();
+        for (guest, mut entry) in parts {
+            entry.present &= there(entry.home);
+            let known = merged.entry(guest).or_insert(entry);
+            let last = known.last.max(entry.last);
+            let rank = |entry: &Entry| (entry.present, entry.at, entry.home);
+            if rank(&entry) > rank(known) {
+                *known = entry;
+            }
+            known.last = last;
+        }
+        let mut table = Self::default();
+        for (guest, entry) in merged {
+            table.set(guest, entry);
+        }
+        let daemons: Vec<_> = table.by_daemon.keys().copied().collect();
+        for daemon in daemons {
+            while table.count(daemon) > GUESTS_PER_DAEMON_MAX && table.forget(Some(daemon)) {}
+        }
+        while table.entries.len() > GUESTS_MAX && table.forget(None) {}
+        table
+    }
+
+    fn count(&self, daemon: MemberId) -> usize {
+        self.by_daemon.get(&daemon).copied().unwrap_or_default()
+    }
+
+    /// Room for one more guest of `daemon`.
+    fn make_room(&mut self, daemon: MemberId) -> bool {
+        if self.count(daemon) >= GUESTS_PER_DAEMON_MAX {
+            return self.forget(Some(daemon));
+        }
+        self.entries.len() < GUESTS_MAX || self.forget(None)
+    }
+
+    /// Forgets the guest, of `daemon` or of any, that has been gone for longest; whether there was
+    /// one.
+    fn forget(&mut self, daemon: Option<MemberId>) -> bool {
+        let entries = self.entries.iter();
+        let gone = entries.filter(|(_, entry)| {
+            !entry.present && daemon.is_none_or(|daemon| entry.home.daemon == daemon)
+        });
+        let oldest = gone.min_by_key(|(guest, entry)| (entry.at, **guest));
+        let Some(guest) = oldest.map(|(guest, _)| *guest) else {
+            return false;
+        };
+        self.remove(guest);
+        true
+    }
+
+    fn set(&mut self, guest: GuestId, entry: Entry) {
+        self.remove(guest);
+        // One client is one guest: whoever it was before is gone.
+        self.client_gone(entry.home);
+        *self.by_daemon.entry(entry.home.daemon).or_default() += 1;
+        if entry.present {
+            self.by_home.insert(entry.home, guest);
+        }
+        self.entries.insert(guest, entry);
+    }
+
+    fn remove(&mut self, guest: GuestId) {
+        let Some(entry) = self.entries.remove(&guest) else {
+            return;
+        };
+        if entry.present {
+            self.by_home.remove(&entry.home);
+        }
+        let daemon = entry.home.daemon;
+        if let Some(count) = self.by_daemon.get_mut(&daemon) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_daemon.remove(&daemon);
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn new(last: u64, at: u64, home: Party) -> Self {
+        Self {
+            last,
+            at,
+            home,
+            present: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{Incarnation, NodeId};
+
+    use super::*;
+
+    fn home(daemon: u64, client: u64) -> Party {
+        Party {
+            daemon: MemberId {
+                node: NodeId(daemon),
+                incarnation: Incarnation(1),
+            },
+            client,
+        }
+    }
+
+    fn plain(guest: u64, number: u64, floor: u64) -> Numbered {
+        Numbered {
+            guest: GuestId(guest),
+            number,
+            floor,
+            handled: false,
+        }
+    }
+
+    #[test]
+    fn a_number_is_admitted_once() {
+        let mut table = Numbers::default();
+        let one = home(1, 1);
+        assert_eq!(table.admit(1, one, plain(7, 1, 0)), Admission::New);
+        assert_eq!(table.admit(2, one, plain(7, 1, 0)), Admission::Repeated);
+        assert_eq!(table.admit(3, one, plain(7, 3, 0)), Admission::New);
+        assert_eq!(table.admit(4, one, plain(7, 2, 0)), Admission::Repeated);
+        let other = home(2, 9);
+        assert_eq!(table.admit(5, other, plain(7, 3, 4)), Admission::Repeated);
+        assert_eq!(table.admit(6, other, plain(7, 4, 4)), Admission::New);
+    }
+
+    #[test]
+    fn what_was_asked_before_is_unknown_where_the_guest_is_or_a_handler_is_asked() {
+        let mut table = Numbers::default();
+        let one = home(1, 1);
+        assert_eq!(table.admit(1, one, plain(7, 2, 3)), Admission::Unknown);
+        assert_eq!(table.admit(2, one, plain(7, 3, 3)), Admission::Repeated);
+        assert_eq!(table.admit(3, one, plain(7, 4, 3)), Admission::New);
+        let handled = Numbered {
+            handled: true,
+            ..plain(7, 5, 5)
+        };
+        assert_eq!(table.admit(4, one, handled), Admission::Unknown);
+        let handled = Numbered {
+            number: 6,
+            ..handled
+        };
+        assert_eq!(table.admit(5, one, handled), Admission::New);
+    }
+
+    #[test]
+    fn a_daemon_has_its_share_and_only_who_is_gone_is_forgotten() {
+        let mut table = Numbers::default();
+        let share = GUESTS_PER_DAEMON_MAX as u64;
+        for guest in 0..share {
+            let admission = table.admit(guest, home(1, guest), plain(guest, 1, 0));
+            assert_eq!(admission, Admission::New);
+        }
+        let late = || plain(share, 1, 0);
+        let newcomer = home(1, share);
+        assert_eq!(table.admit(share, newcomer, late()), Admission::Full);
+        assert_eq!(table.admit(share, home(2, 1), late()), Admission::New);
+        table.client_gone(home(1, 5));
+        table.client_gone(home(1, 3));
+        let next = plain(share + 1, 1, 0);
+        assert_eq!(table.admit(share, newcomer, next), Admission::New);
+        let known = |guest| table.entries().any(|(id, _)| id == GuestId(guest));
+        assert!(
+            !known(3) && known(5),
+            "the one that asked first is forgotten"
+        );
+    }
+
+    #[test]
+    fn parts_together_know_the_highest_number_and_stay_within_the_limits() {
+        let entry = |last, at, home, present| Entry {
+            last,
+            at,
+            home,
+            present,
+        };
+        let ours = (GuestId(1), entry(5, 10, home(1, 1), true));
+        let theirs = (GuestId(1), entry(7, 9, home(2, 1), false));
+        let table = Numbers::merge([ours, theirs].into_iter(), |_| true);
+        let merged = table.entries().next().unwrap().1;
+        assert_eq!(merged, entry(7, 10, home(1, 1), true));
+        let many = (0..3 * GUESTS_MAX as u64).map(|guest| {
+            let home = home(guest % 30, guest);
+            (GuestId(guest), entry(1, guest, home, true))
+        });
+        let table = Numbers::merge(many, |_| false);
+        assert!(table.entries().len() <= GUESTS_MAX);
+    }
+}

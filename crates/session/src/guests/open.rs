@@ -1,0 +1,332 @@
+//! The requests of this daemon's guests that have not ended: who may still answer, how many have,
+//! when the time is up.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::{MemberId, Time};
+
+use super::{Effect, Ending, GuestId, Party};
+
+/// The most open requests of one guest.
+pub const OPEN_MAX: usize = 1_000;
+/// Guests without a connection whose requests are kept.
+const AWAY_MAX: usize = 64;
+/// For how long they are kept.
+const AWAY_FOR: Duration = Duration::from_secs(60);
+/// Bytes of answers that are kept for such a guest.
+const KEPT_MAX: usize = 1 << 20;
+
+type Key = (GuestId, u64);
+
+/// What a guest wants of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// So many answers are enough; 0 for those of all that are asked.
+    pub answers: u16,
+    /// For how long it waits.
+    pub within: Duration,
+}
+
+#[derive(Debug)]
+struct Request {
+    /// The connection of its guest.
+    client: Option<u64>,
+    wanted: u16,
+    deadline: Time,
+    /// Once it has come in the order: its group, and who was asked.
+    placed: Option<(Arc<str>, Vec<Party>)>,
+    /// Of them, how many may still answer.
+    left: usize,
+    answered: u32,
+    /// Answers that came while its guest was away.
+    kept: Vec<(Arc<str>, Bytes)>,
+}
+
+/// What is known of a guest of this daemon beside its requests.
+#[derive(Debug, Default)]
+struct Guest {
+    open: usize,
+    kept: usize,
+}
+
+/// The open requests of this daemon's guests.
+#[derive(Debug, Default)]
+pub(super) struct Open {
+    requests: BTreeMap<Key, Request>,
+    guests: BTreeMap<GuestId, Guest>,
+    deadlines: BTreeSet<(Time, Key)>,
+    /// Who may still answer what.
+    awaited: BTreeMap<Party, BTreeSet<Key>>,
+    /// Guests without a connection, in the order in which they went.
+    away: VecDeque<GuestId>,
+    pub(super) effects: VecDeque<Effect>,
+}
+
+impl Open {
+    /// A guest asks, or asks again after it has connected again; whether there is room.
+    pub(super) fn begin(&mut self, now: Time, key: Key, client: u64, wanted: Wanted) -> bool {
+        self.away.retain(|guest| *guest != key.0);
+        let deadline = now + wanted.within;
+        if let Some(request) = self.requests.get_mut(&key) {
+            self.deadlines.remove(&(request.deadline, key));
+            self.deadlines.insert((deadline, key));
+            request.deadline = deadline;
+            request.client = Some(client);
+            request.wanted = wanted.answers;
+            let asked = request.placed.as_ref().map(|(_, asked)| asked.len());
+            let kept = std::mem::take(&mut request.kept);
+            if let Some(asked) = asked {
+                self.effects.push_back(Effect::Taken {
+                    client,
+                    number: key.1,
+                    asked: asked as u32,
+                });
+            }
+            for (from, payload) in kept {
+                self.kept_taken(key.0, payload.len());
+                self.effects.push_back(Effect::Answer {
+                    client,
+                    number: key.1,
+                    from,
+                    payload,
+                });
+            }
+            self.check(key);
+            return true;
+        }
+        let guest = self.guests.entry(key.0).or_default();
+        if guest.open >= OPEN_MAX {
+            return false;
+        }
+        guest.open += 1;
+        self.deadlines.insert((deadline, key));
+        let request = Request {
+            client: Some(client),
+            wanted: wanted.answers,
+            deadline,
+            placed: None,
+            left: 0,
+            answered: 0,
+            kept: Vec::new(),
+        };
+        self.requests.insert(key, request);
+        true
+    }
+
+    pub(super) fn contains(&self, key: Key) -> bool {
+        self.requests.contains_key(&key)
+    }
+
+    /// Whether the request has come in the order.
+    pub(super) fn is_placed(&self, key: Key) -> bool {
+        let request = self.requests.get(&key);
+        request.is_some_and(|request| request.placed.is_some())
+    }
+
+    /// The request has come in the order: these are asked.
+    pub(super) fn place(&mut self, key: Key, group: Arc<str>, asked: Vec<Party>) {
+        let Some(request) = self.requests.get_mut(&key) else {
+            return;
+        };
+        for party in &asked {
+            self.awaited.entry(*party).or_default().insert(key);
+        }
+        request.left = asked.len();
+        if let Some(client) = request.client {
+            self.effects.push_back(Effect::Taken {
+                client,
+                number: key.1,
+                asked: asked.len() as u32,
+            });
+        }
+        let nobody = asked.is_empty();
+        request.placed = Some((group, asked));
+        match nobody {
+            true => self.end(key, Ending::Nobody),
+            false => self.check(key),
+        }
+    }
+
+    /// An answer has come in the order.
+    pub(super) fn answer(&mut self, key: Key, from: Party, name: Arc<str>, payload: Bytes) {
+        if !self.no_longer_awaited(from, key) {
+            return;
+        }
+        let Some(request) = self.requests.get_mut(&key) else {
+            return;
+        };
+        request.answered += 1;
+        match request.client {
+            Some(client) => self.effects.push_back(Effect::Answer {
+                client,
+                number: key.1,
+                from: name,
+                payload,
+            }),
+            None => {
+                let guest = self.guests.entry(key.0).or_default();
+                if guest.kept + payload.len() <= KEPT_MAX {
+                    guest.kept += payload.len();
+                    request.kept.push((name, payload));
+                }
+            }
+        }
+        self.check(key);
+    }
+
+    /// A member will answer no more: of `group`, or of all without one.
+    pub(super) fn member_gone(&mut self, party: Party, group: Option<&str>) {
+        let keys: Vec<Key> = match self.awaited.get(&party) {
+            Some(keys) => keys.iter().copied().collect(),
+            None => return,
+        };
+        for key in keys {
+            let of = self.requests.get(&key).and_then(|it| it.placed.as_ref());
+            let concerned = group.is_none_or(|group| of.is_some_and(|(of, _)| **of == *group));
+            if concerned && self.no_longer_awaited(party, key) {
+                self.check(key);
+            }
+        }
+    }
+
+    /// Only members of these daemons can answer from now on.
+    pub(super) fn narrow(&mut self, stays: impl Fn(MemberId) -> bool) {
+        let gone = self.awaited.keys().filter(|party| !stays(party.daemon));
+        let gone: Vec<Party> = gone.copied().collect();
+        for party in gone {
+            self.member_gone(party, None);
+        }
+    }
+
+    /// The connection of a guest is gone. Its requests wait for it a while.
+    pub(super) fn guest_gone(&mut self, now: Time, guest: GuestId, client: u64) {
+        let keys: Vec<Key> = self.of_guest(guest);
+        let mut any = false;
+        for key in keys {
+            let Some(request) = self.requests.get_mut(&key) else {
+                continue;
+            };
+            if request.client != Some(client) {
+                continue;
+            }
+            any = true;
+            request.client = None;
+            let deadline = request.deadline.min(now + AWAY_FOR);
+            self.deadlines.remove(&(request.deadline, key));
+            self.deadlines.insert((deadline, key));
+            request.deadline = deadline;
+        }
+        if any {
+            self.away.push_back(guest);
+        }
+        while self.away.len() > AWAY_MAX
+            && let Some(guest) = self.away.pop_front()
+        {
+            for key in self.of_guest(guest) {
+                self.forget(key);
+            }
+        }
+    }
+
+    /// The request ends.
+    pub(super) fn end(&mut self, key: Key, ending: Ending) {
+        // A guest that is away may ask again: it is told then.
+        if let Some(request) = self.requests.get(&key)
+            && let Some(client) = request.client
+        {
+            self.effects.push_back(Effect::Ended {
+                client,
+                number: key.1,
+                ending,
+                answers: request.answered,
+            });
+            self.forget(key);
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        while let Some((at, key)) = self.deadlines.first().copied() {
+            if at > now {
+                return;
+            }
+            self.end(key, Ending::TimedOut);
+            self.forget(key);
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    fn of_guest(&self, guest: GuestId) -> Vec<Key> {
+        let keys = self.requests.range((guest, 0)..=(guest, u64::MAX));
+        keys.map(|(key, _)| *key).collect()
+    }
+
+    /// Ends the request if it has all that it can get.
+    fn check(&mut self, key: Key) {
+        let Some(request) = self.requests.get(&key) else {
+            return;
+        };
+        let Some((_, asked)) = &request.placed else {
+            return;
+        };
+        let enough = match request.wanted {
+            0 => request.answered as usize >= asked.len(),
+            wanted => request.answered >= u32::from(wanted),
+        };
+        if enough {
+            self.end(key, Ending::Complete);
+        } else if request.left == 0 {
+            let ending = match asked.is_empty() {
+                true => Ending::Nobody,
+                false => Ending::Short,
+            };
+            self.end(key, ending);
+        }
+    }
+
+    /// Whether `party` was awaited by the request.
+    fn no_longer_awaited(&mut self, party: Party, key: Key) -> bool {
+        let Some(keys) = self.awaited.get_mut(&party) else {
+            return false;
+        };
+        let was = keys.remove(&key);
+        if keys.is_empty() {
+            self.awaited.remove(&party);
+        }
+        if was && let Some(request) = self.requests.get_mut(&key) {
+            request.left -= 1;
+        }
+        was
+    }
+
+    fn kept_taken(&mut self, guest: GuestId, len: usize) {
+        if let Some(guest) = self.guests.get_mut(&guest) {
+            guest.kept -= len;
+        }
+    }
+
+    fn forget(&mut self, key: Key) {
+        let Some(request) = self.requests.remove(&key) else {
+            return;
+        };
+        self.deadlines.remove(&(request.deadline, key));
+        for (_, payload) in &request.kept {
+            self.kept_taken(key.0, payload.len());
+        }
+        for party in request.placed.into_iter().flat_map(|(_, asked)| asked) {
+            self.no_longer_awaited(party, key);
+        }
+        if let Some(guest) = self.guests.get_mut(&key.0) {
+            guest.open -= 1;
+            if guest.open == 0 {
+                self.guests.remove(&key.0);
+                self.away.retain(|guest| *guest != key.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! What a host says of roles and guests when states are exchanged, and how the parts of all become
+//! one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use groupcast_core::OrderPlace;
+
+use super::numbers::{Entry, Numbered, Numbers};
+use super::roles::{Claim, Roles};
+use super::{
+    By, Guests, Parts, Party, Planted, ROLES_PER_CLIENT_MAX, Role, RoleState, not_held, taken,
+};
+use super::{GuestId, Request};
+use crate::frame::Reject;
+
+/// A host's part of the state: the claims of its own clients, and all that it knows of guests.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Part {
+    pub(crate) claims: Vec<PartClaim>,
+    pub(crate) guests: Vec<PartGuest>,
+}
+
+impl Part {
+    /// Whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.claims.is_empty() && self.guests.is_empty()
+    }
+}
+
+/// A claim of a client of the host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PartClaim {
+    pub(crate) client: u64,
+    pub(crate) token: u64,
+    pub(crate) group: Arc<str>,
+    pub(crate) role: Role,
+    pub(crate) since: OrderPlace,
+    pub(crate) flags: u8,
+}
+
+/// The client was told that it has the role.
+const GRANTED: u8 = 1;
+/// It asked to wait for it.
+const MAY_WAIT: u8 = 2;
+/// What it asked came in an exchange that was interrupted: nobody has answered it.
+const UNANSWERED: u8 = 4;
+/// What it asked is to give the role back.
+const RELEASED: u8 = 8;
+/// It is not in the group.
+const STRANGER: u8 = 16;
+/// All of them.
+pub(crate) const FLAGS: u8 = 31;
+
+/// The claims to a role, of all hosts.
+type Queue = Vec<(Party, PartClaim)>;
+
+impl PartClaim {
+    fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether it stands in the queue for the role.
+    fn stands(&self) -> bool {
+        !self.is(RELEASED | STRANGER)
+    }
+}
+
+/// A guest in the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PartGuest {
+    pub(crate) guest: GuestId,
+    pub(crate) last: u64,
+    pub(crate) at: u64,
+    pub(crate) home: Party,
+    pub(crate) present: bool,
+}
+
+/// What came in an exchange that was interrupted, and counts in the state.
+#[derive(Clone, Debug)]
+pub(crate) enum HeldOp {
+    /// A client of this host asks for a role.
+    Claim {
+        client: u64,
+        group: Arc<str>,
+        role: Role,
+        token: u64,
+        may_wait: bool,
+        at: OrderPlace,
+    },
+    /// A client of this host gives one back.
+    Release {
+        client: u64,
+        group: Arc<str>,
+        role: Role,
+        token: u64,
+        at: OrderPlace,
+    },
+    /// A request, of whatever host.
+    Request {
+        from: Party,
+        request: Request,
+        at: OrderPlace,
+    },
+}
+
+impl Guests {
+    /// This host's part, as of what was applied and of what is `held`, in its order. `is_member`
+    /// says whether a client of this host is in a group after that.
+    pub(crate) fn part(
+        &self,
+        held: impl Iterator<Item = HeldOp>,
+        is_member: impl Fn(u64, &str) -> bool,
+    ) -> Part {
+        let own = self.roles.all();
+        let own = own.filter(|(_, _, claim)| claim.party.daemon == self.local);
+        let mut claims: Vec<PartClaim> = own
+            .map(|(group, role, claim)| PartClaim {
+                client: claim.party.client,
+                token: claim.token,
+                group: group.clone(),
+                role,
+                since: claim.since,
+                flags: flag(GRANTED, claim.granted) | flag(MAY_WAIT, claim.may_wait),
+            })
+            .collect();
+        let mut numbers = self.numbers.clone();
+        for op in held {
+            take_held(&mut claims, &mut numbers, op);
+        }
+        claims.retain_mut(|claim| {
+            let is_member = is_member(claim.client, &claim.group);
+            if !is_member {
+                claim.flags |= STRANGER;
+            }
+            is_member || claim.is(UNANSWERED)
+        });
+        let guests = numbers.entries().map(|(guest, entry)| PartGuest {
+            guest,
+            last: entry.last,
+            at: entry.at,
+            home: entry.home,
+            present: entry.present,
+        });
+        Part {
+            claims,
+            guests: guests.collect(),
+        }
+    }
+
+    /// All parts have come, the last at `at`: from here on roles and numbers are what they say
+    /// together. `name` gives the private name of a client that is there.
+    pub(crate) fn install(
+        &mut self,
+        at: OrderPlace,
+        parts: Parts,
+        name: impl Fn(Party) -> Option<Arc<str>>,
+    ) {
+        self.open.narrow(|daemon| parts.contains_key(&daemon));
+        let is_kept = self.planted != Some(Planted::NoTable);
+        let guests = parts.values().filter(|_| is_kept);
+        let guests = guests.flat_map(|part| &part.guests).map(|it| {
+            let entry = Entry {
+                last: it.last,
+                at: it.at,
+                home: it.home,
+                present: it.present,
+            };
+            (it.guest, entry)
+        });
+        self.numbers = Numbers::merge(guests, |party| name(party).is_some());
+        self.roles = Roles::default();
+        let mut queues: BTreeMap<(Arc<str>, Role), Queue> = BTreeMap::new();
+        for (daemon, part) in parts {
+            for claim in part.claims {
+                let party = Party {
+                    daemon,
+                    client: claim.client,
+                };
+                let key = (claim.group.clone(), claim.role);
+                queues.entry(key).or_default().push((party, claim));
+            }
+        }
+        let mut counts: BTreeMap<Party, usize> = BTreeMap::new();
+        for ((group, role), mut queue) in queues {
+            let own_first = self.planted == Some(Planted::OwnFirst);
+            let rank = |(party, claim): &(Party, PartClaim)| {
+                let later = own_first && party.daemon != self.local;
+                (later, claim.since.seq, claim.since.config, *party)
+            };
+            queue.sort_by_key(rank);
+            let mut holder: Option<Arc<str>> = None;
+            for (party, claim) in queue {
+                let Some(name) = name(party) else { continue };
+                let by = By {
+                    party,
+                    name: &name,
+                    at,
+                };
+                let count = counts.entry(party).or_default();
+                let fits = *count < ROLES_PER_CLIENT_MAX;
+                if self.settle(by, (&group, role), &claim, holder.as_ref(), fits) {
+                    *count += 1;
+                    if role.is_exclusive() {
+                        holder.get_or_insert(name);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One claim of a queue, behind those with earlier places; whether it stands.
+    fn settle(
+        &mut self,
+        by: By<'_>,
+        (group, role): (&Arc<str>, Role),
+        claim: &PartClaim,
+        holder: Option<&Arc<str>>,
+        fits: bool,
+    ) -> bool {
+        let keeps = self.planted == Some(Planted::AllHold) && claim.is(GRANTED);
+        let holder = holder.filter(|_| !keeps);
+        let holds = claim.stands() && holder.is_none() && fits;
+        let waits = claim.stands() && claim.is(MAY_WAIT) && !claim.is(GRANTED) && fits;
+        if holds || waits {
+            let entry = Claim {
+                since: claim.since,
+                party: by.party,
+                name: by.name.clone(),
+                token: claim.token,
+                may_wait: claim.is(MAY_WAIT),
+                granted: holds,
+            };
+            self.roles.insert((group.clone(), role), entry);
+        }
+        if holds {
+            self.granted(group, role, by.name, by.at);
+        }
+        let told = claim.is(GRANTED) && !claim.is(UNANSWERED);
+        let state = match holder {
+            _ if claim.is(STRANGER) => {
+                return self.settle_stranger(by.party, (group, role), claim);
+            }
+            _ if claim.is(RELEASED) && claim.is(GRANTED | MAY_WAIT) => RoleState::Released,
+            _ if claim.is(RELEASED) => not_held(role, holder.map(|name| &**name)),
+            _ if holds && told => return true,
+            _ if holds => RoleState::Held,
+            _ if waits && !claim.is(UNANSWERED) => return true,
+            Some(holder) if waits => RoleState::Waits {
+                holder: holder.to_string(),
+            },
+            Some(holder) if claim.is(GRANTED) => RoleState::Lost {
+                holder: holder.to_string(),
+            },
+            Some(holder) => taken(role, holder),
+            None => RoleState::Refused {
+                holder: String::new(),
+                code: Reject::TooManyRoles,
+                text: format!("a client may have and wait for {ROLES_PER_CLIENT_MAX} roles"),
+            },
+        };
+        self.notice(by.party, group, role, claim.token, state);
+        holds || waits
+    }
+
+    fn settle_stranger(
+        &mut self,
+        party: Party,
+        (group, role): (&Arc<str>, Role),
+        claim: &PartClaim,
+    ) -> bool {
+        match claim.is(RELEASED) {
+            true => self.notice(party, group, role, claim.token, not_held(role, None)),
+            false => self.refuse_stranger(party, (group, role), claim.token),
+        }
+        false
+    }
+}
+
+fn flag(flag: u8, is_set: bool) -> u8 {
+    if is_set { flag } else { 0 }
+}
+
+fn take_held(claims: &mut Vec<PartClaim>, numbers: &mut Numbers, op: HeldOp) {
+    match op {
+        HeldOp::Claim {
+            client,
+            group,
+            role,
+            token,
+            may_wait,
+            at,
+        } => match standing(claims, client, &group, role) {
+            Some(known) => {
+                known.token = token;
+                known.flags |= UNANSWERED;
+            }
+            None => claims.push(PartClaim {
+                client,
+                token,
+                group,
+                role,
+                since: at,
+                flags: UNANSWERED | flag(MAY_WAIT, may_wait),
+            }),
+        },
+        HeldOp::Release {
+            client,
+            group,
+            role,
+            token,
+            at,
+        } => match standing(claims, client, &group, role) {
+            Some(known) => {
+                known.token = token;
+                known.flags |= UNANSWERED | RELEASED;
+            }
+            None => claims.push(PartClaim {
+                client,
+                token,
+                group,
+                role,
+                since: at,
+                flags: UNANSWERED | RELEASED,
+            }),
+        },
+        HeldOp::Request { from, request, at } => {
+            let numbered = Numbered {
+                guest: request.guest,
+                number: request.number,
+                floor: request.floor,
+                handled: request.handler.is_some(),
+            };
+            // Only what the table remembers counts here.
+            let _ = numbers.admit(at.seq, from, numbered);
+        }
+    }
+}
+
+/// The client's claim to a role that it has not given back.
+fn standing<'a>(
+    claims: &'a mut [PartClaim],
+    client: u64,
+    group: &str,
+    role: Role,
+) -> Option<&'a mut PartClaim> {
+    claims.iter_mut().find(|claim| {
+        let same = claim.client == client && *claim.group == *group && claim.role == role;
+        same && !claim.is(RELEASED)
+    })
+}

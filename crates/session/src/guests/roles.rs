@@ -1,0 +1,173 @@
+//! Who has which role in which group, and who waits for one: driven by the agreed order alone, so
+//! equal at all daemons of a configuration.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use groupcast_core::OrderPlace;
+
+use super::{Party, Role};
+
+/// The most roles that one client has or waits for, in all groups together.
+pub const ROLES_PER_CLIENT_MAX: usize = 256;
+
+/// A role that a client has, or waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Claim {
+    /// Where in the order it was asked for.
+    pub(super) since: OrderPlace,
+    pub(super) party: Party,
+    /// The client's private name.
+    pub(super) name: Arc<str>,
+    /// The client's number for it.
+    pub(super) token: u64,
+    /// It was asked for together with the wish to wait.
+    pub(super) may_wait: bool,
+    /// The client has the role.
+    pub(super) granted: bool,
+}
+
+/// What became of a claim at its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Claimed {
+    /// The client has the role; it is a new grant unless it had it before.
+    Held { anew: bool },
+    /// Another has it, and the client stands in the queue.
+    Waits { holder: Arc<str> },
+    /// Another has it.
+    Taken { holder: Arc<str> },
+    /// The client has and waits for as many as it may.
+    Full,
+}
+
+/// What a claim that ends leaves behind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Ended {
+    pub(super) group: Arc<str>,
+    pub(super) role: Role,
+    pub(super) claim: Claim,
+    /// Who has the role now, if it passes on.
+    pub(super) next: Option<Claim>,
+}
+
+/// All roles.
+#[derive(Debug, Default)]
+pub(super) struct Roles {
+    /// The claims to each role. The first of an exclusive one has it, the others wait, in the order
+    /// of their places.
+    claims: BTreeMap<(Arc<str>, Role), Vec<Claim>>,
+    by_party: BTreeMap<Party, BTreeSet<(Arc<str>, Role)>>,
+}
+
+impl Roles {
+    /// A client asks for a role in its place in the order.
+    pub(super) fn claim(&mut self, group: &Arc<str>, role: Role, mut claim: Claim) -> Claimed {
+        let key = (group.clone(), role);
+        let queue = self.claims.get_mut(&key);
+        if let Some(queue) = queue {
+            let holder = queue.first().map(|first| first.name.clone());
+            if let Some(known) = queue.iter_mut().find(|it| it.party == claim.party) {
+                known.token = claim.token;
+                return match (known.granted, holder) {
+                    (false, Some(holder)) => Claimed::Waits { holder },
+                    _ => Claimed::Held { anew: false },
+                };
+            }
+            if let Some(holder) = holder.filter(|_| role.is_exclusive()) {
+                if !claim.may_wait {
+                    return Claimed::Taken { holder };
+                }
+                if self.count(claim.party) >= ROLES_PER_CLIENT_MAX {
+                    return Claimed::Full;
+                }
+                claim.granted = false;
+                self.insert(key, claim);
+                return Claimed::Waits { holder };
+            }
+        }
+        if self.count(claim.party) >= ROLES_PER_CLIENT_MAX {
+            return Claimed::Full;
+        }
+        claim.granted = true;
+        self.insert(key, claim);
+        Claimed::Held { anew: true }
+    }
+
+    /// A client gives a role back, or its wait for it.
+    ///
+    /// # Errors
+    /// It has neither; who has the role, if anybody has.
+    pub(super) fn release(
+        &mut self,
+        group: &Arc<str>,
+        role: Role,
+        party: Party,
+    ) -> Result<Ended, Option<Arc<str>>> {
+        let key = (group.clone(), role);
+        let Some(queue) = self.claims.get_mut(&key) else {
+            return Err(None);
+        };
+        let Some(at) = queue.iter().position(|claim| claim.party == party) else {
+            let holder = queue.first().filter(|_| role.is_exclusive());
+            return Err(holder.map(|claim| claim.name.clone()));
+        };
+        let claim = queue.remove(at);
+        let passes_on = role.is_exclusive() && claim.granted;
+        let next = queue.first_mut().filter(|_| passes_on).map(|next| {
+            next.granted = true;
+            next.clone()
+        });
+        if queue.is_empty() {
+            self.claims.remove(&key);
+        }
+        if let Some(of_party) = self.by_party.get_mut(&party) {
+            of_party.remove(&key);
+            if of_party.is_empty() {
+                self.by_party.remove(&party);
+            }
+        }
+        let (group, role) = key;
+        Ok(Ended {
+            group,
+            role,
+            claim,
+            next,
+        })
+    }
+
+    /// A client is in `group` no more, or without one in none: its roles end.
+    pub(super) fn leave(&mut self, party: Party, group: Option<&str>) -> Vec<Ended> {
+        let of_party = self.by_party.get(&party).into_iter().flatten();
+        let keys: Vec<_> = of_party
+            .filter(|(of, _)| group.is_none_or(|group| **of == *group))
+            .cloned()
+            .collect();
+        let ended = keys.iter();
+        ended
+            .filter_map(|(group, role)| self.release(group, *role, party).ok())
+            .collect()
+    }
+
+    /// Those that have a role.
+    pub(super) fn holders(&self, group: &Arc<str>, role: Role) -> impl Iterator<Item = &Claim> {
+        let claims = self.claims.get(&(group.clone(), role));
+        claims.into_iter().flatten().filter(|claim| claim.granted)
+    }
+
+    /// All claims, by group and role.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Arc<str>, Role, &Claim)> {
+        self.claims.iter().flat_map(|((group, role), claims)| {
+            claims.iter().map(move |claim| (group, *role, claim))
+        })
+    }
+
+    pub(super) fn insert(&mut self, key: (Arc<str>, Role), claim: Claim) {
+        let of_party = self.by_party.entry(claim.party).or_default();
+        of_party.insert(key.clone());
+        self.claims.entry(key).or_default().push(claim);
+    }
+
+    fn count(&self, party: Party) -> usize {
+        self.by_party.get(&party).map_or(0, BTreeSet::len)
+    }
+}

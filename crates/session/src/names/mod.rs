@@ -1,0 +1,132 @@
+//! Names of groups as a forest, and which ring carries which part of it (000 ch. 8).
+//! `docs/names.md` is the specification.
+//!
+//! [`DomainName`] is a name of levels with dots between, root rightmost. [`Table`] is what the
+//! paper keeps across all name servers: the rings that there are, each with the name at its top,
+//! and the groups in use on them. It is a plain value without I/O, changed in one order, and two of
+//! them have one merge. Who agrees on the order, and what carries the rings, is left to its host.
+
+mod table;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use self::table::{Claim, Created, RINGS_MAX, Refusal, Table};
+use crate::name::{NameError, check_group};
+
+/// The name of a group or of the top of a ring: levels with dots between, the root rightmost, as in
+/// `wb.cb.uiuc`.
+///
+/// Ordered so that all names below a name follow it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DomainName {
+    /// The levels from the root on, each behind a dot.
+    path: String,
+}
+
+/// What is wrong with such a name.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DomainError {
+    /// No group may be called so.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// There is nothing before, between or behind dots.
+    #[error(
+        "the name {name:?} has an empty level in column {column}: between two dots stands a level"
+    )]
+    EmptyLevel {
+        /// The name.
+        name: String,
+        /// Where the level would be, in letters from 1 on.
+        column: usize,
+    },
+}
+
+impl DomainName {
+    /// Whether `other` is this name or below it: `cb.uiuc` covers `wb.cb.uiuc`.
+    pub fn covers(&self, other: &Self) -> bool {
+        other.path.starts_with(&self.path)
+    }
+
+    /// The name without its leftmost level; `None` of a root.
+    pub fn parent(&self) -> Option<Self> {
+        let path = &self.path[..self.path.len() - 1];
+        let at = path.rfind('.')?;
+        Some(Self {
+            path: path[..=at].to_owned(),
+        })
+    }
+}
+
+impl FromStr for DomainName {
+    type Err = DomainError;
+
+    fn from_str(name: &str) -> Result<Self, DomainError> {
+        check_group(name)?;
+        let mut column = 1;
+        for level in name.split('.') {
+            if level.is_empty() {
+                let name = name.to_owned();
+                return Err(DomainError::EmptyLevel { name, column });
+            }
+            column += level.chars().count() + 1;
+        }
+        // A dot behind each level, so that no level begins another.
+        let mut path = String::with_capacity(name.len() + 1);
+        for level in name.rsplit('.') {
+            path.push_str(level);
+            path.push('.');
+        }
+        Ok(Self { path })
+    }
+}
+
+impl fmt::Display for DomainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let levels = self.path[..self.path.len() - 1].rsplit('.');
+        for (index, level) in levels.enumerate() {
+            if index > 0 {
+                f.write_str(".")?;
+            }
+            f.write_str(level)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for DomainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_and_written_with_its_root_rightmost() {
+        let name: DomainName = "wb.cb.uiuc".parse().unwrap();
+        assert_eq!(name.to_string(), "wb.cb.uiuc");
+        let parent = name.parent().unwrap();
+        assert_eq!(parent, "cb.uiuc".parse().unwrap());
+        assert!(parent.covers(&name) && parent.covers(&parent) && !name.covers(&parent));
+        let other: DomainName = "xcb.uiuc".parse().unwrap();
+        assert!(!parent.covers(&other), "levels are compared, not letters");
+        assert_eq!("uiuc".parse::<DomainName>().unwrap().parent(), None);
+    }
+
+    #[test]
+    fn an_empty_level_is_refused_with_its_column() {
+        for (name, at) in [(".a", 1), ("a.", 3), ("ä..b", 3), ("a.b..c", 5)] {
+            let Err(DomainError::EmptyLevel { column, .. }) = name.parse::<DomainName>() else {
+                panic!("{name} is read");
+            };
+            assert_eq!(column, at, "{name}");
+        }
+        let long = vec!["level"; 43].join(".");
+        let error = long.parse::<DomainName>().unwrap_err().to_string();
+        assert!(error.contains("at most 255"), "{error}");
+    }
+}

@@ -1,0 +1,139 @@
+//! The command that a receiver runs when a transfer is in place.
+//!
+//! Only the receiver's user chooses it: nothing that a sender says becomes a part of its arguments.
+//! What a sender says of itself and of the transfer is in the environment, as text.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// A command for each transfer that is in place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OnArrival {
+    /// The program and its arguments; no shell reads them.
+    pub command: Vec<OsString>,
+    /// How long it may run. Then it and its children are killed, and it has failed.
+    pub limit: Duration,
+}
+
+/// A command that is ready to be run.
+#[derive(Debug)]
+pub(crate) struct ArrivalCommand {
+    pub(crate) on_arrival: OnArrival,
+    /// Where it runs: where the transfer went.
+    pub(crate) directory: PathBuf,
+    pub(crate) environment: Vec<(&'static str, OsString)>,
+}
+
+impl ArrivalCommand {
+    /// How often it is looked whether it has ended.
+    const LOOK: Duration = Duration::from_millis(20);
+
+    /// Runs it, and waits for its end. Its output goes to the standard error.
+    ///
+    /// # Errors
+    /// In words, if it cannot be run, fails or takes too long.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let failed = |problem: String| format!("it is in place, but the command {problem}");
+        let Some((program, arguments)) = self.on_arrival.command.split_first() else {
+            return Ok(());
+        };
+        let child = io::stderr()
+            .as_fd()
+            .try_clone_to_owned()
+            .and_then(|stderr| {
+                Command::new(program)
+                    .args(arguments)
+                    .envs(self.environment.iter().map(|(name, value)| (name, value)))
+                    .current_dir(&self.directory)
+                    .stdin(Stdio::null())
+                    .stdout(stderr)
+                    .process_group(0)
+                    .spawn()
+            });
+        let mut child = child.map_err(|error| failed(format!("cannot be run: {error}")))?;
+        match wait(&mut child, self.on_arrival.limit) {
+            Ok(Some(status)) if status.success() => Ok(()),
+            Ok(Some(status)) => Err(failed(format!("failed: {status}"))),
+            Ok(None) => Err(failed(format!(
+                "was killed after {} s",
+                self.on_arrival.limit.as_secs_f64()
+            ))),
+            Err(error) => Err(failed(format!("cannot be waited for: {error}"))),
+        }
+    }
+}
+
+/// How `child` ended; `None` if it was killed at its limit.
+fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let begun = Instant::now();
+    while begun.elapsed() < limit {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(ArrivalCommand::LOOK);
+    }
+    // It leads its group: its children go with it.
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    child.wait()?;
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn run(scratch: &Scratch, words: &[&str], limit: Duration) -> Result<(), String> {
+        let command = ArrivalCommand {
+            on_arrival: OnArrival {
+                command: words.iter().map(OsString::from).collect(),
+                limit,
+            },
+            directory: scratch.path("."),
+            environment: vec![("GROUPCAST_LABEL", "a; touch b".into())],
+        };
+        command.run()
+    }
+
+    #[test]
+    fn a_command_gets_its_words_as_they_are_and_its_failure_is_told() {
+        let scratch = Scratch::new();
+        let long = Duration::from_secs(10);
+        let script = "printf '%s' \"$1 $GROUPCAST_LABEL\" > said";
+        run(&scratch, &["sh", "-c", script, "sh", "$HOME;"], long).unwrap();
+        let said = fs::read_to_string(scratch.path("said")).unwrap();
+        assert_eq!(said, "$HOME; a; touch b");
+        let failed = run(&scratch, &["sh", "-c", "exit 3"], long).unwrap_err();
+        assert!(
+            failed.contains("in place") && failed.contains("exit status: 3"),
+            "{failed}"
+        );
+        let missing = run(&scratch, &["/no/such/program"], long).unwrap_err();
+        assert!(missing.contains("cannot be run"), "{missing}");
+    }
+
+    #[test]
+    fn a_command_that_takes_too_long_is_killed_with_its_children() {
+        let scratch = Scratch::new();
+        let begun = Instant::now();
+        let script = "(sleep 1; touch late) & wait";
+        let words = ["sh", "-c", script];
+        let killed = run(&scratch, &words, Duration::from_millis(200)).unwrap_err();
+        assert!(killed.contains("killed after 0.2 s"), "{killed}");
+        assert!(begun.elapsed() < Duration::from_secs(1));
+        thread::sleep(Duration::from_millis(1200));
+        assert!(!scratch.path("late").exists());
+    }
+}

@@ -1,0 +1,158 @@
+//! Before files are sent: what is there already?
+//!
+//! Two small transfers ask the receivers. The first carries the manifest; a receiver concludes it
+//! well if a file of it may be there: one of its name. If any has, the second carries the manifest
+//! and the hashes of all files, block by block; a receiver finds what it holds (`compare.rs`), and
+//! concludes when it is done. Then the files are sent, and receivers say what they hold when they
+//! register, as those do that resume: what all hold is not sent.
+//!
+//! Receivers of releases that do not know this refuse the first of the two, and get everything, as
+//! does everybody if nobody holds anything. Nothing is read for the hashes before somebody asks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::MemberId;
+use groupcast_protocols::bulk::{DeliverTo, Notice, Outcome, Transfer, Wanted};
+
+use crate::about::{About, Content};
+use crate::content::Files;
+use crate::host::{BulkHost, TransferError};
+use crate::send::{STOPPED, SendEvent};
+
+/// What became of a list at a receiver: who it is, what it is called, and how it ended.
+pub(crate) type Answer = (MemberId, Bytes, Outcome);
+
+/// What the receivers answered.
+#[derive(Debug)]
+pub(crate) enum Answers {
+    /// The first list was not answered by anybody, or the user stopped it: what became of it.
+    Nobody(Vec<Answer>),
+    /// These have answered, in whatever way, and those did not come.
+    Present(Vec<Answer>),
+}
+
+/// How long a turn may wait: how late a stop request is seen.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Asks the `wanted` what they hold of `files`, and has them look for it.
+pub(crate) fn ask(
+    host: &mut BulkHost,
+    about: &About,
+    files: &mut Files,
+    wanted: Wanted,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(SendEvent<'_>),
+) -> Result<Answers, TransferError> {
+    let Content::Files {
+        id,
+        layout,
+        entries,
+    } = about.content
+    else {
+        return Ok(Answers::Present(Vec::new()));
+    };
+    let list = |hashed| {
+        let content = Content::List {
+            id,
+            layout,
+            entries,
+            hashed,
+        };
+        About {
+            content,
+            ..about.clone()
+        }
+    };
+    let manifest = files.manifest().clone();
+    let answers = send(host, &list(false), manifest.clone(), wanted, stop, tell)?;
+    let is_present = |(_, _, outcome): &&Answer| {
+        !matches!(
+            outcome,
+            Outcome::Absent | Outcome::Vanished | Outcome::Cancelled
+        )
+    };
+    if !answers.iter().any(|it| is_present(&it)) {
+        return Ok(Answers::Nobody(answers));
+    }
+    let mut holders: Vec<_> = answers
+        .iter()
+        .filter(|(_, _, outcome)| *outcome == Outcome::Complete)
+        .map(|(member, ..)| member.node)
+        .collect();
+    holders.dedup();
+    if holders.is_empty() {
+        return Ok(Answers::Present(answers));
+    }
+    let stops = || stop.load(Ordering::Relaxed);
+    // What comes meanwhile is read and dropped, so that it is not taken for news later.
+    let mut turn = || host.turn(Duration::ZERO).is_ok() && !stops();
+    if let Some(hashes) = files.block_hashes(&mut turn)? {
+        let stream = [&manifest[..], &hashes].concat().into();
+        send(
+            host,
+            &list(true),
+            stream,
+            Wanted::Members(holders),
+            stop,
+            tell,
+        )?;
+    }
+    Ok(Answers::Present(answers))
+}
+
+/// Sends `stream` to the `wanted`; what became of it.
+fn send(
+    host: &mut BulkHost,
+    about: &About,
+    stream: Bytes,
+    wanted: Wanted,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(SendEvent<'_>),
+) -> Result<Vec<Answer>, TransferError> {
+    let now = host.now();
+    let transfer = Transfer {
+        about: about.encode(),
+        length: Some(stream.len() as u64),
+        rewindable: true,
+        receivers: wanted,
+        confirm: true,
+        deliver_to: DeliverTo::AtOnce,
+        replies: false,
+    };
+    let id = host.bulk().send(now, transfer)?;
+    let mut answers = Vec::new();
+    let mut stopped = false;
+    loop {
+        while let Some(notice) = host.poll_event() {
+            match notice {
+                Notice::Settled {
+                    id: of,
+                    receiver,
+                    outcome,
+                    name,
+                } if of == id => answers.push((receiver, name, outcome)),
+                Notice::Sent { id: of } if of == id => return Ok(answers),
+                _ => {}
+            }
+        }
+        let now = host.now();
+        if stop.load(Ordering::Relaxed) && !stopped {
+            stopped = true;
+            host.bulk().cancel(now, id, STOPPED);
+            continue;
+        }
+        while let Some(wanted) = host.bulk().wanted(id) {
+            let (start, end) = (wanted.start as usize, wanted.end as usize);
+            let part = stream.slice(start.min(stream.len())..end.min(stream.len()));
+            if part.is_empty() || host.bulk().offer(now, id, part).is_err() {
+                break;
+            }
+        }
+        host.turn(PATIENCE)?;
+        while let Some(stranger) = host.poll_stranger() {
+            tell(SendEvent::Stranger(stranger));
+        }
+    }
+}

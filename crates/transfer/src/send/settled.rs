@@ -1,0 +1,145 @@
+//! What became of the receivers of a transfer, those of its list included.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use groupcast_core::text::printable;
+use groupcast_core::{MemberId, NodeId};
+use groupcast_protocols::bulk::{Outcome, Wanted};
+
+use super::{SendEvent, SendReport};
+use crate::list::Answer;
+
+/// What became of a receiver: who it is, its name, how it ended.
+pub(super) type Settled = (MemberId, String, Outcome);
+
+/// The receivers that answered a list, by the names that they are required by or say.
+pub(super) fn named(answers: Vec<Answer>, required: &BTreeMap<NodeId, String>) -> Vec<Settled> {
+    let name = |member: MemberId, said: &[u8]| match required.get(&member.node) {
+        Some(name) => name.clone(),
+        None if said.is_empty() => member.to_string(),
+        None => printable(said),
+    };
+    let answers = answers.into_iter();
+    answers
+        .map(|(member, said, outcome)| (member, name(member, &said), outcome))
+        .collect()
+}
+
+/// Those that were waited for and never came: they are not waited for again.
+pub(super) fn absent(named: &[Settled]) -> Vec<Settled> {
+    let absent = named.iter().filter(|(.., it)| *it == Outcome::Absent);
+    absent.cloned().collect()
+}
+
+/// Whom files wait for, of the `wanted`: those that have answered a list, and are there.
+pub(super) fn those_present(wanted: Wanted, named: &[Settled]) -> Wanted {
+    let is_there = |outcome: &Outcome| !matches!(outcome, Outcome::Absent | Outcome::Vanished);
+    let there = named.iter().filter(|(.., outcome)| is_there(outcome));
+    if named.iter().any(|(.., it)| *it == Outcome::SameName) {
+        // It shows only to a sender that waits: both must have answered.
+        return wanted;
+    }
+    let mut nodes: BTreeSet<NodeId> = there.map(|(member, ..)| member.node).collect();
+    match wanted {
+        Wanted::Count(count) if nodes.len() >= count => return Wanted::Count(count),
+        Wanted::Members(required) => {
+            let absent = |node: &NodeId| {
+                let mut gone = named.iter().filter(|(.., it)| *it == Outcome::Absent);
+                gone.any(|(member, ..)| member.node == *node)
+            };
+            nodes.extend(required.into_iter().filter(|node| !absent(node)));
+        }
+        _ => {}
+    }
+    Wanted::Members(nodes.into_iter().collect())
+}
+
+/// The report of a transfer to which nobody came.
+pub(super) fn nobody(
+    named: Vec<Settled>,
+    length: Option<u64>,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(SendEvent<'_>),
+) -> SendReport {
+    named.iter().for_each(|one| tell_settled(one, tell));
+    SendReport {
+        receivers: by_name(named),
+        bytes: length.unwrap_or_default(),
+        sent: 0,
+        packets: 0,
+        repeated: 0,
+        took: Duration::ZERO,
+        stopped: stop.load(Ordering::Relaxed),
+    }
+}
+
+pub(super) fn tell_settled((_, name, outcome): &Settled, tell: &mut dyn FnMut(SendEvent<'_>)) {
+    tell(SendEvent::Settled {
+        receiver: name,
+        outcome,
+    });
+}
+
+/// How many receivers failed for good. One that has come back, as one of the `registered`, has not.
+pub(super) fn failures<'a>(
+    settled: &[Settled],
+    registered: impl Iterator<Item = &'a MemberId>,
+) -> usize {
+    let is_settled = |member: &MemberId| settled.iter().any(|(other, ..)| other == member);
+    let mut good: BTreeSet<NodeId> = registered
+        .filter(|member| !is_settled(member))
+        .map(|member| member.node)
+        .collect();
+    let complete = settled.iter().filter(|it| it.2 == Outcome::Complete);
+    good.extend(complete.map(|(member, ..)| member.node));
+    let failed = settled.iter().map(|(member, ..)| member.node);
+    let failed: BTreeSet<NodeId> = failed.filter(|node| !good.contains(node)).collect();
+    failed.len()
+}
+
+/// What became of each receiver. One that was restarted and is complete since counts as complete,
+/// though its former incarnation is not heard any more.
+pub(super) fn by_name(settled: Vec<Settled>) -> Vec<(String, Outcome)> {
+    let complete: Vec<NodeId> = settled
+        .iter()
+        .filter(|(_, _, outcome)| *outcome == Outcome::Complete)
+        .map(|(member, ..)| member.node)
+        .collect();
+    let is_former = |member: &MemberId, outcome: &Outcome| {
+        let is_gone = matches!(outcome, Outcome::Vanished | Outcome::Absent);
+        is_gone && complete.contains(&member.node)
+    };
+    settled
+        .into_iter()
+        .filter(|(member, _, outcome)| !is_former(member, outcome))
+        .map(|(_, name, outcome)| (name, outcome))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::Incarnation;
+
+    use super::*;
+
+    #[test]
+    fn a_former_life_of_a_complete_receiver_is_no_failure() {
+        let member = |node, life| MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(life),
+        };
+        let settled = vec![
+            (member(1, 1), "a".to_owned(), Outcome::Vanished),
+            (member(1, 2), "a@later".to_owned(), Outcome::Complete),
+            (member(2, 3), "b".to_owned(), Outcome::Vanished),
+            (member(1, 4), "a@other".to_owned(), Outcome::Slow),
+        ];
+        let registered = [member(2, 3), member(2, 9), member(3, 1)];
+        assert_eq!(failures(&settled, registered.iter()), 0, "b has come back");
+        assert_eq!(failures(&settled, registered[..1].iter()), 1, "b");
+        let names: Vec<String> = by_name(settled).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a@later", "b", "a@other"]);
+    }
+}

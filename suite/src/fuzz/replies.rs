@@ -1,0 +1,350 @@
+//! A request of bulk to two members that reply, under a network that the script controls: every
+//! datagram delivered, lost, repeated, held back or damaged by choice, time that goes on, users
+//! that say more, end, give up or read nothing.
+//!
+//! Whatever happens: no panic, bounded answers, and no more of the replies than the budget waits
+//! for the sender's user. As long as no datagram was damaged or invented, what the sender's user
+//! was told is what the members' users said: every byte in its place once, the code at the end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::{Destination, MemberId, Protocol as _, Rng, Time, TransmitBuf};
+use groupcast_protocols::bulk::{
+    Acceptance, Bulk, BulkConfig, DeliverTo, Multidriver, Notice, Order, Outcome, Policy,
+    RateControl, Transfer, TransferId, Wanted,
+};
+
+use super::{Script, member};
+
+const MEMBERS: usize = 3;
+/// Datagrams under way; more are lost, as in a full queue.
+const WIRE_MAX: usize = 1024;
+/// More than a member may answer to one input.
+const ANSWERS_MAX: usize = 4096;
+/// What the sender lets come of all replies together, in bytes.
+const BUDGET: usize = 6_000;
+
+/// Plays `script` to a sender and two members.
+///
+/// # Panics
+/// If one of them breaks a promise.
+pub fn replies(script: &[u8]) {
+    let mut script = Script(script);
+    let mut stage = FuzzStage::new(script.u8());
+    stage.settle();
+    while let Some(step) = script.step() {
+        stage.play(step, &mut script);
+        stage.settle();
+    }
+}
+
+/// What one member's user has said, and what the sender's user was told of it.
+#[derive(Default)]
+struct Reply {
+    said: Vec<u8>,
+    code: Option<u32>,
+    told: usize,
+}
+
+struct FuzzStage {
+    members: Vec<Bulk>,
+    now: Time,
+    id: TransferId,
+    request: Bytes,
+    wire: VecDeque<(usize, usize, Bytes)>,
+    replies: BTreeMap<MemberId, Reply>,
+    /// Bytes that the sender's user was told and is not done with.
+    unread: u64,
+    /// No datagram was damaged or invented so far.
+    honest: bool,
+}
+
+fn settings(choice: u8) -> BulkConfig {
+    BulkConfig {
+        policy: Policy::Multidriver(Multidriver {
+            use_backoff: choice & 1 != 0,
+            ..Multidriver::for_window(16)
+        }),
+        block: None,
+        window: 16,
+        packet: 100,
+        rate: RateControl::Window,
+        replies_buffer: BUDGET,
+        reply_buffer: 2_000,
+        ..BulkConfig::lan()
+    }
+}
+
+impl FuzzStage {
+    fn new(choice: u8) -> Self {
+        let endpoint = |index| {
+            let rng = Rng::new(index as u64);
+            Bulk::new(member(index), settings(choice), rng).expect("the settings fit each other")
+        };
+        let mut members: Vec<Bulk> = (0..MEMBERS).map(endpoint).collect();
+        let now = Time::from_millis(1);
+        let request = Bytes::from(vec![7; usize::from(choice) * 4]);
+        let transfer = Transfer {
+            about: Bytes::new(),
+            length: Some(request.len() as u64),
+            rewindable: choice & 2 != 0,
+            receivers: Wanted::Count(MEMBERS - 1),
+            confirm: false,
+            deliver_to: match choice & 4 != 0 {
+                true => DeliverTo::UpTo {
+                    first: 0,
+                    step: None,
+                },
+                false => DeliverTo::AtOnce,
+            },
+            replies: true,
+        };
+        let id = members[0].send(now, transfer);
+        Self {
+            members,
+            now,
+            id: id.expect("it is the first, and within the limits"),
+            request,
+            wire: VecDeque::new(),
+            replies: BTreeMap::new(),
+            unread: 0,
+            honest: true,
+        }
+    }
+
+    fn play(&mut self, step: u8, script: &mut Script<'_>) {
+        match step % 16 {
+            // Most scripts should get somewhere: the network works most of the time.
+            0..=4 => {
+                for _ in 0..=step >> 4 {
+                    self.deliver_next();
+                    self.settle();
+                }
+            }
+            5 | 6 => self.run(Duration::from_millis(1 + u64::from(script.u8()))),
+            7 => drop(self.wire.pop_front()),
+            8 => {
+                let first = self.wire.front().cloned();
+                self.wire.extend(first);
+            }
+            9 => {
+                let held_back = self.wire.pop_front();
+                self.wire.extend(held_back);
+            }
+            10 => self.damage(script),
+            11 | 12 => self.say(script),
+            13 => self.end(script),
+            14 => {
+                let bytes = self.unread / (1 + u64::from(script.u8() % 4));
+                self.members[0].reply_consumed(self.now, self.id, bytes);
+                self.unread -= bytes;
+            }
+            _ => self.give_up(step, script),
+        }
+    }
+
+    fn deliver_next(&mut self) {
+        if let Some((from, to, body)) = self.wire.pop_front() {
+            self.members[to].handle_datagram(self.now, member(from), body);
+        }
+    }
+
+    fn run(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        for turns in 0.. {
+            assert!(turns < ANSWERS_MAX, "time stands still");
+            let timeouts = self.members.iter().filter_map(Bulk::poll_timeout);
+            let Some(due) = timeouts.min().filter(|due| *due <= end) else {
+                break;
+            };
+            self.now = self.now.max(due);
+            for endpoint in &mut self.members {
+                endpoint.handle_timeout(self.now);
+            }
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    /// A datagram is damaged, or one is invented.
+    fn damage(&mut self, script: &mut Script<'_>) {
+        self.honest = false;
+        let (from, to) = (script.index(MEMBERS), script.index(MEMBERS));
+        let at = script.u16();
+        let body = match self.wire.front_mut() {
+            Some((.., body)) if at & 1 == 0 && !body.is_empty() => {
+                let mut bytes = body.to_vec();
+                let at = usize::from(at) % bytes.len();
+                bytes[at] ^= script.u8();
+                *body = bytes.into();
+                return;
+            }
+            _ => Bytes::copy_from_slice(script.bytes()),
+        };
+        self.members[to].handle_datagram(self.now, member(from), body);
+    }
+
+    /// A member's user says something.
+    fn say(&mut self, script: &mut Script<'_>) {
+        let index = 1 + script.index(MEMBERS - 1);
+        let bytes = vec![script.u8(); 1 + usize::from(script.u8()) * 8];
+        let taken = self.members[index].reply(self.now, self.id, &bytes);
+        let reply = self.replies.entry(member(index)).or_default();
+        assert!(reply.code.is_none() || taken == 0, "it had ended");
+        reply.said.extend_from_slice(&bytes[..taken]);
+    }
+
+    fn end(&mut self, script: &mut Script<'_>) {
+        let (index, code) = (1 + script.index(MEMBERS - 1), u32::from(script.u8()));
+        if !self.members[index].wants_reply(self.id) {
+            // It has not heard of the request, or it is over.
+            return;
+        }
+        self.members[index].finish_reply(self.now, self.id, code);
+        let reply = self.replies.entry(member(index)).or_default();
+        reply.code.get_or_insert(code);
+    }
+
+    /// Once in a while: otherwise every script would end early.
+    fn give_up(&mut self, step: u8, script: &mut Script<'_>) {
+        match step {
+            0xff => self.members[0].cancel(self.now, self.id, "enough"),
+            0xef => {
+                let index = 1 + script.index(MEMBERS - 1);
+                self.members[index].conclude(self.now, self.id, Err("enough"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes what all have to send and to tell.
+    fn settle(&mut self) {
+        let mut buf = TransmitBuf::new(16, 0, 0);
+        for index in 0..MEMBERS {
+            for events in 0.. {
+                assert!(events < ANSWERS_MAX, "one input has endless events");
+                let Some(notice) = self.members[index].poll_event() else {
+                    break;
+                };
+                self.take(index, &notice);
+            }
+            self.offer();
+            for answers in 0.. {
+                assert!(answers < ANSWERS_MAX, "one input has endless answers");
+                buf.clear();
+                let Some(transmit) = self.members[index].poll_transmit(self.now, &mut buf) else {
+                    break;
+                };
+                let reached = (0..MEMBERS).filter(|to| match transmit.destination {
+                    Destination::Group => *to != index,
+                    Destination::Member(only) => member(*to) == only,
+                });
+                for to in reached {
+                    let room = WIRE_MAX.saturating_sub(self.wire.len());
+                    let bodies = buf.iter().take(room).map(Bytes::copy_from_slice);
+                    self.wire.extend(bodies.map(|body| (index, to, body)));
+                }
+            }
+        }
+    }
+
+    fn offer(&mut self) {
+        while let Some(wanted) = self.members[0].wanted(self.id) {
+            let part = self
+                .request
+                .slice(wanted.start as usize..wanted.end as usize);
+            let offered = self.members[0].offer(self.now, self.id, part);
+            offered.expect("it is wanted");
+        }
+    }
+
+    fn take(&mut self, index: usize, notice: &Notice) {
+        match notice {
+            Notice::Announced { id, .. } => {
+                let acceptance = Acceptance {
+                    held: Vec::new(),
+                    order: Order::InOrder,
+                    name: Bytes::new(),
+                };
+                let accepted = self.members[index].accept(self.now, *id, &acceptance);
+                accepted.expect("it was announced just now");
+            }
+            Notice::Data { id, bytes, .. } => {
+                self.members[index].consumed(self.now, *id, bytes.len() as u64);
+            }
+            Notice::Reply {
+                receiver,
+                offset,
+                bytes,
+                ..
+            } => {
+                self.unread += bytes.len() as u64;
+                assert!(self.unread <= BUDGET as u64, "more than the budget waits");
+                let reply = self.replies.entry(*receiver).or_default();
+                assert_eq!(*offset, reply.told as u64, "in order, each byte once");
+                reply.told += bytes.len();
+                if self.honest {
+                    let said = reply.said.get(*offset as usize..reply.told);
+                    assert_eq!(said, Some(&bytes[..]), "as it was said");
+                }
+            }
+            Notice::ReplyEnded {
+                receiver,
+                code,
+                length,
+                ..
+            } => {
+                let reply = self.replies.entry(*receiver).or_default();
+                assert_eq!(*length, reply.told as u64, "all was told before");
+                if self.honest {
+                    assert_eq!(
+                        (Some(*code), *length),
+                        (reply.code, reply.said.len() as u64)
+                    );
+                }
+            }
+            Notice::Settled {
+                receiver,
+                outcome: Outcome::Complete,
+                ..
+            } if self.honest => {
+                let reply = self.replies.get(receiver);
+                let whole = reply.is_some_and(|it| it.code.is_some() && it.told == it.said.len());
+                assert!(whole, "none is complete without its reply");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_end_in_whole_replies_and_in_none() {
+        // Announced and registered, said by both, ended by both, run to the end.
+        let go_on = [0xf0, 5, 60, 0xf0, 5, 60, 0xf0].repeat(4);
+        let say = [11, 0, 1, 200, 11, 1, 2, 9, 14, 0];
+        let end = [13, 0, 3, 13, 1, 0];
+        let script = [&[9][..], &go_on, &say, &go_on, &end, &go_on].concat();
+        let mut script = Script(&script);
+        let mut stage = FuzzStage::new(script.u8());
+        stage.settle();
+        while let Some(step) = script.step() {
+            stage.play(step, &mut script);
+            stage.settle();
+        }
+        let told: Vec<usize> = stage.replies.values().map(|reply| reply.told).collect();
+        assert_eq!(told, [1_601, 73]);
+        assert!(stage.members[0].progress(stage.id).is_none(), "it is over");
+        // Any bytes are a script.
+        let mut rng = Rng::new(5);
+        for _ in 0..300 {
+            let noise: Vec<u8> = (0..300).map(|_| rng.below(256) as u8).collect();
+            replies(&noise);
+        }
+    }
+}
