@@ -27,6 +27,10 @@ pub(crate) struct Finished {
     pub(crate) tally: Tally,
     /// What its tests said of what they skipped.
     pub(crate) skipped: Vec<String>,
+    /// The names of the tests that failed, as libtest prints them.
+    pub(crate) failed: Vec<String>,
+    /// How many runners began and never printed their closing line: they crashed.
+    pub(crate) crashed: usize,
 }
 
 /// A command of `program`, run in the root of the workspace.
@@ -82,22 +86,20 @@ pub(crate) fn run(mut command: Command, time_max: Duration) -> Finished {
                 error: Some(format!("cannot run `{line}`: {error}")),
                 tally: Tally::NONE,
                 skipped: Vec::new(),
+                failed: Vec::new(),
+                crashed: 0,
             };
         }
     };
     let lines = stream(&mut child);
     let ended = wait(&mut child, time_max);
-    let (tally, skipped) = collect(&lines);
-    let error = match ended {
+    let mut finished = collect(&lines);
+    finished.error = match ended {
         Ok(status) if status.success() => None,
         Ok(status) => Some(format!("`{line}`: {status}")),
         Err(error) => Some(format!("`{line}`: {error}")),
     };
-    Finished {
-        error,
-        tally,
-        skipped,
-    }
+    finished
 }
 
 /// Runs `command` with this task's own input and output, and passes its failure on.
@@ -126,13 +128,10 @@ pub(crate) fn output(mut command: Command) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What a line of output counts, and what it says was skipped.
-type Counted = (Tally, Option<String>);
-
-/// Prints what `child` prints, and passes on what it counts.
-fn stream(child: &mut Child) -> mpsc::Receiver<Counted> {
+/// Prints what `child` prints, and passes it on.
+fn stream(child: &mut Child) -> mpsc::Receiver<String> {
     let stdout = child.stdout.take().expect("its output is piped");
-    let (counted, counts) = mpsc::channel();
+    let (printed, lines) = mpsc::channel();
     thread::spawn(move || {
         let mut output = BufReader::new(stdout);
         let mut bytes = Vec::new();
@@ -142,28 +141,52 @@ fn stream(child: &mut Child) -> mpsc::Receiver<Counted> {
         {
             let line = String::from_utf8_lossy(&bytes);
             print!("{line}");
-            let line = line.trim_end();
-            let skipped = line.strip_prefix("skipped: ").map(str::to_owned);
-            if counted.send((Tally::of_line(line), skipped)).is_err() {
+            if printed.send(line.trim_end().to_owned()).is_err() {
                 return;
             }
             bytes.clear();
         }
     });
-    counts
+    lines
 }
 
-/// Adds up what was counted until the output ends.
-fn collect(counts: &mpsc::Receiver<Counted>) -> (Tally, Vec<String>) {
+/// What test runners say in `lines`, until the output ends.
+fn collect(lines: &mpsc::Receiver<String>) -> Finished {
     let deadline = Instant::now() + DRAIN_MAX;
-    let mut sum = Tally::NONE;
-    let mut skipped = Vec::new();
+    let mut sum = Finished {
+        error: None,
+        tally: Tally::NONE,
+        skipped: Vec::new(),
+        failed: Vec::new(),
+        crashed: 0,
+    };
     let left = || deadline.saturating_duration_since(Instant::now());
-    while let Ok((tally, what)) = counts.recv_timeout(left()) {
-        sum += tally;
-        skipped.extend(what);
+    while let Ok(line) = lines.recv_timeout(left()) {
+        sum.tally += Tally::of_line(&line);
+        let skipped = line.strip_prefix("skipped: ");
+        sum.skipped.extend(skipped.map(str::to_owned));
+        sum.failed.extend(failed_test(&line).map(str::to_owned));
+        if begins_runner(&line) {
+            sum.crashed += 1;
+        } else if line.starts_with("test result: ") {
+            sum.crashed = sum.crashed.saturating_sub(1);
+        }
     }
-    (sum, skipped)
+    sum
+}
+
+/// Whether `line` is the first that libtest prints: `running 3 tests`.
+fn begins_runner(line: &str) -> bool {
+    let count = line.strip_prefix("running ").and_then(|line| {
+        line.strip_suffix(" tests")
+            .or_else(|| line.strip_suffix(" test"))
+    });
+    count.is_some_and(|count| count.parse::<u32>().is_ok())
+}
+
+/// The test that `line` of libtest says has failed.
+fn failed_test(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
 fn wait(child: &mut Child, time_max: Duration) -> Result<ExitStatus, String> {
@@ -230,13 +253,26 @@ mod tests {
 
     #[test]
     fn counts_pass_through_and_a_failing_command_says_so() {
-        let script = "echo 'test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out'; \
+        let script = "echo 'running 2 tests'; echo 'test a::b ... ok'; echo 'test a::c ... FAILED'; \
+             echo 'test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out'; \
              echo 'skipped: for a reason'; echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'; exit 3";
         let finished = run(command("sh", ["-c", script]), LONG);
         assert_eq!(finished.tally.passed, 2);
         assert_eq!(finished.tally.skipped, 2);
         assert_eq!(finished.skipped, ["for a reason"]);
+        assert_eq!(finished.failed, ["a::c"]);
+        assert_eq!(finished.crashed, 0);
         assert!(finished.error.expect("it exits with 3").contains("3"));
+    }
+
+    #[test]
+    fn a_runner_without_a_closing_line_has_crashed() {
+        let finished = run(
+            command("sh", ["-c", "echo 'running 1 test'; kill -9 $$"]),
+            LONG,
+        );
+        assert_eq!(finished.crashed, 1);
+        assert!(finished.error.is_some());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! One file a task; [`exec`] runs commands for them, [`setup`] knows what they need from the
 //! machine. Nothing here is part of the product.
 
+mod again;
 mod arrows;
 mod behaviour;
 mod bench;

@@ -156,6 +156,8 @@ mod tests {
             error: Some("signal 6".into()),
             tally: Tally::ONE_PASSED,
             skipped: Vec::new(),
+            failed: Vec::new(),
+            crashed: 1,
         };
         let outcome = of_runner(crashed, String::new());
         assert!(outcome.state == State::Failed);

@@ -5,19 +5,20 @@
 //! tests. To add a step (another language's bindings, another protocol), write its function and add
 //! a line to [`STEPS`].
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::exec::{self, cargo};
 use crate::outcome::{Outcome, StepReport, of_runner, summarise};
 use crate::tally::Tally;
-use crate::{Failure, fuzz, python, setup, swarm};
+use crate::{Failure, again, fuzz, python, setup, swarm};
 
 /// How long the swarms of all protocols run at most, unless told otherwise. With the other steps it
 /// stays below 25 minutes on two cores.
 const SWARM_BUDGET: Duration = Duration::from_secs(190);
 /// How long one command of a step may take before something hangs.
-const COMMAND_TIME_MAX: Duration = Duration::from_secs(900);
+///
+/// Far above what it takes, with all that it builds, on a machine that has other things to do.
+const COMMAND_TIME_MAX: Duration = Duration::from_secs(1_800);
 
 /// One step.
 struct Step {
@@ -126,6 +127,9 @@ const DOC_TESTS: &[&str] = &["test", "--workspace", "--no-fail-fast", "--doc"];
 /// The live tests, by the names of their targets. Of the whole workspace: one package's tests alone
 /// would have other features of the same libraries, and build them again.
 const LIVE: &[&str] = &["test", "--workspace", "--no-fail-fast", "--test", "live*"];
+/// The tests that need namespaces, one at a time: they measure times. What they measured is shown
+/// by `--show-output` behind these.
+const LIVE_ONLY: &[&str] = &["--ignored", "--test-threads=1"];
 
 /// `cargo xtask test …`
 pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
@@ -255,12 +259,12 @@ fn deny() -> Outcome {
 }
 
 fn tests() -> Outcome {
-    let mut sum = exec::run(cargo(TESTS), COMMAND_TIME_MAX);
+    let (mut sum, note) = again::run(|| cargo(TESTS), &[], COMMAND_TIME_MAX);
     let docs = exec::run(cargo(DOC_TESTS), COMMAND_TIME_MAX);
     sum.tally += docs.tally;
     sum.skipped.extend(docs.skipped);
     sum.error = sum.error.or(docs.error);
-    of_runner(sum, String::new())
+    of_runner(sum, note)
 }
 
 fn docs() -> Outcome {
@@ -336,14 +340,8 @@ fn live() -> Outcome {
     if let Err(error) = release() {
         return Outcome::failed(error);
     }
-    let finished = exec::run(live_only(cargo(LIVE)), COMMAND_TIME_MAX);
-    of_runner(finished, String::new())
-}
-
-/// The tests that need namespaces, one at a time: they measure times.
-fn live_only(mut tests: Command) -> Command {
-    tests.args(["--", "--ignored", "--test-threads=1", "--show-output"]);
-    tests
+    let (finished, note) = again::run(|| cargo(LIVE), LIVE_ONLY, COMMAND_TIME_MAX);
+    of_runner(finished, note)
 }
 
 #[cfg(test)]
