@@ -17,6 +17,9 @@ const SEEDS: u64 = 5_000;
 const FIRST_SHARE: f64 = 0.4;
 /// How many seeds tell how fast a swarm is.
 const SAMPLE: u64 = 32;
+/// How long one part of a share may take before something hangs; it is meant to take a minute at
+/// most.
+const PART_TIME_MAX: Duration = Duration::from_secs(900);
 /// How long the build may take before something hangs.
 const BUILD_TIME_MAX: Duration = Duration::from_secs(900);
 /// Within how many seeds each planted bug must be caught.
@@ -113,30 +116,41 @@ pub(crate) fn within(budget: Duration) -> (Finished, u64) {
     (sum, total)
 }
 
-/// Runs `most` seeds over `name`, or as many as fit into `budget`.
+/// Runs `most` seeds over `name`, or as many as fit into `budget`: a part at a time, since the
+/// machine may have become slower meanwhile.
 fn share_of(name: &str, most: u64, budget: Duration) -> (Finished, u64) {
     let jobs = jobs();
     let seeds = |range: Range<u64>| {
         let range = format!("{}..{}", range.start, range.end);
         let args = ["--protocol", name, "--seeds", &range, "--jobs", &jobs];
-        exec::run(swarm(&args), budget * 2 + Duration::from_secs(60))
+        exec::run(swarm(&args), PART_TIME_MAX)
     };
-    let sample = SAMPLE.min(most);
     let begun = Instant::now();
-    let mut finished = seeds(0..sample);
-    let sampled = begun.elapsed();
-    if finished.error.is_some() || sampled >= budget {
-        return (finished, sample);
-    }
-    let rate = sample as f64 / sampled.as_secs_f64();
-    let fitting = sample + (rate * (budget - sampled).as_secs_f64()) as u64;
-    let end = fitting.min(most);
-    if end > sample {
-        let rest = seeds(sample..end);
-        finished.tally += rest.tally;
-        finished.error = rest.error;
+    let mut end = SAMPLE.min(most);
+    let mut finished = seeds(0..end);
+    while finished.error.is_none() && end < most {
+        let part = part_of(end, begun.elapsed(), budget);
+        if part == 0 {
+            break;
+        }
+        let next = (end + part).min(most);
+        let ran = seeds(end..next);
+        finished.tally += ran.tally;
+        finished.error = ran.error;
+        end = next;
     }
     (finished, end)
+}
+
+/// How many seeds to run next where `ran` took `elapsed` of `budget`: what fits into half of the
+/// rest, and all of it when that is little.
+fn part_of(ran: u64, elapsed: Duration, budget: Duration) -> u64 {
+    let left = budget.saturating_sub(elapsed).as_secs_f64();
+    let fits = ran as f64 / elapsed.as_secs_f64().max(1e-3) * left;
+    match fits as u64 {
+        few if few <= 2 * SAMPLE => few,
+        many => many / 2,
+    }
 }
 
 /// Checks that the swarm catches each bug that can be planted.
@@ -207,4 +221,28 @@ fn jobs() -> String {
     std::thread::available_parallelism()
         .map_or(1, usize::from)
         .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_fit_into_the_budget_and_come_to_an_end() {
+        let budget = Duration::from_secs(60);
+        let (mut ran, mut elapsed, mut parts) = (SAMPLE, Duration::from_secs(2), 0);
+        loop {
+            let part = part_of(ran, elapsed, budget);
+            if part == 0 {
+                break;
+            }
+            // Sixteen a second all along.
+            ran += part;
+            elapsed += Duration::from_secs_f64(part as f64 / 16.0);
+            parts += 1;
+        }
+        assert!(elapsed <= budget && elapsed > Duration::from_secs(55));
+        assert!(parts < 12, "{parts} parts");
+        assert_eq!(part_of(SAMPLE, Duration::from_secs(61), budget), 0);
+    }
 }
