@@ -4,7 +4,9 @@
 //! Messages of the silent one may still come, and those that it delivered may come again: a
 //! bookmark says how far it had come. Bookmarks are bounded too. Once one was dropped, a sender
 //! that looks new may be one that was forgotten altogether; the table says so, and a protocol then
-//! learns only from the sender itself where its messages begin.
+//! learns only from the sender itself where its messages begin. For that a bookmark may carry a
+//! stamp of the protocol's own: what the sender says counts if it was said after the bookmark was
+//! set.
 
 use alloc::collections::BTreeMap;
 
@@ -13,14 +15,22 @@ use crate::id::MemberId;
 /// How far the streams had come that are not followed any more; the oldest bookmark gives way.
 #[derive(Clone, Debug)]
 pub struct Bookmarks {
-    /// By sender: when it was set, as a count, and the number of its last message that was
-    /// accounted for.
-    marks: BTreeMap<MemberId, (u64, u64)>,
+    marks: BTreeMap<MemberId, Mark>,
     /// The same by age.
     ages: BTreeMap<u64, MemberId>,
     set: u64,
     marks_max: usize,
-    dropped: bool,
+    /// The stamp of the last bookmark that was dropped.
+    dropped: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// When it was set, as a count.
+    age: u64,
+    /// The number of the last message that was accounted for.
+    number: u64,
+    stamp: u64,
 }
 
 impl Bookmarks {
@@ -31,39 +41,51 @@ impl Bookmarks {
             ages: BTreeMap::new(),
             set: 0,
             marks_max,
-            dropped: false,
+            dropped: None,
         }
     }
 
     /// The stream of `sender` is followed no more; all its messages up to `number` are accounted
     /// for.
     pub fn set(&mut self, sender: MemberId, number: u64) {
+        self.set_at(sender, number, 0);
+    }
+
+    /// The same, at `stamp` of a clock of the protocol that never goes back.
+    pub fn set_at(&mut self, sender: MemberId, number: u64, stamp: u64) {
         self.take(sender);
-        self.marks.insert(sender, (self.set, number));
-        self.ages.insert(self.set, sender);
+        let age = self.set;
+        let mark = Mark { age, number, stamp };
+        self.marks.insert(sender, mark);
+        self.ages.insert(age, sender);
         self.set += 1;
         if self.marks.len() > self.marks_max
             && let Some((_, oldest)) = self.ages.pop_first()
         {
-            self.marks.remove(&oldest);
-            self.dropped = true;
+            self.dropped = self.marks.remove(&oldest).map(|mark| mark.stamp);
         }
     }
 
     /// Up to which number the messages of `sender` are accounted for, if there is a bookmark.
     pub fn get(&self, sender: MemberId) -> Option<u64> {
-        self.marks.get(&sender).map(|(_, number)| *number)
+        self.marks.get(&sender).map(|mark| mark.number)
     }
 
     /// The same; the bookmark is taken out.
     pub fn take(&mut self, sender: MemberId) -> Option<u64> {
-        let (age, number) = self.marks.remove(&sender)?;
-        self.ages.remove(&age);
-        Some(number)
+        let mark = self.marks.remove(&sender)?;
+        self.ages.remove(&mark.age);
+        Some(mark.number)
     }
 
     /// Whether a bookmark was ever dropped: a sender without one may have been followed before.
     pub fn dropped(&self) -> bool {
+        self.dropped.is_some()
+    }
+
+    /// The stamp at which the last bookmark that was dropped had been set. They are dropped in the
+    /// order in which they were set: of a sender without one nothing was accounted for after it.
+    pub fn dropped_stamp(&self) -> Option<u64> {
         self.dropped
     }
 }
@@ -89,23 +111,23 @@ mod tests {
         #[test]
         fn it_agrees_with_the_naive_model(steps in prop::collection::vec((0u64..9, 0u64..100, any::<bool>()), 1..80)) {
             let mut bookmarks = Bookmarks::new(4);
-            let mut model: Vec<(u64, u64)> = Vec::new();
-            let mut dropped = false;
-            for (node, number, takes) in steps {
-                let at = model.iter().position(|(of, _)| *of == node);
+            let mut model: Vec<(u64, u64, u64)> = Vec::new();
+            let mut dropped = None;
+            for (stamp, (node, number, takes)) in (0..).zip(steps) {
+                let at = model.iter().position(|(of, ..)| *of == node);
                 let before = at.map(|at| model.remove(at).1);
                 if takes {
                     prop_assert_eq!(bookmarks.get(member(node)), before);
                     prop_assert_eq!(bookmarks.take(member(node)), before);
                 } else {
-                    bookmarks.set(member(node), number);
-                    model.push((node, number));
+                    bookmarks.set_at(member(node), number, stamp);
+                    model.push((node, number, stamp));
                     if model.len() > 4 {
-                        model.remove(0);
-                        dropped = true;
+                        dropped = Some(model.remove(0).2);
                     }
                 }
-                prop_assert_eq!(bookmarks.dropped(), dropped);
+                prop_assert_eq!(bookmarks.dropped_stamp(), dropped);
+                prop_assert_eq!(bookmarks.dropped(), dropped.is_some());
                 prop_assert!(bookmarks.marks.len() == model.len() && bookmarks.ages.len() == model.len());
             }
         }

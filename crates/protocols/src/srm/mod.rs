@@ -21,7 +21,9 @@
 //! delivered or given up. Both hold as long as somebody can still answer: a message for which
 //! nobody does, in `request_intervals_max` intervals, is reported as a
 //! [gap](groupcast_core::Event::Gap), once, and not delivered later. There is no membership; who
-//! comes late asks for the last `catch_up_max` messages of each source that it hears.
+//! comes late asks for the last `catch_up_max` messages of each source that it hears. Of a source
+//! that was forgotten altogether it asks for none: its stream begins behind what it had sent when
+//! it heard this member, so that nothing is delivered twice, however late a datagram comes.
 //!
 //! # Timers
 //! One for the session messages, one for each message that is missing, one for each repair in
@@ -68,6 +70,7 @@ pub use self::config::{ConfigError, SrmConfig};
 pub use self::family::FAMILY;
 pub use self::inspect::inspect;
 use self::peers::Peers;
+use self::reception::Heard;
 use self::recovery::{Due, Recovery, TimerInputs};
 pub use self::store::Archive;
 use self::store::Store;
@@ -128,6 +131,7 @@ enum Leaving {
 struct Counters {
     junk: u64,
     sources_refused: u64,
+    unproved: u64,
     duplicates: u64,
     requests_sent: u64,
     requests_heard: u64,
@@ -289,7 +293,7 @@ impl Protocol for Srm {
                 number,
                 payload,
             }) => {
-                self.follow(now, from, number, Some(number));
+                self.follow(now, from, Heard::Data(number));
                 let id = MessageId {
                     sender: from,
                     number,
@@ -452,6 +456,7 @@ impl Instrumented for Srm {
         each("duplicates", counters.duplicates);
         each("given_up", counters.given_up);
         each("sources_refused", counters.sources_refused);
+        each("unproved", counters.unproved);
         each("junk", counters.junk);
     }
 }

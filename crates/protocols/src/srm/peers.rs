@@ -92,6 +92,11 @@ impl Peers {
         self.peers.len()
     }
 
+    /// The number of the last own session message.
+    pub(super) fn sessions(&self) -> SessionNumber {
+        self.sessions
+    }
+
     /// Numbers the next session message, which goes out now.
     pub(super) fn begin_session(&mut self, now: Time) -> SessionNumber {
         self.sessions = SessionNumber(self.sessions.0 + 1);

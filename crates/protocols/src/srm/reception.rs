@@ -8,32 +8,90 @@ use groupcast_core::{MemberId, MessageId, Service, Time};
 use super::Srm;
 use super::recovery::TimerInputs;
 use super::stream::Stream;
+use super::wire::Session;
+
+/// What came of a source itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Heard<'a> {
+    /// Its message of this number.
+    Data(u64),
+    Session(&'a Session),
+}
+
+impl Heard<'_> {
+    /// It has messages up to here.
+    fn high(self) -> u64 {
+        match self {
+            Self::Data(number) => number,
+            Self::Session(session) => session.highest,
+        }
+    }
+
+    /// So many messages are not new by it.
+    fn before(self) -> u64 {
+        match self {
+            Self::Data(number) => number - 1,
+            Self::Session(session) => session.highest,
+        }
+    }
+}
 
 impl Srm {
-    /// The source itself has messages up to `high`, of which `number`, if it is one, is here.
-    pub(super) fn follow(&mut self, now: Time, source: MemberId, high: u64, number: Option<u64>) {
-        if !self.streams.contains_key(&source) && !self.make_room(now) {
-            self.counters.sources_refused += 1;
+    /// The source itself was heard, and is followed from now on.
+    pub(super) fn follow(&mut self, now: Time, source: MemberId, heard: Heard<'_>) {
+        if !self.streams.contains_key(&source) && self.begin(now, source, heard).is_none() {
             return;
         }
-        let (config, bookmarks) = (&self.config, &mut self.bookmarks);
-        let stream = self.streams.entry(source).or_insert_with(|| {
-            let begun = number.map_or(high, |number| number - 1);
-            let floor = match bookmarks.take(source) {
-                Some(accounted) => accounted,
-                // What it sent before may have been here.
-                None if bookmarks.dropped() => begun,
-                None => begun.saturating_sub(config.catch_up_max),
-            };
-            Stream::new(source, floor, now)
-        });
+        let Some(stream) = self.streams.get_mut(&source) else {
+            return;
+        };
+        let high = heard.high();
         stream.heard = now;
-        let oldest = high.saturating_sub(config.window_max);
+        let oldest = high.saturating_sub(self.config.window_max);
         if oldest > stream.floor() {
             stream.give_up_to(oldest, &mut self.events);
             self.recovery.forget_to(source, oldest);
         }
         stream.extend(high);
+    }
+
+    /// Begins the stream of a source, if there is room and it is known where it begins. Without a
+    /// bookmark the source may be one that was forgotten, and what came may be of long ago: then its
+    /// stream begins by a session message that shows how far it has come by now.
+    fn begin(&mut self, now: Time, source: MemberId, heard: Heard<'_>) -> Option<()> {
+        // Before room is made: that may drop the bookmark.
+        let floor = match self.bookmarks.get(source) {
+            Some(accounted) => accounted,
+            None if !self.bookmarks.dropped() => {
+                heard.before().saturating_sub(self.config.catch_up_max)
+            }
+            None if self.proves(heard) => heard.high(),
+            None => {
+                self.counters.unproved += 1;
+                return None;
+            }
+        };
+        if !self.make_room(now) {
+            self.counters.sources_refused += 1;
+            return None;
+        }
+        self.bookmarks.take(source);
+        let stream = Stream::new(source, floor, now);
+        self.streams.insert(source, stream);
+        Some(())
+    }
+
+    /// Whether the source said this after its bookmark was set, if it had one that was dropped: it
+    /// echoes a session message of this member from after that. Whatever was delivered of it, it had
+    /// sent by then.
+    fn proves(&self, heard: Heard<'_>) -> bool {
+        let Heard::Session(session) = heard else {
+            return false;
+        };
+        let echo = session.echoes.iter().find(|it| it.member == self.local);
+        let dropped = self.bookmarks.dropped_stamp();
+        let sessions = self.peers.sessions();
+        echo.is_some_and(|echo| Some(echo.number.0) > dropped && echo.number <= sessions)
     }
 
     /// Whether there is room for one more source, perhaps because one is silent for long.
@@ -53,7 +111,8 @@ impl Srm {
         // on here.
         stream.give_up_to(stream.high(), &mut self.events);
         self.recovery.forget_to(source, u64::MAX);
-        self.bookmarks.set(source, stream.floor());
+        let stamp = self.peers.sessions().0;
+        self.bookmarks.set_at(source, stream.floor(), stamp);
         true
     }
 

@@ -6,13 +6,14 @@ use core::ops::Bound;
 use groupcast_core::{MemberId, Time};
 
 use super::Srm;
+use super::reception::Heard;
 use super::wire::{self, Session};
 
 impl Srm {
     pub(super) fn hear_session(&mut self, now: Time, from: MemberId, session: &Session) {
         self.peers
             .hear(&self.config, now, self.local, from, session);
-        self.follow(now, from, session.highest, None);
+        self.follow(now, from, Heard::Session(session));
         self.ask_for_missing(now, from);
         for (source, highest) in &session.states {
             self.hear_of(*source, *highest);

@@ -12,6 +12,8 @@ use groupcast_sim::{Cluster, ClusterConfig};
 use super::wire::{Session, SessionNumber};
 use super::*;
 
+mod late;
+
 fn session(size: usize, seed: u64, config: SrmConfig) -> Cluster<Srm> {
     let cluster = ClusterConfig {
         contract: Contract::Gapped,
