@@ -56,8 +56,8 @@ impl Srm {
     }
 
     /// Begins the stream of a source, if there is room and it is known where it begins. Without a
-    /// bookmark the source may be one that was forgotten, and what came may be of long ago: then its
-    /// stream begins by a session message that shows how far it has come by now.
+    /// bookmark the source may be one that was forgotten, and what came may be of long ago: then
+    /// its stream begins by a session message that shows how far it has come by now.
     fn begin(&mut self, now: Time, source: MemberId, heard: Heard<'_>) -> Option<()> {
         // Before room is made: that may drop the bookmark.
         let floor = match self.bookmarks.get(source) {
@@ -82,8 +82,8 @@ impl Srm {
     }
 
     /// Whether the source said this after its bookmark was set, if it had one that was dropped: it
-    /// echoes a session message of this member from after that. Whatever was delivered of it, it had
-    /// sent by then.
+    /// echoes a session message of this member from after that. Whatever was delivered of it, it
+    /// had sent by then.
     fn proves(&self, heard: Heard<'_>) -> bool {
         let Heard::Session(session) = heard else {
             return false;
