@@ -6,6 +6,7 @@ use groupcast_core::{Delivery, MemberId, OrderPlace, Service, Time};
 
 use super::output::Payload;
 use super::roster::Roster;
+use super::slow::SlowLimits;
 use super::wire::{Envelope, GroupRef, GuestOp};
 use super::{ClientId, Engine};
 use crate::frame::{GuestReply, encode_guest_reply};
@@ -26,6 +27,8 @@ impl Engine {
             return;
         };
         let daemon = delivery.id.sender;
+        let is_local = daemon == self.local;
+        let asker = matches!(op, GuestOp::Request { .. } if is_local).then_some(ClientId(client));
         let roles = matches!(op, GuestOp::Claim { .. } | GuestOp::Release { .. });
         if roles && self.defers_roles {
             return;
@@ -34,7 +37,7 @@ impl Engine {
         if let Err(error) = result {
             self.nonsense(daemon, error);
         }
-        self.tell_guests(now);
+        self.tell_guests_of(now, asker);
     }
 
     fn apply_guest_op(
@@ -201,16 +204,32 @@ impl Engine {
 
     /// Hands to clients what follows for them, and to the history what is to be recorded.
     pub(super) fn tell_guests(&mut self, now: Time) {
+        self.tell_guests_of(now, None);
+    }
+
+    /// The same, if it follows from a request of `asker`, a client of this daemon.
+    fn tell_guests_of(&mut self, now: Time, asker: Option<ClientId>) {
         while let Some(observation) = self.guests.poll_observation() {
             self.journal.observe(observation);
         }
         while let Some(effect) = self.guests.poll_effect() {
             let (client, reply, payload) = GuestReply::of(effect);
-            self.tell_guest(now, ClientId(client), &reply, &payload);
+            let id = ClientId(client);
+            let GuestReply::Request { group, .. } = &reply else {
+                self.tell_guest(now, id, &reply, &payload);
+                continue;
+            };
+            // For a member, a request is a message of its group.
+            let when_slow = self.when_slow(id, group);
+            let limits = SlowLimits::of(&self.config, when_slow);
+            self.hand_over_guest(now, id, &reply, &payload, limits);
+            if let Some(asker) = asker.filter(|_| when_slow == WhenSlow::Block) {
+                self.fed(id, asker);
+            }
         }
     }
 
-    /// Sends a frame in its place among the client's messages.
+    /// Sends a client what it asked for, in its place among its messages.
     pub(super) fn tell_guest(
         &mut self,
         now: Time,
@@ -218,11 +237,23 @@ impl Engine {
         reply: &GuestReply,
         payload: &Bytes,
     ) {
+        let limits = self.limits_of_own(id);
+        self.hand_over_guest(now, id, reply, payload, limits);
+    }
+
+    fn hand_over_guest(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        reply: &GuestReply,
+        payload: &Bytes,
+        limits: SlowLimits,
+    ) {
         let mut head = std::mem::take(&mut self.scratch);
         head.clear();
         encode_guest_reply(&mut head, reply, payload.len());
         let payload = Payload::new(payload, 0, 1);
-        self.hand_over(now, id, &head, payload, Service::Agreed, WhenSlow::Block);
+        self.hand_over(now, id, &head, payload, Service::Agreed, limits);
         self.scratch = head;
     }
 }

@@ -24,7 +24,6 @@ use super::wire::{BusOp, GroupRef, Op};
 use super::{ClientId, Engine};
 use crate::frame::{BusClient, BusRequest, DaemonFrame, Reject};
 use crate::name::{check_destination, check_group};
-use crate::when_slow::WhenSlow;
 
 impl Engine {
     pub(super) fn handle_bus(&mut self, now: Time, id: ClientId, token: u64, request: BusRequest) {
@@ -250,13 +249,14 @@ impl Engine {
         bytes.clear();
         frame.encode(&mut bytes);
         let nothing = Bytes::new();
+        let limits = self.limits_of_own(id);
         self.hand_over(
             now,
             id,
             &bytes,
             Payload::new(&nothing, 0, 1),
             Service::Agreed,
-            WhenSlow::Block,
+            limits,
         );
         self.scratch = bytes;
     }

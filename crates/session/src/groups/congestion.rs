@@ -27,12 +27,17 @@ impl Congestion {
         new
     }
 
-    /// A message of `publisher` came to `client`, which may be too slow.
-    pub(super) fn fed(&mut self, client: ClientId, publisher: ClientId) {
-        let publishers = self.slow.get_mut(&client);
-        if publishers.is_some_and(|publishers| publishers.insert(publisher)) {
+    /// A message of `publisher` came to `client`, which may be too slow. Whether it is the first
+    /// that is held back for it.
+    pub(super) fn fed(&mut self, client: ClientId, publisher: ClientId) -> bool {
+        let Some(publishers) = self.slow.get_mut(&client) else {
+            return false;
+        };
+        let new = publishers.insert(publisher);
+        if new {
             *self.held.entry(publisher).or_default() += 1;
         }
+        new && publishers.len() == 1
     }
 
     /// `client` is not too slow, or gone. The publishers that are not held back any more; `None` if
@@ -49,6 +54,17 @@ impl Congestion {
                 publishers.remove(&client);
             }
         }
+    }
+
+    /// The clients that are too slow.
+    pub(super) fn slow(&self) -> Vec<ClientId> {
+        self.slow.keys().copied().collect()
+    }
+
+    /// Whether publishers are held back for `client`.
+    pub(super) fn holds_back(&self, client: ClientId) -> bool {
+        let publishers = self.slow.get(&client);
+        publishers.is_some_and(|publishers| !publishers.is_empty())
     }
 
     /// Whether `client` is too slow.
@@ -82,12 +98,21 @@ mod tests {
     fn a_publisher_is_held_back_for_as_long_as_one_that_it_fed_is_slow() {
         let mut congestion = Congestion::default();
         let [slow, slower, al, bo] = [1, 2, 3, 4].map(ClientId);
-        congestion.fed(slow, al);
-        assert!(!congestion.is_held_back(al), "nobody is slow");
+        assert!(
+            !congestion.fed(slow, al) && !congestion.is_held_back(al),
+            "nobody is slow"
+        );
         assert!(congestion.begin(slow) && congestion.begin(slower) && !congestion.begin(slow));
-        for (client, publisher) in [(slow, al), (slow, al), (slower, al), (slower, bo)] {
-            congestion.fed(client, publisher);
+        assert!(!congestion.holds_back(slow));
+        for (client, publisher, first) in [
+            (slow, al, true),
+            (slow, al, false),
+            (slower, al, true),
+            (slower, bo, false),
+        ] {
+            assert_eq!(congestion.fed(client, publisher), first);
         }
+        assert!(congestion.holds_back(slow) && congestion.slow() == [slow, slower]);
         assert!(congestion.is_held_back(al) && congestion.is_held_back(bo));
         assert!(!congestion.is_held_back(slow));
         assert_eq!(congestion.end(slow), Some(vec![]));

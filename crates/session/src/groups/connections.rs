@@ -337,13 +337,13 @@ impl Engine {
             self.schedule.closable.insert(id);
             return;
         }
-        let backlog = link.output.backlog();
+        let blocking = link.output.blocking();
         let memory = link.count_memory();
         self.clients.output_changed(memory);
         self.report_missed(id);
         self.report_dropped(id);
         if self.schedule.congestion.is_slow(id) {
-            if backlog <= stop_at / 2 {
+            if blocking <= stop_at / 2 {
                 self.relieve(id);
             } else if self.is_progress(id, taken) {
                 self.set_deadline(id, Some(now + self.config.stalled_within));

@@ -124,10 +124,10 @@ impl Engine {
                 let service = self.service_for(id, delivery.service);
                 head[SERVICE_AT] = service.code();
             }
-            self.hand_over(now, id, head, payload, delivery.service, when_slow);
+            let limits = SlowLimits::of(&self.config, when_slow);
+            self.hand_over(now, id, head, payload, delivery.service, limits);
             if delivery.id.sender == self.local && when_slow == WhenSlow::Block {
-                let publisher = ClientId(route.client);
-                self.schedule.congestion.fed(id, publisher);
+                self.fed(id, ClientId(route.client));
             }
         }
         self.came_back(delivery, route.client);
@@ -265,9 +265,8 @@ impl Engine {
         head: &[u8],
         payload: Payload<'_>,
         service: Service,
-        when_slow: WhenSlow,
+        limits: SlowLimits,
     ) {
-        let limits = SlowLimits::of(&self.config, when_slow);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
@@ -291,19 +290,17 @@ impl Engine {
             self.journal.counters.unreliable_dropped += 1;
             return;
         }
-        link.output.deliver(head, payload);
+        let blocking = link.output.blocking();
+        let blocks = limits.block_at.is_some();
+        link.output.deliver(head, payload, blocks);
         let memory = link.count_memory();
         self.journal.counters.delivered += 1;
         self.schedule.ready.insert(id);
         // As with the other limits, it counts what waited before: one message alone is never too
         // much.
-        let holds_back = limits.block_at.is_some_and(|limit| backlog >= limit);
-        if holds_back && self.schedule.congestion.begin(id) {
-            let client = client.private.clone();
-            self.journal.fact(Fact::HeldBack { client, backlog });
-            if let Some(link) = self.clients.link_mut(id) {
-                link.taken = 0;
-            }
+        let is_slow = limits.block_at.is_some_and(|limit| blocking >= limit);
+        if is_slow && self.schedule.congestion.begin(id) {
+            link.taken = 0;
             self.set_deadline(id, Some(now + self.config.stalled_within));
         }
         self.clients.output_changed(memory);
@@ -423,8 +420,8 @@ impl Engine {
         let nothing = Payload::new(&nothing, 0, 1);
         for id in recipients {
             self.journal.counters.views += 1;
-            let when_slow = self.when_slow(id, &group);
-            self.hand_over(now, id, &bytes, nothing, Service::Agreed, when_slow);
+            let limits = SlowLimits::of(&self.config, self.when_slow(id, &group));
+            self.hand_over(now, id, &bytes, nothing, Service::Agreed, limits);
         }
         self.scratch = bytes;
     }

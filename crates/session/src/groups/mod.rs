@@ -53,6 +53,7 @@
 mod access;
 mod agreed;
 mod bimodal;
+mod blocking;
 mod bus;
 mod changes;
 mod client;
@@ -299,7 +300,7 @@ impl Engine {
             clients: self
                 .clients
                 .iter()
-                .map(|(id, client)| client.status(self.schedule.congestion.is_slow(id)))
+                .map(|(id, client)| client.status(self.schedule.congestion.holds_back(id)))
                 .collect(),
             groups: self.order.table.memberships().count(),
             bimodal: self.bimodal_status(),

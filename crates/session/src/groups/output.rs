@@ -11,6 +11,7 @@ use std::io::IoSlice;
 
 use bytes::{Bytes, BytesMut};
 
+use super::blocking::{Runs, WaitingFrame};
 use crate::frame::{CREDIT_PER_FRAME, credit_cost, has_credit};
 
 /// Deliveries are turned into bytes for the socket up to here, so that answers do not wait behind
@@ -31,10 +32,14 @@ const COPY_MAX_SHARED: usize = 256;
 pub(super) struct Output {
     /// Whole frames in the order of the wire, except that the first may have been sent in part.
     ready: Chain,
+    /// Which of it belongs to groups that block.
+    runs: Runs,
     /// Deliveries without credit.
     waiting: Chain,
-    /// The length of each of them.
-    lens: VecDeque<u32>,
+    /// Each of them.
+    frames: VecDeque<WaitingFrame>,
+    /// What those of groups that block count for.
+    waiting_blocking: usize,
     window: u64,
     outstanding: u64,
 }
@@ -79,8 +84,10 @@ impl Output {
     pub(super) fn new() -> Self {
         Self {
             ready: Chain::default(),
+            runs: Runs::default(),
             waiting: Chain::default(),
-            lens: VecDeque::new(),
+            frames: VecDeque::new(),
+            waiting_blocking: 0,
             window: 0,
             outstanding: 0,
         }
@@ -94,19 +101,23 @@ impl Output {
     /// A frame that needs no credit.
     pub(super) fn control(&mut self, frame: &[u8]) {
         let nothing = Bytes::new();
+        self.runs.append(frame.len(), false);
         self.ready
             .append(frame, Payload::new(&nothing, 0, 1), COPY_MAX);
     }
 
-    /// A message or a view: `head`, then `payload`.
-    pub(super) fn deliver(&mut self, head: &[u8], payload: Payload<'_>) {
+    /// A message or a view: `head`, then `payload`; whether publishers may have to wait for it.
+    pub(super) fn deliver(&mut self, head: &[u8], payload: Payload<'_>, blocks: bool) {
         let len = head.len() + payload.len();
-        if self.lens.is_empty() && self.may_send(0) {
+        if self.frames.is_empty() && self.may_send(0) {
             self.outstanding += credit_cost(len) as u64;
+            self.runs.append(len, blocks);
             self.ready.append(head, payload, COPY_MAX);
         } else {
-            self.lens
-                .push_back(u32::try_from(len).expect("callers bound a frame by FRAME_MAX"));
+            self.frames.push_back(WaitingFrame::new(len, blocks));
+            if blocks {
+                self.waiting_blocking += credit_cost(len);
+            }
             self.waiting.append(head, payload, payload.copy_max());
         }
     }
@@ -120,7 +131,8 @@ impl Output {
     /// Forgets what is not on its way yet: the connection ends.
     pub(super) fn drop_waiting(&mut self) {
         self.waiting = Chain::default();
-        self.lens.clear();
+        self.frames.clear();
+        self.waiting_blocking = 0;
     }
 
     /// Fills `slices` with what the socket may take; how many.
@@ -131,6 +143,7 @@ impl Output {
     /// The socket took so many bytes of them.
     pub(super) fn consumed(&mut self, len: usize) {
         self.ready.take(len, |_| {});
+        self.runs.take(len);
         self.refill();
     }
 
@@ -141,12 +154,19 @@ impl Output {
 
     /// Bytes that wait for the client, whichever way.
     pub(super) fn backlog(&self) -> usize {
-        self.ready.bytes + self.waiting.bytes + self.lens.len() * CREDIT_PER_FRAME
+        self.ready.bytes + self.waiting.bytes + self.frames.len() * CREDIT_PER_FRAME
+    }
+
+    /// Those of them that belong to groups that block. They become less whenever the client takes
+    /// something and none are added: what else comes meanwhile stands behind them.
+    pub(super) fn blocking(&self) -> usize {
+        self.runs.blocking() + self.waiting_blocking
     }
 
     /// Memory that is taken by what waits. Bytes that several clients share count in parts.
     pub(super) fn memory(&self) -> usize {
-        self.ready.memory + self.waiting.memory + self.lens.len() * size_of::<u32>()
+        let frames = self.frames.len() * size_of::<WaitingFrame>();
+        self.ready.memory + self.waiting.memory + self.runs.memory() + frames
     }
 
     /// Whether another delivery may follow when `more` bytes have joined those that are ready.
@@ -157,10 +177,15 @@ impl Output {
     fn refill(&mut self) {
         let mut moved = 0;
         while self.may_send(moved)
-            && let Some(len) = self.lens.pop_front()
+            && let Some(frame) = self.frames.pop_front()
         {
-            self.outstanding += credit_cost(len as usize) as u64;
-            moved += len as usize;
+            let len = frame.len();
+            self.outstanding += credit_cost(len) as u64;
+            self.runs.append(len, frame.blocks());
+            if frame.blocks() {
+                self.waiting_blocking -= credit_cost(len);
+            }
+            moved += len;
         }
         let Self { ready, waiting, .. } = self;
         waiting.take(moved, |block| ready.push(block));
@@ -287,7 +312,7 @@ mod tests {
 
     fn deliver(output: &mut Output, head: &[u8], payload: &[u8]) {
         let piece = Bytes::copy_from_slice(payload);
-        output.deliver(head, Payload::new(&piece, 0, 1));
+        output.deliver(head, Payload::new(&piece, 0, 1), true);
     }
 
     /// What the socket is offered, without taking it.
@@ -333,16 +358,17 @@ mod tests {
         let mut output = Output::new();
         output.set_window(1);
         deliver(&mut output, &[1; 10], &[1; 90]);
-        assert_eq!(output.memory(), 100);
+        let run = output.runs.memory();
+        assert_eq!(output.memory(), 100 + run);
         let piece = Bytes::from(vec![2; 100_000]);
         for _ in 0..3 {
-            output.deliver(&[2; 10], Payload::new(&piece, 0, 4));
+            output.deliver(&[2; 10], Payload::new(&piece, 0, 4), true);
         }
-        assert_eq!(output.memory(), 100 + 3 * (10 + 25_000 + 4));
+        assert_eq!(output.memory(), 100 + run + 3 * (10 + 25_000 + 4));
         assert!(output.backlog() > 300_000);
         output.drop_waiting();
         output.consumed(60);
-        assert_eq!(output.memory(), 40);
+        assert_eq!(output.memory(), 40 + run);
     }
 
     proptest! {
@@ -359,7 +385,7 @@ mod tests {
                 let payload = Bytes::from(vec![!index as u8; *payload]);
                 expected.extend_from_slice(&head);
                 expected.extend_from_slice(&payload);
-                output.deliver(&head, Payload::new(&payload, 0, 1 + index % 3));
+                output.deliver(&head, Payload::new(&payload, 0, 1 + index % 3), index % 3 > 0);
             }
             let mut got = Vec::new();
             for take in takes.iter().cycle() {
@@ -371,7 +397,7 @@ mod tests {
                 got.extend_from_slice(&bytes[..take]);
                 output.consumed(take);
             }
-            prop_assert_eq!((output.backlog(), output.memory()), (0, 0));
+            prop_assert_eq!((output.backlog(), output.blocking(), output.memory()), (0, 0, 0));
             prop_assert_eq!(got, expected);
         }
 
@@ -389,7 +415,7 @@ mod tests {
                 let piece = Bytes::from([&b"before"[..], &vec![!index as u8; *payload]].concat());
                 expected.extend_from_slice(&head);
                 expected.extend_from_slice(&piece[6..]);
-                output.deliver(&head, Payload::new(&piece, 6, 1 + index % 3));
+                output.deliver(&head, Payload::new(&piece, 6, 1 + index % 3), index % 2 > 0);
             }
             let ends: Vec<usize> = frames
                 .iter()
@@ -413,7 +439,7 @@ mod tests {
                     granted += share;
                 }
             }
-            prop_assert_eq!((output.backlog(), output.memory()), (0, 0));
+            prop_assert_eq!((output.backlog(), output.blocking(), output.memory()), (0, 0, 0));
             prop_assert_eq!(got, expected);
         }
     }

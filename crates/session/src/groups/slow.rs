@@ -7,7 +7,7 @@ use groupcast_core::Time;
 
 use super::access::names;
 use super::client::{Client, ClientLink};
-use super::{ClientId, Engine, EngineConfig};
+use super::{ClientId, Engine, EngineConfig, Fact};
 use crate::frame::{BEHIND, DaemonFrame};
 use crate::when_slow::WhenSlow;
 
@@ -35,10 +35,10 @@ impl SlowRules {
     }
 }
 
-/// Bytes that may wait for a client.
+/// Bytes that may wait for a client when something more comes for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlowLimits {
-    /// From here on publishers wait for it, if anybody does.
+    /// From here on publishers wait for it, if anybody does; of the groups that block alone.
     pub(super) block_at: Option<usize>,
     /// From here on it misses unreliable messages.
     pub(super) drop_at: usize,
@@ -71,11 +71,18 @@ impl SlowLimits {
 }
 
 impl Engine {
-    /// From now on these rules hold for clients that are slow. Publishers that wait for one wait
-    /// until it has caught up, or is given up.
+    /// From now on these rules hold for clients that are slow. If they are others than before,
+    /// nobody is held back any more: publishers for whom that is still right are held back again
+    /// with their next message to the slow client.
     pub fn set_slow_rules(&mut self, rules: SlowRules) {
+        if self.slow_rules == rules {
+            return;
+        }
         self.slow_rules = rules;
         self.routing.changed();
+        for id in self.schedule.congestion.slow() {
+            self.relieve(id);
+        }
     }
 
     /// What holds for a client as a member of `group`: a client may ask for less patience than the
@@ -83,6 +90,28 @@ impl Engine {
     pub(super) fn when_slow(&self, id: ClientId, group: &str) -> WhenSlow {
         let own = self.clients.get(id).map(|client| client.when_slow);
         self.slow_rules.of(group).max(own.unwrap_or_default())
+    }
+
+    /// How far a client goes with what is told to it alone. Nobody waits for that: it has asked for
+    /// it, and who answers it must not be stopped by it.
+    pub(super) fn limits_of_own(&self, id: ClientId) -> SlowLimits {
+        let own = self.clients.get(id).map(|client| client.when_slow);
+        SlowLimits {
+            block_at: None,
+            ..SlowLimits::of(&self.config, own.unwrap_or_default())
+        }
+    }
+
+    /// A message or a request of `publisher`, a client of this daemon, came to client `id` of a
+    /// group that blocks.
+    pub(super) fn fed(&mut self, id: ClientId, publisher: ClientId) {
+        if self.schedule.congestion.fed(id, publisher)
+            && let Some(client) = self.clients.get(id)
+            && let Some(link) = &client.link
+        {
+            let (client, backlog) = (client.private.clone(), link.output.backlog());
+            self.journal.fact(Fact::HeldBack { client, backlog });
+        }
     }
 
     /// A client says what it wants. It never gets more patience than it asked for before: who could

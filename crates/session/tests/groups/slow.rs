@@ -1,9 +1,14 @@
 //! Clients that take their messages too slowly: what holds for their groups, what they ask for, and
 //! the warning.
 
+use std::io::IoSlice;
+use std::time::Duration;
+
+use bytes::Bytes;
 use groupcast_core::{MemberId, Rng, Service};
-use groupcast_session::frame::{ClientFrame, DaemonFrame};
+use groupcast_session::frame::{ClientFrame, DaemonFrame, GuestFrame};
 use groupcast_session::groups::{ClientStatus, Fact, SlowRule, SlowRules};
+use groupcast_session::guests::Role;
 use groupcast_session::{ClientId, EngineConfig, WhenSlow};
 
 use crate::world::World;
@@ -26,25 +31,27 @@ struct Slow {
 
 impl Slow {
     fn new(wish: Option<WhenSlow>) -> Self {
+        Self::with_hosts(1, wish, EngineConfig::default())
+    }
+
+    /// The same with so many daemons, of which the first has both clients.
+    fn with_hosts(hosts: usize, wish: Option<WhenSlow>, config: EngineConfig) -> Self {
         let config = EngineConfig {
             stop_publishers_at: STOP_AT,
             drop_unreliable_at: DROP_AT,
-            ..EngineConfig::default()
+            ..config
         };
-        let mut world = World::with_config(1, config);
+        let mut world = World::with_config(hosts, config);
         let mut rng = Rng::new(1);
         let one = world.member(1);
-        world.divide(&[vec![one]], &mut rng);
+        let all = (1..=hosts).map(|host| world.member(host)).collect();
+        world.divide(&[all], &mut rng);
         world.run(&mut rng);
-        let rule = |group: &str, policy| SlowRule {
-            groups: vec![group.into()],
-            policy,
-        };
-        let rules = vec![
-            rule("drop*", WhenSlow::Drop),
-            rule("disconnects", WhenSlow::Disconnect),
-        ];
-        world.daemon(one).engine.set_slow_rules(SlowRules(rules));
+        let all = rules(&[
+            ("drop*", WhenSlow::Drop),
+            ("disconnects", WhenSlow::Disconnect),
+        ]);
+        world.daemon(one).engine.set_slow_rules(all);
         let slow = world.connect(one, "slow");
         let al = world.connect(one, "al");
         world.act(one, slow, |client| {
@@ -79,6 +86,65 @@ impl Slow {
         }
     }
 
+    /// The slow client answers in `group`. Asks its members, as a guest, a thousand bytes in each
+    /// request, for as long as there is credit; how often, at most `max` times.
+    fn ask(&mut self, group: &str, max: u64) -> u64 {
+        self.world.act(self.one, self.slow, |client| {
+            client.say(GuestFrame::Claim {
+                token: 1,
+                may_wait: false,
+                role: Role::Answering,
+                group: group.into(),
+            });
+        });
+        self.world.run(&mut self.rng);
+        self.world.act(self.one, self.al, |client| {
+            client.say(GuestFrame::Guest { id: 7, floor: 0 });
+        });
+        for number in 1..=max {
+            if !self.world.client(self.one, self.al).may_publish() {
+                return number - 1;
+            }
+            self.world.act(self.one, self.al, |client| {
+                client.say(GuestFrame::Request {
+                    number,
+                    answers: 1,
+                    handler: None,
+                    within: Duration::from_secs(600),
+                    group: group.into(),
+                    payload: Bytes::from(vec![1; 1_000]),
+                    stream_len: 0,
+                });
+            });
+            self.world.run(&mut self.rng);
+        }
+        max
+    }
+
+    /// The slow client's socket takes so many bytes, which nobody looks at.
+    fn take(&mut self, mut bytes: usize) {
+        let now = self.world.now;
+        let engine = &mut self.world.daemon(self.one).engine;
+        while bytes > 0 {
+            let mut slices = [IoSlice::new(&[]); 1];
+            if engine.slices(self.slow, &mut slices) == 0 {
+                return;
+            }
+            let len = slices[0].len().min(bytes);
+            engine.consumed(now, self.slow, len);
+            bytes -= len;
+        }
+    }
+
+    /// How often the log says that publishers are held back.
+    fn held_back(&mut self) -> usize {
+        let facts = &self.world.daemon(self.one).facts;
+        let held_back = facts
+            .iter()
+            .filter(|fact| matches!(fact, Fact::HeldBack { .. }));
+        held_back.count()
+    }
+
     fn status(&mut self) -> Option<ClientStatus> {
         let status = self.world.daemon(self.one).engine.status();
         let mut clients = status.clients.into_iter();
@@ -94,6 +160,14 @@ impl Slow {
         self.world.run(&mut self.rng);
         self.world.client(self.one, self.slow).warnings.clone()
     }
+}
+
+fn rules(of: &[(&str, WhenSlow)]) -> SlowRules {
+    let rule = |(group, policy): &(&str, WhenSlow)| SlowRule {
+        groups: vec![(*group).into()],
+        policy: *policy,
+    };
+    SlowRules(of.iter().map(rule).collect())
 }
 
 #[test]
@@ -189,7 +263,7 @@ fn a_client_that_is_behind_is_warned_once_a_second() {
     assert_eq!(slow.read(), [], "so little is no sign");
     let mut slow = Slow::new(None);
     slow.publish("drops", Service::Agreed, 6);
-    slow.world.now += std::time::Duration::from_secs(1);
+    slow.world.now += Duration::from_secs(1);
     slow.publish("drops", Service::Agreed, 2);
     let warnings = slow.read();
     assert_eq!(warnings.len(), 2, "{warnings:?}");
@@ -203,4 +277,122 @@ fn a_client_that_is_behind_is_warned_once_a_second() {
     };
     let disconnect_at = EngineConfig::default().disconnect_at as u64;
     assert!((waiting as usize) < STOP_AT && limit == disconnect_at);
+}
+
+/// A feed that drops fills again whatever the client takes. Publishers of the group that blocks
+/// wait for what is theirs, which gets less all the same.
+#[test]
+fn publishers_do_not_wait_for_what_a_feed_that_drops_has_waiting() {
+    let mut slow = Slow::new(None);
+    slow.publish("blocks", Service::Agreed, 6);
+    assert!(slow.status().expect("it is connected").holds_back);
+    for _ in 0..8 {
+        slow.take(1_000);
+        slow.publish("drops", Service::Unreliable, 3);
+    }
+    let status = slow.status().expect("it is connected");
+    assert!(status.backlog >= STOP_AT && status.dropped > 0);
+    assert!(!status.holds_back, "{} bytes wait", status.backlog);
+
+    let mut slow = Slow::new(None);
+    slow.publish("drops", Service::Unreliable, 6);
+    slow.publish("blocks", Service::Agreed, 2);
+    let status = slow.status().expect("it is connected");
+    assert!(status.backlog >= STOP_AT);
+    assert!(
+        !status.holds_back,
+        "of the group that blocks next to nothing waits"
+    );
+}
+
+#[test]
+fn new_rules_hold_for_publishers_that_wait_already() {
+    let mut slow = Slow::new(None);
+    slow.publish("blocks", Service::Agreed, 7);
+    for (policy, waits) in [(WhenSlow::Block, true), (WhenSlow::Drop, false)] {
+        let all = rules(&[("drop*", policy), ("blocks", policy)]);
+        slow.world.daemon(slow.one).engine.set_slow_rules(all);
+        slow.publish("blocks", Service::Agreed, u8::from(waits));
+        assert_eq!(slow.status().expect("it is connected").holds_back, waits);
+    }
+    // The same once more.
+    let all = rules(&[("blocks", WhenSlow::Block)]);
+    let engine = &mut slow.world.daemon(slow.one).engine;
+    engine.set_slow_rules(all.clone());
+    slow.publish("blocks", Service::Agreed, 1);
+    let engine = &mut slow.world.daemon(slow.one).engine;
+    engine.set_slow_rules(all);
+    assert!(slow.status().expect("it is connected").holds_back);
+}
+
+/// What a member is asked is a message of its group: who asks waits for it, or the member goes, as
+/// the rules say.
+#[test]
+fn requests_to_a_slow_member_follow_the_rule_of_its_group() {
+    const REQUESTS: u64 = 60;
+    let asked = |group: &str, wish| {
+        let config = EngineConfig {
+            publish_window: 6_000,
+            disconnect_at: 80_000,
+            ..EngineConfig::default()
+        };
+        let mut slow = Slow::with_hosts(1, wish, config);
+        let asked = slow.ask(group, REQUESTS);
+        let status = slow.world.daemon(slow.one).engine.status();
+        let away = status.counters.clients_disconnected;
+        let waits = slow.status().is_some_and(|status| status.holds_back);
+        (asked == REQUESTS, waits, away, slow.held_back())
+    };
+    assert_eq!(asked("blocks", None), (false, true, 0, 1));
+    assert_eq!(asked("drops", None), (true, false, 0, 0));
+    assert_eq!(asked("disconnects", None).2, 1);
+    assert_eq!(asked("blocks", Some(WhenSlow::Drop)), (true, false, 0, 0));
+    assert_eq!(asked("blocks", Some(WhenSlow::Disconnect)).2, 1);
+}
+
+/// Nobody waits for a client that does not read what it asked for itself, and the log does not say
+/// so.
+#[test]
+fn nobody_waits_for_what_a_client_asked_for_itself() {
+    let mut slow = Slow::new(None);
+    slow.world.act(slow.one, slow.slow, |client| {
+        client.say(GuestFrame::Guest { id: 7, floor: 0 });
+        for number in 1..=100 {
+            client.say(GuestFrame::Request {
+                number,
+                answers: 1,
+                handler: None,
+                within: Duration::from_secs(600),
+                group: "no name of a group is so*".into(),
+                payload: Bytes::new(),
+                stream_len: 0,
+            });
+        }
+    });
+    slow.publish("blocks", Service::Agreed, 2);
+    let status = slow.status().expect("it is connected");
+    assert!(status.backlog > STOP_AT);
+    assert_eq!((status.holds_back, slow.held_back()), (false, 0));
+}
+
+/// Publishers of other daemons are not held back, whatever they have waiting: the log does not say
+/// so either.
+#[test]
+fn the_log_says_that_publishers_wait_where_one_does() {
+    let mut slow = Slow::with_hosts(2, None, EngineConfig::default());
+    let two = slow.world.member(2);
+    let bo = slow.world.connect(two, "bo");
+    slow.world.run(&mut slow.rng);
+    for number in 0..7 {
+        slow.world.act(two, bo, |client| {
+            client.publish(&["blocks"], Service::Agreed, &[number; 1_000]);
+        });
+        slow.world.run(&mut slow.rng);
+    }
+    let status = slow.status().expect("it is connected");
+    assert!(status.backlog > STOP_AT);
+    assert_eq!((status.holds_back, slow.held_back()), (false, 0));
+    slow.publish("blocks", Service::Agreed, 2);
+    assert!(slow.status().expect("it is connected").holds_back);
+    assert_eq!(slow.held_back(), 1);
 }

@@ -341,7 +341,8 @@ impl Engine {
             return self.disconnect_slow(now, id, backlog);
         }
         let nothing = Bytes::new();
-        link.output.deliver(frame, Payload::new(&nothing, 0, 1));
+        link.output
+            .deliver(frame, Payload::new(&nothing, 0, 1), false);
         let memory = link.count_memory();
         self.clients.output_changed(memory);
         self.journal.counters.views += 1;

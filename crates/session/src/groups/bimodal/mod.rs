@@ -443,7 +443,7 @@ impl Engine {
         if link.output.backlog() >= limit {
             return false;
         }
-        link.output.deliver(head, payload);
+        link.output.deliver(head, payload, false);
         let memory = link.count_memory();
         self.clients.output_changed(memory);
         self.schedule.ready.insert(id);
