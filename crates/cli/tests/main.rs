@@ -12,7 +12,6 @@ mod process;
 mod requests;
 mod service;
 mod sim;
-mod terminal;
 mod tls;
 mod transfer;
 mod usage;

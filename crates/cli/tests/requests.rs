@@ -114,6 +114,25 @@ fn every_member_replies_what_its_command_prints_with_its_exit_code() {
 }
 
 #[test]
+fn only_members_in_the_subgroups_are_asked() {
+    let members = Members::new();
+    let one = ["--subgroup", "0,3", "--exec", "echo", "one"];
+    let two = ["--subgroup", "1", "--exec", "echo", "two"];
+    let _one = members.member("one", &one);
+    let _two = members.member("two", &two);
+    let some = members.ask(b"", &["--subgroup", "2-9", "--max", "1"]);
+    assert_eq!((&some.stdout[..], some.code), ("one: one\n", 0));
+    let all = members.ask(b"", &["--subgroup", "1,3", "--max", "2"]);
+    assert_eq!((all.stdout.lines().count(), all.code), (2, 0));
+    members
+        .ask(b"", &["--subgroup", "4-63", "--wait", "0.5"])
+        .fails_with(1, &["nobody in the subgroups 4-63", "--subgroup"]);
+    members
+        .ask(b"", &["--subgroup", "8-3"])
+        .fails_with(2, &["0,3,8-11"]);
+}
+
+#[test]
 fn below_the_least_nobody_is_asked_and_a_request_that_makes_no_sense_is_refused() {
     let members = Members::new();
     let ran = members.host.path("ran");

@@ -524,7 +524,7 @@ fn together_means_everywhere_or_nowhere() {
 }
 
 #[test]
-fn a_census_counts_receivers_by_subgroup_and_not_those_that_are_gone() {
+fn a_census_and_what_is_sent_follow_subgroups_and_who_is_gone_is_not_counted() {
     let group = Group::new();
     let census = |options: &[&str]| {
         let mut command = group.command(&["census"]);
@@ -561,6 +561,14 @@ fn a_census_counts_receivers_by_subgroup_and_not_those_that_are_gone() {
         (&line["hosts"], &line["complete"]),
         (&1.into(), &true.into())
     );
+    fs::write(group.path("a"), "for three").unwrap();
+    let sent = group.send(&["a", "--subgroup", "2-3", "--receivers", "1"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert_eq!(group.received("one", "a"), b"for three");
+    assert!(!group.listing("two").contains(&"a".to_owned()));
+    group
+        .send(&["a", "--subgroup", "5", "--wait", "1"])
+        .fails_with(1, &["nobody in the subgroups 5", "--subgroup"]);
     drop(two);
     let rest = census(&[]);
     assert!(rest.stdout.starts_with("1 host, 1 member, subgroups 0,3\n"));

@@ -434,9 +434,6 @@ impl Daemon {
 fn is_client_line(fact: &Fact) -> bool {
     matches!(
         fact,
-        Fact::Refused { .. }
-            | Fact::Disconnected { .. }
-            | Fact::HeldBack { .. }
-            | Fact::Misses { .. }
+        Fact::Refused { .. } | Fact::Disconnected { .. } | Fact::HeldBack { .. }
     )
 }

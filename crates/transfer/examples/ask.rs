@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use groupcast_transfer::bulk::BulkConfig;
+use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
     Answered, Answering, Asked, Audience, Became, Key, RequestEvent, Requesting, TransferLink,
     answer, request,
@@ -26,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 link: link(name, &key, BulkConfig::lan()),
                 at_once: 4,
                 request_max: 1 << 20,
+                subgroups: None,
             };
             let stop = &stop;
             scope.spawn(move || {
@@ -37,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             bytes: question.into(),
             // It begins when both are there, however late they begin to listen.
             audience: Audience::Between { min: 2, max: 2 },
+            subgroups: Subgroups::ALL,
             deliver_to: None,
             timeout: Duration::from_secs(10),
             reply_max: 64 << 10,

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use groupcast_transfer::bulk::{BulkConfig, Outcome};
+use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
     Audience, Cargo, Key, Limits, Output, ReceiveEvent, Receiving, Scan, SendEvent, Sending,
     TransferLink, receive, send,
@@ -34,6 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         cargo: Cargo::Files(Scan::of(&[path])?),
         label: "an example".into(),
         audience: Audience::Required(vec!["one".into(), "two".into()]),
+        subgroups: Subgroups::ALL,
         together: false,
         failed_max: None,
         compare: true,

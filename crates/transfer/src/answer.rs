@@ -13,6 +13,7 @@ use bytes::Bytes;
 use groupcast_core::text::printable;
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{Acceptance, Failure, Notice, Order, TransferId};
+use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::AboutRequest;
 use crate::host::{BulkHost, TransferError, TransferLink};
@@ -26,6 +27,9 @@ pub struct Answering {
     pub at_once: usize,
     /// The most bytes of a request; a longer one is refused.
     pub request_max: usize,
+    /// The subgroups that this member is in: it answers what is asked of everybody, or of one of
+    /// these. Default: one at random.
+    pub subgroups: Option<Subgroups>,
 }
 
 /// A request that is here whole.
@@ -107,6 +111,7 @@ pub enum AnswerEvent<'a> {
 ///     },
 ///     at_once: 8,
 ///     request_max: 1 << 20,
+///     subgroups: None,
 /// };
 /// let work = |asked: &Asked| Ok((0, asked.bytes.to_ascii_uppercase()));
 /// answer(answering, &work, &AtomicBool::new(false), &mut |_| ())?;
@@ -122,7 +127,8 @@ pub fn answer(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(AnswerEvent<'_>),
 ) -> Result<(), TransferError> {
-    let host = BulkHost::open(&answering.link)?;
+    let mut host = BulkHost::open(&answering.link)?;
+    host.join(answering.subgroups);
     thread::scope(|scope| {
         let mut member = AnsweringMember::new(host, answering, work, scope);
         tell(AnswerEvent::Listening);
@@ -199,6 +205,8 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
             self.take_notices(tell);
             self.take_done();
             self.begin_waiting(tell);
+            let source = self.requests.keys().next().map(|id| id.sender);
+            self.host.connect(source);
         }
         Ok(())
     }
@@ -384,6 +392,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
             Failure::Lost => "the requester is not heard any more".into(),
             Failure::Dropped => "the requester gave this member up: too slow, or too late".into(),
             Failure::Full => "the requester asks no more members: this one was one too many".into(),
+            Failure::Excluded => "it is for other subgroups".into(),
             Failure::SameName => {
                 let name = printable(self.answering.link.name.as_bytes());
                 format!("another member is called {name} too: each needs a name of its own")

@@ -13,7 +13,7 @@ use groupcast_net::{
 };
 use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice};
 use groupcast_protocols::channel::{BULK, XGM};
-use groupcast_protocols::xgm::{Xgm, XgmConfig};
+use groupcast_protocols::xgm::{Key as MemberKey, Subgroups, Xgm, XgmConfig};
 use mio::{Token, Waker};
 
 use crate::content::ReadError;
@@ -85,6 +85,9 @@ impl TransferError {
     }
 }
 
+/// The one member of a receiver.
+const MEMBER: MemberKey = MemberKey(1);
+
 /// An endpoint with one bulk instance, and its group management.
 pub(crate) struct BulkHost {
     endpoint: Endpoint<Instance>,
@@ -145,6 +148,32 @@ impl BulkHost {
         xgm.expect("the instance was opened with the host and stays")
     }
 
+    /// This host receives, in these subgroups or in one at random.
+    pub(crate) fn join(&mut self, subgroups: Option<Subgroups>) {
+        let xgm = self.xgm();
+        let joined = xgm.join(MEMBER);
+        joined.expect("the first member finds room");
+        if let Some(subgroups) = subgroups.filter(|it| !it.is_empty()) {
+            let set = xgm.set_subgroups(MEMBER, subgroups);
+            set.expect("it has just joined, and is in a subgroup");
+        }
+        self.follow_subgroups();
+    }
+
+    /// While a transfer lasts, only its sender may move this host's member to other subgroups (003
+    /// 4.5.1); without one, anybody.
+    pub(crate) fn connect(&mut self, source: Option<MemberId>) {
+        let connected = self.xgm().connect(MEMBER, source);
+        connected.expect("a host that receives has joined, and its member stays");
+    }
+
+    /// What this host is offered is for the subgroups that its member is in now.
+    fn follow_subgroups(&mut self) {
+        if let Some(subgroups) = self.xgm().subgroups(MEMBER) {
+            self.bulk().set_subgroups(subgroups);
+        }
+    }
+
     /// The next event of the transfers. What group management tells is of no use here.
     pub(crate) fn poll_event(&mut self) -> Option<Notice> {
         loop {
@@ -178,6 +207,7 @@ impl BulkHost {
             .map_err(TransferError::system("wait for the network"))?;
         let node = self.endpoint.node_mut();
         while node.poll_transition().is_some() {}
+        self.follow_subgroups();
         Ok(())
     }
 }

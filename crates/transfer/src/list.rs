@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::MemberId;
 use groupcast_protocols::bulk::{DeliverTo, Notice, Outcome, Transfer, Wanted};
+use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::{About, Content};
 use crate::content::Files;
@@ -36,12 +37,12 @@ pub(crate) enum Answers {
 /// How long a turn may wait: how late a stop request is seen.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Asks the `wanted` what they hold of `files`, and has them look for it.
+/// Asks the `wanted`, in these subgroups, what they hold of `files`, and has them look for it.
 pub(crate) fn ask(
     host: &mut BulkHost,
     about: &About,
     files: &mut Files,
-    wanted: Wanted,
+    (wanted, subgroups): (Wanted, Subgroups),
     stop: &AtomicBool,
     tell: &mut dyn FnMut(SendEvent<'_>),
 ) -> Result<Answers, TransferError> {
@@ -66,7 +67,14 @@ pub(crate) fn ask(
         }
     };
     let manifest = files.manifest().clone();
-    let answers = send(host, &list(false), manifest.clone(), wanted, stop, tell)?;
+    let answers = send(
+        host,
+        &list(false),
+        manifest.clone(),
+        (wanted, subgroups),
+        stop,
+        tell,
+    )?;
     let is_present = |(_, _, outcome): &&Answer| {
         !matches!(
             outcome,
@@ -94,7 +102,7 @@ pub(crate) fn ask(
             host,
             &list(true),
             stream,
-            Wanted::Members(holders),
+            (Wanted::Members(holders), subgroups),
             stop,
             tell,
         )?;
@@ -102,12 +110,12 @@ pub(crate) fn ask(
     Ok(Answers::Present(answers))
 }
 
-/// Sends `stream` to the `wanted`; what became of it.
+/// Sends `stream` to the `wanted`, in these subgroups; what became of it.
 fn send(
     host: &mut BulkHost,
     about: &About,
     stream: Bytes,
-    wanted: Wanted,
+    (wanted, subgroups): (Wanted, Subgroups),
     stop: &AtomicBool,
     tell: &mut dyn FnMut(SendEvent<'_>),
 ) -> Result<Vec<Answer>, TransferError> {
@@ -117,6 +125,7 @@ fn send(
         length: Some(stream.len() as u64),
         rewindable: true,
         receivers: wanted,
+        subgroups,
         confirm: true,
         deliver_to: DeliverTo::AtOnce,
         replies: false,

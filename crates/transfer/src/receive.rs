@@ -16,7 +16,7 @@ use bytes::Bytes;
 use groupcast_core::Time;
 use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{Acceptance, DeliverTo, Failure, Notice, Order, TransferId};
-use groupcast_protocols::xgm::{Key, Subgroups};
+use groupcast_protocols::xgm::Subgroups;
 
 pub use self::event::{Described, ReceiveEvent, Received};
 use self::lists::Lists;
@@ -59,8 +59,8 @@ pub struct Receiving {
     /// Where it fails, the transfer has failed here. A transfer that was in place already runs
     /// none. Default: none.
     pub on_arrival: Option<OnArrival>,
-    /// The subgroups that this receiver is in, for a [`census`](crate::census()). Default: one at
-    /// random.
+    /// The subgroups that this receiver is in: it takes what is for everybody, or for one of these,
+    /// and a [`census`](crate::census()) counts it there. Default: one at random.
     pub subgroups: Option<Subgroups>,
 }
 
@@ -83,13 +83,7 @@ pub fn receive(
         Output::Stdout => None,
     };
     let mut host = BulkHost::open(&receiving.link)?;
-    let xgm = host.xgm();
-    let joined = xgm.join(KEY);
-    joined.expect("the first member finds room");
-    if let Some(subgroups) = receiving.subgroups.filter(|it| !it.is_empty()) {
-        let set = xgm.set_subgroups(KEY, subgroups);
-        set.expect("it has just joined, and is in a subgroup");
-    }
+    host.join(receiving.subgroups);
     let mut service = Service {
         host,
         spool,
@@ -113,7 +107,9 @@ pub fn receive(
         service.take_notices(tell);
         service.take_done(tell);
         service.take_compared();
-        service.connect();
+        // Of several, the sender of the first may move this member.
+        let source = service.transfers.keys().next().map(|id| id.sender);
+        service.host.connect(source);
     }
     // The last word to the senders is on its way with the next turn.
     service.host.turn(Duration::ZERO)?;
@@ -124,9 +120,6 @@ pub fn receive(
     }
     Ok(service.totals)
 }
-
-/// The one member of a receiver.
-const KEY: Key = Key(1);
 
 struct Service {
     host: BulkHost,
@@ -151,14 +144,6 @@ impl Service {
     const PLACED_MAX: usize = 4;
     /// Transfers at once; more are refused. Each may hold two times the protocol's `buffer_max`.
     const TRANSFERS_MAX: usize = 16;
-
-    /// While a transfer lasts, only its sender may move this member to other subgroups (003 4.5.1);
-    /// of several, the sender of the first.
-    fn connect(&mut self) {
-        let source = self.transfers.keys().next().map(|id| id.sender);
-        let connected = self.host.xgm().connect(KEY, source);
-        connected.expect("the member stays for as long as the receiver");
-    }
 
     fn is_over(&self) -> bool {
         let ended = self.totals.complete + self.totals.failed;
@@ -565,6 +550,7 @@ impl Service {
             Failure::Full => {
                 "the sender has as many receivers as it takes: this one was one too many".into()
             }
+            Failure::Excluded => "its sender sends it to other receivers".into(),
             Failure::SameName => {
                 let name = printable(self.receiving.link.name.as_bytes());
                 format!("another receiver is called {name} too: each needs a name of its own")

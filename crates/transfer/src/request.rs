@@ -13,6 +13,7 @@ use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
     BulkConfig, DeliverTo, Multidriver, Notice, Outcome, Policy, Transfer, TransferId, Wanted,
 };
+use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::AboutRequest;
 use crate::host::{BulkHost, TransferError, TransferLink};
@@ -26,6 +27,8 @@ pub struct Requesting {
     pub bytes: Bytes,
     /// Who is asked. With [`Audience::Between`] nobody is, if fewer than the least come.
     pub audience: Audience,
+    /// Only members in one of these subgroups are asked, and answer. Of all 64: everybody.
+    pub subgroups: Subgroups,
     /// If given, members see no byte of the request from here on before all that were there at the
     /// start, or are required, hold it whole. One that is gone before ends the request for all.
     pub deliver_to: Option<u64>,
@@ -129,12 +132,14 @@ pub struct RequestReport {
 /// use std::sync::atomic::AtomicBool;
 /// use std::time::Duration;
 ///
+/// use groupcast_transfer::xgm::Subgroups;
 /// use groupcast_transfer::{Audience, Key, RequestEvent, Requesting, TransferLink, request};
 ///
 /// # fn main() -> Result<(), Box<dyn Error>> {
 /// let requesting = Requesting {
 ///     bytes: "how full are your disks?".into(),
 ///     audience: Audience::Between { min: 2, max: 20 },
+///     subgroups: Subgroups::ALL,
 ///     deliver_to: None,
 ///     timeout: Duration::from_secs(10),
 ///     reply_max: 64 << 10,
@@ -238,6 +243,7 @@ impl Requester {
             length: Some(requesting.bytes.len() as u64),
             rewindable: true,
             receivers,
+            subgroups: requesting.subgroups,
             confirm: false,
             deliver_to: match requesting.deliver_to {
                 Some(first) => DeliverTo::UpTo { first, step: None },

@@ -15,6 +15,7 @@ use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
     DeliverTo, Notice, Outcome, PhaseKind, Progress, Transfer, TransferId, Wanted,
 };
+use groupcast_protocols::xgm::Subgroups;
 
 use self::settled::{
     Settled, absent, by_name, failures, named, nobody, tell_settled, those_present,
@@ -64,6 +65,8 @@ pub struct Sending {
     pub label: String,
     /// Which receivers it waits for.
     pub audience: Audience,
+    /// Only receivers in one of these subgroups are counted, and served. Of all 64: everybody.
+    pub subgroups: Subgroups,
     /// Whether no receiver puts anything in place before every one that is waited for, or was there
     /// at the start, has verified all of it. One that is gone before ends it for all. A pipe is
     /// refused.
@@ -268,7 +271,7 @@ impl Sender {
                 let bytes = Some(files.layout().content);
                 tell(SendEvent::Announced { bytes, entries });
                 if sending.compare && !matches!(receivers, Wanted::Between { .. }) {
-                    let wanted = receivers.clone();
+                    let wanted = (receivers.clone(), sending.subgroups);
                     let asked = list::ask(&mut host, &about, &mut files, wanted, stop, tell)?;
                     let (answers, is_anybody) = match asked {
                         Answers::Present(answers) => (answers, true),
@@ -297,6 +300,7 @@ impl Sender {
             length,
             rewindable: matches!(source, Source::Files(_)),
             receivers,
+            subgroups: sending.subgroups,
             confirm: true,
             replies: false,
             deliver_to: match sending.together {

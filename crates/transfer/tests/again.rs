@@ -18,6 +18,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use groupcast_transfer::bulk::{BulkConfig, Outcome};
+use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
     Audience, Cargo, Limits, Output, ReceiveEvent, Receiving, Scan, SendReport, Sending,
     TransferLink, receive, send,
@@ -70,6 +71,7 @@ fn run(scratch: &Path, required: &[&str]) -> SendReport {
             cargo: Cargo::Files(Scan::of(&[scratch.join("tree")]).unwrap()),
             label: "tree".into(),
             audience: Audience::Required(required.iter().map(|it| (*it).into()).collect()),
+            subgroups: Subgroups::ALL,
             together: false,
             failed_max: None,
             compare: true,

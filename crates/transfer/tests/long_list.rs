@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use groupcast_transfer::bulk::{BulkConfig, Outcome};
+use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
     Audience, Cargo, Limits, Output, ReceiveEvent, Receiving, Scan, Sending, TransferLink, receive,
     send,
@@ -79,6 +80,7 @@ fn a_list_of_files_longer_than_the_credit_arrives() {
             cargo: Cargo::Files(scan),
             label: "files".into(),
             audience: Audience::Count(1),
+            subgroups: Subgroups::ALL,
             together: false,
             failed_max: None,
             compare: true,

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use groupcast_transfer::bulk::{BulkConfig, Outcome, SendError};
+use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
     AnswerEvent, Answered, Answering, Asked, Audience, Became, RequestEvent, RequestReport,
     Requesting, TransferError, TransferLink, answer, request,
@@ -38,6 +39,7 @@ fn requesting(port: u16) -> Requesting {
     Requesting {
         bytes: "what?".into(),
         audience: Audience::Between { min: max, max },
+        subgroups: Subgroups::ALL,
         deliver_to: None,
         timeout: Duration::from_secs(3),
         reply_max: 100_000,
@@ -61,6 +63,7 @@ fn ask(
                     link: link(&format!("{number:02}"), port, BulkConfig::lan()),
                     at_once: 2,
                     request_max: 1_000,
+                    subgroups: None,
                 };
                 let own = move |asked: &Asked| work(number, asked);
                 let tell = &mut |event: AnswerEvent<'_>| {
@@ -143,6 +146,7 @@ fn a_request_that_is_too_long_is_refused_by_each_member() {
     let long = |port| Requesting {
         bytes: vec![0; 1_001].into(),
         audience: Audience::Count(MEMBERS),
+        subgroups: Subgroups::ALL,
         ..requesting(port)
     };
     let (report, replies) = ask(long, |_, _| Ok((0, Vec::new())));

@@ -16,6 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use groupcast_transfer::bulk::{BulkConfig, Multidriver, Outcome, Policy};
+use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
     Audience, Cargo, Limits, Output, ReceiveEvent, Received, Receiving, Scan, SendReport, Sending,
     TransferLink, receive, send,
@@ -74,6 +75,7 @@ fn send_to_two(scratch: &Path, audience: Audience) -> (SendReport, [Received; 2]
             cargo: Cargo::Files(Scan::of(std::slice::from_ref(&image)).unwrap()),
             label: "image".into(),
             audience,
+            subgroups: Subgroups::ALL,
             together: true,
             failed_max: None,
             compare: true,

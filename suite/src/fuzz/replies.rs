@@ -15,6 +15,7 @@ use groupcast_protocols::bulk::{
     Acceptance, Bulk, BulkConfig, DeliverTo, Multidriver, Notice, Order, Outcome, Policy,
     RateControl, Transfer, TransferId, Wanted,
 };
+use groupcast_protocols::xgm::Subgroups;
 
 use super::{Script, member};
 
@@ -91,6 +92,7 @@ impl FuzzStage {
             length: Some(request.len() as u64),
             rewindable: choice & 2 != 0,
             receivers: Wanted::Count(MEMBERS - 1),
+            subgroups: Subgroups::ALL,
             confirm: false,
             deliver_to: match choice & 4 != 0 {
                 true => DeliverTo::UpTo {

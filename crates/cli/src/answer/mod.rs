@@ -7,6 +7,7 @@ use std::io;
 use std::process::ExitCode;
 
 use groupcast_protocols::bulk::BulkConfig;
+use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{AnswerEvent, Answering};
 use serde_json::{Value, json};
 
@@ -28,6 +29,10 @@ pub(crate) struct Args {
     /// Commands that run at once; four times as many requests wait, and more are refused
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     at_once: u16,
+    /// The subgroups that this member is in: it answers what is asked of all, or of one of these.
+    /// Numbers from 0 to 63, for example 0,3,8-11 [default: one at random]
+    #[arg(long, value_name = "BITS")]
+    subgroup: Option<Subgroups>,
     /// Print what happens, one JSON object a line
     #[arg(long)]
     json: bool,
@@ -42,6 +47,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         link: args.network.link(BulkConfig::lan(), true)?,
         at_once: args.at_once.into(),
         request_max: REQUEST_MAX,
+        subgroups: args.subgroup,
     };
     let stop = stop_flag()?;
     let work = |asked: &_| command::run(&args.exec, asked);

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use groupcast_protocols::bulk::Outcome;
+use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{Became, RequestReport};
 
 use crate::failure::{Failure, tell};
@@ -10,7 +11,11 @@ use crate::number::number_of;
 use crate::transfer::send;
 
 /// What the report means.
-pub(super) fn judge(report: &RequestReport, json: bool) -> Result<ExitCode, Failure> {
+pub(super) fn judge(
+    report: &RequestReport,
+    subgroups: Option<Subgroups>,
+    json: bool,
+) -> Result<ExitCode, Failure> {
     let members = report.members.iter();
     let problem = |(name, became): &(String, Became)| match became {
         Became::Replied { code: 0, .. } => None,
@@ -26,6 +31,14 @@ pub(super) fn judge(report: &RequestReport, json: bool) -> Result<ExitCode, Fail
             "stopped: {} of {all} came",
             number_of(replies as u64, "reply", "replies")
         )));
+    }
+    if all == 0
+        && let Some(subgroups) = subgroups
+    {
+        let failure = format!("nobody in the subgroups {subgroups} is there to reply");
+        return Err(Failure::failed(failure).help(
+            "members are in the subgroups of `groupcast answer --subgroup`, else in one at random",
+        ));
     }
     if all == 0 {
         return Err(Failure::failed("nobody is there to reply").help(
@@ -88,7 +101,7 @@ mod tests {
     }
 
     fn code(members: &[(&str, Became)]) -> ExitCode {
-        match judge(&report(members), true) {
+        match judge(&report(members), None, true) {
             Ok(code) => code,
             Err(failure) => failure.code(),
         }
@@ -108,7 +121,7 @@ mod tests {
             ExitCode::from(1)
         );
         assert_eq!(code(&[]), ExitCode::from(1));
-        let named = judge(&report(&[("a", replied(0)), ("b", replied(2))]), true);
+        let named = judge(&report(&[("a", replied(0)), ("b", replied(2))]), None, true);
         let named = named.map(|_| ()).unwrap_err().to_string();
         assert!(named.contains("1 of 2 members") && named.contains("b: exit code 2"));
     }

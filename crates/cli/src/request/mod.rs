@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use groupcast_protocols::bulk::{BulkConfig, Multidriver, Policy};
+use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{Audience, RequestEvent, Requesting};
 
 use crate::failure::{Failure, tell};
@@ -35,6 +36,10 @@ pub(crate) struct Args {
     /// Begin when so many members are there; who comes after them is told, and not asked
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max: Option<u16>,
+    /// Ask only members in one of these subgroups (`groupcast answer --subgroup`): numbers from 0 to
+    /// 63, for example 0,3,8-11 [default: all]
+    #[arg(long, value_name = "BITS")]
+    subgroup: Option<Subgroups>,
     /// How long to wait for members to come, in seconds; without --min and --max it begins a second
     /// after the first
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
@@ -89,6 +94,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     let requesting = Requesting {
         bytes: read(args.file.as_deref())?.into(),
         audience,
+        subgroups: args.subgroup.unwrap_or(Subgroups::ALL),
         deliver_to: args.deliver_to,
         timeout: args.timeout,
         reply_max: REPLY_MAX,
@@ -112,7 +118,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     if json {
         lines::account(&report);
     }
-    account::judge(&report, json)
+    account::judge(&report, args.subgroup, json)
 }
 
 impl Args {

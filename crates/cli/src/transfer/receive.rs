@@ -41,8 +41,8 @@ pub(crate) struct Args {
     /// With --exec: kill the command after so many seconds
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     exec_limit: u32,
-    /// The subgroups that this receiver is in, for `groupcast census`: numbers from 0 to 63, for
-    /// example 0,3,8-11 [default: one at random]
+    /// The subgroups that this receiver is in: it takes what is sent to all, or to one of these.
+    /// Numbers from 0 to 63, for example 0,3,8-11 [default: one at random]
     #[arg(long, value_name = "BITS")]
     subgroup: Option<Subgroups>,
     /// Print what happens, one JSON object a line

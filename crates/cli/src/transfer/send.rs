@@ -12,6 +12,7 @@ use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{
     BulkConfig, Multidriver, Outcome, Policy, RateControl, SlowPolicy, Xtp,
 };
+use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{Audience, Cargo, Exclude, Scan, ScanError, SendReport, Sending};
 
 use super::bars::SendBars;
@@ -46,6 +47,10 @@ pub(crate) struct Args {
     /// Begin when so many receivers are there; who comes after them is told, and not served
     #[arg(long, value_name = "N", conflicts_with_all = ["receivers", "require"], value_parser = clap::value_parser!(u16).range(1..))]
     max: Option<u16>,
+    /// Only for receivers in one of these subgroups (`groupcast recv --subgroup`): numbers from 0 to
+    /// 63, for example 0,3,8-11 [default: for all]
+    #[arg(long, value_name = "BITS")]
+    subgroup: Option<Subgroups>,
     /// Put nothing in place anywhere before all receivers that are waited for, or were there at the
     /// start, have verified all of it; if one is gone before, nobody does. Files only
     #[arg(long)]
@@ -192,6 +197,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         cargo,
         label,
         audience,
+        subgroups: args.subgroup.unwrap_or(Subgroups::ALL),
         together: args.together,
         compare: !args.no_compare,
         failed_max: args.max_failed.map(usize::from),
@@ -217,7 +223,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
             if args.json {
                 lines::report(&report);
             }
-            let judged = judge(&report, expected, is_pipe, args.json);
+            let judged = judge(&report, expected, args.subgroup, is_pipe, args.json);
             (Some(report), judged)
         }
         Err(error) => {
@@ -350,6 +356,7 @@ fn cargo(paths: &[PathBuf], exclude: &[String]) -> Result<(Cargo, String), Failu
 fn judge(
     report: &SendReport,
     expected: Option<usize>,
+    subgroups: Option<Subgroups>,
     is_pipe: bool,
     json: bool,
 ) -> Result<(), Failure> {
@@ -370,6 +377,15 @@ fn judge(
             true => "a pipe cannot be resumed",
             false => "the same command resumes with what the receivers have",
         }));
+    }
+    if report.receivers.is_empty()
+        && let Some(subgroups) = subgroups
+    {
+        let failure = format!("nobody in the subgroups {subgroups} received anything");
+        return Err(Failure::failed(failure).help(
+            "receivers are in the subgroups of `groupcast recv --subgroup`, else in one at random; `groupcast census \
+             --list` shows them",
+        ));
     }
     if report.receivers.is_empty() {
         return Err(Failure::failed("nobody received anything").help(

@@ -12,12 +12,15 @@ use super::counters::Counters;
 use super::known::KnownMembers;
 use super::transfer::Notice;
 use super::wire::Message;
+use crate::xgm::Subgroups;
 
 /// What the transfers of one endpoint share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) local: MemberId,
     pub(super) config: BulkConfig,
+    /// Those that this endpoint is in as a receiver.
+    pub(super) subgroups: Subgroups,
     pub(super) known: KnownMembers,
     pub(super) rng: Rng,
     pub(super) outbox: Outbox,
@@ -31,6 +34,7 @@ impl Shared {
         Self {
             local,
             config,
+            subgroups: Subgroups::ALL,
             known: KnownMembers::default(),
             rng,
             outbox: Outbox::default(),
@@ -46,6 +50,7 @@ impl Shared {
             now,
             local: self.local,
             config: &self.config,
+            subgroups: self.subgroups,
             known: &mut self.known,
             rng: &mut self.rng,
             outbox: &mut self.outbox,
@@ -62,6 +67,7 @@ pub(super) struct Context<'a> {
     pub(super) now: Time,
     pub(super) local: MemberId,
     pub(super) config: &'a BulkConfig,
+    pub(super) subgroups: Subgroups,
     pub(super) known: &'a mut KnownMembers,
     pub(super) rng: &'a mut Rng,
     pub(super) outbox: &'a mut Outbox,

@@ -26,6 +26,7 @@ use super::{
     Acceptance, Bulk, BulkConfig, ConfigError, DeliverTo, Notice, Order, Outcome, Policy,
     SendError, Transfer, TransferId, Wanted,
 };
+use crate::xgm::Subgroups;
 
 groupcast_core::settings! {
     /// Settings of [`Messages`].
@@ -234,6 +235,7 @@ impl Messages {
             length: Some(message.payload.len() as u64),
             rewindable: true,
             receivers: self.config.receivers.clone(),
+            subgroups: Subgroups::ALL,
             deliver_to: DeliverTo::AtOnce,
             confirm: false,
             replies: false,

@@ -125,6 +125,7 @@ pub use self::transfer::{
     ReceiverProgress, SendError, Transfer, TransferId, UnknownTransfer, Wanted,
 };
 use self::wire::{Announce, Finish, Message};
+use crate::xgm::Subgroups;
 
 /// An endpoint of bulk transfers, sending and receiving any number at once.
 ///
@@ -206,6 +207,9 @@ impl Bulk {
         if !is_deliverable {
             return Err(SendError::DeliverTo);
         }
+        if transfer.subgroups.is_empty() {
+            return Err(SendError::Subgroups);
+        }
         if transfer.replies && !matches!(config.policy, Policy::Multidriver(_)) {
             return Err(SendError::Replies);
         }
@@ -277,6 +281,17 @@ impl Bulk {
     /// How far a transfer that is sent here is.
     pub fn progress(&self, id: TransferId) -> Option<Progress> {
         Some(self.sender(id)?.progress(self.shared.config.packet))
+    }
+
+    /// The subgroups that this endpoint is in as a receiver: all, unless told otherwise.
+    pub fn subgroups(&self) -> Subgroups {
+        self.shared.subgroups
+    }
+
+    /// From now on this endpoint is offered what is for one of these subgroups, and does not answer
+    /// to what is for others (003 5.4, `G_Subgroup`). What it has answered goes on.
+    pub fn set_subgroups(&mut self, subgroups: Subgroups) {
+        self.shared.subgroups = subgroups;
     }
 
     /// Takes part in a transfer that was announced.
@@ -428,7 +443,7 @@ impl Bulk {
         let room = self.receivers.len() < self.shared.config.transfers_max;
         if let Some(receiver) = self.receivers.get_mut(&id) {
             receiver.handle(&mut self.shared.at(now), Message::Announce(announce));
-        } else if room && !self.past.contains(&id) {
+        } else if room && announce.is_for(self.shared.subgroups) && !self.past.contains(&id) {
             let receiver = Receiver::new(&mut self.shared.at(now), id, announce);
             self.receivers.insert(id, receiver);
         }

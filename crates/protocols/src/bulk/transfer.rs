@@ -9,6 +9,8 @@ use bytes::Bytes;
 use groupcast_core::trace::Observable;
 use groupcast_core::{MemberId, NodeId};
 
+use crate::xgm::Subgroups;
+
 /// A transfer: who sends it, and that member's own count.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TransferId {
@@ -31,6 +33,9 @@ pub struct Transfer {
     pub rewindable: bool,
     /// Whom to wait for before the first byte.
     pub receivers: Wanted,
+    /// It is for receivers in any of these subgroups (003 4.5.1); the others do not answer. Of all
+    /// 64: for every receiver.
+    pub subgroups: Subgroups,
     /// Whether a receiver is complete only when its user has [concluded](super::Bulk::conclude).
     pub confirm: bool,
     /// When receivers deliver what they have.
@@ -122,6 +127,8 @@ pub enum Notice {
         receiver: MemberId,
         /// What it calls itself.
         name: Bytes,
+        /// The subgroups that it is in, as it says; `None` if the transfer is for all.
+        subgroups: Option<Subgroups>,
     },
     /// Sender: the data phase begins, and with it the reservation.
     Started {
@@ -287,6 +294,8 @@ pub enum Failure {
     SameName,
     /// There were as many receivers as the sender takes, without this one.
     Full,
+    /// It is for other receivers.
+    Excluded,
     /// This receiver's user gave up.
     GivenUp,
 }
@@ -376,6 +385,9 @@ pub enum SendError {
     /// Replies are wanted under another policy than `multidriver`.
     #[error("replies need the policy multidriver")]
     Replies,
+    /// It is for no subgroup.
+    #[error("a transfer is for one subgroup at least")]
+    Subgroups,
     /// The fewest receivers that are wanted are more than the most.
     #[error("at least {min} receivers are wanted, and at most {max}")]
     Between {

@@ -182,7 +182,6 @@ impl Engine {
             floor,
             last: 0,
         });
-        self.guests.guest_came(GuestId(bits), id.0);
     }
 
     /// Counts a frame against the client's credit to publish; false if that ends its connection.
@@ -206,10 +205,10 @@ impl Engine {
     fn handle_ask(&mut self, now: Time, id: ClientId, ask: GuestRequest, wanted: Wanted) {
         let GuestRequest::Ask {
             number,
-            handler,
             group,
             payload,
             cost,
+            ..
         } = &ask
         else {
             return;
@@ -244,8 +243,7 @@ impl Engine {
             };
             return self.tell_guest(now, id, &reply, &Bytes::new());
         }
-        let of = (&group.as_str().into(), *handler);
-        if self.guests.begin(now, (guest, number), id.0, wanted, of) {
+        if self.guests.begin(now, guest, number, id.0, wanted) {
             self.journal.counters.published += 1;
             self.queue(id, Pending::Guest(ask));
         } else {
@@ -363,14 +361,6 @@ impl Engine {
                 role,
                 group,
             } => {
-                let name = group.as_str().into();
-                let (on_their_way, max) = (self.claims_on_their_way, self.config.roles_max);
-                let of = (&name, role);
-                if !self.guests.may_claim(id.0, of, token, on_their_way, max) {
-                    self.journal.counters.rejected += 1;
-                    return;
-                }
-                self.claims_on_their_way += 1;
                 let group = self.reference(id, &group);
                 let op = GuestOp::Claim {
                     token,

@@ -32,14 +32,13 @@ use self::asked::Asked;
 pub use self::effect::{Effect, Ending, Role, RoleNotice, RoleState};
 use self::numbers::{Admission, Numbered, Numbers};
 pub use self::numbers::{GUESTS_MAX, GUESTS_PER_DAEMON_MAX, GuestId};
-use self::open::NOT_TAKEN;
 use self::open::Open;
-pub use self::open::{AWAITED_MAX, AWAITED_PER_GUEST_MAX, OPEN_MAX, Wanted};
+pub use self::open::{OPEN_MAX, Wanted};
 pub(crate) use self::part::{FLAGS as PART_FLAGS, HeldOp, Part, PartClaim, PartGuest};
 #[doc(hidden)]
 pub use self::planted::Planted;
+pub use self::roles::ROLES_PER_CLIENT_MAX;
 use self::roles::{Claim, Claimed, Ended, Roles};
-pub use self::roles::{ROLES_PER_CLIENT_MAX, ROLES_PER_DAEMON_MAX};
 use crate::frame::Reject;
 
 /// A client: its daemon, and its number there.
@@ -125,35 +124,26 @@ impl Guests {
         self.observations.pop_front()
     }
 
-    /// A client of this host says which guest it is.
-    pub(crate) fn guest_came(&mut self, guest: GuestId, client: u64) {
-        self.open.guest_came(guest, client);
-    }
-
-    /// A client of this host asks a group or the holder of a handler, or asks again after it has
-    /// connected again. If there is room the request is to be handed to the order; else it has
-    /// ended.
+    /// A client of this host asks, or asks again after it has connected again. If there is room the
+    /// request is to be handed to the order; else it has ended.
     pub(crate) fn begin(
         &mut self,
         now: Time,
-        (guest, number): (GuestId, u64),
+        guest: GuestId,
+        number: u64,
         client: u64,
         wanted: Wanted,
-        (group, handler): (&Arc<str>, Option<u16>),
     ) -> bool {
-        let role = handler.map_or(Role::Answering, Role::Handler);
-        let asked = self.roles.holders(group, role).count();
-        let taken = self.open.begin(now, (guest, number), client, wanted, asked);
-        if let Err(why) = taken {
+        let taken = self.open.begin(now, (guest, number), client, wanted);
+        if !taken {
             self.open.effects.push_back(Effect::Ended {
                 client,
                 number,
                 ending: Ending::Refused,
                 answers: 0,
-                why,
             });
         }
-        taken.is_ok()
+        taken
     }
 
     /// Whether a request of a guest of this host has not ended.
@@ -163,8 +153,7 @@ impl Guests {
 
     /// A request ends before it came in the order.
     pub(crate) fn refuse(&mut self, guest: GuestId, number: u64) {
-        self.open
-            .end_because((guest, number), Ending::Refused, NOT_TAKEN);
+        self.open.end((guest, number), Ending::Refused);
     }
 
     /// The connection of a guest of this host is gone.
@@ -298,36 +287,15 @@ impl Guests {
                 RoleState::Held
             }
             Claimed::Taken { holder } => taken(role, &holder),
-            Claimed::Full(full) => too_many(full.to_string()),
+            Claimed::Full => RoleState::Refused {
+                holder: String::new(),
+                code: Reject::TooManyRoles,
+                text: format!(
+                    "a client may have and wait for {ROLES_PER_CLIENT_MAX} roles: give one back"
+                ),
+            },
         };
         self.notice(by.party, group, role, token, state);
-    }
-
-    /// Whether a client of this host may ask for a role where all of them may have and wait for
-    /// `max`, `on_their_way` of them not in the order yet. Where it may not it is told so.
-    pub(crate) fn may_claim(
-        &mut self,
-        client: u64,
-        (group, role): (&Arc<str>, Role),
-        token: u64,
-        on_their_way: usize,
-        max: usize,
-    ) -> bool {
-        let party = Party {
-            daemon: self.local,
-            client,
-        };
-        let roles = self.roles.of_daemon(self.local);
-        if roles + on_their_way < max || self.roles.is_claimed(party, group, role) {
-            return true;
-        }
-        let text = format!(
-            "the clients of this daemon have, wait for and ask for {} roles, {max} are allowed: give one back, or connect \
-             to another daemon",
-            roles + on_their_way
-        );
-        self.notice(party, group, role, token, too_many(text));
-        false
     }
 
     /// Somebody asks for a role in a group that it is not in.
@@ -431,15 +399,6 @@ impl Guests {
             client: to.client,
             notice,
         });
-    }
-}
-
-/// There are as many roles as there may be.
-fn too_many(text: String) -> RoleState {
-    RoleState::Refused {
-        holder: String::new(),
-        code: Reject::TooManyRoles,
-        text,
     }
 }
 

@@ -362,6 +362,10 @@ impl Receiver {
                 id,
                 failure: Failure::Full,
             },
+            Finish::Excluded => Notice::Failed {
+                id,
+                failure: Failure::Excluded,
+            },
         };
         self.tell_undelivered(context);
         context.notify(notice);

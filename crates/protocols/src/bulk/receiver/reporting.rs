@@ -185,6 +185,8 @@ impl Receiver {
             tag: None,
             delivers_to: self.echo(),
             part: None,
+            subgroups: (purpose == Purpose::Register && self.announce.subgroups.is_some())
+                .then_some(context.subgroups),
             name: if purpose == Purpose::Register {
                 self.name.clone()
             } else {

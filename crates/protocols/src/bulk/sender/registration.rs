@@ -12,8 +12,21 @@ use super::super::transfer::{Notice, Outcome, Wanted};
 use super::super::wire::{Announce, Finish, Message, ReceiverReport, Refusal};
 use super::returns::Returns;
 use super::{Peer, Replaced, Sender, State, Timer};
+use crate::xgm::Subgroups;
 
 impl Sender {
+    /// The subgroups that it is for; `None`: for all.
+    fn vector(&self) -> Option<Subgroups> {
+        let subgroups = self.transfer.subgroups;
+        (subgroups != Subgroups::ALL).then_some(subgroups)
+    }
+
+    /// Whether it is for a receiver that says it is in these.
+    fn is_for(&self, said: Option<Subgroups>) -> bool {
+        let matches = |own: Subgroups| said.is_some_and(|said| said.matches(own));
+        self.vector().is_none_or(matches)
+    }
+
     pub(super) fn has_room(&self, config: &BulkConfig) -> bool {
         // Of a set that has a limit no more are served: those that are, and those that were.
         let served = self.settled.values().filter(|complete| **complete).count();
@@ -67,6 +80,12 @@ impl Sender {
             context.outbox.unicast(from, self.id.number, &full);
             return;
         }
+        if !self.is_for(report.subgroups) {
+            // It has left these subgroups since it has heard of the transfer.
+            let excluded = Message::Finish(Finish::Excluded);
+            context.outbox.unicast(from, self.id.number, &excluded);
+            return;
+        }
         let mut peer = Peer::new(context.now);
         peer.returned = self.first_return();
         peer.read(context.now, report, stamp);
@@ -75,6 +94,7 @@ impl Sender {
             id: self.id,
             receiver: from,
             name: report.name.clone(),
+            subgroups: report.subgroups,
         });
         if late && !self.transfer.rewindable {
             self.drop_receiver(context, from, Outcome::Late);
@@ -154,6 +174,7 @@ impl Sender {
             block: config.block.unwrap_or(0),
             length: self.transfer.length,
             nak_delay_us: multicast_naks,
+            subgroups: self.vector(),
             about: self.transfer.about.clone(),
         };
         context

@@ -205,6 +205,7 @@ mod tests {
             tag: None,
             delivers_to: None,
             part: None,
+            subgroups: None,
             name: Bytes::new(),
         }
     }

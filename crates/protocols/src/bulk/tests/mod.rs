@@ -2,6 +2,7 @@
 //! network of endpoints where transfers are more than messages.
 
 mod endpoints;
+mod lists;
 mod many;
 mod marks;
 mod messages;

@@ -16,6 +16,7 @@ use crate::bulk::ranges::RangeSet;
 use crate::bulk::{
     Acceptance, Bulk, BulkConfig, DeliverTo, Notice, Order, Outcome, Transfer, TransferId, Wanted,
 };
+use crate::xgm::Subgroups;
 
 pub(super) fn member(index: usize) -> MemberId {
     MemberId {
@@ -81,6 +82,7 @@ pub(super) fn file(length: usize, receivers: Wanted) -> Transfer {
         length: Some(length as u64),
         rewindable: true,
         receivers,
+        subgroups: Subgroups::ALL,
         confirm: false,
         deliver_to: DeliverTo::AtOnce,
         replies: false,

@@ -219,6 +219,7 @@ fn with_part(net: &Net, part: Part) -> Bytes {
         tag: None,
         delivers_to: None,
         part: Some(part),
+        subgroups: None,
         name: Bytes::new(),
     };
     Message::Report(report).encode(1)

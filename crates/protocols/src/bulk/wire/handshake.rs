@@ -10,7 +10,8 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 use super::super::config::{BulkConfig, Control, Damping, Multidriver, Policy, Xtp};
 use super::super::numbers::PassNumber;
 use super::super::transfer::DeliverTo;
-use super::{NUMBER_MAX, one_more, small};
+use super::{NUMBER_MAX, one_more, small, subgroups};
+use crate::xgm::Subgroups;
 
 /// What a transfer is, for members that may want to receive it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,7 +34,20 @@ pub(in crate::bulk) struct Announce {
     pub(in crate::bulk) length: Option<u64>,
     /// The longest delay of a multicast NAK, in microseconds.
     pub(in crate::bulk) nak_delay_us: Option<u64>,
+    /// It is for receivers in these; `None`: for all.
+    pub(in crate::bulk) subgroups: Option<Subgroups>,
     pub(in crate::bulk) about: Bytes,
+}
+
+impl Announce {
+    /// Policy codes with this bit have a subgroup vector.
+    const FOR_SOME: u8 = 128;
+
+    /// Whether it is for a receiver in these subgroups.
+    pub(in crate::bulk) fn is_for(&self, own: Subgroups) -> bool {
+        self.subgroups
+            .is_none_or(|subgroups| subgroups.matches(own))
+    }
 }
 
 /// A pass begins: a page of its receivers, in the order of the ring or of the chains.
@@ -49,6 +63,7 @@ pub(in crate::bulk) struct Start {
 
 pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announce, DecodeError> {
     let code = reader.u8("policy")?;
+    let (code, is_for_some) = (code & !Announce::FOR_SOME, code & Announce::FOR_SOME != 0);
     let parameter = reader.u32("parameter")?;
     let mut policy = match (code, parameter) {
         (1, _) => Policy::Ack,
@@ -97,6 +112,10 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         (false, true) => DeliverTo::Aside,
         (true, true) => return Err(reader.invalid("flags", u64::from(flags))),
     };
+    let subgroups = match is_for_some {
+        true => Some(subgroups(reader)?),
+        false => None,
+    };
     if reader.remaining() > BulkConfig::ABOUT_MAX {
         return Err(reader.invalid("description's length", reader.remaining() as u64));
     }
@@ -114,6 +133,7 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         block,
         length,
         nak_delay_us: (nak_delay_us > 0).then_some(nak_delay_us),
+        subgroups,
         about,
     })
 }
@@ -163,7 +183,11 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
             DeliverTo::UpTo { .. } => 64,
             DeliverTo::Aside => 128,
         };
-    writer.u8(code).u32(parameter).u8(flags);
+    let for_some = match announce.subgroups {
+        Some(_) => Announce::FOR_SOME,
+        None => 0,
+    };
+    writer.u8(code | for_some).u32(parameter).u8(flags);
     writer.u32(announce.packet).u16(announce.block);
     writer.varint(one_more(announce.length));
     writer.varint(announce.nak_delay_us.unwrap_or(0));
@@ -178,6 +202,9 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
     }
     if let DeliverTo::UpTo { first, .. } = announce.deliver_to {
         writer.varint(first);
+    }
+    if let Some(subgroups) = announce.subgroups {
+        writer.u64(subgroups.0);
     }
     writer.put(&announce.about);
 }

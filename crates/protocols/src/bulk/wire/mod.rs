@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again, 8 rate; index (2): 0, under the policy XTP how many packets before it are kept (65535: so many or more), under Multidriver in a packet that asks for how many receivers replies back off; stamp (8); packet number (8); bytes of the stream |
 //! | 8 parity | sender | as data: index of the parity packet, or 65535 for the sum of the block; number of the first packet of its block; parity |
-//! | 2 announce | sender | policy (1), its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm, 64 receivers deliver up to marks, 128 they keep it aside until all hold it; of the policy XTP 8 answers are multicast, 16 damped within a request, 32 damped by what they say; of Multidriver 8 return streams are wanted; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); of the policy XTP the longest slot in µs (varint); of Multidriver the back-off for each receiver in µs (varint), and the parameter is the set's size, with flag 8 the bytes that each return stream may have without being granted (varint); with flag 64 the first mark (varint); description |
+//! | 2 announce | sender | policy (1), and 128 if it is for some subgroups only, its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm, 64 receivers deliver up to marks, 128 they keep it aside until all hold it; of the policy XTP 8 answers are multicast, 16 damped within a request, 32 damped by what they say; of Multidriver 8 return streams are wanted; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); of the policy XTP the longest slot in µs (varint); of Multidriver the back-off for each receiver in µs (varint), and the parameter is the set's size, with flag 8 the bytes that each return stream may have without being granted (varint); with flag 64 the first mark (varint); with 128 in the policy the subgroups (8); description |
 //! | 3 start | sender | pass (2), flags (1): 1 answer, 2 data comes from the start; receivers in all (2), first (2), count (2), members (16 each) |
 //! | 4 report | receiver | see [`ReceiverReport`] |
 //! | 5 poll | sender | pass (2), stamp (8), top: one past the highest packet sent (8), length plus one (varint) |
@@ -18,7 +18,7 @@
 //! | 11 acknowledgement | sender | (Multidriver) of a reply: the stamp that it echoes (8) |
 //! | 12 mark | sender | receivers deliver the bytes below (8) |
 //! | 13 return acknowledgement | sender | (Multidriver) of a return stream, see [`Returned`] |
-//! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name, 5 there are as many receivers as the sender takes; reason |
+//! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name, 5 there are as many receivers as the sender takes, 6 it is for others; reason |
 //! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
 //!
 //! Packet `n` carries the bytes of the stream from `n` × packet size on; all packets are full but
@@ -40,6 +40,7 @@ pub(super) use self::data::{DATA_HEADER, Data, DataHeader};
 pub(super) use self::handshake::{Announce, Start};
 pub(super) use self::report::{NAME_MAX, Part, Purpose, ReceiverReport, ReplyTag, Status};
 use super::numbers::{PacketNumber, PassNumber, Stamp};
+use crate::xgm::Subgroups;
 
 /// The most bytes of a reason.
 pub(super) const REASON_MAX: usize = 512;
@@ -142,6 +143,8 @@ pub(super) enum Finish {
     SameName,
     /// There are as many receivers as the sender takes.
     Full,
+    /// The transfer is for others.
+    Excluded,
 }
 
 impl Message {
@@ -188,6 +191,7 @@ impl Message {
                 3 => Finish::Dropped,
                 4 => Finish::SameName,
                 5 => Finish::Full,
+                6 => Finish::Excluded,
                 other => return Err(reader.invalid("how", u64::from(other))),
             }),
             7 => Self::Refuse(refusal(&mut reader, bytes)?),
@@ -247,6 +251,7 @@ impl Message {
                     Finish::Dropped => writer.u8(3),
                     Finish::SameName => writer.u8(4),
                     Finish::Full => writer.u8(5),
+                    Finish::Excluded => writer.u8(6),
                 };
             }
             Self::Refuse(Refusal { reason, name }) => {
@@ -277,6 +282,15 @@ fn reason(reader: &mut Reader<'_>) -> Result<String, DecodeError> {
         return Err(reader.invalid("reason's length", bytes.len() as u64));
     }
     Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// A subgroup vector: one subgroup at least.
+fn subgroups(reader: &mut Reader<'_>) -> Result<Subgroups, DecodeError> {
+    let subgroups = Subgroups(reader.u64("subgroups")?);
+    match subgroups.is_empty() {
+        true => Err(reader.invalid("subgroups", 0)),
+        false => Ok(subgroups),
+    }
 }
 
 fn tag(reader: &mut Reader<'_>) -> Result<Tag, DecodeError> {

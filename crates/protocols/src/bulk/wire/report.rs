@@ -8,7 +8,8 @@ use groupcast_core::Incarnation;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 use super::super::numbers::{PacketNumber, Packets, PassNumber, Stamp};
-use super::{checked, cut, reason, short_packet, small};
+use super::{checked, cut, reason, short_packet, small, subgroups};
+use crate::xgm::Subgroups;
 
 /// The most bytes of a receiver's name.
 pub(in crate::bulk) const NAME_MAX: usize = 255;
@@ -45,7 +46,7 @@ pub(in crate::bulk) enum Status {
 /// |---|---|
 /// | 8 | incarnation of the sender that it is for |
 /// | 1 | purpose: 1 register, 2 ready, 3 acknowledge, 4 NAK |
-/// | 1 | flags: 1 answers a poll or a request, 2 speaks for its chain, 4 what it misses was released, 8 has a reply's tag, 16 has delivered up to a mark, 32 carries a part of the return stream |
+/// | 1 | flags: 1 answers a poll or a request, 2 speaks for its chain, 4 what it misses was released, 8 has a reply's tag, 16 has delivered up to a mark, 32 carries a part of the return stream, 64 says its subgroups |
 /// | 2 | pass |
 /// | 1 | status: 1 receiving, 2 holding, 3 concluded, 4 failed |
 /// | varint | next: the lowest packet that it misses |
@@ -59,6 +60,7 @@ pub(in crate::bulk) enum Status {
 /// | varints | of a reply's tag: the rate that it takes in bytes a second, 0 without limit, and the burst in bytes |
 /// | varint | with flag 16 the mark, in bytes |
 /// | | with flag 32 a [`Part`] |
+/// | 8 | with flag 64 the subgroups that it is in |
 /// | rest | name, if it registers; else reason, if failed |
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::bulk) struct ReceiverReport {
@@ -84,6 +86,8 @@ pub(in crate::bulk) struct ReceiverReport {
     pub(in crate::bulk) delivers_to: Option<u64>,
     /// What its user says to the sender's.
     pub(in crate::bulk) part: Option<Part>,
+    /// The subgroups that it is in, if the transfer is for some.
+    pub(in crate::bulk) subgroups: Option<Subgroups>,
     pub(in crate::bulk) name: Bytes,
 }
 
@@ -175,6 +179,10 @@ pub(super) fn report(
         true => Some(part(reader, bytes)?),
         false => None,
     };
+    let subgroups = match flags & 64 != 0 {
+        true => Some(subgroups(reader)?),
+        false => None,
+    };
     let name = if purpose == Purpose::Register {
         let name = bytes.slice(reader.position()..);
         reader.rest();
@@ -210,6 +218,7 @@ pub(super) fn report(
         tag,
         delivers_to,
         part,
+        subgroups,
         name,
     })
 }
@@ -259,7 +268,8 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
         | u8::from(report.outrun) << 2
         | u8::from(report.tag.is_some()) << 3
         | u8::from(report.delivers_to.is_some()) << 4
-        | u8::from(report.part.is_some()) << 5);
+        | u8::from(report.part.is_some()) << 5
+        | u8::from(report.subgroups.is_some()) << 6);
     writer.u16(report.pass.0);
     writer.u8(match report.status {
         Status::Receiving => 1,
@@ -284,6 +294,9 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
     }
     if let Some(part) = &report.part {
         put_part(writer, part);
+    }
+    if let Some(subgroups) = report.subgroups {
+        writer.u64(subgroups.0);
     }
     match &report.status {
         _ if report.purpose == Purpose::Register => {

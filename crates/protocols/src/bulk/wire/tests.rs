@@ -55,6 +55,7 @@ fn examples() -> Vec<Message> {
         block: 64,
         length: Some(0),
         nak_delay_us: None,
+        subgroups: None,
         about: Bytes::from_static(b"about"),
     };
     let xtp = Announce {
@@ -82,6 +83,10 @@ fn examples() -> Vec<Message> {
         },
         ..announce.clone()
     };
+    let for_some = Announce {
+        subgroups: Some(Subgroups(0b1001)),
+        ..multidriver.clone()
+    };
     let start = Start {
         pass: PassNumber(2),
         answer: true,
@@ -107,6 +112,7 @@ fn examples() -> Vec<Message> {
         tag: None,
         delivers_to: None,
         part: None,
+        subgroups: None,
         name: Bytes::new(),
     };
     let reply = ReceiverReport {
@@ -134,6 +140,13 @@ fn examples() -> Vec<Message> {
         }),
         status: Status::Holding,
         ..report.clone()
+    };
+    let in_some = ReceiverReport {
+        purpose: Purpose::Register,
+        status: Status::Receiving,
+        subgroups: Some(Subgroups(1 << 63)),
+        name: Bytes::from_static(b"host"),
+        ..reply.clone()
     };
     let poll = Poll {
         pass: PassNumber(1),
@@ -184,6 +197,9 @@ fn examples() -> Vec<Message> {
         Message::Finish(Finish::Dropped),
         Message::Finish(Finish::SameName),
         Message::Finish(Finish::Full),
+        Message::Finish(Finish::Excluded),
+        Message::Announce(for_some),
+        Message::Report(in_some),
         Message::Refuse(Refusal {
             reason: "no".into(),
             name: Bytes::new(),
@@ -227,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_message_is_another_or_an_error(which in 0usize..24, at in 0usize..90, bit in 0u8..8) {
+    fn a_damaged_message_is_another_or_an_error(which in 0usize..27, at in 0usize..90, bit in 0u8..8) {
         let mut bytes = examples()[which].encode(1).to_vec();
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;
