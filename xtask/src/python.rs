@@ -1,5 +1,5 @@
 //! The Python packages: an environment of their own under the target directory, their checks, the
-//! lab's tests.
+//! tests of the lab's and of the applications at the bus.
 //!
 //! The environment is made once and kept until the interpreter or what the package needs is
 //! another. Everything is installed by name from the index that pip is set up for.
@@ -17,7 +17,9 @@ const PACKAGE: &str = "bindings/python/groupcast_lab";
 /// The module for the bus, which is checked with the same tools; the tests of the command line run
 /// it.
 const BUS: &str = "bindings/python/groupcast_bus";
-/// Scripts that show how it is used.
+/// Applications at the bus, with their own tests and the settings of the same tools.
+const APPLICATIONS: &str = "examples/bus/applications";
+/// Scripts that show how the lab's is used.
 const EXAMPLES: &str = "examples/python";
 /// The extras that its tests need.
 const EXTRAS: &str = "[dask,test]";
@@ -64,15 +66,19 @@ pub(crate) fn environment() -> Result<Environment, Lack> {
 }
 
 impl Environment {
-    /// The package's tests, against the `groupcast` of the release profile.
-    pub(crate) fn tests(&self) -> Command {
-        let mut tests = self.python(&["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-        tests.env("GROUPCAST", exec::built("release", "groupcast"));
-        tests
+    /// The tests of the package and of the applications, against the `groupcast` of the release
+    /// profile.
+    pub(crate) fn tests(&self) -> [Command; 2] {
+        [PACKAGE, APPLICATIONS].map(|directory| {
+            let mut tests = self.python(&["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+            tests.current_dir(exec::root().join(directory));
+            tests.env("GROUPCAST", exec::built("release", "groupcast"));
+            tests
+        })
     }
 
-    /// What else must hold of the source of both packages: types, lints, format.
-    pub(crate) fn checks(&self) -> [Command; 6] {
+    /// What else must hold of the source: types, lints, format.
+    pub(crate) fn checks(&self) -> [Command; 9] {
         let tool = |package: &str, args: &[&str]| {
             let mut tool = self.python(&["-m"]);
             tool.args(args).current_dir(exec::root().join(package));
@@ -94,6 +100,9 @@ impl Environment {
             tool(BUS, &["mypy"]),
             ruff(BUS, &["check"]),
             ruff(BUS, &["format", "--check"]),
+            tool(APPLICATIONS, &["mypy"]),
+            ruff(APPLICATIONS, &["check"]),
+            ruff(APPLICATIONS, &["format", "--check"]),
         ]
     }
 

@@ -311,7 +311,8 @@ fn demo() -> Outcome {
     }
 }
 
-/// The checks of the Python packages, each one test, and the tests of the lab's.
+/// The checks of the Python packages, each one test, and the tests of the lab's and of the
+/// applications at the bus.
 fn python_package() -> Outcome {
     let python = match python::environment() {
         Ok(python) => python,
@@ -321,7 +322,12 @@ fn python_package() -> Outcome {
     if let Err(error) = release() {
         return Outcome::failed(error);
     }
-    let mut sum = exec::run(python.tests(), COMMAND_TIME_MAX);
+    let [lab, applications] = python.tests();
+    let mut sum = exec::run(lab, COMMAND_TIME_MAX);
+    let more = exec::run(applications, COMMAND_TIME_MAX);
+    sum.tally += more.tally;
+    sum.error = sum.error.or(more.error);
+    sum.skipped.extend(more.skipped);
     for check in python.checks() {
         let error = exec::run(check, COMMAND_TIME_MAX).error;
         sum.tally += match error {

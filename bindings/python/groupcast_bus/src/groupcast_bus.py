@@ -214,6 +214,21 @@ class Bus:
             self._kept -= len(event.data)
         return event
 
+    def poll(self) -> Message | View | None:
+        """The next message or view that has come, if there is one; never waits."""
+        before = self._socket.gettimeout()
+        self._socket.settimeout(0)
+        try:
+            return self.receive(0)
+        except BlockingIOError:
+            return None
+        finally:
+            self._socket.settimeout(before)
+
+    def fileno(self) -> int:
+        """The socket, for ``select``. Before a wait, ``poll`` until there is nothing more."""
+        return self._socket.fileno()
+
     def close(self) -> None:
         """Leave, once all that was sent is carried out."""
         try:

@@ -1,5 +1,6 @@
 """Two clients at the buses of two daemons, whose addresses are the arguments: each kind of item there and back."""
 
+import select
 import socket
 import sys
 import threading
@@ -161,6 +162,12 @@ def main() -> None:
             pass
         else:
             raise AssertionError("nothing was sent")
+        assert bo.poll() is None
+        al.send("draw", "page.d", "for select")
+        while (polled := bo.poll()) is None:
+            assert select.select([bo], [], [], 60)[0]
+        assert isinstance(polled, Message), polled
+        assert polled.data == b"for select"
         try:
             bo.accept("(", "d")
         except BusError as error:
