@@ -22,6 +22,7 @@ import socket
 import struct
 import sys
 import threading
+from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Protocol
@@ -113,6 +114,8 @@ class Server:
         self._woken, self._wake = socket.socketpair()
         self._woken.setblocking(False)
         self._told: list[str] = []
+        #: What a page that comes later is told.
+        self._latest: deque[str] = deque(maxlen=20)
         self._shown: list[Any] = []
         self.member = Member(addresses, domain, nick, self.board, self._told.append)
         self.http = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (Handler,), {"board_server": self}))
@@ -147,6 +150,8 @@ class Server:
                 return False
             self.pages.add(page)
             page.tell({"board": self._shown})
+            for line in self._latest:
+                page.tell({"told": line})
             return True
 
     def remove(self, page: Page) -> None:
@@ -166,6 +171,7 @@ class Server:
             else:
                 messages.append({"board": board})
             self._shown = board
+            self._latest.extend(told)
             for page in self.pages:
                 for message in messages:
                     page.tell(message)
