@@ -38,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         subgroups: Subgroups::ALL,
         together: false,
         failed_max: None,
+        rates: None,
         compare: true,
         link: link("sender", &key),
     };

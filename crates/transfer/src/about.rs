@@ -70,6 +70,14 @@ pub(crate) enum Content {
 impl About {
     /// The only version so far.
     const VERSION: u8 = 1;
+    /// The content that it concerns; a pipe has none.
+    pub(crate) fn content_id(&self) -> Option<ContentId> {
+        match self.content {
+            Content::Files { id, .. } | Content::List { id, .. } => Some(id),
+            Content::Pipe => None,
+        }
+    }
+
     /// The longest host name or label, in bytes.
     const TEXT_MAX: usize = 255;
 

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -71,7 +71,7 @@ impl ArrivalCommand {
     }
 }
 
-/// How `child` ended; `None` if it was killed at its limit.
+/// How `child` ended; `None` if it was killed at its limit, and had not ended just before.
 fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let begun = Instant::now();
     while begun.elapsed() < limit {
@@ -84,8 +84,8 @@ fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
-    child.wait()?;
-    Ok(None)
+    let status = child.wait()?;
+    Ok((status.signal() != Some(Signal::KILL.as_raw())).then_some(status))
 }
 
 #[cfg(test)]
@@ -127,13 +127,27 @@ mod tests {
     #[test]
     fn a_command_that_takes_too_long_is_killed_with_its_children() {
         let scratch = Scratch::new();
-        let begun = Instant::now();
-        let script = "(sleep 1; touch late) & wait";
+        let script = "sleep 1000 & echo $! > pid; wait";
         let words = ["sh", "-c", script];
-        let killed = run(&scratch, &words, Duration::from_millis(200)).unwrap_err();
-        assert!(killed.contains("killed after 0.2 s"), "{killed}");
-        assert!(begun.elapsed() < Duration::from_secs(1));
-        thread::sleep(Duration::from_millis(1200));
-        assert!(!scratch.path("late").exists());
+        let killed = run(&scratch, &words, Duration::from_secs(1)).unwrap_err();
+        assert!(killed.contains("killed after 1 s"), "{killed}");
+        let pid = fs::read_to_string(scratch.path("pid")).unwrap();
+        let stat = PathBuf::from(format!("/proc/{}/stat", pid.trim()));
+        // Whoever adopts it may take a while to reap it.
+        let is_gone = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+        let begun = Instant::now();
+        while !is_gone() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it sleeps on");
+            thread::sleep(ArrivalCommand::LOOK);
+        }
+    }
+
+    #[test]
+    fn a_command_that_ends_at_its_limit_has_ended() {
+        let mut child = Command::new("true").process_group(0).spawn().unwrap();
+        // It has ended, and nobody has looked.
+        thread::sleep(Duration::from_millis(500));
+        let status = wait(&mut child, Duration::ZERO).unwrap();
+        assert!(status.is_none_or(|status| status.success()));
     }
 }

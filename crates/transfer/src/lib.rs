@@ -43,6 +43,7 @@ mod incoming;
 mod instance;
 mod list;
 pub mod manifest;
+mod pace;
 #[cfg(test)]
 mod power_loss;
 mod publish;
@@ -65,6 +66,7 @@ pub use self::census::{Counted, CountedHost, census};
 pub use self::content::ReadError;
 pub use self::host::{TransferError, TransferLink};
 pub use self::manifest::{Exclude, Limits, Manifest, PatternError, Scan, ScanError};
+pub use self::pace::Rates;
 pub use self::receive::{Described, Output, ReceiveEvent, Received, Receiving, receive};
 pub use self::request::{Became, RequestEvent, RequestReport, Requesting, request};
 pub use self::send::{Audience, Cargo, SendEvent, SendReport, Sending, send};

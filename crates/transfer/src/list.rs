@@ -20,6 +20,7 @@ use groupcast_protocols::xgm::Subgroups;
 use crate::about::{About, Content};
 use crate::content::Files;
 use crate::host::{BulkHost, TransferError};
+use crate::pace::Pace;
 use crate::send::{STOPPED, SendEvent};
 
 /// What became of a list at a receiver: who it is, what it is called, and how it ended.
@@ -43,6 +44,7 @@ pub(crate) fn ask(
     about: &About,
     files: &mut Files,
     (wanted, subgroups): (Wanted, Subgroups),
+    pace: &mut Pace,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(SendEvent<'_>),
 ) -> Result<Answers, TransferError> {
@@ -72,6 +74,7 @@ pub(crate) fn ask(
         &list(false),
         manifest.clone(),
         (wanted, subgroups),
+        pace,
         stop,
         tell,
     )?;
@@ -89,6 +92,7 @@ pub(crate) fn ask(
         .filter(|(_, _, outcome)| *outcome == Outcome::Complete)
         .map(|(member, ..)| member.node)
         .collect();
+    holders.sort_unstable();
     holders.dedup();
     if holders.is_empty() {
         return Ok(Answers::Present(answers));
@@ -103,6 +107,7 @@ pub(crate) fn ask(
             &list(true),
             stream,
             (Wanted::Members(holders), subgroups),
+            pace,
             stop,
             tell,
         )?;
@@ -116,6 +121,7 @@ fn send(
     about: &About,
     stream: Bytes,
     (wanted, subgroups): (Wanted, Subgroups),
+    pace: &mut Pace,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(SendEvent<'_>),
 ) -> Result<Vec<Answer>, TransferError> {
@@ -152,6 +158,7 @@ fn send(
             host.bulk().cancel(now, id, STOPPED);
             continue;
         }
+        pace.follow(host, id, tell)?;
         while let Some(wanted) = host.bulk().wanted(id) {
             let (start, end) = (wanted.start as usize, wanted.end as usize);
             let part = stream.slice(start.min(stream.len())..end.min(stream.len()));

@@ -225,7 +225,7 @@ impl Service {
         if is_busy {
             return self.refuse(&described, "this receiver takes one transfer only", tell);
         }
-        if let Some(ready) = self.lists.ready(about.content) {
+        if let Some(ready) = self.lists.ready(&about) {
             // What it holds was looked for before.
             let incoming = Incoming::new(described, about.content, ready.disk, self.host.now());
             self.transfers.insert(id, incoming);

@@ -104,7 +104,8 @@ pub enum Became {
     },
     /// Its reply is longer than the requester takes.
     TooLong,
-    /// It has the request, or takes part, and had not replied when the time was over.
+    /// It was asked, and had not replied when the time was over. Where that was over before
+    /// anybody was asked, it is [`Outcome::TooFew`].
     TimedOut,
     /// It has not replied, and will not.
     Failed(Outcome),
@@ -113,7 +114,8 @@ pub enum Became {
 /// How a request ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestReport {
-    /// Every member that registered, refused or was required, and what became of it.
+    /// Every member that registered, refused or was required, and what became of it. One that was
+    /// restarted and has replied has replied.
     pub members: Vec<(String, Became)>,
     /// From the announcement until everybody was settled.
     pub took: Duration,
@@ -214,6 +216,8 @@ struct Requester {
     became: Vec<(MemberId, String, Became)>,
     begun: Instant,
     until: Time,
+    /// The request has gone out.
+    has_started: bool,
     is_over: bool,
     timed_out: bool,
     stopped: bool,
@@ -265,6 +269,7 @@ impl Requester {
             became: Vec::new(),
             begun: Instant::now(),
             until: now + requesting.timeout,
+            has_started: false,
             is_over: false,
             timed_out: false,
             stopped: false,
@@ -295,6 +300,7 @@ impl Requester {
                     self.names.insert(receiver, name);
                 }
                 Notice::Started { receivers, .. } => {
+                    self.has_started = true;
                     let members = receivers;
                     tell(RequestEvent::Started { members });
                 }
@@ -375,14 +381,14 @@ impl Requester {
     ) {
         self.replying.remove(&receiver);
         let has_replied = self.became.iter().any(|(member, ..)| *member == receiver);
-        // A former life of a member that was restarted and has replied since is no failure.
-        let is_former = outcome == Outcome::Vanished && self.replied.contains(&receiver.node);
-        if has_replied || is_former {
+        if has_replied || is_former(&outcome, receiver, &self.replied) {
             return;
         }
         let name = self.name_of(receiver, name);
         let became = match outcome {
-            Outcome::Cancelled if self.timed_out => Became::TimedOut,
+            Outcome::Cancelled if self.timed_out && self.has_started => Became::TimedOut,
+            // The time was over while others were waited for: nobody was asked.
+            Outcome::Cancelled if self.timed_out => Became::Failed(Outcome::TooFew),
             outcome => Became::Failed(outcome),
         };
         tell(RequestEvent::Failed {
@@ -415,12 +421,26 @@ impl Requester {
     }
 
     fn report(self) -> RequestReport {
-        let members = self.became.into_iter();
+        let mut became = self.became;
+        // It may have replied only after its former life was given up.
+        became.retain(|(member, _, became)| match became {
+            Became::Failed(outcome) => !is_former(outcome, *member, &self.replied),
+            _ => true,
+        });
         RequestReport {
-            members: members.map(|(_, name, became)| (name, became)).collect(),
+            members: became
+                .into_iter()
+                .map(|(_, name, became)| (name, became))
+                .collect(),
             took: self.begun.elapsed(),
             timed_out: self.timed_out,
             stopped: self.stopped,
         }
     }
+}
+
+/// Whether what became of `member` is that of a former life: it was restarted, and has `replied`.
+fn is_former(outcome: &Outcome, member: MemberId, replied: &BTreeSet<NodeId>) -> bool {
+    let is_gone = matches!(outcome, Outcome::Vanished | Outcome::Absent);
+    is_gone && replied.contains(&member.node)
 }

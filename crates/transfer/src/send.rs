@@ -13,7 +13,7 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
-    DeliverTo, Notice, Outcome, PhaseKind, Progress, Transfer, TransferId, Wanted,
+    DeliverTo, Notice, Outcome, PhaseKind, Progress, RateControl, Transfer, TransferId, Wanted,
 };
 use groupcast_protocols::xgm::Subgroups;
 
@@ -25,6 +25,7 @@ use crate::content::Files;
 use crate::host::{BulkHost, TransferError, TransferLink};
 use crate::list::{self, Answers};
 use crate::manifest::Scan;
+use crate::pace::{Pace, Rates};
 use crate::read_ahead::{FileSource, PipeSource, Supply};
 
 /// What receivers are told if the sender was stopped: the same content may come again.
@@ -78,6 +79,8 @@ pub struct Sending {
     /// If any may hold something, all files are read once more, for their hashes. Not done for a
     /// pipe, nor for [`Audience::Between`].
     pub compare: bool,
+    /// What changes the rate while it runs. Default: the rate of the link's settings, all along.
+    pub rates: Option<Rates>,
     /// Over which network, by which protocol.
     pub link: TransferLink,
 }
@@ -127,6 +130,11 @@ pub enum SendEvent<'a> {
     Outrun {
         /// The name of the receiver.
         receiver: &'a str,
+    },
+    /// [`Sending::rates`] has changed the rate.
+    Rate {
+        /// The rate from now on; `None`: it pauses.
+        rate: Option<RateControl>,
     },
     /// A program with another key, or of another release, sends to the group; reported once for
     /// each of the two.
@@ -189,6 +197,7 @@ pub fn send(
             sender.failure = Some(failure.into());
             continue;
         }
+        sender.pace.follow(&mut sender.host, sender.id, tell)?;
         sender.show_progress(tell);
         sender.host.turn(Sender::PATIENCE)?;
         while let Some(stranger) = sender.host.poll_stranger() {
@@ -226,6 +235,7 @@ struct Sender {
     stopped: bool,
     /// How many may fail, as long as that was not reached.
     failed_max: Option<usize>,
+    pace: Pace,
     failure: Option<TransferError>,
 }
 
@@ -243,6 +253,7 @@ impl Sender {
         stop: &AtomicBool,
         tell: &mut dyn FnMut(SendEvent<'_>),
     ) -> Result<Begun, TransferError> {
+        let mut pace = Pace::new(sending.rates);
         let mut required = BTreeMap::new();
         let mut receivers = match sending.audience {
             Audience::Anybody => Wanted::Open,
@@ -272,7 +283,8 @@ impl Sender {
                 tell(SendEvent::Announced { bytes, entries });
                 if sending.compare && !matches!(receivers, Wanted::Between { .. }) {
                     let wanted = (receivers.clone(), sending.subgroups);
-                    let asked = list::ask(&mut host, &about, &mut files, wanted, stop, tell)?;
+                    let asked =
+                        list::ask(&mut host, &about, &mut files, wanted, &mut pace, stop, tell)?;
                     let (answers, is_anybody) = match asked {
                         Answers::Present(answers) => (answers, true),
                         Answers::Nobody(answers) => (answers, false),
@@ -312,6 +324,7 @@ impl Sender {
         let counters = host.bulk().counters();
         let of_list = (counters.packets_sent, counters.packets_repeated);
         let id = host.bulk().send(now, transfer)?;
+        pace.follow(&mut host, id, tell)?;
         Ok(Begun::Sending(Box::new(Self {
             host,
             id,
@@ -327,6 +340,7 @@ impl Sender {
             report: None,
             stopped: false,
             failed_max: sending.failed_max,
+            pace,
             failure: None,
         })))
     }

@@ -74,6 +74,7 @@ fn run(scratch: &Path, required: &[&str]) -> SendReport {
             subgroups: Subgroups::ALL,
             together: false,
             failed_max: None,
+            rates: None,
             compare: true,
             link: link("sender", port),
         };

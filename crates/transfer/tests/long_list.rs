@@ -83,6 +83,7 @@ fn a_list_of_files_longer_than_the_credit_arrives() {
             subgroups: Subgroups::ALL,
             together: false,
             failed_max: None,
+            rates: None,
             compare: true,
             link: link("sender", port),
         };

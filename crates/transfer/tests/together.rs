@@ -78,6 +78,7 @@ fn send_to_two(scratch: &Path, audience: Audience) -> (SendReport, [Received; 2]
             subgroups: Subgroups::ALL,
             together: true,
             failed_max: None,
+            rates: None,
             compare: true,
             link: link("sender", port),
         };

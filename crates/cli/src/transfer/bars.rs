@@ -10,6 +10,7 @@ use groupcast_transfer::{Described, ReceiveEvent, SendEvent, Stranger};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::amount;
+use super::rates;
 use super::send::in_words;
 use super::speed::Speed;
 use crate::failure::tell;
@@ -59,6 +60,8 @@ impl SendBars {
                 names,
                 sent,
             } => self.progress(progress, names, *sent),
+            SendEvent::Rate { rate: None } => self.say("it pauses"),
+            SendEvent::Rate { rate } => self.say(&format!("rate: {}", rates::name(*rate))),
             SendEvent::Outrun { receiver } => {
                 self.say(&format!("{receiver} misses what was released"));
             }

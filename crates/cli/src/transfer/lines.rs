@@ -5,6 +5,7 @@ use groupcast_protocols::bulk::{Outcome, PhaseKind};
 use groupcast_transfer::{Described, ReceiveEvent, SendEvent, SendReport, Stranger};
 use serde_json::{Value, json};
 
+use super::rates;
 use super::send::in_words;
 
 /// Prints what happened at a sender.
@@ -56,6 +57,7 @@ pub(super) fn sent(event: &SendEvent<'_>) {
             "outcome": name(outcome),
             "reason": reason(outcome),
         }),
+        SendEvent::Rate { rate } => json!({"event": "rate", "rate": rates::name(*rate)}),
         SendEvent::Stranger(it) => stranger(it),
         _ => return,
     });

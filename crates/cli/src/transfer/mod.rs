@@ -5,6 +5,7 @@ mod bars;
 pub(crate) mod census;
 mod dry_run;
 mod lines;
+mod rates;
 pub(crate) mod receive;
 pub(crate) mod send;
 mod speed;

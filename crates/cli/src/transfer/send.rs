@@ -17,7 +17,7 @@ use groupcast_transfer::{Audience, Cargo, Exclude, Scan, ScanError, SendReport, 
 
 use super::bars::SendBars;
 use super::status::StatusFile;
-use super::{Network, amount, explain, lines, stop_flag};
+use super::{Network, amount, explain, lines, rates, stop_flag};
 use crate::failure::{Failure, tell};
 use crate::number;
 use crate::number::number_of;
@@ -96,8 +96,14 @@ pub(crate) struct Args {
     height: Option<u32>,
     /// Megabits a second, auto (as much as the network and the slowest receiver take), fair (the
     /// same, and TCP on the same link gets its share), or window (no limit but the window)
-    #[arg(long, value_name = "MBPS|auto|fair|window", default_value = "auto", value_parser = rate)]
+    #[arg(long, value_name = "MBPS|auto|fair|window", default_value = "auto", value_parser = rates::rate)]
     rate: RateControl,
+
+    /// The rate from a time of the day on, or `pause`; at least two, as --rate-at 08:00=20
+    /// --rate-at 18:00=auto: before the first of a day the last one holds. In local time. SIGUSR1
+    /// pauses a transfer, and SIGUSR2 ends that pause
+    #[arg(long, value_name = "HH:MM=RATE", conflicts_with = "rate", value_parser = rates::entry)]
+    rate_at: Vec<rates::Entry>,
     /// What happens to a receiver that holds back all others
     #[arg(long, value_enum, default_value_t = Slow::Demote)]
     slow: Slow,
@@ -135,23 +141,6 @@ enum Slow {
     Demote,
     /// It is given up
     Drop,
-}
-
-fn rate(text: &str) -> Result<RateControl, String> {
-    const BYTES_PER_MEGABIT: f64 = 125_000.0;
-    match text {
-        "auto" | "fair" => Ok(RateControl::Adaptive {
-            max: None,
-            yields: text == "fair",
-        }),
-        "window" => Ok(RateControl::Window),
-        text => match text.parse::<f64>() {
-            Ok(rate) if (0.01..=1e6).contains(&rate) => Ok(RateControl::Fixed {
-                bytes_per_second: (rate * BYTES_PER_MEGABIT) as u64,
-            }),
-            _ => Err("not a rate: megabits a second, auto, fair or window".into()),
-        },
-    }
 }
 
 /// Sends, and says what became of it.
@@ -201,6 +190,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         together: args.together,
         compare: !args.no_compare,
         failed_max: args.max_failed.map(usize::from),
+        rates: Some(rates::follow(args.rate, args.rate_at)?),
         link,
     };
     let expected = args.receivers.map(usize::from);

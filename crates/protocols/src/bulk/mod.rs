@@ -273,6 +273,29 @@ impl Bulk {
         self.with_sender(now, id, |sender, _| sender.use_backoff(receivers));
     }
 
+    /// From now on a transfer that is sent here has another rate than
+    /// [`rate`](BulkConfig::rate) of the settings; `None`: its data pauses. Receivers are still
+    /// asked and answered meanwhile, so none is given up for it. An adaptive rate is sought anew.
+    ///
+    /// # Errors
+    /// If the rate is out of range; nothing has changed then.
+    pub fn set_rate(
+        &mut self,
+        now: Time,
+        id: TransferId,
+        rate: Option<RateControl>,
+    ) -> Result<(), ConfigError> {
+        if let Some(rate) = rate {
+            let config = BulkConfig {
+                rate,
+                ..self.shared.config.clone()
+            };
+            config.validate()?;
+        }
+        self.with_sender(now, id, |sender, context| sender.set_rate(context, rate));
+        Ok(())
+    }
+
     /// Gives up a transfer; its receivers are told `reason`.
     pub fn cancel(&mut self, now: Time, id: TransferId, reason: &str) {
         self.with_sender(now, id, |sender, context| sender.cancel(context, reason));

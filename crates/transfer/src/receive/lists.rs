@@ -25,7 +25,8 @@ pub(super) struct Lists {
 }
 
 struct List {
-    content: Option<ContentId>,
+    /// The files that it announces, if it carries their hashes.
+    files: Option<About>,
     manifest_len: usize,
     /// Until it goes on with the files.
     disk: Option<Disk>,
@@ -33,7 +34,10 @@ struct List {
 
 /// Files that are about to be sent, and what of their stream is here.
 pub(super) struct Ready {
-    content: ContentId,
+    /// The list that announced them.
+    list: TransferId,
+    files: About,
+    /// When the list was last seen under way.
     since: Time,
     manifest_len: usize,
     pub(super) disk: Disk,
@@ -44,7 +48,8 @@ pub(super) struct Ready {
 type Retired = (Option<ContentId>, JoinHandle<()>);
 
 impl Lists {
-    /// How long what was found is kept for files that do not come.
+    /// How long what was found is kept for files that do not come after their list has ended: as
+    /// long as it has not, other receivers are looking.
     const KEPT: Duration = Duration::from_secs(60);
 
     pub(super) fn has(&self, id: TransferId) -> bool {
@@ -81,7 +86,7 @@ impl Lists {
     pub(super) fn end(&mut self, id: TransferId) -> Option<Retired> {
         let list = self.under_way.remove(&id)?;
         let thread = list.disk?.retire()?;
-        Some((list.content, thread))
+        Some((list.files.and_then(|files| files.content_id()), thread))
     }
 
     /// Everything is over.
@@ -92,12 +97,10 @@ impl Lists {
         threads
     }
 
-    /// What was found of the files that `content` is, if it was looked for.
-    pub(super) fn ready(&mut self, content: Content) -> Option<Ready> {
-        let Content::Files { id, .. } = content else {
-            return None;
-        };
-        let at = self.ready.iter().position(|ready| ready.content == id)?;
+    /// What was found of the files that are announced now, if it was looked for: of the very same,
+    /// laid out in the same way, from the same sender.
+    pub(super) fn ready(&mut self, about: &About) -> Option<Ready> {
+        let at = self.ready.iter().position(|ready| ready.files == *about)?;
         Some(self.ready.remove(at))
     }
 
@@ -108,8 +111,15 @@ impl Lists {
     /// What is not waited for any longer: files that did not come in time, and former ones of
     /// `content`.
     fn expire(&mut self, now: Time, content: Option<ContentId>) -> Vec<Retired> {
-        let is_over =
-            |ready: &mut Ready| now - ready.since > Self::KEPT || Some(ready.content) == content;
+        for ready in &mut self.ready {
+            if self.under_way.contains_key(&ready.list) {
+                ready.since = now;
+            }
+        }
+        let is_over = |ready: &mut Ready| {
+            let is_former = content.is_some() && ready.files.content_id() == content;
+            is_former || now - ready.since > Self::KEPT
+        };
         let over = self.ready.extract_if(.., is_over);
         over.filter_map(Ready::retire).collect()
     }
@@ -117,7 +127,7 @@ impl Lists {
 
 impl Ready {
     fn retire(self) -> Option<Retired> {
-        Some((Some(self.content), self.disk.retire()?))
+        Some((self.files.content_id(), self.disk.retire()?))
     }
 }
 
@@ -127,12 +137,20 @@ impl Service {
         let Content::List {
             id: content,
             layout,
+            entries,
             hashed,
-            ..
         } = about.content
         else {
             return;
         };
+        let files = hashed.then(|| About {
+            content: Content::Files {
+                id: content,
+                layout,
+                entries,
+            },
+            ..about.clone()
+        });
         let now = self.host.now();
         let over = self.lists.expire(now, hashed.then_some(content));
         self.retired.extend(over);
@@ -148,7 +166,7 @@ impl Service {
         match opened {
             Ok(disk) => {
                 let list = List {
-                    content: hashed.then_some(content),
+                    files,
                     manifest_len: layout.manifest as usize,
                     disk: Some(disk),
                 };
@@ -202,11 +220,12 @@ impl Service {
     ) {
         let list = self.lists.under_way.get_mut(&id);
         if let Some((list, held)) = list.zip(held)
-            && let (Some(content), Some(disk)) = (list.content, list.disk.take())
+            && let (Some(files), Some(disk)) = (list.files.clone(), list.disk.take())
         {
             let manifest_len = list.manifest_len;
             self.lists.ready.push(Ready {
-                content,
+                list: id,
+                files,
                 since: now,
                 manifest_len,
                 disk,
@@ -218,5 +237,85 @@ impl Service {
             false => Err("nothing of it is here"),
         };
         self.host.bulk().conclude(now, id, result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use groupcast_core::{Incarnation, MemberId, NodeId};
+    use mio::{Poll, Token, Waker};
+
+    use super::*;
+    use crate::content::Files;
+    use crate::disk::Target;
+    use crate::manifest::Scan;
+    use crate::scratch::Scratch;
+
+    fn list() -> (TransferId, About) {
+        let scratch = Scratch::new();
+        std::fs::write(scratch.path("file"), b"some bytes").unwrap();
+        let scan = Scan::without(&[scratch.path("file")], &crate::Exclude::default()).unwrap();
+        let about = About {
+            host: "a".into(),
+            label: "file".into(),
+            content: Files::new(scan).content(),
+        };
+        let sender = MemberId::new(NodeId::from_name("a"), Incarnation(1));
+        (TransferId { sender, number: 7 }, about)
+    }
+
+    /// What was found at the start of the files of `about`, whose list is under way.
+    fn found(list: TransferId, about: &About) -> Lists {
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let mut lists = Lists::default();
+        let under_way = List {
+            files: Some(about.clone()),
+            manifest_len: 1,
+            disk: None,
+        };
+        lists.under_way.insert(list, under_way);
+        lists.ready.push(Ready {
+            list,
+            files: about.clone(),
+            since: Time::ZERO,
+            manifest_len: 1,
+            disk: Disk::open(Target::PipeToStdout, None, waker).unwrap(),
+            held: Vec::new(),
+        });
+        lists
+    }
+
+    #[test]
+    fn what_was_found_is_kept_while_other_receivers_look() {
+        let (list, about) = list();
+        let mut lists = found(list, &about);
+        let hour = Time::ZERO + Duration::from_secs(3600);
+        assert!(lists.expire(hour, None).is_empty() && lists.ready.len() == 1);
+        lists.end(list);
+        lists.expire(hour + Lists::KEPT, None);
+        assert_eq!(lists.ready.len(), 1);
+        lists.expire(hour + Lists::KEPT + Duration::from_millis(1), None);
+        assert!(lists.ready.is_empty());
+    }
+
+    #[test]
+    fn what_was_found_is_of_no_use_for_files_that_lie_otherwise() {
+        let (list, about) = list();
+        let mut lists = found(list, &about);
+        let mut other = about.clone();
+        let Content::Files { layout, .. } = &mut other.content else {
+            panic!("they are files");
+        };
+        layout.chunk /= 2;
+        assert!(lists.ready(&other).is_none());
+        let another = About {
+            host: "b".into(),
+            ..about.clone()
+        };
+        assert!(lists.ready(&another).is_none());
+        assert!(lists.ready(&about).is_some());
     }
 }

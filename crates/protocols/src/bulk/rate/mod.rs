@@ -50,6 +50,8 @@ impl Seen {
 /// How fast to send.
 #[derive(Debug)]
 pub(super) struct Rate {
+    /// Nothing may be sent.
+    paused: bool,
     /// Bytes a second; `None`: as fast as the window lets.
     rate: Option<f64>,
     max: f64,
@@ -149,6 +151,7 @@ impl Rate {
             }
         };
         Self {
+            paused: false,
             rate,
             max,
             bound: None,
@@ -173,13 +176,35 @@ impl Rate {
         }
     }
 
-    /// Bytes a second, if anything but the window bounds them.
+    /// From now on another control; `None`: nothing is sent. What an adaptive one has found is
+    /// found anew, since the path may have become another meanwhile.
+    pub(super) fn change(&mut self, control: Option<RateControl>, now: Time) {
+        let Some(control) = control else {
+            self.paused = true;
+            return;
+        };
+        *self = Self {
+            bound: self.bound,
+            epoch: self.epoch,
+            // What is on its way was sent at another rate.
+            settling: true,
+            ..Self::new(control, now)
+        };
+    }
+
+    /// Bytes a second, if anything but the window bounds them; 0 while it is paused.
     pub(super) fn rate(&self) -> Option<u64> {
+        if self.paused {
+            return Some(0);
+        }
         self.rate.map(|rate| rate as u64)
     }
 
     /// Whether something may be sent now.
     pub(super) fn allows(&mut self, now: Time) -> bool {
+        if self.paused {
+            return false;
+        }
         let Some(rate) = self.pace() else {
             return true;
         };
@@ -206,12 +231,15 @@ impl Rate {
         }
     }
 
-    /// When something may be sent again.
-    pub(super) fn due(&self, now: Time) -> Time {
+    /// When something may be sent again; `None`, as long as it is paused.
+    pub(super) fn due(&self, now: Time) -> Option<Time> {
+        if self.paused {
+            return None;
+        }
         let Some(rate) = self.pace().filter(|_| self.tokens <= 0.0) else {
-            return now;
+            return Some(now);
         };
-        now + Duration::from_secs_f64((1.0 - self.tokens) / rate)
+        Some(now + Duration::from_secs_f64((1.0 - self.tokens) / rate))
     }
 
     /// The rate of this epoch.
@@ -241,7 +269,9 @@ impl Rate {
 
     /// Whether an epoch is over: there is something to learn from.
     pub(super) fn epoch_ends(&self, now: Time, round_trip: Duration) -> bool {
-        self.adaptive && now - self.epoch_began >= Self::EPOCH_MIN.max(round_trip * 2)
+        self.adaptive
+            && !self.paused
+            && now - self.epoch_began >= Self::EPOCH_MIN.max(round_trip * 2)
     }
 
     /// An epoch is over; `worst` is what the receiver that lost most has seen in it.

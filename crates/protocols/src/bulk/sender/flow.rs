@@ -40,7 +40,10 @@ impl Sender {
                 break;
             };
             if !self.rate.allows(context.now) {
-                self.timers.set(Timer::Pace, self.rate.due(context.now));
+                match self.rate.due(context.now) {
+                    Some(due) => self.timers.set(Timer::Pace, due),
+                    None => self.timers.cancel(Timer::Pace),
+                }
                 break;
             }
             match (parity, number) {

@@ -52,6 +52,7 @@ use self::peer::Peer;
 use self::returns::Returns;
 use self::state::{Announcing, State};
 use self::stream::Stream;
+use super::config::RateControl;
 use super::context::Context;
 use super::numbers::PacketNumber;
 use super::rate::Rate;
@@ -414,6 +415,14 @@ impl Sender {
             }
         }
         self.advance(context);
+    }
+
+    /// Data is sent at another rate from now on, or not at all.
+    pub(super) fn set_rate(&mut self, context: &mut Context<'_>, control: Option<RateControl>) {
+        self.rate.change(control, context.now);
+        if matches!(self.state, State::Sending(_)) {
+            self.timers.set(Timer::Pace, context.now);
+        }
     }
 
     pub(super) fn progress(&self, packet: usize) -> Progress {

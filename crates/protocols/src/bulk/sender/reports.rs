@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use groupcast_core::MemberId;
 
-use super::super::config::{Policy, RateControl};
+use super::super::config::Policy;
 use super::super::context::Context;
 use super::super::numbers::Stamp;
 use super::super::rate::Seen;
@@ -184,9 +184,6 @@ impl Sender {
 
     /// Lets the rate control learn from what the receivers lost.
     fn end_epoch(&mut self, context: &mut Context<'_>) {
-        if !matches!(context.config.rate, RateControl::Adaptive { .. }) {
-            return;
-        }
         let round_trip = self.round_trip.mean();
         if !self.rate.epoch_ends(context.now, round_trip) {
             return;

@@ -10,6 +10,7 @@ mod multidriver;
 mod names;
 mod net;
 mod parity;
+mod rate;
 mod replies;
 mod resume;
 mod transitions;

@@ -1,0 +1,208 @@
+//! `groupcast send`: how fast, at which time of the day, and pauses.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use groupcast_protocols::bulk::RateControl;
+use groupcast_transfer::Rates;
+use jiff::ZonedDateTime;
+use signal_hook::consts::{SIGUSR1, SIGUSR2};
+
+use crate::failure::Failure;
+
+/// In the rates of `--rate`, which are megabits a second.
+const BYTES_PER_MEGABIT: f64 = 125_000.0;
+
+/// The rate from a minute of the day on; `None`: a pause.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Entry {
+    /// Minutes after midnight, local time.
+    minute: u16,
+    rate: Option<RateControl>,
+}
+
+/// The rate that `text` names.
+pub(super) fn rate(text: &str) -> Result<RateControl, String> {
+    match text {
+        "auto" | "fair" => Ok(RateControl::Adaptive {
+            max: None,
+            yields: text == "fair",
+        }),
+        "window" => Ok(RateControl::Window),
+        text => match text.parse::<f64>() {
+            Ok(rate) if (0.01..=1e6).contains(&rate) => Ok(RateControl::Fixed {
+                bytes_per_second: (rate * BYTES_PER_MEGABIT) as u64,
+            }),
+            _ => Err("not a rate: megabits a second, auto, fair or window".into()),
+        },
+    }
+}
+
+/// The entry of a schedule that `text` names: `18:00=auto`, `8:00=pause`.
+pub(super) fn entry(text: &str) -> Result<Entry, String> {
+    let form = || format!("not a time of the day and a rate: {text}; as in 18:00=auto");
+    let (time, named) = text.split_once('=').ok_or_else(form)?;
+    let (hour, minute) = time.split_once(':').ok_or_else(form)?;
+    let number = |digits: &str, most: u16| {
+        let number: u16 = digits.parse().ok()?;
+        let is_plain = digits.len() <= 2 && digits.bytes().all(|it| it.is_ascii_digit());
+        (is_plain && number <= most).then_some(number)
+    };
+    let minute = number(hour, 23).zip(number(minute, 59).filter(|_| minute.len() == 2));
+    let (hour, minute) = minute.ok_or_else(form)?;
+    Ok(Entry {
+        minute: hour * 60 + minute,
+        rate: match named {
+            "pause" => None,
+            named => Some(rate(named).map_err(|error| format!("{error}, or pause"))?),
+        },
+    })
+}
+
+/// Rates by the time of the day.
+#[derive(Debug)]
+struct Schedule {
+    /// In the order of their times; not empty.
+    entries: Vec<Entry>,
+}
+
+impl Schedule {
+    fn new(mut entries: Vec<Entry>) -> Result<Self, Failure> {
+        entries.sort_by_key(|entry| entry.minute);
+        if let [_] = entries.as_slice() {
+            return Err(Failure::usage(
+                "--rate-at is given once: say with a second one when that rate ends",
+            ));
+        }
+        if let Some([one, _]) = entries
+            .array_windows()
+            .find(|[one, other]| one.minute == other.minute)
+        {
+            let (hour, minute) = (one.minute / 60, one.minute % 60);
+            return Err(Failure::usage(format!(
+                "--rate-at names {hour:02}:{minute:02} twice"
+            )));
+        }
+        Ok(Self { entries })
+    }
+
+    /// The rate at a minute of the day: before the first entry it is that of the last, since
+    /// yesterday.
+    fn at(&self, minute: u16) -> Option<RateControl> {
+        let begun = self.entries.partition_point(|entry| entry.minute <= minute);
+        let index = begun.checked_sub(1).unwrap_or(self.entries.len() - 1);
+        self.entries[index].rate
+    }
+}
+
+/// What the signals said last.
+const GOES: usize = 0;
+const PAUSED: usize = 1;
+
+/// What the rate is from moment to moment: `rate`, or by the schedule if there is one; none while
+/// the user pauses it.
+pub(super) fn follow(rate: RateControl, schedule: Vec<Entry>) -> Result<Rates, Failure> {
+    let schedule = match schedule.is_empty() {
+        true => None,
+        false => Some(Schedule::new(schedule)?),
+    };
+    let said = Arc::new(AtomicUsize::new(GOES));
+    for (signal, says) in [(SIGUSR1, PAUSED), (SIGUSR2, GOES)] {
+        signal_hook::flag::register_usize(signal, Arc::clone(&said), says)
+            .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
+    }
+    Ok(Box::new(move || {
+        if said.load(Ordering::Relaxed) == PAUSED {
+            return None;
+        }
+        schedule
+            .as_ref()
+            .map_or(Some(rate), |schedule| schedule.at(minute_now()))
+    }))
+}
+
+/// Minutes since midnight, by the host's clock and time zone.
+fn minute_now() -> u16 {
+    let now = ZonedDateTime::now();
+    u16::from(now.hour().unsigned_abs()) * 60 + u16::from(now.minute().unsigned_abs())
+}
+
+/// A rate as `--rate-at` reads it.
+pub(super) fn name(rate: Option<RateControl>) -> String {
+    match rate {
+        None => "pause".into(),
+        Some(RateControl::Window) => "window".into(),
+        Some(RateControl::Adaptive { yields: true, .. }) => "fair".into(),
+        Some(RateControl::Adaptive { yields: false, .. }) => "auto".into(),
+        Some(RateControl::Fixed { bytes_per_second }) => {
+            format!("{}", bytes_per_second as f64 / BYTES_PER_MEGABIT)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fixed(megabits: u64) -> Option<RateControl> {
+        Some(RateControl::Fixed {
+            bytes_per_second: megabits * 125_000,
+        })
+    }
+
+    fn schedule(entries: &[&str]) -> Schedule {
+        let entries = entries.iter().map(|text| entry(text).unwrap());
+        Schedule::new(entries.collect()).unwrap()
+    }
+
+    #[test]
+    fn each_entry_holds_until_the_next_and_over_midnight() {
+        let office = schedule(&["18:00=window", "8:00=20", "12:30=pause"]);
+        let at = |hour: u16, minute: u16| office.at(hour * 60 + minute);
+        assert_eq!(at(8, 0), fixed(20));
+        assert_eq!(at(12, 29), fixed(20));
+        assert_eq!(at(12, 30), None);
+        assert_eq!(at(18, 0), Some(RateControl::Window));
+        assert_eq!(at(23, 59), Some(RateControl::Window));
+        assert_eq!(at(0, 0), Some(RateControl::Window));
+        assert_eq!(at(7, 59), Some(RateControl::Window));
+    }
+
+    #[test]
+    fn what_is_no_entry_is_refused_with_the_form() {
+        for text in [
+            "",
+            "8",
+            "8=20",
+            "8:00",
+            "24:00=20",
+            "8:60=20",
+            "8:0=20",
+            "+8:00=20",
+            "008:00=20",
+            "8:00:00=1",
+        ] {
+            let error = entry(text).unwrap_err();
+            assert!(error.contains("18:00=auto"), "{text}: {error}");
+        }
+        assert!(entry("8:00=fast").unwrap_err().contains("or pause"));
+        assert!(entry("8:00=0").is_err());
+    }
+
+    #[test]
+    fn a_rate_is_named_as_it_was_said() {
+        for text in ["pause", "auto", "fair", "window", "20", "0.5"] {
+            let said = entry(&format!("0:00={text}")).unwrap();
+            assert_eq!(name(said.rate), text);
+        }
+    }
+
+    #[test]
+    fn one_entry_and_one_time_twice_are_refused() {
+        let of =
+            |texts: &[&str]| Schedule::new(texts.iter().map(|it| entry(it).unwrap()).collect());
+        assert!(of(&["8:00=20"]).is_err());
+        assert!(of(&["8:00=20", "08:00=auto"]).is_err());
+        assert!(of(&["8:00=20", "08:01=auto"]).is_ok());
+    }
+}

@@ -1,0 +1,65 @@
+//! The rate of a transfer that is changed while it runs: by a schedule, or by a user who pauses it.
+
+use std::time::{Duration, Instant};
+
+use groupcast_protocols::bulk::{RateControl, TransferId};
+
+use crate::host::{BulkHost, TransferError};
+use crate::send::SendEvent;
+
+/// Says what the rate is now; `None`: nothing is sent. Asked ten times a second, so it must not
+/// block.
+pub type Rates = Box<dyn FnMut() -> Option<RateControl> + Send>;
+
+/// Follows what the user says of the rate.
+pub(crate) struct Pace {
+    rates: Option<Rates>,
+    /// The transfer that has the rate, and the rate.
+    set: Option<(TransferId, Option<RateControl>)>,
+    asked: Option<Instant>,
+}
+
+impl Pace {
+    /// The user is asked this often.
+    const EVERY: Duration = Duration::from_millis(100);
+
+    pub(crate) fn new(rates: Option<Rates>) -> Self {
+        Self {
+            rates,
+            set: None,
+            asked: None,
+        }
+    }
+
+    /// Sets the rate of the transfer `id`, if that is another now, and tells it.
+    pub(crate) fn follow(
+        &mut self,
+        host: &mut BulkHost,
+        id: TransferId,
+        tell: &mut dyn FnMut(SendEvent<'_>),
+    ) -> Result<(), TransferError> {
+        let Some(rates) = &mut self.rates else {
+            return Ok(());
+        };
+        let is_new = self.set.is_none_or(|(of, _)| of != id);
+        let is_due = |asked: Instant| asked.elapsed() >= Self::EVERY;
+        if !is_new && !self.asked.is_none_or(is_due) {
+            return Ok(());
+        }
+        self.asked = Some(Instant::now());
+        let rate = rates();
+        let settings = Some(host.bulk().config().rate);
+        let told = self.set.map_or(settings, |(_, rate)| rate);
+        // A transfer that begins has the rate of the settings.
+        let has = if is_new { settings } else { told };
+        if rate != has {
+            let now = host.now();
+            host.bulk().set_rate(now, id, rate)?;
+        }
+        if rate != told {
+            tell(SendEvent::Rate { rate });
+        }
+        self.set = Some((id, rate));
+        Ok(())
+    }
+}
