@@ -262,7 +262,10 @@ mod tests {
             label: "file".into(),
             content: Files::new(scan).content(),
         };
-        let sender = MemberId::new(NodeId::from_name("a"), Incarnation(1));
+        let sender = MemberId {
+            node: NodeId::from_name("a"),
+            incarnation: Incarnation(1),
+        };
         (TransferId { sender, number: 7 }, about)
     }
 
