@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// Begin when so many members are there; who comes after them is told, and not asked
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max: Option<u16>,
-    /// Ask only members in one of these subgroups (`groupcast answer --subgroup`): numbers from 0 to
-    /// 63, for example 0,3,8-11 [default: all]
+    /// Ask only members in one of these subgroups (`groupcast answer --subgroup`): numbers from 0
+    /// to 63, for example 0,3,8-11 [default: all]
     #[arg(long, value_name = "BITS")]
     subgroup: Option<Subgroups>,
     /// How long to wait for members to come, in seconds; without --min and --max it begins a second

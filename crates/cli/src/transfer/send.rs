@@ -47,8 +47,8 @@ pub(crate) struct Args {
     /// Begin when so many receivers are there; who comes after them is told, and not served
     #[arg(long, value_name = "N", conflicts_with_all = ["receivers", "require"], value_parser = clap::value_parser!(u16).range(1..))]
     max: Option<u16>,
-    /// Only for receivers in one of these subgroups (`groupcast recv --subgroup`): numbers from 0 to
-    /// 63, for example 0,3,8-11 [default: for all]
+    /// Only for receivers in one of these subgroups (`groupcast recv --subgroup`): numbers from 0
+    /// to 63, for example 0,3,8-11 [default: for all]
     #[arg(long, value_name = "BITS")]
     subgroup: Option<Subgroups>,
     /// Put nothing in place anywhere before all receivers that are waited for, or were there at the
