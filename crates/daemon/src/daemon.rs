@@ -434,6 +434,9 @@ impl Daemon {
 fn is_client_line(fact: &Fact) -> bool {
     matches!(
         fact,
-        Fact::Refused { .. } | Fact::Disconnected { .. } | Fact::HeldBack { .. }
+        Fact::Refused { .. }
+            | Fact::Disconnected { .. }
+            | Fact::HeldBack { .. }
+            | Fact::Misses { .. }
     )
 }

@@ -321,7 +321,7 @@ impl Narrator {
                 ..
             } => tracing::info!("{fact}"),
             Fact::Connected { .. } | Fact::Gone { .. } => tracing::debug!("{fact}"),
-            Fact::HeldTooMuch { .. } => tracing::error!("{fact}"),
+            Fact::HeldTooMuch { .. } | Fact::StateTooLarge { .. } => tracing::error!("{fact}"),
             _ => tracing::warn!("{fact}"),
         }
     }

@@ -29,6 +29,9 @@ impl Engine {
         let daemon = delivery.id.sender;
         let is_local = daemon == self.local;
         let asker = matches!(op, GuestOp::Request { .. } if is_local).then_some(ClientId(client));
+        if is_local && matches!(op, GuestOp::Claim { .. }) {
+            self.claims_on_their_way = self.claims_on_their_way.saturating_sub(1);
+        }
         let roles = matches!(op, GuestOp::Claim { .. } | GuestOp::Release { .. });
         if roles && self.defers_roles {
             return;

@@ -50,7 +50,7 @@ impl Engine {
                 payload_at,
             })) => self.apply_guest(now, delivery, client, op, payload_at),
             // A state of a configuration that is over; and what is not of the groups.
-            Ok(Some(Envelope::State(_) | Envelope::Rekey)) => {}
+            Ok(Some(Envelope::State(_) | Envelope::StatePart(_) | Envelope::Rekey)) => {}
             Ok(None) => self.nonsense(sender, "an unknown kind of envelope"),
             Err(error) => self.nonsense(sender, error),
         }

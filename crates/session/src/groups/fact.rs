@@ -80,8 +80,18 @@ pub enum Fact {
         /// What was wrong.
         error: String,
     },
-    /// The ring did not take this daemon's state: groups cannot be agreed on until the next
-    /// configuration.
+    /// The state of this daemon was longer than daemons take of each other: the clients with most in
+    /// it were disconnected.
+    StateTooLarge {
+        /// Its bytes.
+        len: usize,
+        /// The most that there may be.
+        max: usize,
+        /// How many clients that were.
+        clients: usize,
+    },
+    /// The ring did not take this daemon's state, in parts neither: its clients were disconnected,
+    /// and it takes no more.
     StateRefused {
         /// What the protocol that orders messages said.
         error: String,
@@ -138,6 +148,10 @@ impl fmt::Display for Fact {
             Self::Nonsense { from, error } => {
                 write!(f, "skipped a message of daemon {from}: {error}")
             }
+            Self::StateTooLarge { len, max, clients } => write!(
+                f,
+                "this daemon's group state has {len} bytes, {max} are allowed: disconnected the {clients} clients with most in it"
+            ),
             Self::StateRefused { error } => {
                 write!(f, "this daemon's group state could not be sent: {error}")
             }

@@ -361,6 +361,14 @@ impl Engine {
                 role,
                 group,
             } => {
+                let name = group.as_str().into();
+                let (on_their_way, max) = (self.claims_on_their_way, self.config.roles_max);
+                let of = (&name, role);
+                if !self.guests.may_claim(id.0, of, token, on_their_way, max) {
+                    self.journal.counters.rejected += 1;
+                    return;
+                }
+                self.claims_on_their_way += 1;
                 let group = self.reference(id, &group);
                 let op = GuestOp::Claim {
                     token,

@@ -69,6 +69,7 @@ mod guests;
 mod journal;
 mod order;
 mod output;
+mod own_state;
 mod patterns;
 mod questions;
 mod requests;
@@ -131,6 +132,8 @@ pub struct Engine {
     bimodal: Bimodal,
     routing: Routing,
     guests: Guests,
+    /// Claims to roles of own clients that are staged and not carried out.
+    claims_on_their_way: usize,
     /// Roles are settled by the states of an exchange, not by what came before it ended.
     defers_roles: bool,
     filters: Filters,
@@ -165,6 +168,7 @@ impl Engine {
             bimodal: Bimodal::new(&config.bimodal_groups),
             routing: Routing::default(),
             guests: Guests::new(local),
+            claims_on_their_way: 0,
             defers_roles: false,
             filters: Filters::default(),
             schedule: Schedule::default(),

@@ -81,7 +81,7 @@ use groupcast_core::{
 use super::fact::PhaseName;
 use super::roster::Roster;
 use super::table::Table;
-use super::wire::{Envelope, State};
+use super::wire::{Envelope, State, StatePart, StateParts};
 use super::{Carrier, Engine, Fact};
 use crate::frame::{Disconnect, Reject, Request};
 use crate::guests::Parts;
@@ -126,6 +126,8 @@ struct Segment {
     /// The daemons that go on together, once it is closed.
     together: Option<Vec<MemberId>>,
     states: BTreeMap<MemberId, Roster>,
+    /// States of which parts have come.
+    incomplete: BTreeMap<MemberId, StateParts>,
     /// What the same states say of roles and guests.
     parts: Parts,
     held: VecDeque<Delivery>,
@@ -181,13 +183,10 @@ impl Exchange {
             return false;
         };
         let sender = delivery.id.sender;
-        if let Ok(Some(Envelope::State(state))) = Envelope::decode(&delivery.payload) {
-            let expected = state.config == segment.config && segment.members.contains(&sender);
-            if expected {
-                segment.states.entry(sender).or_insert(state.roster);
-                segment.parts.entry(sender).or_insert(state.part);
-            }
-            return expected && segment.states.len() == segment.members.len();
+        match Envelope::decode(&delivery.payload) {
+            Ok(Some(Envelope::State(state))) => return segment.take_state(sender, *state),
+            Ok(Some(Envelope::StatePart(part))) => return segment.take_state_part(sender, &part),
+            _ => {}
         }
         if !(self.shed && Envelope::is_data(&delivery.payload)) {
             self.bytes += delivery.payload.len() + HELD_OVERHEAD;
@@ -217,6 +216,35 @@ impl Exchange {
     fn held_of(&self, daemon: MemberId) -> impl Iterator<Item = &Delivery> {
         let held = self.segments.iter().flat_map(|segment| &segment.held);
         held.filter(move |delivery| delivery.id.sender == daemon)
+    }
+}
+
+impl Segment {
+    /// Takes the state of a daemon; whether that was the last one.
+    fn take_state(&mut self, sender: MemberId, state: State) -> bool {
+        let expected = state.config == self.config && self.members.contains(&sender);
+        if expected {
+            self.states.entry(sender).or_insert(state.roster);
+            self.parts.entry(sender).or_insert(state.part);
+        }
+        expected && self.states.len() == self.members.len()
+    }
+
+    /// Takes a part of a daemon's state; whether that completed the last one.
+    fn take_state_part(&mut self, sender: MemberId, part: &StatePart<'_>) -> bool {
+        let known = self.states.contains_key(&sender) || !self.members.contains(&sender);
+        if part.config != self.config || known {
+            return false;
+        }
+        let whole = self.incomplete.entry(sender).or_default().take(part);
+        let Some(whole) = whole else {
+            return false;
+        };
+        self.incomplete.remove(&sender);
+        match Envelope::decode(&whole) {
+            Ok(Some(Envelope::State(state))) => self.take_state(sender, *state),
+            _ => false,
+        }
     }
 }
 
@@ -311,6 +339,7 @@ impl Engine {
             _ => Exchange::default(),
         };
         if let Some(segment) = exchange.segments.last_mut() {
+            segment.incomplete.clear();
             segment
                 .together
                 .get_or_insert_with(|| both(&segment.members, &config.members));
@@ -326,12 +355,13 @@ impl Engine {
             part: self.own_part(&exchange.held(), &roster),
             roster,
         };
-        self.submissions.set_state(&state);
+        self.submit_state(now, state);
         exchange.segments.push(Segment {
             config: config.id,
             members: config.members.clone(),
             together: None,
             states: BTreeMap::new(),
+            incomplete: BTreeMap::new(),
             parts: Parts::new(),
             held: VecDeque::new(),
         });

@@ -10,8 +10,9 @@ use groupcast_core::{MessageId, Service, SubmitError, Time};
 use super::changes::Changes;
 use super::client::{Addressed, Client, Pending};
 use super::guests::OfGuest;
-use super::wire::{BusOp, GroupRef, Op, State, encode_data_head};
-use super::{Carrier, ClientId, Engine, Fact};
+use super::own_state::OwnState;
+use super::wire::{BusOp, GroupRef, Op, encode_data_head};
+use super::{Carrier, ClientId, Engine};
 use crate::frame::{BusRequest, Publish, Reject, Request, credit_cost};
 use crate::name::is_private;
 
@@ -29,7 +30,7 @@ const BINDINGS_MIN: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Submissions {
     /// This daemon's state: it goes before everything else.
-    state: Option<Bytes>,
+    state: Option<OwnState>,
     /// What is ready to go: a request and the bindings that it needs.
     staged: VecDeque<Submission>,
     /// Clients with requests, in the order of their turns.
@@ -71,10 +72,13 @@ impl Submissions {
     }
 
     /// Replaces the state that waits, if any: one of an earlier configuration is of no use.
-    pub(super) fn set_state(&mut self, state: &State) {
-        let mut bytes = Vec::new();
-        state.encode(&mut bytes);
-        self.state = Some(bytes.into());
+    pub(super) fn set_state(&mut self, state: OwnState) {
+        self.state = Some(state);
+    }
+
+    /// What goes next of the state.
+    pub(super) fn next_of_state(&self) -> Option<&Bytes> {
+        self.state.as_ref()?.next()
     }
 
     /// The ring has room again.
@@ -125,6 +129,8 @@ impl Engine {
             let result = submit(Carrier::Order, service, payload);
             self.submitted_to_ring(now, result);
         }
+        // What was not handed over may have been refused.
+        self.tell_guests(now);
         for index in 0..self.bimodal.len() {
             while let Some(payload) = self.next_for_gossip(now, index) {
                 let result = submit(Carrier::Bimodal(index), Service::Bimodal, payload);
@@ -138,7 +144,7 @@ impl Engine {
         if self.submissions.full {
             return None;
         }
-        if let Some(state) = &self.submissions.state {
+        if let Some(state) = self.submissions.next_of_state() {
             return Some((Service::Agreed, state.clone()));
         }
         if !self.order.is_steady() {
@@ -160,10 +166,13 @@ impl Engine {
         if let Err(SubmitError::Full { .. }) = result {
             return;
         }
-        if self.submissions.state.take().is_some() {
-            if let Err(error) = result {
-                let error = error.to_string();
-                self.journal.fact(Fact::StateRefused { error });
+        if let Some(state) = &mut self.submissions.state {
+            let all = state.submitted(result);
+            if all != Ok(false) {
+                self.submissions.state = None;
+            }
+            if let Err(error) = all {
+                self.state_refused(now, &error);
             }
             return;
         }

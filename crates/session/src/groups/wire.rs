@@ -12,7 +12,7 @@
 //! | 4 join | client number, ref | agreed |
 //! | 5 leave | client number, ref | agreed |
 //! | 6 disconnect | client number | agreed |
-//! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name}; if there are clients of the bus: count, {client number, id or an empty name, count, {ref, count, patterns as names}}; if there are roles or guests: that count, maybe 0; count, {client number, token, flags `u8`, role, group as a name, config, seq}; count, {guest `u64`, number, seq, member, client number, present `u8`} | agreed |
+//! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name}; if there are clients of the bus: count, {client number, id or an empty name, count, {ref, count, patterns as names}}; if there are roles or guests: that count, maybe 0; count, {ref, count, {client number, token, flags `u8`, role, config, seq}}; count, {guest `u64`, number, seq, member, client number, present `u8`} | agreed |
 //! | 9 labelled data | as data, but before the count: syntax `u8`, tag as a name | the message's |
 //! | 10 accept, 11 reject | client number, token, ref, pattern as a name | agreed |
 //! | 12 identify | client number, token, id or an empty name | agreed |
@@ -21,15 +21,18 @@
 //! | 15 answer | client number; guest `u64`; number; payload | agreed |
 //! | 16 claim | client number, token, wait `u8`, role (kind `u8`, number `u16`), ref | agreed |
 //! | 17 release | client number, token, role, ref | agreed |
+//! | 18 part of a state | config, index, last `u8`, bytes of envelope 7 | agreed |
 //! | 8 rekey | step 1, fingerprint 16 ([`rekey`](crate::rekey)) | agreed |
 //!
 //! Numbers are local to the sending daemon, begin at 1, and are never given twice in one of its
 //! lives; groups are bound in ascending order, at most [`BINDINGS_MAX`], and later ones travel by
-//! name. Private names are never bound: replies to short-lived clients would fill the table. An
+//! name. A state that is longer than a message may be goes in parts 0, 1, …, and has come with the
+//! last of them. Private names are never bound: replies to short-lived clients would fill the table. An
 //! unreliable message may overtake what binds its numbers, so it is named until they are agreed.
 
 mod bus;
 mod guests;
+mod parts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,6 +44,8 @@ pub(super) use self::bus::BusOp;
 use self::bus::{ACCEPT, IDENTIFY, REJECT, WHO, put_bus_parts, take_bus, take_bus_parts};
 pub(super) use self::guests::GuestOp;
 use self::guests::{ANSWER, CLAIM, RELEASE, REQUEST, put_part, take_guest, take_part};
+use self::parts::STATE_PART;
+pub(super) use self::parts::{STATE_MAX, StatePart, StateParts};
 use super::roster::{Roster, RosterClient};
 use crate::frame::text::{put_name, take_name};
 use crate::frame::{DESTINATIONS_MAX, Label, Syntax};
@@ -114,6 +119,7 @@ pub(super) enum Envelope<'a> {
     Op(Op<'a>),
     Data(Data<'a>),
     State(Box<State>),
+    StatePart(StatePart<'a>),
     /// About requests and roles.
     Guest {
         client: u64,
@@ -189,6 +195,7 @@ impl<'a> Envelope<'a> {
                 }));
             }
             Statement::KIND => return Ok(Some(Self::Rekey)),
+            STATE_PART => return StatePart::take(reader).map(|it| Some(Self::StatePart(it))),
             STATE => return take_state(reader).map(|state| Some(Self::State(Box::new(state)))),
             _ => return Ok(None),
         };
@@ -273,7 +280,7 @@ impl State {
         }
         put_bus_parts(writer, clients, &numbers, !self.part.is_empty());
         if !self.part.is_empty() {
-            put_part(writer, &self.part);
+            put_part(writer, &self.part, &numbers);
         }
     }
 }
@@ -355,7 +362,7 @@ fn take_state(mut reader: Reader<'_>) -> Result<State, DecodeError> {
         .collect::<Result<_, DecodeError>>()?;
     let mut clients: BTreeMap<u64, RosterClient> = clients;
     take_bus_parts(reader, &bindings, &mut clients)?;
-    let part = take_part(reader)?;
+    let part = take_part(reader, &bindings)?;
     reader.finish()?;
     let roster = Roster {
         host: host.into(),

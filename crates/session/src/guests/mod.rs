@@ -37,8 +37,8 @@ pub use self::open::{OPEN_MAX, Wanted};
 pub(crate) use self::part::{FLAGS as PART_FLAGS, HeldOp, Part, PartClaim, PartGuest};
 #[doc(hidden)]
 pub use self::planted::Planted;
-pub use self::roles::ROLES_PER_CLIENT_MAX;
 use self::roles::{Claim, Claimed, Ended, Roles};
+pub use self::roles::{ROLES_PER_CLIENT_MAX, ROLES_PER_DAEMON_MAX};
 use crate::frame::Reject;
 
 /// A client: its daemon, and its number there.
@@ -287,15 +287,36 @@ impl Guests {
                 RoleState::Held
             }
             Claimed::Taken { holder } => taken(role, &holder),
-            Claimed::Full => RoleState::Refused {
-                holder: String::new(),
-                code: Reject::TooManyRoles,
-                text: format!(
-                    "a client may have and wait for {ROLES_PER_CLIENT_MAX} roles: give one back"
-                ),
-            },
+            Claimed::Full(full) => too_many(full.to_string()),
         };
         self.notice(by.party, group, role, token, state);
+    }
+
+    /// Whether a client of this host may ask for a role where all of them may have and wait for
+    /// `max`, `on_their_way` of them not in the order yet. Where it may not it is told so.
+    pub(crate) fn may_claim(
+        &mut self,
+        client: u64,
+        (group, role): (&Arc<str>, Role),
+        token: u64,
+        on_their_way: usize,
+        max: usize,
+    ) -> bool {
+        let party = Party {
+            daemon: self.local,
+            client,
+        };
+        let roles = self.roles.of_daemon(self.local);
+        if roles + on_their_way < max || self.roles.is_claimed(party, group, role) {
+            return true;
+        }
+        let text = format!(
+            "the clients of this daemon have, wait for and ask for {} roles, {max} are allowed: give one back, or connect \
+             to another daemon",
+            roles + on_their_way
+        );
+        self.notice(party, group, role, token, too_many(text));
+        false
     }
 
     /// Somebody asks for a role in a group that it is not in.
@@ -399,6 +420,15 @@ impl Guests {
             client: to.client,
             notice,
         });
+    }
+}
+
+/// There are as many roles as there may be.
+fn too_many(text: String) -> RoleState {
+    RoleState::Refused {
+        holder: String::new(),
+        code: Reject::TooManyRoles,
+        text,
     }
 }
 

@@ -8,11 +8,8 @@ use groupcast_core::OrderPlace;
 
 use super::numbers::{Entry, Numbered, Numbers};
 use super::roles::{Claim, Roles};
-use super::{
-    By, Guests, Parts, Party, Planted, ROLES_PER_CLIENT_MAX, Role, RoleState, not_held, taken,
-};
-use super::{GuestId, Request};
-use crate::frame::Reject;
+use super::{By, GuestId, Guests, Parts, Party, Planted, Request, Role, RoleState};
+use super::{not_held, taken, too_many};
 
 /// A host's part of the state: the claims of its own clients, and all that it knows of guests.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -181,7 +178,6 @@ impl Guests {
                 queues.entry(key).or_default().push((party, claim));
             }
         }
-        let mut counts: BTreeMap<Party, usize> = BTreeMap::new();
         for ((group, role), mut queue) in queues {
             let own_first = self.planted == Some(Planted::OwnFirst);
             let rank = |(party, claim): &(Party, PartClaim)| {
@@ -197,13 +193,9 @@ impl Guests {
                     name: &name,
                     at,
                 };
-                let count = counts.entry(party).or_default();
-                let fits = *count < ROLES_PER_CLIENT_MAX;
-                if self.settle(by, (&group, role), &claim, holder.as_ref(), fits) {
-                    *count += 1;
-                    if role.is_exclusive() {
-                        holder.get_or_insert(name);
-                    }
+                let stands = self.settle(by, (&group, role), &claim, holder.as_ref());
+                if stands && role.is_exclusive() {
+                    holder.get_or_insert(name);
                 }
             }
         }
@@ -216,8 +208,10 @@ impl Guests {
         (group, role): (&Arc<str>, Role),
         claim: &PartClaim,
         holder: Option<&Arc<str>>,
-        fits: bool,
     ) -> bool {
+        // What a daemon's state brings beyond the limits is left out, at all daemons alike.
+        let full = self.roles.full(by.party);
+        let fits = full.is_none() && !self.roles.is_claimed(by.party, group, role);
         let keeps = self.planted == Some(Planted::AllHold) && claim.is(GRANTED);
         let holder = holder.filter(|_| !keeps);
         let holds = claim.stands() && holder.is_none() && fits;
@@ -253,11 +247,7 @@ impl Guests {
                 holder: holder.to_string(),
             },
             Some(holder) => taken(role, holder),
-            None => RoleState::Refused {
-                holder: String::new(),
-                code: Reject::TooManyRoles,
-                text: format!("a client may have and wait for {ROLES_PER_CLIENT_MAX} roles"),
-            },
+            None => too_many(full.map(|full| full.to_string()).unwrap_or_default()),
         };
         self.notice(by.party, group, role, claim.token, state);
         holds || waits
@@ -348,4 +338,95 @@ fn standing<'a>(
         let same = claim.client == client && *claim.group == *group && claim.role == role;
         same && !claim.is(RELEASED)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId};
+
+    use super::super::{ROLES_PER_CLIENT_MAX, ROLES_PER_DAEMON_MAX};
+    use super::*;
+
+    fn daemon(node: u64) -> MemberId {
+        MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+        }
+    }
+
+    fn place(seq: u64) -> OrderPlace {
+        let config = ConfigId {
+            counter: 1,
+            representative: daemon(1),
+        };
+        OrderPlace { config, seq }
+    }
+
+    fn claim(client: u64, number: u16, seq: u64) -> PartClaim {
+        PartClaim {
+            client,
+            token: 1,
+            group: "g".into(),
+            role: Role::Lock(number),
+            since: place(seq),
+            flags: MAY_WAIT,
+        }
+    }
+
+    fn name(party: Party) -> Option<Arc<str>> {
+        Some(format!("{}@{}", party.client, party.daemon.node.0).into())
+    }
+
+    #[test]
+    fn a_state_brings_no_more_roles_than_its_daemon_may_have_and_all_see_the_same() {
+        let per_client = ROLES_PER_CLIENT_MAX as u16;
+        let clients = (ROLES_PER_DAEMON_MAX / ROLES_PER_CLIENT_MAX) as u64 + 2;
+        let greedy = (1..=clients).flat_map(|client| {
+            let numbers = 0..per_client + 1;
+            numbers.map(move |number| claim(client, number, client))
+        });
+        let mut greedy: Vec<PartClaim> = greedy.collect();
+        greedy.push(greedy[0].clone());
+        let ours = vec![claim(1, 0, 1_000), claim(2, per_client, 1_000)];
+        let parts = |claims: [Vec<PartClaim>; 2]| -> Parts {
+            let part = |claims| Part {
+                claims,
+                guests: Vec::new(),
+            };
+            (1..).map(daemon).zip(claims.map(part)).collect()
+        };
+        let both = [1, 2].map(|node| {
+            let mut guests = Guests::new(daemon(node));
+            let parts = parts([ours.clone(), greedy.clone()]);
+            guests.install(place(2_000), parts, name);
+            guests
+        });
+        let all = both.each_ref().map(|guests| {
+            let all = guests.roles.all();
+            let all = all.map(|(_, role, claim)| (role, claim.clone()));
+            all.collect::<Vec<_>>()
+        });
+        assert_eq!(all[0], all[1]);
+        let of = |node| both[0].roles.of_daemon(daemon(node));
+        assert_eq!(of(2), ROLES_PER_DAEMON_MAX);
+        assert_eq!(of(1), 2, "ours do not suffer for it");
+        let mut guests = both.into_iter().next().unwrap();
+        let role = (&Arc::from("g"), Role::Lock(60_000));
+        let mut ask = |node, client| {
+            let party = Party {
+                daemon: daemon(node),
+                client,
+            };
+            let name = name(party).unwrap();
+            let by = By {
+                party,
+                name: &name,
+                at: place(3_000),
+            };
+            guests.apply_claim(by, role, 1, true);
+            guests.roles.is_claimed(party, role.0, role.1)
+        };
+        assert!(!ask(2, 5_000));
+        assert!(ask(1, 5_000));
+    }
 }

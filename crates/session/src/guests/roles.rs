@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use groupcast_core::OrderPlace;
+use groupcast_core::{MemberId, OrderPlace};
 
 use super::{Party, Role};
 
 /// The most roles that one client has or waits for, in all groups together.
 pub const ROLES_PER_CLIENT_MAX: usize = 256;
+/// The most roles that the clients of one daemon have or wait for, as all daemons bear it.
+pub const ROLES_PER_DAEMON_MAX: usize = 65_536;
 
 /// A role that a client has, or waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,8 +38,31 @@ pub(super) enum Claimed {
     Waits { holder: Arc<str> },
     /// Another has it.
     Taken { holder: Arc<str> },
-    /// The client has and waits for as many as it may.
-    Full,
+    /// The client, or all of its daemon, have and wait for as many as they may.
+    Full(Full),
+}
+
+/// Of whose roles there are as many as there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Full {
+    Client,
+    Daemon,
+}
+
+impl std::fmt::Display for Full {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Client => write!(
+                f,
+                "a client may have and wait for {ROLES_PER_CLIENT_MAX} roles: give one back"
+            ),
+            Self::Daemon => write!(
+                f,
+                "the clients of a daemon may have and wait for {ROLES_PER_DAEMON_MAX} roles: give one back, or connect \
+                 to another daemon"
+            ),
+        }
+    }
 }
 
 /// What a claim that ends leaves behind.
@@ -57,6 +82,8 @@ pub(super) struct Roles {
     /// of their places.
     claims: BTreeMap<(Arc<str>, Role), Vec<Claim>>,
     by_party: BTreeMap<Party, BTreeSet<(Arc<str>, Role)>>,
+    /// How many claims the clients of each daemon have.
+    by_daemon: BTreeMap<MemberId, usize>,
 }
 
 impl Roles {
@@ -77,16 +104,16 @@ impl Roles {
                 if !claim.may_wait {
                     return Claimed::Taken { holder };
                 }
-                if self.count(claim.party) >= ROLES_PER_CLIENT_MAX {
-                    return Claimed::Full;
+                if let Some(full) = self.full(claim.party) {
+                    return Claimed::Full(full);
                 }
                 claim.granted = false;
                 self.insert(key, claim);
                 return Claimed::Waits { holder };
             }
         }
-        if self.count(claim.party) >= ROLES_PER_CLIENT_MAX {
-            return Claimed::Full;
+        if let Some(full) = self.full(claim.party) {
+            return Claimed::Full(full);
         }
         claim.granted = true;
         self.insert(key, claim);
@@ -126,6 +153,12 @@ impl Roles {
                 self.by_party.remove(&party);
             }
         }
+        if let Some(of_daemon) = self.by_daemon.get_mut(&party.daemon) {
+            *of_daemon -= 1;
+            if *of_daemon == 0 {
+                self.by_daemon.remove(&party.daemon);
+            }
+        }
         let (group, role) = key;
         Ok(Ended {
             group,
@@ -161,13 +194,31 @@ impl Roles {
         })
     }
 
+    /// Adds a claim behind the others; its client has none to this role.
     pub(super) fn insert(&mut self, key: (Arc<str>, Role), claim: Claim) {
         let of_party = self.by_party.entry(claim.party).or_default();
         of_party.insert(key.clone());
+        *self.by_daemon.entry(claim.party.daemon).or_default() += 1;
         self.claims.entry(key).or_default().push(claim);
     }
 
-    fn count(&self, party: Party) -> usize {
-        self.by_party.get(&party).map_or(0, BTreeSet::len)
+    /// Whether the client has the role or waits for it.
+    pub(super) fn is_claimed(&self, party: Party, group: &Arc<str>, role: Role) -> bool {
+        let of_party = self.by_party.get(&party);
+        of_party.is_some_and(|of_party| of_party.contains(&(group.clone(), role)))
+    }
+
+    /// How many roles the clients of a daemon have and wait for.
+    pub(super) fn of_daemon(&self, daemon: MemberId) -> usize {
+        self.by_daemon.get(&daemon).copied().unwrap_or_default()
+    }
+
+    /// Why the client may have no further role, if it may not.
+    pub(super) fn full(&self, party: Party) -> Option<Full> {
+        let of_client = self.by_party.get(&party).map_or(0, BTreeSet::len);
+        if of_client >= ROLES_PER_CLIENT_MAX {
+            return Some(Full::Client);
+        }
+        (self.of_daemon(party.daemon) >= ROLES_PER_DAEMON_MAX).then_some(Full::Daemon)
     }
 }

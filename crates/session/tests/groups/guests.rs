@@ -11,6 +11,7 @@ use groupcast_session::guests::{
 };
 use groupcast_session::{ClientId, EngineConfig};
 
+use super::story;
 use crate::world::World;
 
 type Who = (MemberId, ClientId);
@@ -402,6 +403,107 @@ fn a_client_has_so_many_roles_and_no_more() {
         claim(&mut world, &mut rng, al, last, true),
         ["lock 256: held"]
     );
+}
+
+#[test]
+fn all_clients_of_a_daemon_have_so_many_roles_together_and_no_more() {
+    let (mut world, mut rng, [al, bo, _]) = world_with(EngineConfig {
+        roles_max: 3,
+        ..EngineConfig::default()
+    });
+    let am = (al.0, world.connect(al.0, "am"));
+    world.act(am.0, am.1, |client| client.join("g"));
+    world.run(&mut rng);
+    let lock = Role::Lock;
+    claim(&mut world, &mut rng, al, lock(0), false);
+    claim(&mut world, &mut rng, al, lock(1), false);
+    // Of several at once, as many as there is room for.
+    let ask = |client: &mut crate::world::client::TestClient| {
+        for number in 2..6 {
+            client.say(GuestFrame::Claim {
+                token: 1,
+                may_wait: true,
+                role: lock(number),
+                group: "g".into(),
+            });
+        }
+    };
+    world.act(am.0, am.1, ask);
+    world.run(&mut rng);
+    let mut told = heard(&mut world, am);
+    told.sort();
+    let no = |number| format!("lock {number}: refused, has ");
+    assert_eq!(told, ["lock 2: held".to_owned(), no(3), no(4), no(5)]);
+    let wait = GuestFrame::Claim {
+        token: 1,
+        may_wait: true,
+        role: lock(0),
+        group: "g".into(),
+    };
+    say(&mut world, &mut rng, am, wait);
+    let (code, text) = refusal(&mut world, am);
+    assert_eq!(code, Reject::TooManyRoles);
+    assert!(text.contains("3 are allowed"), "{text}");
+    assert_eq!(
+        claim(&mut world, &mut rng, am, lock(2), false),
+        ["lock 2: held"],
+        "it has that one"
+    );
+    let held = ["lock 0: waits for al@h1"];
+    assert_eq!(claim(&mut world, &mut rng, bo, lock(0), true), held);
+    world.vanish(al.0, al.1);
+    world.run(&mut rng);
+    assert_eq!(heard(&mut world, bo), ["lock 0: held"]);
+    for number in [1, 3] {
+        let held = [format!("lock {number}: held")];
+        assert_eq!(claim(&mut world, &mut rng, am, lock(number), true), held);
+    }
+    assert_eq!(claim(&mut world, &mut rng, am, lock(4), true), [no(4)]);
+    judge(&world);
+}
+
+/// A state that no message holds keeps nobody from agreeing on the groups.
+#[test]
+fn a_daemon_whose_state_is_longer_than_a_message_agrees_with_the_others() {
+    let (mut world, mut rng, [al, bo, cy]) = world();
+    for number in 0..100u16 {
+        let group = format!("{number:0>200}");
+        world.act(al.0, al.1, |client| client.join(&group));
+        world.run(&mut rng);
+        let frame = GuestFrame::Claim {
+            token: 1,
+            may_wait: false,
+            role: Role::Lock(number),
+            group,
+        };
+        say(&mut world, &mut rng, al, frame);
+    }
+    let told = claim(&mut world, &mut rng, al, Role::Handler(1), false);
+    assert_eq!(told.len(), 101);
+    assert!(told.iter().all(|line| line.ends_with(": held")), "{told:?}");
+    world.message_max = 2_000;
+    world.divide(&[vec![al.0], vec![bo.0, cy.0]], &mut rng);
+    world.run(&mut rng);
+    world.divide(&[vec![al.0, bo.0, cy.0]], &mut rng);
+    // It is interrupted when some of it has come.
+    for _ in 0..5 {
+        world.order(al.0, &mut rng);
+    }
+    for who in [al, bo, cy] {
+        while world.deliver(who.0) {}
+    }
+    world.divide(&[vec![al.0, bo.0, cy.0]], &mut rng);
+    world.run(&mut rng);
+    let refused = ["handler 1: refused, has al@h1"];
+    let role = Role::Handler(1);
+    assert_eq!(claim(&mut world, &mut rng, bo, role, false), refused);
+    world.act(cy.0, cy.1, |client| client.join(&format!("{:0>200}", 7)));
+    world.run(&mut rng);
+    let told = story(&mut world, cy);
+    let view = told.last().expect("it joined");
+    assert!(view.contains("al") && view.contains("cy"), "{view}");
+    assert_eq!(heard(&mut world, al), [""; 0], "it has what it had");
+    judge(&world);
 }
 
 /// Why the last thing that a client asked of roles was refused.

@@ -85,6 +85,8 @@ pub struct World {
     config: EngineConfig,
     /// The most messages that a daemon's ring takes before it orders one.
     pub queue_max: usize,
+    /// The longest message that a daemon's ring takes.
+    pub message_max: usize,
     /// `reliable` and `fifo` messages are delivered without a place; a `reliable` one overtakes
     /// what it likes.
     pub early: bool,
@@ -110,6 +112,7 @@ impl World {
             lives: 0,
             config,
             queue_max: QUEUE_MAX,
+            message_max: usize::MAX,
             early: false,
             past: Vec::new(),
             checker: Checker::new(),
@@ -442,7 +445,7 @@ impl World {
         let Some(daemon) = self.daemons.get_mut(&member) else {
             return;
         };
-        let queue_max = self.queue_max;
+        let (queue_max, max) = (self.queue_max, self.message_max);
         let checker = &mut self.checker;
         let (queue, submitted, was_full) = (
             &mut daemon.queue,
@@ -451,6 +454,10 @@ impl World {
         );
         daemon.engine.pump(now, |carrier, service, payload| {
             assert_eq!(carrier, Carrier::Order, "no group is bimodal");
+            let len = payload.len();
+            if len > max {
+                return Err(SubmitError::TooLarge { len, max });
+            }
             if queue.len() >= queue_max {
                 *was_full = true;
                 return Err(SubmitError::Full { queued: 1 });

@@ -1,19 +1,24 @@
 //! Envelopes of requests and roles, and the part of a state that concerns them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use groupcast_core::OrderPlace;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
-use super::{GroupRef, checked, count, put_ref, take_ref};
-use crate::frame::text::put_name;
-use crate::guests::{GuestId, PART_FLAGS, Part, PartClaim, PartGuest, Party, Role};
-use crate::name::check_group;
+use super::{GroupRef, count, put_ref, take_group, take_ref};
+use crate::guests::{
+    GUESTS_MAX, GuestId, PART_FLAGS, Part, PartClaim, PartGuest, Party, ROLES_PER_DAEMON_MAX, Role,
+};
 
 pub(super) const REQUEST: u8 = 14;
 pub(super) const ANSWER: u8 = 15;
 pub(super) const CLAIM: u8 = 16;
 pub(super) const RELEASE: u8 = 17;
+
+/// The most claims that count in a daemon's state: of roles that are held and waited for, and of
+/// those that nobody has answered. Of more, all daemons read over the same ones.
+const CLAIMS_MAX: usize = 2 * ROLES_PER_DAEMON_MAX;
 
 /// What a client does about requests and roles, at its place in the order. The payload of a request
 /// or an answer follows it.
@@ -135,17 +140,28 @@ fn take_role(reader: &mut Reader<'_>) -> Result<Role, DecodeError> {
 }
 
 /// Appends a daemon's part. Without anything in it nothing: a daemon that is older than requests
-/// reads the state.
-pub(super) fn put_part(writer: &mut Writer<'_>, part: &Part) {
-    writer.varint(part.claims.len() as u64);
+/// reads the state. Each group is written once, however many roles it has.
+pub(super) fn put_part(writer: &mut Writer<'_>, part: &Part, numbers: &BTreeMap<&str, u64>) {
+    let mut groups: BTreeMap<&str, Vec<&PartClaim>> = BTreeMap::new();
     for claim in &part.claims {
-        writer
-            .varint(claim.client)
-            .varint(claim.token)
-            .u8(claim.flags);
-        put_role(writer, claim.role);
-        put_name(writer, &claim.group);
-        writer.config(claim.since.config).varint(claim.since.seq);
+        groups.entry(&claim.group).or_default().push(claim);
+    }
+    writer.varint(groups.len() as u64);
+    for (group, claims) in groups {
+        let bound = numbers.get(group).copied();
+        put_ref(
+            writer,
+            bound.map_or(GroupRef::Named(group), GroupRef::Bound),
+        );
+        writer.varint(claims.len() as u64);
+        for claim in claims {
+            writer
+                .varint(claim.client)
+                .varint(claim.token)
+                .u8(claim.flags);
+            put_role(writer, claim.role);
+            writer.config(claim.since.config).varint(claim.since.seq);
+        }
     }
     writer.varint(part.guests.len() as u64);
     for guest in &part.guests {
@@ -159,43 +175,57 @@ pub(super) fn put_part(writer: &mut Writer<'_>, part: &Part) {
 }
 
 /// Reads it, if there is anything.
-pub(super) fn take_part(reader: &mut Reader<'_>) -> Result<Part, DecodeError> {
+pub(super) fn take_part(
+    reader: &mut Reader<'_>,
+    bindings: &[Arc<str>],
+) -> Result<Part, DecodeError> {
+    let mut part = Part::default();
     if reader.remaining() == 0 {
-        return Ok(Part::default());
+        return Ok(part);
     }
-    let claims = (0..count(reader, "claims")?)
-        .map(|_| take_claim(reader))
-        .collect::<Result<_, _>>()?;
-    let guests = (0..count(reader, "guests")?)
-        .map(|_| {
-            Ok(PartGuest {
-                guest: GuestId(reader.u64("guest")?),
-                last: reader.varint("number")?,
-                at: reader.varint("place")?,
-                home: Party {
-                    daemon: reader.member("home")?,
-                    client: reader.varint("client number")?,
-                },
-                present: reader.u8("present")? != 0,
-            })
-        })
-        .collect::<Result<_, DecodeError>>()?;
-    Ok(Part { claims, guests })
+    for _ in 0..count(reader, "groups with roles")? {
+        let group = take_group(reader, bindings)?;
+        for _ in 0..count(reader, "claims")? {
+            let claim = take_claim(reader, &group)?;
+            if part.claims.len() < CLAIMS_MAX {
+                part.claims.push(claim);
+            }
+        }
+    }
+    for _ in 0..count(reader, "guests")? {
+        let guest = take_part_guest(reader)?;
+        if part.guests.len() < GUESTS_MAX {
+            part.guests.push(guest);
+        }
+    }
+    Ok(part)
 }
 
-fn take_claim(reader: &mut Reader<'_>) -> Result<PartClaim, DecodeError> {
+fn take_part_guest(reader: &mut Reader<'_>) -> Result<PartGuest, DecodeError> {
+    Ok(PartGuest {
+        guest: GuestId(reader.u64("guest")?),
+        last: reader.varint("number")?,
+        at: reader.varint("place")?,
+        home: Party {
+            daemon: reader.member("home")?,
+            client: reader.varint("client number")?,
+        },
+        present: reader.u8("present")? != 0,
+    })
+}
+
+fn take_claim(reader: &mut Reader<'_>, group: &Arc<str>) -> Result<PartClaim, DecodeError> {
     let (client, token) = (reader.varint("client number")?, reader.varint("token")?);
     let flags = reader.u8("flags")?;
     if flags & !PART_FLAGS != 0 {
         return Err(reader.invalid("flags", u64::from(flags)));
     }
     let role = take_role(reader)?;
-    let group = checked(reader, "group", |name| check_group(name).is_ok())?;
     Ok(PartClaim {
         client,
         token,
         role,
-        group: Arc::from(group),
+        group: group.clone(),
         since: OrderPlace {
             config: reader.config("config")?,
             seq: reader.varint("place")?,

@@ -2,7 +2,12 @@ use groupcast_core::{Incarnation, MemberId, NodeId, OrderPlace};
 use proptest::prelude::*;
 
 use super::*;
-use crate::guests::{GuestId, PartClaim, PartGuest, Party, Role};
+use crate::frame::FRAME_MAX;
+use crate::groups::EngineConfig;
+use crate::groups::roster::BusPart;
+use crate::guests::{
+    GUESTS_MAX, GuestId, PART_FLAGS, PartClaim, PartGuest, Party, ROLES_PER_DAEMON_MAX, Role,
+};
 
 fn state() -> State {
     let mut roster = Roster::new("h");
@@ -153,7 +158,7 @@ fn a_state_with_roles_and_guests_comes_back() {
     #[rustfmt::skip]
     let golden = [
         0,
-        1,  4, 7, 1,  1, 1, 2,  1, b'g',
+        1,  1,  1,  4, 7, 1,  1, 1, 2,
         0, 0, 0, 0, 0, 0, 0, 1,  0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0, 0, 0, 0, 3,  0xac, 2,
         1,  0, 0, 0, 0, 0, 0, 0, 9,  0xac, 2,  5,
         0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0, 0, 0, 0, 3,  4,  1,
@@ -163,6 +168,156 @@ fn a_state_with_roles_and_guests_comes_back() {
         panic!("not a state");
     };
     assert_eq!(*decoded, with);
+}
+
+/// Whatever the clients do of what the limits allow, their daemon's state is one that daemons take,
+/// with room for what changes while it is on its way. The longest names, none of them bound; every
+/// number in the table is taken by a group that has no members any more.
+#[test]
+fn the_largest_state_of_the_default_limits_is_taken() {
+    let limits = EngineConfig::default();
+    let mut with = state();
+    let long = |kind: char, number: usize| -> Arc<str> { format!("{kind}{number:0>254}").into() };
+    let roster = &mut with.roster;
+    roster.bindings = (0..BINDINGS_MAX).map(|number| long('b', number)).collect();
+    let since = OrderPlace {
+        config: with.config,
+        seq: u64::MAX,
+    };
+    for index in 0..limits.clients_max {
+        let of = |max: usize| (index..max).step_by(limits.clients_max);
+        let groups: BTreeSet<_> = of(limits.memberships_max)
+            .map(|number| long('g', number))
+            .collect();
+        let patterns = of(limits.memberships_max).zip(&groups);
+        let patterns = patterns.map(|(number, group)| {
+            let pattern = long('p', number);
+            (group.clone(), BTreeSet::from([pattern]))
+        });
+        let number = u64::from(u32::MAX) + index as u64;
+        let claims = of(limits.roles_max).zip(groups.iter().cycle());
+        let claims = claims.map(|(role, group)| PartClaim {
+            client: number,
+            token: u64::MAX,
+            group: group.clone(),
+            role: Role::Lock(role as u16),
+            since,
+            flags: PART_FLAGS,
+        });
+        with.part.claims.extend(claims);
+        let bus = BusPart {
+            id: Some(long('i', index)),
+            patterns: patterns.collect(),
+        };
+        let client = RosterClient {
+            private: private(&long('c', index)[..255 - 2], "h").into(),
+            groups,
+            bus: Some(bus),
+        };
+        roster.clients.insert(number, client);
+    }
+    assert_eq!(with.part.claims.len(), limits.roles_max);
+    let home = Party {
+        daemon: with.config.representative,
+        client: u64::MAX,
+    };
+    with.part.guests = vec![
+        PartGuest {
+            guest: GuestId(1),
+            last: u64::MAX,
+            at: u64::MAX,
+            home,
+            present: true,
+        };
+        GUESTS_MAX
+    ];
+    let mut bytes = Vec::new();
+    with.encode(&mut bytes);
+    assert!(bytes.len() > FRAME_MAX, "one message would hold it");
+    assert!(bytes.len() < STATE_MAX / 2, "{} bytes", bytes.len());
+    let mut gathered = StateParts::default();
+    let mut whole = None;
+    for envelope in StatePart::split(with.config, &bytes, FRAME_MAX).unwrap() {
+        let Ok(Some(Envelope::StatePart(part))) = Envelope::decode(&envelope) else {
+            panic!("not a part");
+        };
+        whole = gathered.take(&part);
+    }
+    assert_eq!(whole.as_deref(), Some(&bytes[..]));
+    // The part of roles, with names that are written once.
+    let mut without = with.clone();
+    without.part = Part::default();
+    let mut shorter = Vec::new();
+    without.encode(&mut shorter);
+    let roles = bytes.len() - shorter.len();
+    assert!(
+        roles < limits.roles_max * (64 + 257) + GUESTS_MAX * 64,
+        "{roles}"
+    );
+}
+
+#[test]
+fn a_group_is_written_once_for_all_its_roles() {
+    let mut with = state();
+    let len = |with: &State| {
+        let mut bytes = Vec::new();
+        with.encode(&mut bytes);
+        bytes.len()
+    };
+    let since = OrderPlace {
+        config: with.config,
+        seq: 1,
+    };
+    let group: Arc<str> = "x".repeat(255).into();
+    with.part.claims = (0..256)
+        .map(|number| PartClaim {
+            client: 4,
+            token: 7,
+            group: group.clone(),
+            role: Role::Lock(number),
+            since,
+            flags: 1,
+        })
+        .collect();
+    let roles = len(&with) - len(&state());
+    assert!(roles < 256 * 64 + 300, "{roles} bytes");
+}
+
+#[test]
+fn claims_and_guests_beyond_the_limits_are_read_over() {
+    let mut with = state();
+    let since = OrderPlace {
+        config: with.config,
+        seq: 1,
+    };
+    let claim = PartClaim {
+        client: 4,
+        token: 7,
+        group: "g".into(),
+        role: Role::Lock(1),
+        since,
+        flags: 1,
+    };
+    let home = Party {
+        daemon: with.config.representative,
+        client: 4,
+    };
+    let guest = PartGuest {
+        guest: GuestId(9),
+        last: 1,
+        at: 5,
+        home,
+        present: true,
+    };
+    with.part.claims = vec![claim; 2 * ROLES_PER_DAEMON_MAX + 5];
+    with.part.guests = vec![guest; GUESTS_MAX + 5];
+    let mut bytes = Vec::new();
+    with.encode(&mut bytes);
+    let Some(Envelope::State(decoded)) = Envelope::decode(&bytes).unwrap() else {
+        panic!("not a state");
+    };
+    assert_eq!(decoded.part.claims.len(), 2 * ROLES_PER_DAEMON_MAX);
+    assert_eq!(decoded.part.guests.len(), GUESTS_MAX);
 }
 
 #[test]
@@ -228,7 +383,7 @@ fn unknown_kinds_are_not_errors() {
 
 proptest! {
     #[test]
-    fn any_bytes_never_panic(kind in 0u8..18, mut bytes: Vec<u8>) {
+    fn any_bytes_never_panic(kind in 0u8..19, mut bytes: Vec<u8>) {
         bytes.insert(0, kind);
         if let Ok(Some(Envelope::Data(mut data))) = Envelope::decode(&bytes) {
             while let Ok(Some(_)) = data.next_destination() {}

@@ -1,0 +1,274 @@
+//! What this daemon says of its clients when states are exchanged, and what happens where that is
+//! more than others take: it is sent in parts, and beyond [`STATE_MAX`] the clients with most in it
+//! go. A daemon without a state would keep all others from agreeing on the groups.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use groupcast_core::{ConfigId, SubmitError, Time};
+
+use super::wire::{STATE_MAX, State, StatePart};
+use super::{ClientId, Engine, Fact};
+use crate::frame::Disconnect;
+
+/// What a claim to a role takes of a state, at least.
+const CLAIM_LEN: usize = 32;
+
+/// A state on its way to the ring.
+#[derive(Debug)]
+pub(super) struct OwnState {
+    config: ConfigId,
+    /// What is to be handed over: the whole, or parts of it.
+    waiting: VecDeque<Bytes>,
+    in_parts: bool,
+}
+
+impl OwnState {
+    fn new(config: ConfigId, bytes: Vec<u8>) -> Self {
+        Self {
+            config,
+            waiting: VecDeque::from([bytes.into()]),
+            in_parts: false,
+        }
+    }
+
+    /// What goes next.
+    pub(super) fn next(&self) -> Option<&Bytes> {
+        self.waiting.front()
+    }
+
+    /// The ring took what was next, or did not; whether all of it was taken.
+    ///
+    /// # Errors
+    /// The ring does not take it in parts either.
+    pub(super) fn submitted<T>(
+        &mut self,
+        result: Result<T, SubmitError>,
+    ) -> Result<bool, SubmitError> {
+        match result {
+            Ok(_) => {
+                self.waiting.pop_front();
+                Ok(self.waiting.is_empty())
+            }
+            Err(SubmitError::TooLarge { len, max }) if !self.in_parts => {
+                let whole = self.waiting.front();
+                let parts = whole.and_then(|whole| StatePart::split(self.config, whole, max));
+                self.waiting = parts.ok_or(SubmitError::TooLarge { len, max })?;
+                self.in_parts = true;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl State {
+    fn encoded(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.encode(&mut bytes);
+        bytes
+    }
+
+    /// Takes out what clients have, those with most first, until the state is `excess` bytes
+    /// shorter; which clients that are. Their names stay: their messages may be on the way.
+    fn lighten(&mut self, excess: usize) -> Vec<u64> {
+        let bound: BTreeSet<&Arc<str>> = self.roster.bindings.iter().collect();
+        let mut lens: BTreeMap<u64, usize> = BTreeMap::new();
+        for (number, client) in &self.roster.clients {
+            let names = client
+                .groups
+                .iter()
+                .map(|group| match bound.contains(group) {
+                    true => 1,
+                    false => group.len() + 2,
+                });
+            let bus = client.bus.iter().flat_map(|bus| bus.patterns.values());
+            let patterns = bus.flatten().map(|pattern| pattern.len() + 1);
+            lens.insert(*number, names.chain(patterns).sum());
+        }
+        for claim in &self.part.claims {
+            *lens.entry(claim.client).or_default() += CLAIM_LEN;
+        }
+        let mut largest: Vec<(u64, usize)> = lens.into_iter().collect();
+        largest.sort_by_key(|(number, len)| (std::cmp::Reverse(*len), *number));
+        let mut left = excess;
+        let mut lightened = Vec::new();
+        for (number, len) in largest {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(len);
+            if let Some(client) = self.roster.clients.get_mut(&number) {
+                client.groups.clear();
+                client.bus = None;
+            }
+            lightened.push(number);
+        }
+        let gone: BTreeSet<u64> = lightened.iter().copied().collect();
+        let claims = &mut self.part.claims;
+        claims.retain(|claim| !gone.contains(&claim.client));
+        lightened
+    }
+}
+
+impl Engine {
+    /// Lets this daemon's state go to the ring, before everything else.
+    pub(super) fn submit_state(&mut self, now: Time, state: State) {
+        self.submit_state_within(now, state, STATE_MAX);
+    }
+
+    fn submit_state_within(&mut self, now: Time, mut state: State, max: usize) {
+        let mut bytes = state.encoded();
+        let len = bytes.len();
+        if len > max {
+            let lightened = state.lighten(len - max);
+            bytes = state.encoded();
+            let clients = lightened.len();
+            self.journal.fact(Fact::StateTooLarge { len, max, clients });
+            let text = format!(
+                "the groups, patterns and roles of the clients of the daemon {} take {len} bytes, {max} are allowed, and \
+                 this client has most of them: be in fewer groups",
+                self.host
+            );
+            for number in lightened {
+                self.disconnect(now, ClientId(number), Disconnect::Overload, text.clone());
+            }
+        }
+        let state = OwnState::new(state.config, bytes);
+        self.submissions.set_state(state);
+    }
+
+    /// The ring takes this daemon's state in no form, so its clients would wait for ever. If the ring
+    /// is being left, their connections end with that.
+    pub(super) fn state_refused(&mut self, now: Time, error: &SubmitError) {
+        let is_leaving = *error == SubmitError::Leaving;
+        let error = error.to_string();
+        let text = format!(
+            "what orders the messages does not take the state of the daemon {}: {error}: connect to another",
+            self.host
+        );
+        self.journal.fact(Fact::StateRefused { error });
+        if !is_leaving {
+            self.stop(now, &text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{Incarnation, MemberId, NodeId, OrderPlace, Service};
+
+    use super::*;
+    use crate::groups::roster::Roster;
+    use crate::groups::wire::{Envelope, GroupRef, Op};
+    use crate::groups::{Carrier, EngineConfig, PhaseName};
+    use crate::guests::{Part, PartClaim, Role};
+
+    fn member() -> MemberId {
+        MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        }
+    }
+
+    /// Three clients: the second has most, the third nothing.
+    fn state() -> State {
+        let config = ConfigId {
+            counter: 1,
+            representative: member(),
+        };
+        let mut roster = Roster::new("h");
+        for (client, name) in [(1, "al"), (2, "bo"), (3, "cy")] {
+            roster.apply(&Op::BindClient { client, name }).unwrap();
+        }
+        for (client, groups) in [(1, 10), (2, 50)] {
+            for group in 0..groups {
+                let name = format!("{client}-{group}-{}", "x".repeat(200));
+                let group = GroupRef::Named(&name);
+                roster.apply(&Op::Join { client, group }).unwrap();
+            }
+        }
+        let claim = |client| PartClaim {
+            client,
+            token: 1,
+            group: "g".into(),
+            role: Role::Lock(1),
+            since: OrderPlace { config, seq: 1 },
+            flags: 1,
+        };
+        let part = Part {
+            claims: vec![claim(1), claim(2)],
+            guests: Vec::new(),
+        };
+        State {
+            config,
+            roster,
+            part,
+        }
+    }
+
+    #[test]
+    fn a_state_becomes_as_short_as_it_must_at_the_cost_of_who_has_most() {
+        let whole = state().encoded().len();
+        for max in [whole - 1, whole / 2, 2_500] {
+            let mut state = state();
+            assert_eq!(state.lighten(whole - max), [2]);
+            assert!(state.encoded().len() <= max);
+            assert_eq!(state.roster.clients[&1].groups.len(), 10);
+            assert_eq!(&*state.roster.clients[&2].private, "bo@h");
+            assert_eq!(state.part.claims.len(), 1);
+        }
+        let mut state = state();
+        assert_eq!(state.lighten(whole - 1_000), [2, 1]);
+        assert!(state.encoded().len() <= 1_000);
+    }
+
+    #[test]
+    fn what_is_too_long_for_one_message_goes_in_parts_and_what_is_too_long_for_all_without_some() {
+        let mut engine = Engine::new(EngineConfig::default(), member(), "h").unwrap();
+        engine.submit_state_within(Time::ZERO, state(), 5_000);
+        let facts: Vec<Fact> = std::iter::from_fn(|| engine.poll_fact()).collect();
+        let too_large = |fact: &Fact| matches!(fact, Fact::StateTooLarge { clients: 1, .. });
+        assert!(facts.iter().any(too_large), "{facts:?}");
+        let mut taken = Vec::new();
+        engine.pump(Time::ZERO, |carrier, service, payload| {
+            assert_eq!((carrier, service), (Carrier::Order, Service::Agreed));
+            let (len, max) = (payload.len(), 500);
+            if len > max {
+                return Err(SubmitError::TooLarge { len, max });
+            }
+            if taken.len() == 2 {
+                return Err(SubmitError::Full { queued: 1 });
+            }
+            taken.push(payload);
+            Ok(groupcast_core::MessageId {
+                sender: member(),
+                number: taken.len() as u64,
+            })
+        });
+        assert_eq!(taken.len(), 2);
+        for envelope in taken {
+            let part = Envelope::decode(&envelope).unwrap();
+            assert!(matches!(part, Some(Envelope::StatePart(_))));
+        }
+        assert!(
+            engine.submissions.next_of_state().is_some(),
+            "the rest waits"
+        );
+    }
+
+    #[test]
+    fn where_no_state_can_be_sent_clients_are_told_and_the_status_says_so() {
+        let mut engine = Engine::new(EngineConfig::default(), member(), "h").unwrap();
+        engine.submit_state(Time::ZERO, state());
+        engine.pump(Time::ZERO, |_, _, payload| {
+            let len = payload.len();
+            Err(SubmitError::TooLarge { len, max: 10 })
+        });
+        assert_eq!(engine.status().phase, PhaseName::Stopped);
+        let facts: Vec<Fact> = std::iter::from_fn(|| engine.poll_fact()).collect();
+        let refused = |fact: &Fact| matches!(fact, Fact::StateRefused { .. });
+        assert!(facts.iter().any(refused), "{facts:?}");
+    }
+}
