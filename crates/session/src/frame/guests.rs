@@ -239,20 +239,18 @@ impl GuestReply {
                 number,
                 ending,
                 answers,
+                why,
             } => {
-                let (code, text) = match ending {
-                    Ending::Refused => (
-                        Reject::TooManyGuests,
-                        "too many requests are open, or the table of guests is full: try later",
-                    ),
-                    _ => (Reject::Other, ""),
+                let code = match ending {
+                    Ending::Refused => Reject::TooManyGuests,
+                    _ => Reject::Other,
                 };
                 let ended = Self::Ended {
                     number,
                     ending,
                     answers,
                     code,
-                    text: text.into(),
+                    text: why.into(),
                 };
                 (client, ended, Bytes::new())
             }

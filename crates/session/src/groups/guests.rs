@@ -182,6 +182,7 @@ impl Engine {
             floor,
             last: 0,
         });
+        self.guests.guest_came(GuestId(bits), id.0);
     }
 
     /// Counts a frame against the client's credit to publish; false if that ends its connection.
@@ -205,10 +206,10 @@ impl Engine {
     fn handle_ask(&mut self, now: Time, id: ClientId, ask: GuestRequest, wanted: Wanted) {
         let GuestRequest::Ask {
             number,
+            handler,
             group,
             payload,
             cost,
-            ..
         } = &ask
         else {
             return;
@@ -243,7 +244,8 @@ impl Engine {
             };
             return self.tell_guest(now, id, &reply, &Bytes::new());
         }
-        if self.guests.begin(now, guest, number, id.0, wanted) {
+        let of = (&group.as_str().into(), *handler);
+        if self.guests.begin(now, (guest, number), id.0, wanted, of) {
             self.journal.counters.published += 1;
             self.queue(id, Pending::Guest(ask));
         } else {

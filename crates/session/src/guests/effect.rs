@@ -182,6 +182,8 @@ pub enum Effect {
         ending: Ending,
         /// How many answered.
         answers: u32,
+        /// Why, in words, if there is something to say.
+        why: &'static str,
     },
     /// Something about a role.
     Role {

@@ -32,8 +32,9 @@ use self::asked::Asked;
 pub use self::effect::{Effect, Ending, Role, RoleNotice, RoleState};
 use self::numbers::{Admission, Numbered, Numbers};
 pub use self::numbers::{GUESTS_MAX, GUESTS_PER_DAEMON_MAX, GuestId};
+use self::open::NOT_TAKEN;
 use self::open::Open;
-pub use self::open::{OPEN_MAX, Wanted};
+pub use self::open::{AWAITED_MAX, AWAITED_PER_GUEST_MAX, OPEN_MAX, Wanted};
 pub(crate) use self::part::{FLAGS as PART_FLAGS, HeldOp, Part, PartClaim, PartGuest};
 #[doc(hidden)]
 pub use self::planted::Planted;
@@ -124,26 +125,35 @@ impl Guests {
         self.observations.pop_front()
     }
 
-    /// A client of this host asks, or asks again after it has connected again. If there is room the
-    /// request is to be handed to the order; else it has ended.
+    /// A client of this host says which guest it is.
+    pub(crate) fn guest_came(&mut self, guest: GuestId, client: u64) {
+        self.open.guest_came(guest, client);
+    }
+
+    /// A client of this host asks a group or the holder of a handler, or asks again after it has
+    /// connected again. If there is room the request is to be handed to the order; else it has
+    /// ended.
     pub(crate) fn begin(
         &mut self,
         now: Time,
-        guest: GuestId,
-        number: u64,
+        (guest, number): (GuestId, u64),
         client: u64,
         wanted: Wanted,
+        (group, handler): (&Arc<str>, Option<u16>),
     ) -> bool {
-        let taken = self.open.begin(now, (guest, number), client, wanted);
-        if !taken {
+        let role = handler.map_or(Role::Answering, Role::Handler);
+        let asked = self.roles.holders(group, role).count();
+        let taken = self.open.begin(now, (guest, number), client, wanted, asked);
+        if let Err(why) = taken {
             self.open.effects.push_back(Effect::Ended {
                 client,
                 number,
                 ending: Ending::Refused,
                 answers: 0,
+                why,
             });
         }
-        taken
+        taken.is_ok()
     }
 
     /// Whether a request of a guest of this host has not ended.
@@ -153,7 +163,8 @@ impl Guests {
 
     /// A request ends before it came in the order.
     pub(crate) fn refuse(&mut self, guest: GuestId, number: u64) {
-        self.open.end((guest, number), Ending::Refused);
+        self.open
+            .end_because((guest, number), Ending::Refused, NOT_TAKEN);
     }
 
     /// The connection of a guest of this host is gone.

@@ -12,12 +12,27 @@ use super::{Effect, Ending, GuestId, Party};
 
 /// The most open requests of one guest.
 pub const OPEN_MAX: usize = 1_000;
+/// The most that the open requests of one guest count for: each for one, and for one more for each
+/// member that it asked.
+pub const AWAITED_PER_GUEST_MAX: usize = 65_536;
+/// The most that the open requests of all guests of a daemon count for.
+pub const AWAITED_MAX: usize = 524_288;
 /// Guests without a connection whose requests are kept.
 const AWAY_MAX: usize = 64;
 /// For how long they are kept.
 const AWAY_FOR: Duration = Duration::from_secs(60);
 /// Bytes of answers that are kept for such a guest.
 const KEPT_MAX: usize = 1 << 20;
+
+/// Why requests are not taken, in words.
+const TOO_MANY: &str = "1,000 requests of this guest are open: wait until some have ended";
+const GUEST_AWAITS: &str = "the open requests of this guest wait for as many answers as they may: \
+     wait until some have ended, or ask for shorter times";
+const ALL_AWAIT: &str = "the open requests of this daemon's guests wait for as many answers as they \
+     may: try later, or connect to another daemon";
+const TABLE_FULL: &str = "the table of guests is full: try later";
+/// Why one ends that was not handed to the order.
+pub(super) const NOT_TAKEN: &str = "what orders the messages did not take the request";
 
 type Key = (GuestId, u64);
 
@@ -45,10 +60,21 @@ struct Request {
     kept: Vec<(Arc<str>, Bytes)>,
 }
 
+impl Request {
+    /// What it counts for.
+    fn weight(&self) -> usize {
+        1 + self.placed.as_ref().map_or(0, |(_, asked)| asked.len())
+    }
+}
+
 /// What is known of a guest of this daemon beside its requests.
 #[derive(Debug, Default)]
 struct Guest {
+    /// Its connections.
+    clients: BTreeSet<u64>,
     open: usize,
+    /// What its open requests count for.
+    weight: usize,
     kept: usize,
 }
 
@@ -57,6 +83,8 @@ struct Guest {
 pub(super) struct Open {
     requests: BTreeMap<Key, Request>,
     guests: BTreeMap<GuestId, Guest>,
+    /// What all requests count for.
+    weight: usize,
     deadlines: BTreeSet<(Time, Key)>,
     /// Who may still answer what.
     awaited: BTreeMap<Party, BTreeSet<Key>>,
@@ -66,9 +94,25 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// A guest asks, or asks again after it has connected again; whether there is room.
-    pub(super) fn begin(&mut self, now: Time, key: Key, client: u64, wanted: Wanted) -> bool {
-        self.away.retain(|guest| *guest != key.0);
+    /// A client says that it is this guest.
+    pub(super) fn guest_came(&mut self, guest: GuestId, client: u64) {
+        let known = self.guests.entry(guest).or_default();
+        known.clients.insert(client);
+    }
+
+    /// A guest asks, or asks again after it has connected again. As it looks now, so many members
+    /// will be `asked`.
+    ///
+    /// # Errors
+    /// There is no room, for the reason given.
+    pub(super) fn begin(
+        &mut self,
+        now: Time,
+        key: Key,
+        client: u64,
+        wanted: Wanted,
+        asked: usize,
+    ) -> Result<(), &'static str> {
         let deadline = now + wanted.within;
         if let Some(request) = self.requests.get_mut(&key) {
             self.deadlines.remove(&(request.deadline, key));
@@ -95,13 +139,18 @@ impl Open {
                 });
             }
             self.check(key);
-            return true;
+            self.settle_away(key.0);
+            return Ok(());
         }
+        let open = self.guests.get(&key.0).map_or(0, |guest| guest.open);
+        if open >= OPEN_MAX {
+            return Err(TOO_MANY);
+        }
+        self.check_weight(key.0, 1 + asked)?;
         let guest = self.guests.entry(key.0).or_default();
-        if guest.open >= OPEN_MAX {
-            return false;
-        }
         guest.open += 1;
+        guest.weight += 1;
+        self.weight += 1;
         self.deadlines.insert((deadline, key));
         let request = Request {
             client: Some(client),
@@ -113,7 +162,19 @@ impl Open {
             kept: Vec::new(),
         };
         self.requests.insert(key, request);
-        true
+        Ok(())
+    }
+
+    /// Whether what is open may count for so much more; why not.
+    fn check_weight(&self, guest: GuestId, more: usize) -> Result<(), &'static str> {
+        let of_guest = self.guests.get(&guest).map_or(0, |guest| guest.weight);
+        if of_guest + more > AWAITED_PER_GUEST_MAX {
+            return Err(GUEST_AWAITS);
+        }
+        match self.weight + more > AWAITED_MAX {
+            true => Err(ALL_AWAIT),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn contains(&self, key: Key) -> bool {
@@ -128,9 +189,19 @@ impl Open {
 
     /// The request has come in the order: these are asked.
     pub(super) fn place(&mut self, key: Key, group: Arc<str>, asked: Vec<Party>) {
+        let full = self.check_weight(key.0, asked.len());
         let Some(request) = self.requests.get_mut(&key) else {
             return;
         };
+        if let Err(why) = full {
+            // More answer by now than when it began: what they answer is of no use any more.
+            self.end_because(key, Ending::Unknown, why);
+            return self.forget(key);
+        }
+        if let Some(guest) = self.guests.get_mut(&key.0) {
+            guest.weight += asked.len();
+            self.weight += asked.len();
+        }
         for party in &asked {
             self.awaited.entry(*party).or_default().insert(key);
         }
@@ -201,38 +272,78 @@ impl Open {
         }
     }
 
-    /// The connection of a guest is gone. Its requests wait for it a while.
+    /// A connection of a guest is gone. If the guest has another one, that is told of its requests;
+    /// else they wait for it a while.
     pub(super) fn guest_gone(&mut self, now: Time, guest: GuestId, client: u64) {
-        let keys: Vec<Key> = self.of_guest(guest);
-        let mut any = false;
-        for key in keys {
+        let known = self.guests.entry(guest).or_default();
+        known.clients.remove(&client);
+        let other = known.clients.last().copied();
+        for key in self.of_guest(guest) {
             let Some(request) = self.requests.get_mut(&key) else {
                 continue;
             };
             if request.client != Some(client) {
                 continue;
             }
-            any = true;
-            request.client = None;
-            let deadline = request.deadline.min(now + AWAY_FOR);
-            self.deadlines.remove(&(request.deadline, key));
-            self.deadlines.insert((deadline, key));
-            request.deadline = deadline;
+            request.client = other;
+            if other.is_none() {
+                let deadline = request.deadline.min(now + AWAY_FOR);
+                self.deadlines.remove(&(request.deadline, key));
+                self.deadlines.insert((deadline, key));
+                request.deadline = deadline;
+            }
         }
-        if any {
-            self.away.push_back(guest);
-        }
+        self.forget_guest(guest);
+        self.settle_away(guest);
         while self.away.len() > AWAY_MAX
             && let Some(guest) = self.away.pop_front()
         {
             for key in self.of_guest(guest) {
-                self.forget(key);
+                if self.is_kept(key) {
+                    self.forget(key);
+                }
             }
+        }
+    }
+
+    /// Whether the request waits for its guest.
+    fn is_kept(&self, key: Key) -> bool {
+        let request = self.requests.get(&key);
+        request.is_some_and(|request| request.client.is_none())
+    }
+
+    /// A guest is away as long as requests wait for it, from when the first began to.
+    fn settle_away(&mut self, guest: GuestId) {
+        let is_away = self
+            .of_guest(guest)
+            .into_iter()
+            .any(|key| self.is_kept(key));
+        if !is_away {
+            self.away.retain(|away| *away != guest);
+        } else if !self.away.contains(&guest) {
+            self.away.push_back(guest);
+        }
+    }
+
+    /// Forgets a guest of which there is nothing.
+    fn forget_guest(&mut self, guest: GuestId) {
+        let is_nothing = |guest: &Guest| guest.open == 0 && guest.clients.is_empty();
+        if self.guests.get(&guest).is_some_and(is_nothing) {
+            self.guests.remove(&guest);
         }
     }
 
     /// The request ends.
     pub(super) fn end(&mut self, key: Key, ending: Ending) {
+        let why = match ending {
+            Ending::Refused => TABLE_FULL,
+            _ => "",
+        };
+        self.end_because(key, ending, why);
+    }
+
+    /// The request ends, and there is something to say.
+    pub(super) fn end_because(&mut self, key: Key, ending: Ending, why: &'static str) {
         // A guest that is away may ask again: it is told then.
         if let Some(request) = self.requests.get(&key)
             && let Some(client) = request.client
@@ -242,6 +353,7 @@ impl Open {
                 number: key.1,
                 ending,
                 answers: request.answered,
+                why,
             });
             self.forget(key);
         }
@@ -314,6 +426,7 @@ impl Open {
         let Some(request) = self.requests.remove(&key) else {
             return;
         };
+        let weight = request.weight();
         self.deadlines.remove(&(request.deadline, key));
         for (_, payload) in &request.kept {
             self.kept_taken(key.0, payload.len());
@@ -323,10 +436,15 @@ impl Open {
         }
         if let Some(guest) = self.guests.get_mut(&key.0) {
             guest.open -= 1;
+            guest.weight -= weight;
+            self.weight -= weight;
             if guest.open == 0 {
-                self.guests.remove(&key.0);
                 self.away.retain(|guest| *guest != key.0);
+                self.forget_guest(key.0);
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

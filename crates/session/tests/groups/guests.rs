@@ -359,6 +359,34 @@ fn a_guest_that_comes_back_to_its_daemon_gets_the_answers_that_came_meanwhile() 
     judge(&world);
 }
 
+/// The connections of one guest are one to it: what one of them asked is told to the other.
+#[test]
+fn what_a_guest_asked_over_a_connection_that_is_gone_ends_at_its_other_one() {
+    let (mut world, mut rng, [al, bo, cy]) = world();
+    claim(&mut world, &mut rng, al, Role::Answering, false);
+    let again = (cy.0, world.connect(cy.0, "again"));
+    introduce(&mut world, &mut rng, cy, 77, 0);
+    introduce(&mut world, &mut rng, again, 77, 1);
+    say(&mut world, &mut rng, cy, request(1, 0, None));
+    world.vanish(cy.0, cy.1);
+    world.run(&mut rng);
+    // Many others go meanwhile, with requests that wait for them.
+    for id in 100..200 {
+        let other = (cy.0, world.connect(cy.0, "other"));
+        introduce(&mut world, &mut rng, other, id, 0);
+        say(&mut world, &mut rng, other, request(1, 0, None));
+        world.vanish(other.0, other.1);
+        world.run(&mut rng);
+    }
+    answer_all(&mut world, &mut rng, al);
+    assert_eq!(
+        heard(&mut world, again),
+        ["1 answered by al@h1", "1 ends Complete with 1"]
+    );
+    assert_eq!(heard(&mut world, bo), [""; 0]);
+    judge(&world);
+}
+
 #[test]
 fn what_another_part_may_have_carried_out_ends_as_unknown() {
     let (mut world, mut rng, [al, bo, cy]) = world();
@@ -588,7 +616,7 @@ fn a_guest_beyond_the_table_is_refused_until_another_has_gone() {
     else {
         panic!("it hears {seen:?}");
     };
-    assert!(text.contains("try later"), "{text}");
+    assert!(text.contains("table of guests is full"), "{text}");
     world.vanish(first.0, first.1);
     world.run(&mut rng);
     say(&mut world, &mut rng, last, request(2, 0, None));

@@ -1,0 +1,144 @@
+use groupcast_core::{Incarnation, NodeId};
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+const ALL: Wanted = Wanted {
+    answers: 0,
+    within: Duration::from_secs(3600),
+};
+
+fn party(client: u64) -> Party {
+    Party {
+        daemon: MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        },
+        client,
+    }
+}
+
+fn members(count: usize) -> Vec<Party> {
+    (0..count as u64).map(party).collect()
+}
+
+/// A guest asks so many members; why it may not.
+fn ask(open: &mut Open, key: Key, asked: usize) -> Result<(), &'static str> {
+    open.begin(Time::ZERO, key, key.0.0, ALL, asked)?;
+    open.place(key, "g".into(), members(asked));
+    Ok(())
+}
+
+fn endings(open: &mut Open) -> Vec<(u64, Ending)> {
+    let ended = open.effects.drain(..).filter_map(|effect| match effect {
+        Effect::Ended { number, ending, .. } => Some((number, ending)),
+        _ => None,
+    });
+    ended.collect()
+}
+
+#[test]
+fn what_is_open_is_bounded_by_the_answers_that_it_waits_for() {
+    let mut open = Open::default();
+    const ASKED: usize = 4_095;
+    let each = ASKED + 1;
+    let of_one = AWAITED_PER_GUEST_MAX / each;
+    let guests = AWAITED_MAX / AWAITED_PER_GUEST_MAX;
+    for guest in 0..guests as u64 {
+        for number in 0..of_one as u64 {
+            let key = (GuestId(guest), number);
+            assert_eq!(ask(&mut open, key, ASKED), Ok(()));
+        }
+        let key = (GuestId(guest), 1_000);
+        assert_eq!(ask(&mut open, key, ASKED), Err(GUEST_AWAITS));
+    }
+    let next = (GuestId(1_000), 1);
+    assert_eq!(ask(&mut open, next, ASKED), Err(ALL_AWAIT));
+    assert_eq!(endings(&mut open), []);
+    // What ends makes room, whatever ends it.
+    open.end((GuestId(0), 0), Ending::Short);
+    assert_eq!(ask(&mut open, next, ASKED), Ok(()));
+    let late = Time::ZERO + ALL.within + SECOND;
+    open.handle_timeout(late);
+    assert_eq!(endings(&mut open).len(), guests * of_one + 1);
+    assert_eq!((open.weight, open.guests.len()), (0, 0));
+    assert!(open.awaited.is_empty() && open.requests.is_empty());
+}
+
+#[test]
+fn members_that_come_between_make_nobody_exceed_the_bound() {
+    let mut open = Open::default();
+    let key = (GuestId(1), 1);
+    open.begin(Time::ZERO, key, 1, ALL, 0).unwrap();
+    open.place(key, "g".into(), members(AWAITED_PER_GUEST_MAX));
+    assert_eq!(endings(&mut open), [(1, Ending::Unknown)]);
+    assert!(open.awaited.is_empty() && open.requests.is_empty());
+    assert_eq!(open.weight, 0);
+}
+
+#[test]
+fn requests_of_a_connection_that_is_gone_are_those_of_the_guests_other_one() {
+    let mut open = Open::default();
+    let guest = GuestId(1);
+    for client in [7, 8] {
+        open.guest_came(guest, client);
+    }
+    for (number, client) in [(1, 7), (2, 8)] {
+        open.begin(Time::ZERO, (guest, number), client, ALL, 1)
+            .unwrap();
+        open.place((guest, number), "g".into(), members(1));
+    }
+    open.guest_gone(Time::ZERO, guest, 7);
+    assert!(open.away.is_empty(), "it is here");
+    for other in 100..200 {
+        let other = GuestId(other);
+        open.guest_came(other, other.0);
+        ask(&mut open, (other, 1), 1).unwrap();
+        open.guest_gone(Time::ZERO, other, other.0);
+    }
+    assert_eq!(open.away.len(), AWAY_MAX);
+    open.effects.clear();
+    for number in [1, 2] {
+        let (from, payload) = ("al@h".into(), Bytes::new());
+        open.answer((guest, number), party(0), from, payload);
+    }
+    let ends = [(1, Ending::Complete), (2, Ending::Complete)];
+    assert_eq!(endings(&mut open), ends);
+    open.guest_gone(Time::ZERO, guest, 8);
+    let away = (100..200).map(GuestId).skip(100 - AWAY_MAX);
+    assert!(away.eq(open.away.iter().copied()));
+    assert_eq!(open.guests.len(), AWAY_MAX);
+}
+
+/// Where a connection takes up some of its guest's requests, the others still count as waiting.
+#[test]
+fn of_guests_that_are_away_no_more_is_kept_whatever_they_asked_between() {
+    let mut open = Open::default();
+    for guest in 0..2 * AWAY_MAX as u64 {
+        let guest = GuestId(guest);
+        open.guest_came(guest, 1);
+        for number in [1, 2] {
+            open.begin(Time::ZERO, (guest, number), 1, ALL, 1).unwrap();
+            open.place((guest, number), "g".into(), members(1));
+        }
+        open.guest_gone(Time::ZERO, guest, 1);
+        open.guest_came(guest, 2);
+        open.begin(Time::ZERO, (guest, 2), 2, ALL, 1).unwrap();
+        open.end((guest, 2), Ending::Short);
+        open.guest_gone(Time::ZERO, guest, 2);
+    }
+    assert_eq!(open.away.len(), AWAY_MAX);
+    assert_eq!(open.requests.len(), AWAY_MAX);
+    // Requests that a connection has are nobody's to erase, though others of its guest wait.
+    let guest = open.away[0];
+    open.guest_came(guest, 3);
+    open.begin(Time::ZERO, (guest, 3), 3, ALL, 1).unwrap();
+    for other in 1_000..1_000 + AWAY_MAX as u64 {
+        let other = GuestId(other);
+        open.guest_came(other, 1);
+        open.begin(Time::ZERO, (other, 1), 1, ALL, 1).unwrap();
+        open.guest_gone(Time::ZERO, other, 1);
+    }
+    assert!(!open.contains((guest, 1)));
+    assert!(open.contains((guest, 3)));
+}
