@@ -24,12 +24,12 @@ groupcast_core::settings! {
         pub groups_per_client_max: usize = 1_000
             => Spec::count("groups", 1, GROUPS_PER_CLIENT_MAX as u32),
             "Too small: joins are rejected. Too large: memory, and longer exchanges of state when daemons meet.";
-        /// The most memberships of all clients of this daemon together, which its state holds. A state
-        /// of more than 256 MiB costs the clients with most in it their connections.
+        /// The most memberships of all clients of this daemon together, which its state holds. A
+        /// state of more than 256 MiB costs the clients with most in it their connections.
         pub memberships_max: usize = 100_000 => Spec::count("memberships", 1, 1 << 20),
             "Too small: joins are rejected. Too large: longer exchanges of state when daemons meet.";
-        /// The most handlers, locks and other roles that all clients of this daemon together have or
-        /// wait for; more are refused. One client has or waits for 256 at most.
+        /// The most handlers, locks and other roles that all clients of this daemon together
+        /// have or wait for; more are refused. One client has or waits for 256 at most.
         pub roles_max: usize = 16_384 => Spec::count("roles", 1, ROLES_PER_DAEMON_MAX as u32),
             "Too small: roles are refused. Too large: memory at every daemon, and longer exchanges of state when daemons \
              meet.";

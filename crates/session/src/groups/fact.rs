@@ -80,8 +80,8 @@ pub enum Fact {
         /// What was wrong.
         error: String,
     },
-    /// The state of this daemon was longer than daemons take of each other: the clients with most in
-    /// it were disconnected.
+    /// The state of this daemon was longer than daemons take of each other: the clients with most
+    /// in it were disconnected.
     StateTooLarge {
         /// Its bytes.
         len: usize,

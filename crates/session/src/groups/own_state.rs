@@ -139,8 +139,8 @@ impl Engine {
         self.submissions.set_state(state);
     }
 
-    /// The ring takes this daemon's state in no form, so its clients would wait for ever. If the ring
-    /// is being left, their connections end with that.
+    /// The ring takes this daemon's state in no form, so its clients would wait for ever. If the
+    /// ring is being left, their connections end with that.
     pub(super) fn state_refused(&mut self, now: Time, error: &SubmitError) {
         let is_leaving = *error == SubmitError::Leaving;
         let error = error.to_string();
