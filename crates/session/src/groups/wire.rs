@@ -28,7 +28,8 @@
 //! lives; groups are bound in ascending order, at most [`BINDINGS_MAX`], and later ones travel by
 //! name. A state that is longer than a message may be goes in parts 0, 1, …, and has come with the
 //! last of them. Private names are never bound: replies to short-lived clients would fill the
-//! table. An unreliable message may overtake what binds its numbers, so it is named until they are agreed.
+//! table. An unreliable message may overtake what binds its numbers, so it is named until they are
+//! agreed.
 
 mod bus;
 mod guests;
