@@ -12,6 +12,7 @@ mod process;
 mod requests;
 mod service;
 mod sim;
+mod terminal;
 mod tls;
 mod transfer;
 mod usage;

@@ -5,6 +5,7 @@ mod file;
 mod lines;
 mod relay;
 mod socket;
+mod terminal;
 mod trace;
 
 use std::io::{self, BufRead, BufReader, ErrorKind, IsTerminal as _, Read as _, Write as _};
@@ -24,7 +25,9 @@ use crate::tls::TlsArgs;
 ///
 /// Lines of standard input go to the bus, and what the bus says goes to standard output, until the
 /// bus ends the connection: after `quit`, or at the end of the input when all that was sent is
-/// carried out. `help` is a command of the bus; docs/bus.md has all of it.
+/// carried out. At a terminal the line that is typed can be edited: the arrows up and down bring
+/// earlier lines back, and Tab completes commands, tags, domains and ids that were seen. `help` is
+/// a command of the bus; docs/bus.md has all of it.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
@@ -64,6 +67,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     match args.exec {
         Some(words) => exec(socket, relay, &words),
+        None if terminal::is_there() => terminal::talk(socket),
         None => talk(socket),
     }
 }

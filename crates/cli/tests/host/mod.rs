@@ -90,10 +90,7 @@ impl Host {
             .stderr(file("err"))
             .spawn()
             .unwrap();
-        Running {
-            child,
-            label: label.to_owned(),
-        }
+        Running::of(child, label)
     }
 
     /// Starts a daemon with its history in `NAME.ndjson`, and waits until it answers.
@@ -217,6 +214,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// A process that the caller has started.
+    pub(crate) fn of(child: Child, label: &str) -> Self {
+        Self {
+            child,
+            label: label.to_owned(),
+        }
+    }
+
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }

@@ -40,6 +40,17 @@ const COMMANDS: [(&str, &str); 15] = [
     ("quit", "leave"),
 ];
 
+/// How each command is written: its name, and what stands for its arguments.
+pub const USAGES: [&str; COMMANDS.len()] = {
+    let mut usages = [""; COMMANDS.len()];
+    let mut index = 0;
+    while index < usages.len() {
+        usages[index] = COMMANDS[index].0;
+        index += 1;
+    }
+    usages
+};
+
 /// The reply, about all commands or one.
 pub(super) fn reply(about: Option<&str>) -> Vec<u8> {
     let is_meant = |usage: &str| about.is_none_or(|name| usage.split(' ').next() == Some(name));

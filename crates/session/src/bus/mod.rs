@@ -36,6 +36,7 @@ use self::trace::{Told, Tracer, Tracing};
 use crate::client::{ClientEvent, Connection};
 use crate::frame::{AccessToken, BusRequest, ClientKind, FrameError};
 
+pub use self::help::USAGES;
 pub use self::script::{Script, ScriptError};
 pub use self::words::write_word;
 
