@@ -311,6 +311,17 @@ fn the_terminal_is_left_as_it_was_whoever_ends_it() {
     al.types("unfin");
     al.sees(&["> unfin"]);
     assert_ne!(modes(&al.theirs), al.before);
+    al.types("\x1a");
+    let stat = format!("/proc/{}/stat", al.tool.child.id());
+    let end = Instant::now() + SEEN_WITHIN;
+    while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+        assert!(Instant::now() < end, "it does not stop");
+        al.look();
+    }
+    assert_eq!(modes(&al.theirs), al.before);
+    al.tool.signal("CONT");
+    al.types("ished");
+    al.sees(&["> unfinished"]);
     al.tool.signal("TERM");
     let (code, _) = al.leaves();
     assert_eq!(code, -1, "a signal has ended it");
