@@ -173,8 +173,8 @@ pub(super) const TOP: &[TopKey] = &[
                   or asks requests at this daemon waits for it once `clients.stop_publishers_at` of such groups waits; \
                   `drop`, nobody waits, and where that much waits of all groups it misses unreliable messages; \
                   `disconnect`, nobody waits, and it is disconnected at `clients.drop_unreliable_at`. Of several rules \
-                  that name a group the least patient holds, and a client may ask for less patience, not for more. \
-                  SIGHUP applies a change at once, also to publishers that wait already.",
+                  that name a group, or one of the groups by which a message comes to the client, the least patient \
+                  holds, and a client may ask for less patience, not for more. SIGHUP applies a change at once, also to publishers that wait already.",
         value: "list of tables, each with `groups` and `policy`",
         default: "none: all groups block",
         wrong: "`block` for a feed whose publisher must keep its pace: one program that hangs stops it. `drop` and \

@@ -183,18 +183,9 @@ impl Engine {
         self.find_recipients(data.label.tag);
         let mut route = self.routing.begin(delivery, data.payload_at(), data.client);
         let own = (from == self.local).then_some(ClientId(data.client));
-        let wanted = self
-            .routing
-            .recipients
-            .iter()
-            .filter(|(id, index)| {
-                own != Some(*id) || !self.discards_own(*id, &self.routing.destinations[*index])
-            })
-            .map(|(id, index)| Recipient {
-                id: *id,
-                index: *index,
-                when_slow: self.when_slow(*id, &self.routing.destinations[*index]),
-            });
+        let wanted = self.routing.recipients.iter().filter(|it| {
+            own != Some(it.id) || !self.discards_own(it.id, &self.routing.destinations[it.index])
+        });
         route.recipients.extend(wanted);
         if !route.recipients.is_empty() {
             let head = MessageHead {
@@ -219,7 +210,7 @@ impl Engine {
     }
 
     /// Finds the clients of this daemon that a message with this tag to the destinations is for,
-    /// each once, with the index of the first destination that it is in.
+    /// each once, with the index of the first destination that it is in and the rule that holds.
     fn find_recipients(&mut self, tag: &str) {
         let (mut destinations, mut recipients) = self.routing.take_lists();
         recipients.clear();
@@ -229,26 +220,36 @@ impl Engine {
             }
             if let Some(subscribers) = self.order.table.subscribers(name) {
                 let passing = self.filters.passes(subscribers.iter(), name, tag);
-                recipients.extend(passing.map(|id| (ClientId(*id), index)));
+                recipients.extend(passing.map(|id| Recipient::new(ClientId(*id), index)));
             } else if is_private(name)
                 && let Some((client, host)) = name.split_once('@')
                 && *host == *self.host
             {
-                recipients.extend(self.clients.holder(client).map(|id| (id, index)));
+                let holder = self.clients.holder(client);
+                recipients.extend(holder.map(|id| Recipient::new(id, index)));
             }
             // Those who are no members of the group have not been asked for the right to read it.
             for id in self.filters.beside(name, tag) {
                 let id = ClientId(id);
                 if self.may_use(id, Right::Join, name) {
-                    recipients.push((id, index));
+                    recipients.push(Recipient::new(id, index));
                 }
             }
         }
         if destinations.len() > 1 || self.filters.has_others() {
             // Stable: the first destination comes first.
-            recipients.sort_by_key(|(id, _)| *id);
-            recipients.dedup_by_key(|(id, _)| *id);
+            recipients.sort_by_key(|it| it.id);
         }
+        for it in &mut recipients {
+            it.when_slow = self.when_slow(it.id, &destinations[it.index]);
+        }
+        recipients.dedup_by(|later, first| {
+            let same = later.id == first.id;
+            if same {
+                first.when_slow = first.when_slow.max(later.when_slow);
+            }
+            same
+        });
         self.routing.set_lists(&mut destinations, &mut recipients);
     }
 

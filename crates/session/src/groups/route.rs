@@ -23,12 +23,12 @@ pub(super) struct Routing {
     changes: u64,
     /// Hold the destinations of one message, and for whom it is.
     pub(super) destinations: Vec<Arc<str>>,
-    pub(super) recipients: Vec<(ClientId, usize)>,
+    pub(super) recipients: Vec<Recipient>,
 }
 
 impl Routing {
     /// Takes the lists away while they are filled.
-    pub(super) fn take_lists(&mut self) -> (Vec<Arc<str>>, Vec<(ClientId, usize)>) {
+    pub(super) fn take_lists(&mut self) -> (Vec<Arc<str>>, Vec<Recipient>) {
         let lists = (&mut self.destinations, &mut self.recipients);
         (std::mem::take(lists.0), std::mem::take(lists.1))
     }
@@ -37,7 +37,7 @@ impl Routing {
     pub(super) fn set_lists(
         &mut self,
         destinations: &mut Vec<Arc<str>>,
-        recipients: &mut Vec<(ClientId, usize)>,
+        recipients: &mut Vec<Recipient>,
     ) {
         std::mem::swap(&mut self.destinations, destinations);
         std::mem::swap(&mut self.recipients, recipients);
@@ -75,10 +75,21 @@ impl Routing {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipient {
     pub(super) id: ClientId,
-    /// The index of the destination that it comes by.
+    /// The index of the destination that it comes by: the first that it is in.
     pub(super) index: usize,
-    /// What holds for the client as a member of that.
+    /// What holds for the client: of all destinations that it is in, what has the least patience.
     pub(super) when_slow: WhenSlow,
+}
+
+impl Recipient {
+    /// One whose rule has to be looked up.
+    pub(super) fn new(id: ClientId, index: usize) -> Self {
+        Self {
+            id,
+            index,
+            when_slow: WhenSlow::Block,
+        }
+    }
 }
 
 /// Where messages with a certain beginning go.

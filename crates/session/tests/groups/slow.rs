@@ -205,6 +205,34 @@ fn a_group_that_drops_costs_unreliable_messages_early_and_no_others() {
     }
 }
 
+/// A message to several groups follows the least patient rule of those that bring it to the client,
+/// wherever they stand among them.
+#[test]
+fn of_several_groups_of_a_message_the_least_patient_holds() {
+    for groups in [["blocks", "drops"], ["drops", "blocks"]] {
+        let mut it = Slow::new(None);
+        for number in 1..=8 {
+            it.world.act(it.one, it.al, |client| {
+                client.publish(&groups, Service::Unreliable, &[number; 1_000]);
+            });
+            it.world.run(&mut it.rng);
+        }
+        assert_eq!(it.held_back(), 0, "{groups:?}");
+        let status = it.status().expect("it is connected");
+        assert!(status.dropped > 0, "{groups:?}");
+    }
+    // A group that the client is not in is of no concern to it.
+    let mut it = Slow::new(None);
+    for number in 1..=6 {
+        it.world.act(it.one, it.al, |client| {
+            let groups = ["dropped-elsewhere", "blocks"];
+            client.publish(&groups, Service::Agreed, &[number; 1_000]);
+        });
+        it.world.run(&mut it.rng);
+    }
+    assert_eq!(it.held_back(), 1);
+}
+
 #[test]
 fn a_group_that_disconnects_does_so_early() {
     let mut slow = Slow::new(None);
