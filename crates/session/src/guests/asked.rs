@@ -1,11 +1,14 @@
 //! Requests that members of this host were given and have not answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::GuestId;
 
 /// The most that one member may leave unanswered; of more, it cannot answer the oldest any more.
 pub const ASKED_MAX: usize = 4_096;
+/// The most that all members of this host may leave unanswered; of more, whoever has most of them
+/// cannot answer its oldest any more.
+pub const ASKED_ALL_MAX: usize = 262_144;
 
 /// A request that a member was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,9 +18,16 @@ pub(super) struct Given {
     pub(super) handler: Option<u16>,
 }
 
-/// What members were given, by client and place in the order.
+/// What members were given.
 #[derive(Debug, Default)]
-pub(super) struct Asked(BTreeMap<u64, BTreeMap<u64, Given>>);
+pub(super) struct Asked {
+    /// By client and place in the order.
+    given: BTreeMap<u64, BTreeMap<u64, Given>>,
+    /// How many that are for each client.
+    by_count: BTreeSet<(usize, u64)>,
+    /// How many that are.
+    all: usize,
+}
 
 impl Asked {
     pub(super) fn give(
@@ -27,30 +37,79 @@ impl Asked {
         (guest, number): (GuestId, u64),
         handler: Option<u16>,
     ) {
-        let of_client = self.0.entry(client).or_default();
-        if of_client.len() >= ASKED_MAX {
-            of_client.pop_first();
+        let count = self.given.get(&client).map_or(0, BTreeMap::len);
+        if count >= ASKED_MAX {
+            self.change(client, |of_client| of_client.pop_first());
+        } else if self.all >= ASKED_ALL_MAX
+            && let Some((_, greatest)) = self.by_count.last().copied()
+        {
+            self.change(greatest, |of_client| of_client.pop_first());
         }
         let given = Given {
             guest,
             number,
             handler,
         };
-        of_client.insert(seq, given);
+        self.change(client, |of_client| of_client.insert(seq, given));
     }
 
     /// The client answers what it was given at `seq`; `None` if there is nothing to be answered.
     pub(super) fn take(&mut self, client: u64, seq: u64) -> Option<Given> {
-        let of_client = self.0.get_mut(&client)?;
-        let given = of_client.remove(&seq);
-        if of_client.is_empty() {
-            self.0.remove(&client);
-        }
-        given
+        self.change(client, |of_client| of_client.remove(&seq))
     }
 
     /// The client is gone.
     pub(super) fn forget(&mut self, client: u64) {
-        self.0.remove(&client);
+        self.change(client, BTreeMap::clear);
+    }
+
+    /// Changes what a client was given, and counts it anew.
+    fn change<T>(&mut self, client: u64, change: impl FnOnce(&mut BTreeMap<u64, Given>) -> T) -> T {
+        let of_client = self.given.entry(client).or_default();
+        let before = of_client.len();
+        let result = change(of_client);
+        let after = of_client.len();
+        self.all = self.all - before + after;
+        self.by_count.remove(&(before, client));
+        match after {
+            0 => drop(self.given.remove(&client)),
+            _ => drop(self.by_count.insert((after, client))),
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_answers_few_keeps_them_however_many_others_leave_unanswered() {
+        let mut asked = Asked::default();
+        let key = (GuestId(1), 1);
+        for seq in 0..10 {
+            asked.give(0, seq, key, None);
+        }
+        let greedy = (ASKED_ALL_MAX / ASKED_MAX) as u64 + 3;
+        for seq in 0..ASKED_MAX as u64 + 5 {
+            for client in 1..=greedy {
+                asked.give(client, seq, key, None);
+            }
+        }
+        let counts = asked.given.values().map(BTreeMap::len);
+        assert_eq!(
+            (counts.sum::<usize>(), asked.all),
+            (ASKED_ALL_MAX, ASKED_ALL_MAX)
+        );
+        assert!(asked.given.values().all(|it| it.len() <= ASKED_MAX));
+        for seq in 0..10 {
+            assert!(asked.take(0, seq).is_some());
+        }
+        assert!(asked.take(0, 0).is_none() && asked.take(1, 0).is_none());
+        for client in 0..=greedy {
+            asked.forget(client);
+        }
+        assert_eq!(asked.all, 0);
+        assert!(asked.given.is_empty() && asked.by_count.is_empty());
     }
 }

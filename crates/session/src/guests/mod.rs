@@ -27,8 +27,8 @@ use groupcast_core::id::fnv1a;
 use groupcast_core::trace::Observation;
 use groupcast_core::{MemberId, OrderPlace, Time};
 
-pub use self::asked::ASKED_MAX;
 use self::asked::Asked;
+pub use self::asked::{ASKED_ALL_MAX, ASKED_MAX};
 pub use self::effect::{Effect, Ending, Role, RoleNotice, RoleState};
 use self::numbers::{Admission, Numbered, Numbers};
 pub use self::numbers::{GUESTS_MAX, GUESTS_PER_DAEMON_MAX, GuestId};

@@ -75,6 +75,8 @@ struct Guest {
     open: usize,
     /// What its open requests count for.
     weight: usize,
+    /// How many of them have no connection.
+    waiting: usize,
     kept: usize,
 }
 
@@ -118,7 +120,7 @@ impl Open {
             self.deadlines.remove(&(request.deadline, key));
             self.deadlines.insert((deadline, key));
             request.deadline = deadline;
-            request.client = Some(client);
+            let waited = request.client.replace(client).is_none();
             request.wanted = wanted.answers;
             let asked = request.placed.as_ref().map(|(_, asked)| asked.len());
             let kept = std::mem::take(&mut request.kept);
@@ -138,8 +140,11 @@ impl Open {
                     payload,
                 });
             }
-            self.check(key);
+            if waited && let Some(guest) = self.guests.get_mut(&key.0) {
+                guest.waiting -= 1;
+            }
             self.settle_away(key.0);
+            self.check(key);
             return Ok(());
         }
         let open = self.guests.get(&key.0).map_or(0, |guest| guest.open);
@@ -278,6 +283,7 @@ impl Open {
         let known = self.guests.entry(guest).or_default();
         known.clients.remove(&client);
         let other = known.clients.last().copied();
+        let mut waiting = 0;
         for key in self.of_guest(guest) {
             let Some(request) = self.requests.get_mut(&key) else {
                 continue;
@@ -287,11 +293,15 @@ impl Open {
             }
             request.client = other;
             if other.is_none() {
+                waiting += 1;
                 let deadline = request.deadline.min(now + AWAY_FOR);
                 self.deadlines.remove(&(request.deadline, key));
                 self.deadlines.insert((deadline, key));
                 request.deadline = deadline;
             }
+        }
+        if let Some(known) = self.guests.get_mut(&guest) {
+            known.waiting += waiting;
         }
         self.forget_guest(guest);
         self.settle_away(guest);
@@ -314,10 +324,7 @@ impl Open {
 
     /// A guest is away as long as requests wait for it, from when the first began to.
     fn settle_away(&mut self, guest: GuestId) {
-        let is_away = self
-            .of_guest(guest)
-            .into_iter()
-            .any(|key| self.is_kept(key));
+        let is_away = self.guests.get(&guest).is_some_and(|it| it.waiting > 0);
         if !is_away {
             self.away.retain(|away| *away != guest);
         } else if !self.away.contains(&guest) {
@@ -427,6 +434,7 @@ impl Open {
             return;
         };
         let weight = request.weight();
+        let waited = usize::from(request.client.is_none());
         self.deadlines.remove(&(request.deadline, key));
         for (_, payload) in &request.kept {
             self.kept_taken(key.0, payload.len());
@@ -437,11 +445,12 @@ impl Open {
         if let Some(guest) = self.guests.get_mut(&key.0) {
             guest.open -= 1;
             guest.weight -= weight;
+            guest.waiting -= waited;
             self.weight -= weight;
-            if guest.open == 0 {
+            if waited > 0 && guest.waiting == 0 {
                 self.away.retain(|guest| *guest != key.0);
-                self.forget_guest(key.0);
             }
+            self.forget_guest(key.0);
         }
     }
 }
