@@ -39,11 +39,11 @@ impl Asked {
     ) {
         let count = self.given.get(&client).map_or(0, BTreeMap::len);
         if count >= ASKED_MAX {
-            self.change(client, |of_client| of_client.pop_first());
+            self.change(client, BTreeMap::pop_first);
         } else if self.all >= ASKED_ALL_MAX
             && let Some((_, greatest)) = self.by_count.last().copied()
         {
-            self.change(greatest, |of_client| of_client.pop_first());
+            self.change(greatest, BTreeMap::pop_first);
         }
         let given = Given {
             guest,
