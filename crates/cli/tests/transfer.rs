@@ -573,3 +573,45 @@ fn a_census_and_what_is_sent_follow_subgroups_and_who_is_gone_is_not_counted() {
     let rest = census(&[]);
     assert!(rest.stdout.starts_with("1 host, 1 member, subgroups 0,3\n"));
 }
+
+#[test]
+fn a_list_says_who_is_sent_to_and_nobody_else_is() {
+    let group = Group::new();
+    let mut one = group.receiver("one", &["--subgroup", "0,3"]);
+    let mut two = group.receiver("two", &["--subgroup", "1"]);
+    fs::write(group.path("a"), "for one").unwrap();
+    fs::write(group.path("b"), "for both").unwrap();
+    fs::write(group.path("c"), "for two").unwrap();
+    let sent = group.send(&["a", "--to", "one", "--protocol", "list"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+
+    let mut census = group.command(&["census", "--as-list", "--timeout", "30"]);
+    let census = Ran::of(census.output().unwrap());
+    let mut lines: Vec<&str> = census.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["one 0,3", "two 1"], "{}", census.stderr);
+    fs::write(group.path("hosts"), &census.stdout).unwrap();
+    let list = ["--list", "hosts"];
+    let sent = group.send(&[&["b", "--protocol", "list"], &list[..]].concat());
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    let sent = group.send(&[&["c", "--subgroup", "1,9"], &list[..]].concat());
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    for (name, files) in [("one", ["a", "b"]), ("two", ["b", "c"])] {
+        let mut listing = group.listing(name);
+        listing.retain(|entry| entry != ".groupcast");
+        assert_eq!(listing, files);
+    }
+    assert_eq!(group.received("two", "b"), b"for both");
+
+    fs::write(group.path("hosts"), "one 0\nthree 2\n").unwrap();
+    let sent = group.send(&[&["c", "--wait", "1"], &list[..]].concat());
+    sent.fails_with(3, &["1 of 2", "three: never came"]);
+    fs::write(group.path("hosts"), "one 0 3\n").unwrap();
+    group
+        .send(&[&["c"], &list[..]].concat())
+        .fails_with(2, &["hosts: line 1"]);
+    group
+        .send(&["c", "--to", "one", "--require", "two"])
+        .fails_with(2, &["--require"]);
+    assert_eq!((one.terminate(), two.terminate()), (0, 0));
+}

@@ -68,6 +68,10 @@ pub(crate) fn ask(
             ..about.clone()
         }
     };
+    let listed = match &wanted {
+        Wanted::Listed(listed) => Some(listed.clone()),
+        _ => None,
+    };
     let manifest = files.manifest().clone();
     let answers = send(
         host,
@@ -97,20 +101,22 @@ pub(crate) fn ask(
     if holders.is_empty() {
         return Ok(Answers::Present(answers));
     }
+    let wanted = match listed {
+        // Nobody else is asked.
+        Some(mut listed) => {
+            listed.retain(|it| holders.contains(&it.node));
+            Wanted::Listed(listed)
+        }
+        None => Wanted::Members(holders),
+    };
     let stops = || stop.load(Ordering::Relaxed);
     // What comes meanwhile is read and dropped, so that it is not taken for news later.
     let mut turn = || host.turn(Duration::ZERO).is_ok() && !stops();
     if let Some(hashes) = files.block_hashes(&mut turn)? {
         let stream = [&manifest[..], &hashes].concat().into();
-        send(
-            host,
-            &list(true),
-            stream,
-            (Wanted::Members(holders), subgroups),
-            pace,
-            stop,
-            tell,
-        )?;
+        let list = &list(true);
+        let wanted = (wanted, subgroups);
+        send(host, list, stream, wanted, pace, stop, tell)?;
     }
     Ok(Answers::Present(answers))
 }

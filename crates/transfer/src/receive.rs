@@ -557,7 +557,8 @@ impl Service {
             }
             other => format!("{other:?}"),
         };
-        self.totals.failed += 1;
+        // What is for others has not failed here.
+        self.totals.failed += usize::from(*failure != Failure::Excluded);
         tell(ReceiveEvent::Failed {
             transfer: &incoming.described,
             reason: &reason,

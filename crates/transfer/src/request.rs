@@ -11,7 +11,8 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
-    BulkConfig, DeliverTo, Multidriver, Notice, Outcome, Policy, Transfer, TransferId, Wanted,
+    BulkConfig, DeliverTo, Listed, Multidriver, Notice, Outcome, Policy, Transfer, TransferId,
+    Wanted,
 };
 use groupcast_protocols::xgm::Subgroups;
 
@@ -233,6 +234,16 @@ impl Requester {
             Audience::Anybody => Wanted::Open,
             Audience::Count(count) => Wanted::Count(count),
             Audience::Between { min, max } => Wanted::Between { min, max },
+            Audience::Listed(names) => {
+                let listed = |(name, subgroups): &(String, Subgroups)| Listed {
+                    node: NodeId::from_name(name),
+                    subgroups: *subgroups,
+                };
+                let list: Vec<Listed> = names.iter().map(listed).collect();
+                let nodes = list.iter().map(|it| it.node);
+                required = nodes.zip(names.into_iter().map(|it| it.0)).collect();
+                Wanted::Listed(list)
+            }
             Audience::Required(names) => {
                 let ids = names.iter().map(|name| NodeId::from_name(name));
                 required = ids.clone().zip(names.iter().cloned()).collect();

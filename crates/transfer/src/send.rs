@@ -13,7 +13,8 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
-    DeliverTo, Notice, Outcome, PhaseKind, Progress, RateControl, Transfer, TransferId, Wanted,
+    DeliverTo, Listed, Notice, Outcome, PhaseKind, Progress, RateControl, Transfer, TransferId,
+    Wanted,
 };
 use groupcast_protocols::xgm::Subgroups;
 
@@ -48,6 +49,9 @@ pub enum Audience {
     Count(usize),
     /// These, by name; others may come.
     Required(Vec<String>),
+    /// These and no others, by name, as far as they are in the transfer's subgroups; with the
+    /// subgroups that each is in, as far as that is known.
+    Listed(Vec<(String, Subgroups)>),
     /// At least `min`, or nobody is served; at most `max`. It begins when `max` are there, or
     /// `register_within` is over.
     Between {
@@ -259,6 +263,16 @@ impl Sender {
             Audience::Anybody => Wanted::Open,
             Audience::Count(count) => Wanted::Count(count),
             Audience::Between { min, max } => Wanted::Between { min, max },
+            Audience::Listed(names) => {
+                let listed = |(name, subgroups): &(String, Subgroups)| Listed {
+                    node: NodeId::from_name(name),
+                    subgroups: *subgroups,
+                };
+                let list: Vec<Listed> = names.iter().map(listed).collect();
+                let nodes = list.iter().map(|it| it.node);
+                required = nodes.zip(names.into_iter().map(|it| it.0)).collect();
+                Wanted::Listed(list)
+            }
             Audience::Required(names) => {
                 let ids = names.iter().map(|name| NodeId::from_name(name));
                 required = ids.clone().zip(names.iter().cloned()).collect();

@@ -10,7 +10,7 @@ use groupcast_transfer::xgm::{CensusRequest, Subgroups};
 use groupcast_transfer::{Counted, CountedHost};
 use serde_json::{Value, json};
 
-use super::{Network, explain, stop_flag};
+use super::{Network, explain, list_file, stop_flag};
 use crate::failure::{Failure, tell};
 use crate::json::write_line;
 use crate::number::number_of;
@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// Say who they are, too
     #[arg(long)]
     list: bool,
+    /// Print nothing but a list of their names and subgroups, for `groupcast send --list`
+    #[arg(long, conflicts_with_all = ["list", "json"])]
+    as_list: bool,
     /// Print what was found, one JSON object a line
     #[arg(long)]
     json: bool,
@@ -53,7 +56,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let request = CensusRequest {
         subgroups: args.subgroup.unwrap_or(Subgroups::ALL),
-        list: args.list,
+        list: args.list || args.as_list,
         timeout: args.timeout,
     };
     let link = args.network.link(BulkConfig::lan(), true)?;
@@ -65,6 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
     let printed = match args.json {
         true => print_json(&mut out, &counted),
+        false if args.as_list => print_list(&mut out, &counted),
         false => print(&mut out, &counted),
     };
     printed.map_err(|error| Failure::failed(format!("cannot write what was found: {error}")))?;
@@ -109,6 +113,18 @@ fn print(out: &mut impl Write, counted: &Counted) -> io::Result<()> {
         ]);
     }
     table.write(out)
+}
+
+fn print_list(out: &mut impl Write, counted: &Counted) -> io::Result<()> {
+    let hosts = counted.hosts.iter();
+    let hosts = hosts.map(|it| (it.name.as_str(), it.host.subgroups));
+    for name in list_file::write(out, hosts)? {
+        let name = printable(name.as_bytes());
+        tell(format_args!(
+            "not on the list: the name {name:?} does not fit in one"
+        ));
+    }
+    Ok(())
 }
 
 fn address(host: &CountedHost) -> Option<String> {

@@ -165,6 +165,7 @@ pub(super) fn name(outcome: &Outcome) -> &'static str {
         Outcome::Late => "late",
         Outcome::Outrun => "outrun",
         Outcome::TooFew => "too_few",
+        Outcome::Excluded => "excluded",
         Outcome::Absent => "absent",
         Outcome::SameName => "same_name",
         Outcome::Cancelled => "cancelled",

@@ -5,6 +5,7 @@ mod bars;
 pub(crate) mod census;
 mod dry_run;
 mod lines;
+mod list_file;
 mod rates;
 pub(crate) mod receive;
 pub(crate) mod send;

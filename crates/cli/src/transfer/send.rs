@@ -41,6 +41,13 @@ pub(crate) struct Args {
     /// Wait for these receivers, by the names of their hosts; others may come, too
     #[arg(long, value_name = "HOST,...", value_delimiter = ',', value_parser = super::name)]
     require: Vec<String>,
+    /// Send to these receivers and no others, by the names of their hosts; wait for them
+    #[arg(long, value_name = "HOST,...", value_delimiter = ',', conflicts_with_all = ["receivers", "require", "min", "max", "list"], value_parser = super::name)]
+    to: Vec<String>,
+    /// Send to the receivers on this list and no others: a line for each, its name and the
+    /// subgroups that it is in, as `groupcast census --as-list` writes them
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["receivers", "require", "min", "max"])]
+    list: Option<PathBuf>,
     /// Serve nobody if fewer than so many receivers come within --wait; exit code 1
     #[arg(long, value_name = "N", conflicts_with_all = ["receivers", "require"], value_parser = clap::value_parser!(u16).range(1..))]
     min: Option<u16>,
@@ -87,7 +94,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES")]
     packet: Option<usize>,
     /// With nak: packets from one that everybody acknowledges to the next [default: an eighth of
-    /// the window]; with xtp and multidriver: from one request to the next [default: a sixteenth of
+    /// the window]; with xtp, multidriver and list: from one request to the next [default: a sixteenth of
     /// it]
     #[arg(long, value_name = "PACKETS")]
     poll: Option<u32>,
@@ -131,6 +138,8 @@ enum Protocol {
     Xtp,
     /// Every receiver replies to every request, and is acknowledged; no NAKs
     Multidriver,
+    /// The same, with subgroups in every packet and few replies at once
+    List,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -148,9 +157,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     let bulk = args.settings();
     bulk.validate()
         .map_err(|error| Failure::usage(format!("the setting {error}")))?;
-    if args.height.is_some() && matches!(args.protocol, Protocol::Xtp | Protocol::Multidriver) {
+    let of_003 = [Protocol::Xtp, Protocol::Multidriver, Protocol::List];
+    if args.height.is_some() && of_003.contains(&args.protocol) {
         return Err(Failure::usage(
-            "--height is for --protocol tree: with xtp and multidriver there are no chains",
+            "--height is for --protocol tree: with xtp, multidriver and list there are no chains",
         ));
     }
     let audience = args.audience(bulk.receivers_max)?;
@@ -241,6 +251,10 @@ impl Args {
     fn settings(&self) -> BulkConfig {
         let defaults = BulkConfig::lan();
         let window = self.window.unwrap_or(defaults.window);
+        let rounds = Multidriver {
+            every: self.poll.unwrap_or((window / 16).max(1)),
+            ..Multidriver::for_window(window)
+        };
         let policy = match self.protocol {
             Protocol::Auto | Protocol::Nak => Policy::Nak {
                 poll: self.poll.unwrap_or((window / 8).max(1)),
@@ -254,12 +268,10 @@ impl Args {
                 every: self.poll.unwrap_or((window / 16).max(1)),
                 ..Xtp::for_window(window)
             }),
-            Protocol::Multidriver => Policy::Multidriver(Multidriver {
-                every: self.poll.unwrap_or((window / 16).max(1)),
-                ..Multidriver::for_window(window)
-            }),
+            Protocol::Multidriver => Policy::Multidriver(rounds),
+            Protocol::List => Policy::List(rounds),
         };
-        let parity = !matches!(policy, Policy::Xtp(_) | Policy::Multidriver(_));
+        let parity = policy.takes_parity();
         BulkConfig {
             policy,
             block: defaults.block.filter(|_| parity),
@@ -286,6 +298,14 @@ impl Args {
                     "--min {min} is more than the most that are served, {max}"
                 ))),
             };
+        }
+        if let Some(path) = &self.list {
+            return super::list_file::read(path, receivers_max).map(Audience::Listed);
+        }
+        if !self.to.is_empty() {
+            let names = self.to.iter().cloned();
+            let listed = names.map(|name| (name, Subgroups::ALL)).collect();
+            return Ok(Audience::Listed(listed));
         }
         Ok(match self.receivers {
             Some(count) => Audience::Count(count.into()),
@@ -447,6 +467,7 @@ pub(crate) fn in_words(outcome: &Outcome) -> String {
         Outcome::Late => "came too late for a stream".into(),
         Outcome::Outrun => "outrun: what it missed had been released".into(),
         Outcome::TooFew => "not served: too few receivers came".into(),
+        Outcome::Excluded => "excluded: it is not for this receiver any more".into(),
         Outcome::Absent => "never came".into(),
         Outcome::SameName => {
             "another receiver has the same name: give each its own (--name)".into()

@@ -18,7 +18,7 @@ pub use self::multidriver::{Multidriver, Partial};
 pub(super) use self::xtp::Planted;
 pub use self::xtp::{Control, Damping, Xtp};
 use super::cauchy::SIDE;
-use super::wire::{DATA_HEADER, DataHeader};
+use super::wire::{DATA_HEADER, DataHeader, VECTOR};
 
 /// Who acknowledges what, and when (001 section 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +48,24 @@ pub enum Policy {
     /// Rounds: the sender asks, every receiver replies, and the minimum of all is acted on (003
     /// 5.3.1).
     Multidriver(Multidriver),
+    /// The same with a list of the receivers, which changes while it runs: every packet says which
+    /// subgroups it is for, and replies come as datagrams of their own (003 5.4).
+    List(Multidriver),
+}
+
+impl Policy {
+    /// The settings of the rounds, if every receiver replies to every request.
+    pub fn rounds(&self) -> Option<&Multidriver> {
+        match self {
+            Self::Multidriver(rule) | Self::List(rule) => Some(rule),
+            Self::Ack | Self::Nak { .. } | Self::Ring | Self::Tree { .. } | Self::Xtp(_) => None,
+        }
+    }
+
+    /// Whether parity can go with it.
+    pub fn takes_parity(&self) -> bool {
+        self.rounds().is_none() && !matches!(self, Self::Xtp(_))
+    }
 }
 
 /// What is sent again when a packet is missing.
@@ -177,6 +195,11 @@ groupcast_core::settings! {
         /// At a receiver, bytes of a reply that wait to be sent, or to be acknowledged.
         pub reply_buffer: usize = 64 << 10 => Spec::size(1, u32::MAX as u64),
             "Too small: a reply waits for its acknowledgements. Too large: memory for each transfer.";
+        /// At a sender, replies that are being acknowledged at once, of all its transfers under the
+        /// policy `list`, however many receivers there are. One that finds no room is not read,
+        /// and comes again.
+        pub response_contexts: usize = 16 => Spec::count("replies", 1, 65_535),
+            "Too small: replies that come at once are repeated. Too large: memory.";
         /// Transfers in either direction at once; more are refused or not heard.
         pub transfers_max: usize = 64 => Spec::count("transfers", 1, u32::MAX),
             "Too small: transfers are not heard. Too large: memory.";
@@ -334,7 +357,7 @@ impl BulkConfig {
     }
 
     fn check_multidriver(&self) -> Result<(), ConfigError> {
-        let Policy::Multidriver(rule) = &self.policy else {
+        let Some(rule) = self.policy.rounds() else {
             return Ok(());
         };
         if rule.every > self.window {
@@ -347,7 +370,7 @@ impl BulkConfig {
         if self.block.is_some() {
             let remedy = "leave it out: what is missing is repeated once a round";
             return Err(self
-                .refuse("block", "none with the policy multidriver")
+                .refuse("block", "none with the policies multidriver and list")
                 .with_remedy(remedy));
         }
         Ok(())
@@ -374,7 +397,11 @@ impl BulkConfig {
 
     /// The most bytes of a datagram body: a packet with its header, or a control message.
     pub fn body_max(&self) -> usize {
-        (self.packet + DATA_HEADER).max(Self::CONTROL_MAX)
+        let vector = match self.policy {
+            Policy::List(_) => VECTOR,
+            _ => 0,
+        };
+        (self.packet + DATA_HEADER + vector).max(Self::CONTROL_MAX)
     }
 }
 

@@ -10,6 +10,7 @@ use groupcast_core::{Destination, MemberId, Rng, SocketClass, Time, Transmit, Tr
 use super::config::BulkConfig;
 use super::counters::Counters;
 use super::known::KnownMembers;
+use super::responses::Responses;
 use super::transfer::Notice;
 use super::wire::Message;
 use crate::xgm::Subgroups;
@@ -24,6 +25,7 @@ pub(super) struct Shared {
     pub(super) known: KnownMembers,
     pub(super) rng: Rng,
     pub(super) outbox: Outbox,
+    pub(super) responses: Responses,
     pub(super) notices: VecDeque<Notice>,
     pub(super) transitions: VecDeque<Transition>,
     pub(super) counters: Counters,
@@ -31,6 +33,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(local: MemberId, config: BulkConfig, rng: Rng) -> Self {
+        let responses = Responses::new(config.response_contexts);
         Self {
             local,
             config,
@@ -38,6 +41,7 @@ impl Shared {
             known: KnownMembers::default(),
             rng,
             outbox: Outbox::default(),
+            responses,
             notices: VecDeque::new(),
             transitions: VecDeque::new(),
             counters: Counters::default(),
@@ -54,6 +58,7 @@ impl Shared {
             known: &mut self.known,
             rng: &mut self.rng,
             outbox: &mut self.outbox,
+            responses: &mut self.responses,
             notices: &mut self.notices,
             transitions: &mut self.transitions,
             counters: &mut self.counters,
@@ -71,6 +76,7 @@ pub(super) struct Context<'a> {
     pub(super) known: &'a mut KnownMembers,
     pub(super) rng: &'a mut Rng,
     pub(super) outbox: &'a mut Outbox,
+    pub(super) responses: &'a mut Responses,
     notices: &'a mut VecDeque<Notice>,
     transitions: &'a mut VecDeque<Transition>,
     pub(super) counters: &'a mut Counters,

@@ -45,6 +45,10 @@ pub struct Counters {
     pub tags_sent: u64,
     /// Replies that were acknowledged, each once for every time that it came.
     pub replies_acknowledged: u64,
+    /// Replies that found no response context, and were not read (policy `list`).
+    pub responses_refused: u64,
+    /// Receivers that were excluded by a change of subgroups or of the list.
+    pub excluded: u64,
     /// Parts of return streams that were sent.
     pub parts_sent: u64,
     /// Parts of return streams that brought something.
@@ -73,6 +77,8 @@ pub struct BulkStatus {
     pub buffered_max: u64,
     /// The most of those that were sent and not acknowledged by all.
     pub unacknowledged_max: u64,
+    /// The most bytes that were kept for replies that were being acknowledged (policy `list`).
+    pub responses_max: u64,
 }
 
 impl BulkStatus {
@@ -82,6 +88,7 @@ impl BulkStatus {
         each("buffered", self.buffered);
         each("buffered_max", self.buffered_max);
         each("unacknowledged_max", self.unacknowledged_max);
+        each("responses_max", self.responses_max);
     }
 }
 
@@ -109,6 +116,8 @@ impl Counters {
         each("rounds partial", self.rounds_partial);
         each("tags sent", self.tags_sent);
         each("replies acknowledged", self.replies_acknowledged);
+        each("responses refused", self.responses_refused);
+        each("excluded", self.excluded);
         each("parts sent", self.parts_sent);
         each("parts received", self.parts_received);
         each("parts unused", self.parts_unused);

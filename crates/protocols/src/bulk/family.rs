@@ -49,6 +49,10 @@ pub const FAMILY: Family = Family {
             name: "multidriver",
             build: build_multidriver,
         },
+        Variant {
+            name: "list",
+            build: build_list,
+        },
     ],
     settings: Some(FamilySettings::of::<MessagesConfig>()),
     inspect,
@@ -94,7 +98,7 @@ impl GroupConfig for MessagesConfig {
 /// A member of a group of tests: whoever is there, short time-outs.
 fn build(local: MemberId, rng: Rng, policy: Policy) -> Box<dyn Instrumented> {
     let lan = BulkConfig::lan();
-    let parity = !matches!(policy, Policy::Xtp(_) | Policy::Multidriver(_));
+    let parity = policy.takes_parity();
     let bulk = BulkConfig {
         policy,
         block: lan.block.filter(|_| parity),
@@ -147,6 +151,11 @@ fn build_multidriver(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumen
     )
 }
 
+/// A member under the list-based policy.
+fn build_list(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
+    build(local, rng, Policy::List(Multidriver::for_window(256)))
+}
+
 fn vary(rng: Rng, situation: &Situation) -> Factory {
     let settings = MessagesConfig {
         bulk: settings(rng, situation),
@@ -162,6 +171,7 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
 fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
     let mut xtp = rng.fork("xtp");
     let mut multidriver = rng.fork("multidriver");
+    let mut list = rng.fork("list");
     // More than there are hosts, as a ring must have it.
     let window = rng.range(10..80) as u32;
     let policy = match rng.below(4) {
@@ -182,6 +192,10 @@ fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
         true => Policy::Multidriver(vary_multidriver(&mut multidriver, window)),
         false => policy,
     };
+    let policy = match list.chance(0.2) {
+        true => Policy::List(vary_multidriver(&mut list, window)),
+        false => policy,
+    };
     let packet = if rng.chance(0.2) {
         rng.range(1..9_000) as usize
     } else {
@@ -195,7 +209,7 @@ fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
     };
     // Parity goes with selective repeat only.
     let parity = pick(&mut rng, 0.7) && repair == Repair::Selective;
-    let parity = parity && !matches!(policy, Policy::Xtp(_) | Policy::Multidriver(_));
+    let parity = parity && policy.takes_parity();
     BulkConfig {
         policy,
         repair,
@@ -227,6 +241,7 @@ fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
         census: Duration::from_millis(rng.range(200..400)),
         rto_max: Duration::from_millis(500),
         vanish_after: Duration::from_secs(rng.range(2..5)),
+        response_contexts: list.range(1..20) as usize,
         ..BulkConfig::lan()
     }
 }

@@ -135,6 +135,7 @@ impl Messages {
         let receivers = match &config.receivers {
             Wanted::Count(count) => *count,
             Wanted::Members(nodes) => nodes.len(),
+            Wanted::Listed(listed) => listed.len(),
             Wanted::Between { max, .. } => *max,
             Wanted::Open | Wanted::Present => 1,
         };

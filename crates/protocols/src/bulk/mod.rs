@@ -7,7 +7,8 @@
 //! A fifth policy is XTP's (003 sections 3.1.3, 3.3.3, 3.4 and 4.2): the window follows whoever
 //! answers, and no list of receivers. Its packets, timers, limits and deviations are in
 //! `docs/xtp.md`. A sixth is the Multidriver's (003 5.2 and 5.3): every receiver replies to every
-//! request, and the minimum of all is acted on: `docs/multidriver.md`.
+//! request, and the minimum of all is acted on: `docs/multidriver.md`. A seventh adds the transfer
+//! list (003 5.4): `docs/lists.md`.
 //!
 //! # A transfer
 //!
@@ -38,7 +39,7 @@
 //!
 //! Files: `transfer.rs` has the types that the user sees, `sender` and `receiver` the two ends,
 //! `wire` the format, `rate` the rate control, `parity.rs` and `cauchy.rs` the code for parity,
-//! `known.rs` which other members are there; `messages.rs` runs messages over transfers, for the
+//! `known.rs` which other members are there, `responses.rs` the replies that are being acknowledged; `messages.rs` runs messages over transfers, for the
 //! simulator and the checker.
 //!
 //! # Guarantees
@@ -96,6 +97,7 @@ mod parity;
 mod ranges;
 mod rate;
 mod receiver;
+mod responses;
 mod sender;
 #[cfg(test)]
 mod tests;
@@ -103,6 +105,7 @@ mod transfer;
 mod wire;
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use bytes::Bytes;
@@ -121,8 +124,9 @@ pub use self::messages::{Messages, MessagesConfig};
 use self::receiver::Receiver;
 use self::sender::Sender;
 pub use self::transfer::{
-    Acceptance, DeliverTo, Failure, Notice, OfferError, Order, Outcome, PhaseKind, Progress,
-    ReceiverProgress, SendError, Transfer, TransferId, UnknownTransfer, Wanted,
+    Acceptance, DeliverTo, Failure, ListEntry, ListError, Listed, Notice, OfferError, Order,
+    Outcome, PhaseKind, Progress, ReceiverProgress, SendError, Transfer, TransferId,
+    UnknownTransfer, Wanted,
 };
 use self::wire::{Announce, Finish, Message};
 use crate::xgm::Subgroups;
@@ -216,6 +220,7 @@ impl Bulk {
         let count = match &transfer.receivers {
             Wanted::Count(count) => *count,
             Wanted::Members(nodes) => nodes.len(),
+            Wanted::Listed(listed) => listed.len(),
             Wanted::Between { min, max } if min > max => {
                 let (min, max) = (*min, *max);
                 return Err(SendError::Between { min, max });
@@ -294,6 +299,55 @@ impl Bulk {
         }
         self.with_sender(now, id, |sender, context| sender.set_rate(context, rate));
         Ok(())
+    }
+
+    /// From now on a transfer is for receivers in these subgroups (003 5.4, `G_Subgroup`). The next
+    /// packet says so; who is in none of them is [`Outcome::Excluded`] at once, and told. Who was
+    /// in none before and has not answered may register when it hears the announcement.
+    ///
+    /// # Errors
+    /// Nothing has changed then.
+    pub fn change_subgroups(
+        &mut self,
+        now: Time,
+        id: TransferId,
+        subgroups: Subgroups,
+    ) -> Result<(), ListError> {
+        self.change_list(now, id, |sender, context| {
+            sender.change_subgroups(context, subgroups)
+        })
+    }
+
+    /// From now on a transfer is for the receivers on this list, as far as they are in its
+    /// subgroups (003 5.4, `G_Members`). Others are [`Outcome::Excluded`]. `None`: it has no list,
+    /// and follows the rules of the policy `multidriver`.
+    ///
+    /// # Errors
+    /// Nothing has changed then.
+    pub fn write_list(
+        &mut self,
+        now: Time,
+        id: TransferId,
+        list: Option<&[Listed]>,
+    ) -> Result<(), ListError> {
+        self.change_list(now, id, |sender, context| sender.write_list(context, list))
+    }
+
+    /// The transfer list as it is now, sorted by subgroups: who is served, and who is on it and has
+    /// not come.
+    pub fn read_list(&self, id: TransferId) -> Option<Vec<ListEntry>> {
+        Some(self.sender(id)?.read_list())
+    }
+
+    fn change_list(
+        &mut self,
+        now: Time,
+        id: TransferId,
+        change: impl FnOnce(&mut Sender, &mut Context<'_>) -> Result<(), ListError>,
+    ) -> Result<(), ListError> {
+        let mut result = Err(ListError::Unknown);
+        self.with_sender(now, id, |sender, context| result = change(sender, context));
+        result
     }
 
     /// Gives up a transfer; its receivers are told `reason`.
@@ -418,6 +472,7 @@ impl Bulk {
             buffered: sending + receiving,
             buffered_max: self.buffered_max,
             unacknowledged_max: self.unacknowledged_max,
+            responses_max: self.shared.responses.bytes_max(),
         }
     }
 
@@ -466,6 +521,9 @@ impl Bulk {
         let room = self.receivers.len() < self.shared.config.transfers_max;
         if let Some(receiver) = self.receivers.get_mut(&id) {
             receiver.handle(&mut self.shared.at(now), Message::Announce(announce));
+            if receiver.is_over() {
+                self.forget(id);
+            }
         } else if room && announce.is_for(self.shared.subgroups) && !self.past.contains(&id) {
             let receiver = Receiver::new(&mut self.shared.at(now), id, announce);
             self.receivers.insert(id, receiver);
@@ -504,7 +562,7 @@ impl Bulk {
             }
         } else if number != 0 && number <= self.begun {
             // It does not know yet that the transfer is over.
-            let done = Message::Finish(Finish::Done);
+            let done = Message::Finish(Finish::Done(None));
             self.shared.outbox.unicast(from, number, &done);
         }
     }
@@ -577,6 +635,9 @@ impl Protocol for Bulk {
 
     fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
         if let Some(transmit) = self.shared.outbox.poll_transmit(buf) {
+            return Some(transmit);
+        }
+        if let Some(transmit) = self.shared.responses.poll_transmit(buf) {
             return Some(transmit);
         }
         // One transfer after the other has a turn.

@@ -74,6 +74,10 @@ pub enum Wanted {
     Count(usize),
     /// These nodes; who is absent after `register_within` is [`Outcome::Absent`].
     Members(Vec<NodeId>),
+    /// These and no others, as far as they are in the transfer's subgroups; who of them is absent
+    /// after `register_within` is [`Outcome::Absent`]. Others are told
+    /// ([`Failure::Excluded`]).
+    Listed(Vec<Listed>),
     /// At least `min` receivers, and no more than `max` (003 5.3.2): it begins when `max` have
     /// registered or `register_within` is over. With fewer than `min` nobody is served, and all are
     /// told ([`Outcome::TooFew`]); who comes beyond `max` is told, and not counted.
@@ -92,6 +96,26 @@ pub enum Wanted {
     /// knows no member waits for the `census` only; one that has never heard any, for
     /// `register_within` from its first transfer on.
     Present,
+}
+
+/// A receiver on a transfer list (003 5.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// Its node.
+    pub node: NodeId,
+    /// The subgroups that it is in, as far as the list's author knows. What it says counts more.
+    pub subgroups: Subgroups,
+}
+
+/// What a transfer list says of a receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ListEntry {
+    /// Its node.
+    pub node: NodeId,
+    /// The receiver itself; `None`: it has not come.
+    pub member: Option<MemberId>,
+    /// The subgroups that it is in, if it was asked.
+    pub subgroups: Option<Subgroups>,
 }
 
 /// How a receiver takes a transfer.
@@ -268,6 +292,9 @@ pub enum Outcome {
     Late,
     /// What it missed had been released (policy `xtp`), and cannot be sent again.
     Outrun,
+    /// The list or the subgroups of the transfer have changed, or its own have, and the transfer is
+    /// not for it any more.
+    Excluded,
     /// Fewer came than the transfer needs, and none was served.
     TooFew,
     /// It never came.
@@ -294,7 +321,7 @@ pub enum Failure {
     SameName,
     /// There were as many receivers as the sender takes, without this one.
     Full,
-    /// It is for other receivers.
+    /// It is for other receivers, or has become so.
     Excluded,
     /// This receiver's user gave up.
     GivenUp,
@@ -406,6 +433,21 @@ pub enum SendError {
         /// The window.
         window: u32,
     },
+}
+
+/// Why the list of a transfer, or the subgroups that it is for, cannot be changed. Nothing changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListError {
+    /// There is no such transfer (any more).
+    #[error("there is no such transfer")]
+    Unknown,
+    /// It has no list: that needs the policy `list`.
+    #[error("a list that changes needs the policy list")]
+    NoList,
+    /// It would be for no subgroup.
+    #[error("a transfer is for one subgroup at least")]
+    Nobody,
 }
 
 /// Why bytes were not taken. Nothing changes.

@@ -44,6 +44,15 @@ pub(super) fn those_present(wanted: Wanted, named: &[Settled]) -> Wanted {
     let mut nodes: BTreeSet<NodeId> = there.map(|(member, ..)| member.node).collect();
     match wanted {
         Wanted::Count(count) if nodes.len() >= count => return Wanted::Count(count),
+        Wanted::Listed(mut listed) => {
+            let absent = |node| {
+                named
+                    .iter()
+                    .any(|(it, _, became)| it.node == node && *became == Outcome::Absent)
+            };
+            listed.retain(|it| !absent(it.node));
+            return Wanted::Listed(listed);
+        }
         Wanted::Members(required) => {
             let absent = |node: &NodeId| {
                 let mut gone = named.iter().filter(|(.., it)| *it == Outcome::Absent);

@@ -7,7 +7,7 @@ use groupcast_core::settings::{Kind, Needs, Setting, SettingField as _, Spec, Va
 use super::xtp::usual_every;
 use super::{BulkConfig, Multidriver, NakRule, Policy, RateControl, Repair, Xtp};
 
-const POLICIES: &[&str] = &["ack", "nak", "ring", "tree", "xtp", "multidriver"];
+const POLICIES: &[&str] = &["ack", "nak", "ring", "tree", "xtp", "multidriver", "list"];
 
 /// Packets from one that is flagged to the next, unless told otherwise: an eighth of the window.
 fn usual_poll(window: u32) -> u32 {
@@ -39,7 +39,7 @@ pub(super) const WINDOW: Setting<BulkConfig> = Setting {
         {
             xtp.every = usual_every(window);
         }
-        if let Policy::Multidriver(rule) = &mut config.policy
+        if let Policy::Multidriver(rule) | Policy::List(rule) = &mut config.policy
             && rule.every == usual_every(config.window)
         {
             rule.every = usual_every(window);
@@ -53,8 +53,8 @@ pub(super) const POLICY: Setting<BulkConfig> = Setting {
     name: "policy",
     text: "Who acknowledges: every receiver every packet (`ack`), all what is flagged and each what it misses (`nak`), \
            receivers in turn (`ring`), chains of receivers (`tree`), whoever hears a request, of a sender that knows \
-           only the group (`xtp`), or every receiver each request (`multidriver`); these two are of 003: go-back-N \
-           unless told otherwise, and no parity.",
+           only the group (`xtp`), or every receiver each request (`multidriver`; `list`, with a list of receivers that \
+           changes by subgroups); these three are of 003: go-back-N unless told otherwise, and no parity.",
     spec: Spec::word(POLICIES),
     wrong: "`ack` with many receivers: more acknowledgements than the sender takes.",
     get: |config| {
@@ -65,6 +65,7 @@ pub(super) const POLICY: Setting<BulkConfig> = Setting {
             Policy::Tree { .. } => "tree",
             Policy::Xtp(_) => "xtp",
             Policy::Multidriver(_) => "multidriver",
+            Policy::List(_) => "list",
         }))
     },
     set: |config, value| {
@@ -88,6 +89,11 @@ pub(super) const POLICY: Setting<BulkConfig> = Setting {
                 config.repair = Repair::GoBackN;
                 config.block = None;
                 Policy::Multidriver(Multidriver::for_window(config.window))
+            }
+            Value::Word("list") => {
+                config.repair = Repair::GoBackN;
+                config.block = None;
+                Policy::List(Multidriver::for_window(config.window))
             }
             _ => return,
         }

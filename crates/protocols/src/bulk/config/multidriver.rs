@@ -1,6 +1,6 @@
-//! Settings of the policy `multidriver`: when every receiver is asked, how replies are spread, and
+//! Settings of the policies `multidriver` and `list`: when every receiver is asked, how replies are spread, and
 //! what follows when some are missing (003 sections 3.2, 5.3.1 and 5.3.3). They stand together,
-//! because they have a meaning under this policy only.
+//! because they have a meaning under these policies only.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use groupcast_core::settings::{Needs, Setting, SettingField as _, Spec};
 use super::xtp::usual_every;
 use super::{BulkConfig, Policy};
 
-/// What the policy `multidriver` chooses.
+/// What the policies `multidriver` and `list` choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Multidriver {
     /// Packets from one request to the next, if the round before is over; besides, the last packet
@@ -81,22 +81,19 @@ impl Multidriver {
     }
 }
 
-/// The policy's settings, if it is this one.
+/// The policy's settings, if it is one of these.
 fn multidriver(config: &BulkConfig) -> Option<&Multidriver> {
-    match &config.policy {
-        Policy::Multidriver(rule) => Some(rule),
-        _ => None,
-    }
+    config.policy.rounds()
 }
 
 fn set(config: &mut BulkConfig, change: impl FnOnce(&mut Multidriver)) {
-    if let Policy::Multidriver(rule) = &mut config.policy {
+    if let Policy::Multidriver(rule) | Policy::List(rule) = &mut config.policy {
         change(rule);
     }
 }
 
 const NEEDS: Option<Needs<BulkConfig>> = Some(Needs {
-    what: "policy = \"multidriver\"",
+    what: "policy = \"multidriver\" or \"list\"",
     is_met: |config| multidriver(config).is_some(),
 });
 

@@ -135,7 +135,8 @@ impl Receiver {
             | Policy::Nak { .. }
             | Policy::Ring
             | Policy::Xtp(_)
-            | Policy::Multidriver(_) => {}
+            | Policy::Multidriver(_)
+            | Policy::List(_) => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! The receiver of one transfer, from the announcement to the end. `intake.rs` takes data,
 //! `reporting.rs` reports and asks for what is missing, `answers.rs` answers the requests of XTP,
 //! `replies.rs` those of the Multidriver; `returning.rs` is what its user says to the sender's,
-//! `held.rs` what it may deliver;
+//! `held.rs` what it may deliver, `excluded.rs` whether the transfer is for it still;
 //! `acknowledge.rs` has the policies: which receiver acknowledges what.
 //!
 //! ```text
@@ -16,6 +16,7 @@
 mod acknowledge;
 mod answers;
 mod blocks;
+mod excluded;
 mod held;
 mod intake;
 mod replies;
@@ -259,6 +260,9 @@ impl Receiver {
     /// A message of this transfer's sender.
     pub(super) fn handle(&mut self, context: &mut Context<'_>, message: Message) {
         self.heard = context.now;
+        if self.leaves(context, &message) {
+            return;
+        }
         match message {
             Message::Data(data) => self.handle_data(context, data),
             Message::Start(start) => self.handle_start(context, &start),
@@ -335,8 +339,8 @@ impl Receiver {
                 id,
                 failure: Failure::GivenUp,
             },
-            Finish::Done if complete => Notice::Ended { id },
-            Finish::Done => Notice::Failed {
+            Finish::Done(_) if complete => Notice::Ended { id },
+            Finish::Done(_) => Notice::Failed {
                 id,
                 failure: Failure::Lost,
             },

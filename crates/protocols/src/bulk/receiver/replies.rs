@@ -11,6 +11,7 @@ use super::super::context::Context;
 use super::super::numbers::{PacketNumber, Stamp};
 use super::super::wire::{Message, Purpose, ReceiverReport, ReplyTag, Tag};
 use super::{Receiver, Timer};
+use crate::xgm::Subgroups;
 
 /// A reply that is to be sent, or was sent and is not acknowledged. A newer one takes its place: it
 /// says more.
@@ -28,12 +29,19 @@ pub(super) struct Reply {
 }
 
 impl Receiver {
-    /// The policy's settings, if it is this one.
+    /// The policy's settings, if it is this one or the list-based one.
     pub(super) fn multidriver(&self) -> Option<Multidriver> {
-        match self.policy() {
-            Policy::Multidriver(rule) => Some(rule),
-            _ => None,
-        }
+        self.policy().rounds().copied()
+    }
+
+    /// The subgroups that this receiver is in, if what it says has to name them (003 5.4).
+    pub(super) fn own_vector(&self, context: &Context<'_>) -> Option<Subgroups> {
+        self.is_listed().then_some(context.subgroups)
+    }
+
+    /// Whether the policy is the list-based one.
+    pub(super) fn is_listed(&self) -> bool {
+        matches!(self.policy(), Policy::List(_))
     }
 
     /// Registers, under this policy after a random part of the back-off for the whole set.
@@ -61,7 +69,12 @@ impl Receiver {
         }
         let top = store.packets().unwrap_or(PacketNumber::MAX).min(tag.top);
         self.top = self.top.max(top);
-        self.reply(context, tag.stamp, tag.rate, tag.backoff);
+        let backoff = match tag.again && self.is_listed() {
+            // It may have found no response context, as others that would reply at once again.
+            true => tag.backoff.max(self.announce.set_size),
+            false => tag.backoff,
+        };
+        self.reply(context, tag.stamp, tag.rate, backoff);
         self.hand_over(context);
     }
 
@@ -110,6 +123,7 @@ impl Receiver {
             received: reply.received,
             delay_us: (context.now - reply.came).as_micros() as u64,
             tag: Some(ReplyTag { rate, burst }),
+            subgroups: self.own_vector(context),
             ..now
         };
         self.attach_part(context, &mut report, false);
@@ -118,7 +132,12 @@ impl Receiver {
         context.outbox.unicast(sender, self.id.number, &message);
         let wait = (reply.wait * 2).min(context.config.rto_max);
         self.reply = Some(Reply { wait, ..reply });
-        self.timers.set(Timer::Answer, context.now + reply.wait);
+        let spread = match self.is_listed() {
+            true => context.rng.duration(Duration::ZERO, reply.wait / 2),
+            false => Duration::ZERO,
+        };
+        self.timers
+            .set(Timer::Answer, context.now + reply.wait + spread);
     }
 
     /// The sender has the reply to the request with this stamp.

@@ -25,7 +25,7 @@ impl Sender {
         if !matches!(self.state, State::Sending(_)) {
             return None;
         }
-        let limit = self.limit();
+        let (limit, header_len) = (self.limit(), self.header_len());
         loop {
             let repair = self.stream.next_repair();
             let parity = self.sending().and_then(|sending| sending.parities.next());
@@ -36,7 +36,7 @@ impl Sender {
                 (None, Some(number)) => self.stream.get(number).map(|slot| slot.body.clone()),
                 (None, None) => None,
             };
-            let Some(body) = body.filter(|body| buf.accepts(DATA_HEADER + body.len())) else {
+            let Some(body) = body.filter(|body| buf.accepts(header_len + body.len())) else {
                 break;
             };
             if !self.rate.allows(context.now) {
@@ -84,6 +84,7 @@ impl Sender {
             number: first,
             parity: Some(index),
             kept: 0,
+            subgroups: None,
         };
         self.packets += 1;
         self.repeated += 1;
@@ -138,7 +139,9 @@ impl Sender {
         let in_rounds = self.rounds().is_some();
         let flagged = match context.config.policy {
             Policy::Xtp(_) if !known => self.request(context, number, stamp, again, limit),
-            Policy::Multidriver(_) => self.begin_round(context, number, stamp, again, limit),
+            Policy::Multidriver(_) | Policy::List(_) => {
+                self.begin_round(context, number, stamp, again, limit)
+            }
             // 001 section 3: packets i-1, 2i-1 … and always the last.
             Policy::Nak { poll } | Policy::Xtp(Xtp { every: poll, .. }) => {
                 (number + 1).starts_block(poll.into()) || last_of_pass
@@ -166,13 +169,15 @@ impl Sender {
                 true => self.backoff_for,
                 false => self.kept_before(context.config, number),
             },
+            subgroups: self.riding_vector(),
         };
         self.packets += 1;
         self.repeated += u64::from(again);
         context.counters.packets_sent += 1;
         context.counters.packets_repeated += u64::from(again);
-        self.rate.spend(DATA_HEADER + body.len());
-        buf.push(&[&header.encode(), body]);
+        let (vector, len) = header.vector();
+        self.rate.spend(DATA_HEADER + len + body.len());
+        buf.push(&[&header.encode(), &vector[..len], body]);
     }
 
     /// All that are waited for have room below this packet.

@@ -39,10 +39,7 @@ impl Marks {
             DeliverTo::UpTo { first, .. } => Some(first),
             DeliverTo::Aside => None,
         };
-        let required = match wanted {
-            Wanted::Members(nodes) => nodes.iter().copied().collect(),
-            _ => BTreeSet::new(),
-        };
+        let required = required_of(wanted);
         Some(Self {
             deliver_to,
             told,
@@ -72,7 +69,24 @@ impl Marks {
     }
 }
 
+/// The receivers that a transfer names.
+fn required_of(wanted: &Wanted) -> BTreeSet<NodeId> {
+    match wanted {
+        Wanted::Members(nodes) => nodes.iter().copied().collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
 impl Sender {
+    /// The list has changed before the first pass: who is on it has to hold what is delivered.
+    pub(super) fn require_listed(&mut self) {
+        if let Some(marks) = &mut self.marks
+            && matches!(self.state, State::Announcing(_))
+        {
+            marks.required = required_of(&self.transfer.receivers);
+        }
+    }
+
     /// The receivers of the first pass are counted in.
     pub(super) fn require_roster(&mut self) {
         let roster = self.roster().iter().map(|member| member.node);
@@ -87,6 +101,10 @@ impl Sender {
         let length = self.stream.length;
         let returns = self.peers.keys().any(|peer| peer.node == receiver.node);
         if let Some(marks) = &mut self.marks {
+            if *outcome == Outcome::Excluded {
+                // Nobody has to wait for it any more.
+                marks.required.remove(&receiver.node);
+            }
             let is_required = marks.required.contains(&receiver.node) && !returns;
             let has_gone = is_required && *outcome != Outcome::Complete;
             marks.is_broken |= has_gone && !marks.is_last(length);

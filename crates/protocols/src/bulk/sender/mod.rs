@@ -18,11 +18,12 @@
 //! `reports.rs` reads what receivers report, `slow.rs` looks for receivers that hold back the
 //! others, `repair.rs` decides what is sent again. `buckets.rs` and `xtp.rs` are the flow of a pass
 //! whose receivers are not known, `rounds.rs` and `multidriver.rs` that of one in which all reply;
-//! `marks.rs` says how far receivers deliver, `returns.rs` takes in what their users reply.
+//! `list.rs` keeps the transfer list, `marks.rs` says how far receivers deliver, `returns.rs` takes in what their users reply.
 
 mod buckets;
 mod flow;
 mod gate;
+mod list;
 mod marks;
 mod multidriver;
 mod pass;
@@ -47,6 +48,7 @@ use groupcast_core::mech::estimate::Estimate;
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::{MemberId, Time};
 
+use self::list::TransferList;
 use self::marks::Marks;
 use self::peer::Peer;
 use self::returns::Returns;
@@ -83,6 +85,8 @@ pub(super) struct Sender {
     round_trip: Estimate,
     /// When it last looked for receivers that hold back others.
     looked: Time,
+    /// Who is served.
+    list: TransferList,
     /// How far receivers deliver, if that is bounded.
     marks: Option<Marks>,
     /// What receivers return, if that is wanted.
@@ -146,15 +150,18 @@ impl TimerKey for Timer {
 }
 
 impl Sender {
-    pub(super) fn new(context: &mut Context<'_>, id: TransferId, transfer: Transfer) -> Self {
+    pub(super) fn new(context: &mut Context<'_>, id: TransferId, mut transfer: Transfer) -> Self {
         let config = context.config;
+        let list = TransferList::of(&mut transfer, config.policy);
         let mut timers = Timers::default();
         timers.set(Timer::Announce, context.now);
         let patience = match transfer.receivers {
             Wanted::Present => config.census,
-            Wanted::Count(_) | Wanted::Members(_) | Wanted::Open | Wanted::Between { .. } => {
-                config.register_within
-            }
+            Wanted::Count(_)
+            | Wanted::Members(_)
+            | Wanted::Listed(_)
+            | Wanted::Open
+            | Wanted::Between { .. } => config.register_within,
         };
         let set_size = Self::set_size(&transfer.receivers, context.known.members().count());
         timers.set(Timer::Begin, context.now + patience);
@@ -179,6 +186,7 @@ impl Sender {
             rate: Rate::new(config.rate, context.now),
             round_trip: Estimate::default(),
             looked: context.now,
+            list,
             marks: Marks::of(transfer.deliver_to, &transfer.receivers),
             returns: Returns::of(&transfer, config),
             set_size,
@@ -192,6 +200,10 @@ impl Sender {
 
     /// A message from `from` about this transfer.
     pub(super) fn handle(&mut self, context: &mut Context<'_>, from: MemberId, message: Message) {
+        if self.finds_no_context(context, &message) {
+            context.counters.responses_refused += 1;
+            return;
+        }
         if let Some(complete) = self.settled.get(&from).copied() {
             if complete
                 && let Message::Report(report) = &message
@@ -207,7 +219,11 @@ impl Sender {
                 }
             }
             if !complete {
-                let dropped = Message::Finish(Finish::Dropped);
+                let finish = match self.is_excluded(from) {
+                    true => Finish::Excluded,
+                    false => Finish::Dropped,
+                };
+                let dropped = Message::Finish(finish);
                 context.outbox.unicast(from, self.id.number, &dropped);
             }
             return;
@@ -330,7 +346,7 @@ impl Sender {
         self.settle_replaced(context);
         // Twice: a receiver that loses both asks, and is told.
         for _ in 0..2 {
-            let done = Message::Finish(Finish::Done);
+            let done = Message::Finish(Finish::Done(self.riding_vector()));
             context.outbox.multicast(self.id.number, &done);
         }
         context.notify(Notice::Sent { id: self.id });

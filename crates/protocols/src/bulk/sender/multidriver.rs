@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use groupcast_core::MemberId;
 
-use super::super::config::{BulkConfig, Multidriver, Partial, Policy, Repair};
+use super::super::config::{BulkConfig, Partial, Policy, Repair};
 use super::super::context::Context;
 use super::super::numbers::{PacketNumber, Stamp};
 use super::super::transfer::{Outcome, Wanted};
@@ -89,6 +89,7 @@ impl Sender {
             again,
             rate: true,
             backoff: self.backoff_for,
+            subgroups: self.riding_vector(),
         })
     }
 
@@ -165,6 +166,10 @@ impl Sender {
     ) {
         if report.tag.is_some() {
             context.counters.replies_acknowledged += 1;
+            if self.riding_vector().is_some() {
+                context.responses.open(from, self.id.number, report.seen);
+                return;
+            }
             let message = Message::Acknowledgement(report.seen);
             context.outbox.unicast(from, self.id.number, &message);
         }
@@ -336,6 +341,7 @@ impl Sender {
         let size = match transfer {
             Wanted::Count(count) => *count,
             Wanted::Members(nodes) => nodes.len(),
+            Wanted::Listed(listed) => listed.len(),
             Wanted::Between { max, .. } => *max,
             Wanted::Open | Wanted::Present => known,
         };
@@ -344,10 +350,8 @@ impl Sender {
 
     /// For how many receivers replies back off at first.
     pub(super) fn first_backoff(policy: Policy, set_size: u16) -> u16 {
-        match policy {
-            Policy::Multidriver(Multidriver {
-                use_backoff: true, ..
-            }) => set_size,
+        match policy.rounds() {
+            Some(rule) if rule.use_backoff => set_size,
             _ => 0,
         }
     }

@@ -246,7 +246,7 @@ impl Sender {
                 let held = self.gating().map(|peer| peer.next).min();
                 Gate::Buckets(Buckets::new(rule, held.unwrap_or(base), room))
             }
-            Policy::Multidriver(rule) => {
+            Policy::Multidriver(rule) | Policy::List(rule) => {
                 let room = self.gating().map(|peer| peer.limit).min();
                 let held = self.gating().map(|peer| peer.next).min();
                 let (held, room) = (held.unwrap_or(base), room.unwrap_or(PacketNumber::MAX));

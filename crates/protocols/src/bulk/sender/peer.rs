@@ -9,6 +9,7 @@ use super::super::ranges::RangeSet;
 use super::super::rate::Seen;
 use super::super::wire::{ReceiverReport, Status};
 use super::returns::PeerReturn;
+use crate::xgm::Subgroups;
 
 /// A receiver that is not settled.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(super) struct Peer {
     pub(super) concluded: bool,
     /// The mark that it has delivered up to, in bytes, as it has echoed.
     pub(super) delivers_to: Option<u64>,
+    /// The subgroups that it is in, as it has said.
+    pub(super) subgroups: Option<Subgroups>,
     /// What its user has replied.
     pub(super) returned: PeerReturn,
     /// It has said that it misses what is not kept any more.
@@ -61,6 +64,7 @@ impl Peer {
             holds: false,
             concluded: false,
             delivers_to: None,
+            subgroups: None,
             returned: PeerReturn::default(),
             is_outrun: false,
             seen: Stamp::default(),
@@ -116,10 +120,11 @@ impl Peer {
 
     /// It has lost what it had: nothing but `report` is known of it.
     pub(super) fn begin_anew(&mut self, now: Time, report: &ReceiverReport, stamp: Stamp) {
-        let (gates, ready) = (self.gates, self.ready);
+        let (gates, ready, subgroups) = (self.gates, self.ready, self.subgroups);
         *self = Self {
             gates,
             ready,
+            subgroups,
             ..Self::new(now)
         };
         self.read(now, report, stamp);

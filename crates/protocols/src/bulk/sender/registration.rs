@@ -12,21 +12,8 @@ use super::super::transfer::{Notice, Outcome, Wanted};
 use super::super::wire::{Announce, Finish, Message, ReceiverReport, Refusal};
 use super::returns::Returns;
 use super::{Peer, Replaced, Sender, State, Timer};
-use crate::xgm::Subgroups;
 
 impl Sender {
-    /// The subgroups that it is for; `None`: for all.
-    fn vector(&self) -> Option<Subgroups> {
-        let subgroups = self.transfer.subgroups;
-        (subgroups != Subgroups::ALL).then_some(subgroups)
-    }
-
-    /// Whether it is for a receiver that says it is in these.
-    fn is_for(&self, said: Option<Subgroups>) -> bool {
-        let matches = |own: Subgroups| said.is_some_and(|said| said.matches(own));
-        self.vector().is_none_or(matches)
-    }
-
     pub(super) fn has_room(&self, config: &BulkConfig) -> bool {
         // Of a set that has a limit no more are served: those that are, and those that were.
         let served = self.settled.values().filter(|complete| **complete).count();
@@ -80,14 +67,15 @@ impl Sender {
             context.outbox.unicast(from, self.id.number, &full);
             return;
         }
-        if !self.is_for(report.subgroups) {
-            // It has left these subgroups since it has heard of the transfer.
+        if !self.is_for(from.node, report.subgroups) {
+            // It is not named, or has left these subgroups since it has heard of the transfer.
             let excluded = Message::Finish(Finish::Excluded);
             context.outbox.unicast(from, self.id.number, &excluded);
             return;
         }
         let mut peer = Peer::new(context.now);
         peer.returned = self.first_return();
+        peer.subgroups = report.subgroups;
         peer.read(context.now, report, stamp);
         self.peers.insert(from, peer);
         context.notify(Notice::Registered {
@@ -161,9 +149,9 @@ impl Sender {
         };
         let announce = Announce {
             policy: config.policy,
-            set_size: match config.policy {
-                Policy::Multidriver(_) => self.set_size,
-                _ => 0,
+            set_size: match config.policy.rounds() {
+                Some(_) => self.set_size,
+                None => 0,
             },
             returns: self.returns.as_ref().map(Returns::credit),
             deliver_to: self.transfer.deliver_to,
@@ -204,10 +192,8 @@ impl Sender {
                 let nodes: BTreeSet<NodeId> = known.map(|member| member.node).collect();
                 nodes.len() >= *count
             }
-            Wanted::Members(nodes) => nodes.iter().all(|node| {
-                let known = self.peers.keys().chain(self.settled.keys());
-                known.into_iter().any(|member| member.node == *node)
-            }),
+            Wanted::Members(nodes) => nodes.iter().all(|node| self.has_answered(*node)),
+            Wanted::Listed(listed) => listed.iter().all(|it| self.has_answered(it.node)),
             Wanted::Between { min, max } => {
                 // Who refuses does not come again: of a set of `max` all have answered then.
                 let refused = self.settled.keys().map(|member| member.node);
@@ -220,6 +206,11 @@ impl Sender {
                 census_over && !self.is_any_silent(context)
             }
         }
+    }
+
+    fn has_answered(&self, node: NodeId) -> bool {
+        let mut known = self.peers.keys().chain(self.settled.keys());
+        known.any(|member| member.node == node)
     }
 
     /// Whether a member that is known has not answered the announcement yet.
@@ -265,11 +256,8 @@ impl Sender {
             return;
         }
         if let Wanted::Members(nodes) = &self.transfer.receivers {
-            let here = |node: &_| {
-                let mut known = self.peers.keys().chain(self.settled.keys());
-                known.any(|member| member.node == *node)
-            };
-            let absent: Vec<_> = nodes.iter().filter(|node| !here(node)).copied().collect();
+            let nodes = nodes.iter().copied();
+            let absent: Vec<_> = nodes.filter(|node| !self.has_answered(*node)).collect();
             for node in absent {
                 let incarnation = Incarnation(0);
                 self.settle(context, MemberId { node, incarnation }, Outcome::Absent);

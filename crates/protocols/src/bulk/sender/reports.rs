@@ -38,6 +38,9 @@ impl Sender {
             self.settle(context, from, Outcome::Failed(reason.clone()));
             return;
         }
+        if !self.follow_subgroups(context, from, report) {
+            return;
+        }
         self.look_for_loss(context, from, report);
         if let Some(part) = &report.part {
             self.take_part(context, from, part);

@@ -4,10 +4,14 @@ use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader};
 
 use super::super::numbers::{PacketNumber, Stamp};
-use super::packet;
+use super::{packet, subgroups};
+use crate::xgm::Subgroups;
 
 /// Bytes of a data packet before its part of the stream.
 pub(in crate::bulk) const DATA_HEADER: usize = 24;
+
+/// Bytes of a subgroup vector, which follows the header if there is one.
+pub(in crate::bulk) const VECTOR: usize = 8;
 
 /// A packet of the stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +41,8 @@ pub(in crate::bulk) struct DataHeader {
     /// under the policy `xtp`. Under `multidriver` of a packet that asks, for how many receivers
     /// replies back off. Else 0. Not of parity.
     pub(in crate::bulk) kept: u16,
+    /// It is for receivers in these (policy `list`). Not of parity.
+    pub(in crate::bulk) subgroups: Option<Subgroups>,
 }
 
 impl DataHeader {
@@ -49,12 +55,22 @@ impl DataHeader {
         is_known.then(|| PacketNumber(self.number.0 - u64::from(self.kept)))
     }
 
+    /// The bytes of its subgroup vector, and how many there are.
+    pub(in crate::bulk) fn vector(self) -> ([u8; VECTOR], usize) {
+        match self.subgroups {
+            Some(subgroups) => (subgroups.0.to_be_bytes(), VECTOR),
+            None => ([0; VECTOR], 0),
+        }
+    }
+
+    /// Its bytes without the vector.
     pub(in crate::bulk) fn encode(self) -> [u8; DATA_HEADER] {
         let mut bytes = [0; DATA_HEADER];
         let flags = u8::from(self.answer)
             | u8::from(self.last) << 1
             | u8::from(self.again) << 2
-            | u8::from(self.rate) << 3;
+            | u8::from(self.rate) << 3
+            | u8::from(self.subgroups.is_some()) << 4;
         bytes[0] = if self.parity.is_some() { 8 } else { 1 };
         bytes[1..5].copy_from_slice(&self.transfer.to_be_bytes());
         bytes[5] = flags;
@@ -73,7 +89,7 @@ pub(super) fn data(
 ) -> Result<Data, DecodeError> {
     let flags = reader.u8("flags")?;
     let index = reader.u16("index")?;
-    let header = DataHeader {
+    let mut header = DataHeader {
         transfer,
         answer: flags & 1 != 0,
         last: flags & 2 != 0,
@@ -83,7 +99,11 @@ pub(super) fn data(
         number: packet(reader, "number")?,
         parity: parity.then_some(index),
         kept: if parity { 0 } else { index },
+        subgroups: None,
     };
+    if flags & 16 != 0 && !parity {
+        header.subgroups = Some(subgroups(reader)?);
+    }
     let body = bytes.slice(reader.position()..);
     reader.rest();
     Ok(Data { header, body })

@@ -72,6 +72,7 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         (4, 1..) => Policy::Tree { height: parameter },
         (5, 1..) => Policy::Xtp(Xtp::for_window(parameter)),
         (6, 0..=0xffff) => Policy::Multidriver(Multidriver::for_window(1)),
+        (7, 0..=0xffff) => Policy::List(Multidriver::for_window(1)),
         _ => return Err(reader.invalid("policy", u64::from(code))),
     };
     let flags = reader.u8("flags")?;
@@ -94,7 +95,7 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         xtp.control = control(reader, flags)?;
     }
     let (mut set_size, mut returns) = (0, None);
-    if let Policy::Multidriver(rule) = &mut policy {
+    if let Policy::Multidriver(rule) | Policy::List(rule) = &mut policy {
         set_size = parameter as u16;
         let backoff = small(reader, "back-off")?;
         rule.backoff = Duration::from_micros(backoff.min(Multidriver::BACKOFF_MAX_US));
@@ -168,6 +169,7 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
         Policy::Tree { height } => (4, height),
         Policy::Xtp(xtp) => (5, xtp.every),
         Policy::Multidriver(_) => (6, announce.set_size.into()),
+        Policy::List(_) => (7, announce.set_size.into()),
     };
     let control = match &announce.policy {
         Policy::Xtp(xtp) => Some(&xtp.control),
@@ -194,7 +196,7 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
     if let Some(control) = control {
         writer.varint(control.slot.unwrap_or_default().as_micros() as u64);
     }
-    if let Policy::Multidriver(rule) = &announce.policy {
+    if let Some(rule) = announce.policy.rounds() {
         writer.varint(rule.backoff.as_micros() as u64);
         if let Some(credit) = announce.returns {
             writer.varint(credit);

@@ -7,18 +7,18 @@
 //!
 //! | kind | from | after kind and number |
 //! |---|---|---|
-//! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again, 8 rate; index (2): 0, under the policy XTP how many packets before it are kept (65535: so many or more), under Multidriver in a packet that asks for how many receivers replies back off; stamp (8); packet number (8); bytes of the stream |
+//! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again, 8 rate, 16 says its subgroups; index (2): 0, under the policy XTP how many packets before it are kept (65535: so many or more), under Multidriver in a packet that asks for how many receivers replies back off; stamp (8); packet number (8); with flag 16 the subgroups that it is for (8); bytes of the stream |
 //! | 8 parity | sender | as data: index of the parity packet, or 65535 for the sum of the block; number of the first packet of its block; parity |
-//! | 2 announce | sender | policy (1), and 128 if it is for some subgroups only, its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm, 64 receivers deliver up to marks, 128 they keep it aside until all hold it; of the policy XTP 8 answers are multicast, 16 damped within a request, 32 damped by what they say; of Multidriver 8 return streams are wanted; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); of the policy XTP the longest slot in µs (varint); of Multidriver the back-off for each receiver in µs (varint), and the parameter is the set's size, with flag 8 the bytes that each return stream may have without being granted (varint); with flag 64 the first mark (varint); with 128 in the policy the subgroups (8); description |
+//! | 2 announce | sender | policy (1), and 128 if it is for some subgroups only, its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm, 64 receivers deliver up to marks, 128 they keep it aside until all hold it; of the policy XTP 8 answers are multicast, 16 damped within a request, 32 damped by what they say; of Multidriver 8 return streams are wanted; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); of the policy XTP the longest slot in µs (varint); of Multidriver and List the back-off for each receiver in µs (varint), and the parameter is the set's size, with flag 8 the bytes that each return stream may have without being granted (varint); with flag 64 the first mark (varint); with 128 in the policy the subgroups (8); description |
 //! | 3 start | sender | pass (2), flags (1): 1 answer, 2 data comes from the start; receivers in all (2), first (2), count (2), members (16 each) |
 //! | 4 report | receiver | see [`ReceiverReport`] |
 //! | 5 poll | sender | pass (2), stamp (8), top: one past the highest packet sent (8), length plus one (varint) |
 //! | 9 request | sender | (XTP) pass (2), stamp (8), top (8), the first packet that is kept (8), length plus one (varint) |
-//! | 10 tag | sender | (Multidriver) a request without data: pass (2), stamp (8), top (8), length plus one (varint), flags (1): 4 again, to one that has not replied, 8 rate; for how many receivers replies back off (2) |
+//! | 10 tag | sender | (Multidriver) a request without data: pass (2), stamp (8), top (8), length plus one (varint), flags (1): 4 again, to one that has not replied, 8 rate, 16 says its subgroups; for how many receivers replies back off (2); with flag 16 the subgroups that it is for (8) |
 //! | 11 acknowledgement | sender | (Multidriver) of a reply: the stamp that it echoes (8) |
 //! | 12 mark | sender | receivers deliver the bytes below (8) |
 //! | 13 return acknowledgement | sender | (Multidriver) of a return stream, see [`Returned`] |
-//! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name, 5 there are as many receivers as the sender takes, 6 it is for others; reason |
+//! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name, 5 there are as many receivers as the sender takes, 6 it is for others; reason, of 1 under List the subgroups that it was for (8) |
 //! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
 //!
 //! Packet `n` carries the bytes of the stream from `n` × packet size on; all packets are full but
@@ -36,7 +36,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
-pub(super) use self::data::{DATA_HEADER, Data, DataHeader};
+pub(super) use self::data::{DATA_HEADER, Data, DataHeader, VECTOR};
 pub(super) use self::handshake::{Announce, Start};
 pub(super) use self::report::{NAME_MAX, Part, Purpose, ReceiverReport, ReplyTag, Status};
 use super::numbers::{PacketNumber, PassNumber, Stamp};
@@ -102,6 +102,8 @@ pub(super) struct Tag {
     pub(super) again: bool,
     /// For how many receivers replies back off.
     pub(super) backoff: u16,
+    /// It is for receivers in these (policy `list`).
+    pub(super) subgroups: Option<Subgroups>,
 }
 
 /// What the sender has of a receiver's return stream, and how far the receiver may go.
@@ -133,8 +135,9 @@ pub(super) struct Refusal {
 /// The sender serves a receiver no longer, or all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Finish {
-    /// The transfer is over; a receiver that has everything can forget it.
-    Done,
+    /// The transfer is over; a receiver that has everything can forget it. It was for these
+    /// subgroups in the end (policy `list`).
+    Done(Option<Subgroups>),
     /// The sender's user gave up.
     Cancelled(String),
     /// The receiver is not served any more.
@@ -186,7 +189,8 @@ impl Message {
                 })
             }
             6 => Self::Finish(match reader.u8("how")? {
-                1 => Finish::Done,
+                1 if reader.remaining() > 0 => Finish::Done(Some(subgroups(&mut reader)?)),
+                1 => Finish::Done(None),
                 2 => Finish::Cancelled(reason(&mut reader)?),
                 3 => Finish::Dropped,
                 4 => Finish::SameName,
@@ -207,7 +211,9 @@ impl Message {
         let mut writer = Writer::new(&mut bytes);
         match self {
             Self::Data(data) => {
-                writer.put(&data.header.encode()).put(&data.body);
+                let (vector, len) = data.header.vector();
+                writer.put(&data.header.encode()).put(&vector[..len]);
+                writer.put(&data.body);
             }
             Self::Announce(announce) => {
                 handshake::put_announce(writer.u8(2).u32(transfer), announce);
@@ -228,8 +234,13 @@ impl Message {
                 writer.u8(10).u32(transfer).u16(tag.pass.0);
                 writer.u64(tag.stamp.0).u64(tag.top.0);
                 writer.varint(one_more(tag.length));
-                let flags = u8::from(tag.again) << 2 | u8::from(tag.rate) << 3;
+                let flags = u8::from(tag.again) << 2
+                    | u8::from(tag.rate) << 3
+                    | u8::from(tag.subgroups.is_some()) << 4;
                 writer.u8(flags).u16(tag.backoff);
+                if let Some(subgroups) = tag.subgroups {
+                    writer.u64(subgroups.0);
+                }
             }
             Self::Acknowledgement(stamp) => {
                 writer.u8(11).u32(transfer).u64(stamp.0);
@@ -246,7 +257,8 @@ impl Message {
             Self::Finish(finish) => {
                 writer.u8(6).u32(transfer);
                 match finish {
-                    Finish::Done => writer.u8(1),
+                    Finish::Done(None) => writer.u8(1),
+                    Finish::Done(Some(subgroups)) => writer.u8(1).u64(subgroups.0),
                     Finish::Cancelled(reason) => writer.u8(2).put(cut(reason).as_bytes()),
                     Finish::Dropped => writer.u8(3),
                     Finish::SameName => writer.u8(4),
@@ -307,6 +319,10 @@ fn tag(reader: &mut Reader<'_>) -> Result<Tag, DecodeError> {
         again: flags & 4 != 0,
         rate: flags & 8 != 0,
         backoff: reader.u16("back-off")?,
+        subgroups: match flags & 16 != 0 {
+            true => Some(subgroups(reader)?),
+            false => None,
+        },
     })
 }
 

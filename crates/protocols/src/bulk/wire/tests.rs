@@ -34,6 +34,7 @@ fn examples() -> Vec<Message> {
             number: PacketNumber(1 << 33),
             parity: None,
             kept: 0,
+            subgroups: None,
         },
         body: Bytes::from_static(b"stream"),
     };
@@ -41,6 +42,8 @@ fn examples() -> Vec<Message> {
     kept.header.kept = 1023;
     let mut tagged = kept.clone();
     tagged.header.rate = true;
+    let mut vector = tagged.clone();
+    vector.header.subgroups = Some(Subgroups(0b110));
     let mut parity = data.clone();
     parity.header.parity = Some(7);
     let announce = Announce {
@@ -84,6 +87,10 @@ fn examples() -> Vec<Message> {
         ..announce.clone()
     };
     let for_some = Announce {
+        policy: Policy::List(Multidriver {
+            backoff: Duration::from_micros(90),
+            ..Multidriver::for_window(1)
+        }),
         subgroups: Some(Subgroups(0b1001)),
         ..multidriver.clone()
     };
@@ -181,6 +188,7 @@ fn examples() -> Vec<Message> {
             again: true,
             rate: false,
             backoff: 200,
+            subgroups: None,
         }),
         Message::Acknowledgement(Stamp(6)),
         Message::Mark(140_000),
@@ -192,7 +200,19 @@ fn examples() -> Vec<Message> {
             limit: 17_000,
             count: 900,
         }),
-        Message::Finish(Finish::Done),
+        Message::Finish(Finish::Done(None)),
+        Message::Finish(Finish::Done(Some(Subgroups(7)))),
+        Message::Data(vector),
+        Message::Tag(Tag {
+            pass: PassNumber(1),
+            stamp: Stamp(6),
+            top: PacketNumber(80),
+            length: None,
+            again: false,
+            rate: true,
+            backoff: 0,
+            subgroups: Some(Subgroups(0b110)),
+        }),
         Message::Finish(Finish::Cancelled("why".into())),
         Message::Finish(Finish::Dropped),
         Message::Finish(Finish::SameName),
@@ -243,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_message_is_another_or_an_error(which in 0usize..27, at in 0usize..90, bit in 0u8..8) {
+    fn a_damaged_message_is_another_or_an_error(which in 0usize..30, at in 0usize..90, bit in 0u8..8) {
         let mut bytes = examples()[which].encode(1).to_vec();
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;
