@@ -27,6 +27,7 @@ use crate::client_calls::ClientCalls;
 use crate::error::DaemonError;
 use crate::linger::Lingering;
 use crate::listen::{BusAcceptor, TcpAcceptor, UnixAcceptor};
+use crate::pace::Pace;
 use crate::stream::Stream;
 use crate::trace::Traces;
 use crate::turns::Turns;
@@ -103,6 +104,10 @@ pub(crate) struct Clients {
     lingering: Lingering,
     /// Connections may be waiting, to be accepted not before this time.
     accept_at: Option<Time>,
+    /// How many are accepted.
+    pace: Pace,
+    /// Where the next one is looked for first: no address keeps the others waiting.
+    accept_from: usize,
     /// Bytes that may still be read in this turn.
     left: usize,
     calls: ClientCalls,
@@ -143,6 +148,8 @@ impl Clients {
             ended: BTreeSet::new(),
             lingering: Lingering::default(),
             accept_at: None,
+            pace: Pace::default(),
+            accept_from: 0,
             left: READ_TOTAL,
             calls: ClientCalls::default(),
         })
@@ -337,8 +344,14 @@ impl Clients {
     /// When to go on accepting: `None` if no connection waits.
     fn accept(&mut self, now: Time, engine: &mut Engine) -> Option<Time> {
         for _ in 0..ACCEPT_SHARE {
+            if let Some(at) = self.pace.due(now) {
+                return Some(at);
+            }
             match self.accept_one()? {
-                Ok(stream) => self.admit(now, stream, engine),
+                Ok(stream) => {
+                    self.pace.count(now);
+                    self.admit(now, stream, engine);
+                }
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => return None,
                     ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
@@ -353,17 +366,23 @@ impl Clients {
     }
 
     /// A connection from wherever one waits; `None` if none does.
-    fn accept_one(&self) -> Option<io::Result<Stream>> {
-        let tcp = self.tcp.iter().map(TcpAcceptor::accept);
-        let accept = |bus: &BusAcceptor| bus.accept(self.token.clone(), self.traces.clone());
-        let bus = self.bus.iter().map(accept);
-        let mut all = std::iter::once_with(|| self.unix.accept())
-            .chain(tcp)
-            .chain(bus);
-        all.find(|accepted| {
+    fn accept_one(&mut self) -> Option<io::Result<Stream>> {
+        let tcp = usize::from(self.tcp.is_some());
+        let count = 1 + tcp + self.bus.len();
+        let first = self.accept_from;
+        for index in (first..first + count).map(|index| index % count) {
+            let accepted = match (index.checked_sub(1 + tcp), &self.tcp) {
+                (Some(bus), _) => self.bus[bus].accept(self.token.clone(), self.traces.clone()),
+                (None, Some(tcp)) if index > 0 => tcp.accept(),
+                _ => self.unix.accept(),
+            };
             let error = accepted.as_ref().err();
-            error.is_none_or(|error| error.kind() != ErrorKind::WouldBlock)
-        })
+            if error.is_none_or(|error| error.kind() != ErrorKind::WouldBlock) {
+                self.accept_from = index + 1;
+                return Some(accepted);
+            }
+        }
+        None
     }
 
     fn admit(&mut self, now: Time, mut stream: Stream, engine: &mut Engine) {

@@ -40,6 +40,7 @@ mod listen;
 mod log;
 mod narrate;
 mod others;
+mod pace;
 mod rekey;
 mod start;
 mod status;
