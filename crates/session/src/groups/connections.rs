@@ -200,7 +200,10 @@ impl Engine {
             ClientPhase::Greeting | ClientPhase::AwaitingName(_) | ClientPhase::Gone => {
                 self.clients.remove(client);
             }
-            ClientPhase::Open => self.begin_leave(now, client),
+            ClientPhase::Open => {
+                self.forget_changes(client);
+                self.begin_leave(now, client);
+            }
             ClientPhase::Leaving => {}
         }
     }
@@ -316,8 +319,29 @@ impl Engine {
         self.report(id);
         self.farewell(now, id, &DaemonFrame::Disconnected { code, text });
         if let Some(ClientPhase::Open) = self.clients.get(id).map(|client| &client.phase) {
+            self.forget_changes(id);
             self.begin_leave(now, id);
         }
+    }
+
+    /// The client is gone without a good-bye: it leaves all its groups at once, and what it wanted
+    /// to join or to leave before does not wait any more.
+    fn forget_changes(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        let is_change = |request: &Pending| matches!(request, Pending::Join(_) | Pending::Leave(_));
+        let mut forgotten = 0;
+        client.requests.retain(|request| {
+            let forget = is_change(request);
+            if forget {
+                forgotten += request.cost();
+            }
+            !forget
+        });
+        let is_of_groups = |request: &&Pending| request.is_of_groups();
+        client.group_requests = client.requests.iter().filter(is_of_groups).count();
+        self.clients.unqueued(id, forgotten);
     }
 
     /// The client broke the protocol.

@@ -46,7 +46,8 @@
 //! misses unreliable messages, it is disconnected. Clients are bounded together, too: over
 //! [`input_max`](EngineConfig::input_max) that with the longest unfinished frame is disconnected,
 //! over [`output_max`](EngineConfig::output_max) that for which most waits. A hello and a frame
-//! have a time to come whole. The work for one call is bounded by what was read: how much that is
+//! have a time to come whole. Changes of groups have a fifth of the time, however many clients make
+//! them (`changes.rs`). The work for one call is bounded by what was read: how much that is
 //! in a turn is for the daemon to bound. While states are exchanged no client's message is handed
 //! to the ring, so what has to be held then is bounded by what the rings' send queues held before.
 
@@ -230,10 +231,14 @@ impl Engine {
         self.tell_guests(now);
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
+    /// When to call [`handle_timeout`](Self::handle_timeout) and [`pump`](Self::pump), if ever.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let both = [self.schedule.deadlines.next(), self.guests.poll_timeout()];
-        both.into_iter().flatten().min()
+        let all = [
+            self.schedule.deadlines.next(),
+            self.guests.poll_timeout(),
+            self.submissions.changes.poll_timeout(),
+        ];
+        all.into_iter().flatten().min()
     }
 
     /// The next client that has something to be sent. Write until the socket takes no more or

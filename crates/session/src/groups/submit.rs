@@ -38,7 +38,7 @@ pub(super) struct Submissions {
     /// How much the first of them has handed over in this turn.
     spent: usize,
     /// Changes of groups that are on their way, and who waits for them.
-    changes: Changes,
+    pub(super) changes: Changes,
     /// Numbers of the groups that this daemon has bound, agreed or on the way.
     numbers: BTreeMap<Arc<str>, u64>,
     /// The ring takes nothing until it is writable.
@@ -125,6 +125,7 @@ impl Engine {
         now: Time,
         mut submit: impl FnMut(Carrier, Service, Bytes) -> Result<MessageId, SubmitError>,
     ) {
+        self.submissions.changes.begin_turn(now);
         while let Some((service, payload)) = self.next_for_ring() {
             let result = submit(Carrier::Order, service, payload);
             self.submitted_to_ring(now, result);

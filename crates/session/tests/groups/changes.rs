@@ -2,6 +2,7 @@
 
 use groupcast_core::{MemberId, Rng, Service};
 use groupcast_session::ClientId;
+use groupcast_session::frame::ClientFrame;
 use groupcast_session::groups::Fact;
 
 use super::{pair, story};
@@ -237,4 +238,36 @@ fn no_clients_message_is_handed_over_while_states_are_exchanged() {
     assert!(!world.order(al.0, &mut rng), "and nothing else");
     world.run(&mut rng);
     assert_eq!(world.client(al.0, al.1).accepted, 1);
+}
+
+/// Joins wait when there are many. Those of a client that is gone do not: it would leave the groups
+/// at once. Who says good-bye gets what it asked for.
+#[test]
+fn joins_that_wait_go_with_a_client_that_vanishes() {
+    const GROUPS: usize = 40;
+    for vanishes in [true, false] {
+        let (mut world, mut rng, [al, bo]) = pair();
+        for (client, run) in [(bo, true), (al, false)] {
+            world.act(client.0, client.1, |client| {
+                for number in 0..GROUPS {
+                    client.join(&format!("g{number}"));
+                }
+            });
+            if run {
+                world.run(&mut rng);
+            }
+        }
+        match vanishes {
+            true => world.vanish(al.0, al.1),
+            false => world.act(al.0, al.1, |client| client.send(&ClientFrame::Bye)),
+        }
+        world.run(&mut rng);
+        let seen = story(&mut world, bo);
+        let count = |what: &str| seen.iter().filter(|line| line.contains(what)).count();
+        let joins = count("join: al@h1,");
+        assert_eq!(joins == GROUPS, !vanishes, "{joins} joins");
+        assert!(joins > 0 && count("disconnect: bo@h2") == joins);
+        let status = world.daemon(al.0).engine.status();
+        assert_eq!((status.clients.len(), status.input), (0, 0));
+    }
 }
