@@ -94,8 +94,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES")]
     packet: Option<usize>,
     /// With nak: packets from one that everybody acknowledges to the next [default: an eighth of
-    /// the window]; with xtp, multidriver and list: from one request to the next [default: a sixteenth of
-    /// it]
+    /// the window]; with xtp, multidriver and list: from one request to the next [default: a
+    /// sixteenth of it]
     #[arg(long, value_name = "PACKETS")]
     poll: Option<u32>,
     /// With tree: receivers in a chain [default: 4]

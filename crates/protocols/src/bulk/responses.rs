@@ -1,6 +1,6 @@
-//! Response contexts (003 5.4): under the policy `list` a receiver's reply is a datagram of its own,
-//! and finds a context that acknowledges it; then the context is free for the next. There are as
-//! many as the settings say, however many receivers there are.
+//! Response contexts (003 5.4): under the policy `list` a receiver's reply is a datagram of its
+//! own, and finds a context that acknowledges it; then the context is free for the next. There are
+//! as many as the settings say, however many receivers there are.
 //!
 //! A reply that finds none is not read: its receiver repeats it.
 

@@ -1,6 +1,6 @@
-//! Settings of the policies `multidriver` and `list`: when every receiver is asked, how replies are spread, and
-//! what follows when some are missing (003 sections 3.2, 5.3.1 and 5.3.3). They stand together,
-//! because they have a meaning under these policies only.
+//! Settings of the policies `multidriver` and `list`: when every receiver is asked, how replies are
+//! spread, and what follows when some are missing (003 sections 3.2, 5.3.1 and 5.3.3). They stand
+//! together, because they have a meaning under these policies only.
 
 use core::time::Duration;
 

@@ -18,7 +18,8 @@
 //! `reports.rs` reads what receivers report, `slow.rs` looks for receivers that hold back the
 //! others, `repair.rs` decides what is sent again. `buckets.rs` and `xtp.rs` are the flow of a pass
 //! whose receivers are not known, `rounds.rs` and `multidriver.rs` that of one in which all reply;
-//! `list.rs` keeps the transfer list, `marks.rs` says how far receivers deliver, `returns.rs` takes in what their users reply.
+//! `list.rs` keeps the transfer list, `marks.rs` says how far receivers deliver, `returns.rs` takes
+//! in what their users reply.
 
 mod buckets;
 mod flow;
